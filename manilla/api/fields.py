@@ -1,6 +1,6 @@
 """Converts a JSON object or a query string to a struct, and reports all invalid fields at once.
 
-A struct can have a method `faults` that validates its fields together: see `_read_one_by_one`.
+A struct can have a method `field_errors` that checks its fields together: see `_read_one_by_one`.
 """
 
 import re
@@ -14,7 +14,8 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from manilla.api.refusals import InvalidAmount, ValidationFailed
-from manilla.kit import http, outbound, strict_json
+from manilla.kit import http, money, outbound, strict_json
+from manilla.kit.money import Money
 from manilla.kit.texts import LINE_ENDS, NO_CONTROLS, ONE_LINE, has_controls, is_email
 
 Given = TypeVar("Given", bound=msgspec.Struct)
@@ -113,8 +114,8 @@ def _read_at_once(
             value = getattr(read, field.name)
             if value is not None and field.check(value):
                 return None
-    look_at_all = getattr(kind, "faults", None)
-    if look_at_all is not None and look_at_all(msgspec.structs.asdict(read)):
+    check_together = getattr(kind, "field_errors", None)
+    if check_together is not None and check_together(msgspec.structs.asdict(read)):
         return None
     return read
 
@@ -141,8 +142,8 @@ def _read_one_by_one(kind: type[Given], fields: Sequence["_Field"], given: dict[
     Null counts as absent, and so does empty text in an optional text field. Unknown fields are
     ignored.
 
-    If the struct has a method `faults`, it is called with the valid fields and the names of the
-    invalid ones, and returns an error message for each field that does not fit the others.
+    A struct's method `field_errors` is called with the valid fields and the names of the invalid
+    ones, and returns an error message for each field that does not fit the others.
     """
     values: dict[str, Any] = {}
     errors: dict[str, str] = {}
@@ -157,9 +158,9 @@ def _read_one_by_one(kind: type[Given], fields: Sequence["_Field"], given: dict[
                 raise _FieldError("This field is required.")
         except _FieldError as error:
             errors[field.sent_as] = str(error)
-    look_at_all = getattr(kind, "faults", None)
-    if look_at_all is not None:
-        errors = {**look_at_all(values, errors.keys()), **errors}
+    check_together = getattr(kind, "field_errors", None)
+    if check_together is not None:
+        errors = {**check_together(values, errors.keys()), **errors}
     if errors:
         amounts = {field.sent_as for field in fields if field.is_amount}
         raise (
@@ -242,6 +243,11 @@ def _amount(value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise _FieldError("Expected a number.")
     return Decimal(value)
+
+
+def money_of(amount: Decimal, currency: str | None) -> Money:
+    """Raises MoneyError. An unknown currency is reported later as not enabled."""
+    return Money.of(amount, currency if currency in money.DECIMALS else "NGN")
 
 
 def _takes_text(kind: Any) -> bool:

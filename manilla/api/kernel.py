@@ -228,7 +228,7 @@ class MerchantApi:
     async def _refuse(self, request: ApiRequest, refusal: Refusal) -> ApiResponse:
         if request.ticket is None and not isinstance(refusal, Unavailable):
             try:
-                refusal = await self._count_stranger(request, refusal)
+                refusal = await self._count_address(request, refusal)
             except Unavailable as unavailable:
                 # If failed attempts cannot be counted, do not report whether the credentials were
                 # right.
@@ -236,16 +236,16 @@ class MerchantApi:
         request.refusal = refusal
         return _refused(refusal)
 
-    async def _count_stranger(self, request: ApiRequest, refusal: Refusal) -> Refusal:
+    async def _count_address(self, request: ApiRequest, refusal: Refusal) -> Refusal:
         """Counts failed authentication per IP address; other errors only read that count."""
         is_guess = isinstance(refusal, InvalidCredentials)
-        request.stranger = await self._services.limiter.take(
+        allowance = request.address_allowance = await self._services.limiter.take(
             f"address:{address_bucket(request.address)}",
             self._services.platform.now.rate_limit_per_minute,
             cost=1 if is_guess else 0,
         )
-        if is_guess and request.stranger.exceeded:
-            return RateLimitExceeded(retry_after_seconds=request.stranger.resets_in_seconds)
+        if is_guess and allowance.exceeded:
+            return RateLimitExceeded(retry_after_seconds=allowance.resets_in_seconds)
         return refusal
 
 

@@ -16,10 +16,10 @@ from manilla.api.fields import (
     Lines,
     Reference,
     WebAddress,
+    money_of,
 )
 from manilla.api.optional_headers import read_repeat_key, read_scenario
 from manilla.api.refusals import InvalidAmount
-from manilla.kit import money
 from manilla.kit.db import Database
 from manilla.kit.money import Money, MoneyError
 from manilla.ledger.transactions import (
@@ -43,7 +43,7 @@ Keywords = Annotated[
 ]
 
 
-class _Checked(Struct, frozen=True, kw_only=True):
+class PaymentFields(Struct, frozen=True, kw_only=True):
     """The fields that both request bodies have, and the validation of the amount."""
 
     payment_amount: Amount
@@ -56,15 +56,14 @@ class _Checked(Struct, frozen=True, kw_only=True):
     allow_payment_methods: Keywords = None
 
     @classmethod
-    def faults(cls, values: dict[str, Any], _bad: Collection[str] = ()) -> dict[str, str]:
+    def field_errors(cls, values: dict[str, Any], _bad: Collection[str] = ()) -> dict[str, str]:
         amount, currency = values.get("payment_amount"), values.get("currency_code")
         if amount is None:
             return {}
         if amount < MINIMUM:
             return {"payment_amount": TOO_SMALL}
         try:
-            # An unknown currency is reported later as not enabled.
-            wanted = Money.of(amount, currency if currency in money.DECIMALS else "NGN")
+            wanted = money_of(amount, currency)
         except MoneyError as error:
             return {"payment_amount": str(error)}
         if wanted.minor > AMOUNT_MINOR_MAX:
@@ -73,12 +72,12 @@ class _Checked(Struct, frozen=True, kw_only=True):
         return {}
 
 
-class PaymentRequest(_Checked, frozen=True, kw_only=True):
+class PaymentRequest(PaymentFields, frozen=True, kw_only=True):
     success_redirect: WebAddress
     cancel_redirect: WebAddress
 
 
-class LegacyPaymentRequest(_Checked, frozen=True, kw_only=True):
+class LegacyPaymentRequest(PaymentFields, frozen=True, kw_only=True):
     customer_email: LegacyEmail | None = None
     success_redirect: WebAddress | None = None
     cancel_redirect: WebAddress | None = None

@@ -7,12 +7,11 @@ import msgspec
 from msgspec import Meta, Struct
 
 from manilla.api.endpoint import Call, Endpoint
-from manilla.api.fields import Amount, CallbackAddress, CurrencyCode, Line, Reference
+from manilla.api.fields import Amount, CallbackAddress, CurrencyCode, Line, Reference, money_of
 from manilla.api.optional_headers import read_repeat_key, read_scenario
 from manilla.api.refusals import InvalidAmount
-from manilla.kit import money
 from manilla.kit.db import Database
-from manilla.kit.money import Money, MoneyError
+from manilla.kit.money import MoneyError
 from manilla.ledger.transactions import (
     CurrencyNotEnabled,
     DuplicateReference,
@@ -49,23 +48,21 @@ class PayoutRequest(Struct, frozen=True, kw_only=True):
     description: Annotated[Line, Meta(max_length=255)] | None = None
 
     @classmethod
-    def faults(cls, values: dict[str, Any], bad: Collection[str] = ()) -> dict[str, str]:
-        return {**_amount_faults(values), **_beneficiary_faults(values, bad)}
+    def field_errors(cls, values: dict[str, Any], bad: Collection[str] = ()) -> dict[str, str]:
+        return {**_amount_errors(values), **_beneficiary_errors(values, bad)}
 
 
-def _amount_faults(values: dict[str, Any]) -> dict[str, str]:
-    amount, currency = values.get("payout_amount"), values.get("currency_code")
-    if amount is None:
-        return {}
+def _amount_errors(values: dict[str, Any]) -> dict[str, str]:
+    amount = values.get("payout_amount")
     try:
-        # An unknown currency is reported later as not enabled.
-        Money.of(amount, currency if currency in money.DECIMALS else "NGN")
+        if amount is not None:
+            money_of(amount, values.get("currency_code"))
     except MoneyError as error:
         return {"payout_amount": str(error)}
     return {}
 
 
-def _beneficiary_faults(values: dict[str, Any], bad: Collection[str]) -> dict[str, str]:
+def _beneficiary_errors(values: dict[str, Any], bad: Collection[str]) -> dict[str, str]:
     if "beneficiary" in bad or "withdraw_account_id" in bad:
         return {}  # the field's own error is reported
     has_beneficiary = values.get("beneficiary") is not None

@@ -23,35 +23,20 @@ _requests = cache(metrics.requests.labels)
 _request_seconds = cache(metrics.request_seconds.labels)
 
 
-class ApiRequest:
+class ApiRequest(msgspec.Struct):
     """What is known about a request so far."""
 
-    __slots__ = (
-        "address",
-        "answer",
-        "call",
-        "caller",
-        "endpoint",
-        "generation",
-        "headers",
-        "id",
-        "refusal",
-        "stranger",
-        "ticket",
-    )
-
-    def __init__(self, headers: Mapping[bytes, bytes], address: str) -> None:
-        self.id = ids.new_request_id()
-        self.headers = headers
-        self.address = address
-        self.endpoint = "none"
-        self.caller: Caller | None = None
-        self.generation = 0
-        self.call: Call | None = None
-        self.answer: msgspec.Struct | None = None
-        self.ticket: RateTicket | None = None
-        self.stranger: Allowance | None = None
-        self.refusal: Refusal | None = None
+    headers: Mapping[bytes, bytes]
+    address: str
+    id: str = msgspec.field(default_factory=ids.new_request_id)
+    endpoint: str = "none"
+    caller: Caller | None = None
+    generation: int = 0
+    call: Call | None = None
+    answer: msgspec.Struct | None = None
+    ticket: RateTicket | None = None
+    address_allowance: Allowance | None = None  # of a caller who is not authenticated
+    refusal: Refusal | None = None
 
     @property
     def policy(self) -> str:
@@ -59,7 +44,7 @@ class ApiRequest:
 
     @property
     def allowance(self) -> Allowance | None:
-        return self.stranger if self.ticket is None else self.ticket.allowance
+        return self.address_allowance if self.ticket is None else self.ticket.allowance
 
     @property
     def trx_id(self) -> str | None:

@@ -1,17 +1,16 @@
 """The URLs under /docs: pages from memory, and the search with or without JavaScript."""
 
 import asyncio
-import gzip
 import hashlib
 from collections.abc import Mapping
 from typing import Any, Self
 
-import msgspec
 from litestar import MediaType, Request, Response, Router, get
 from litestar.exceptions import NotFoundException
 
 from manilla.platform.settings import CurrentSettings
 from manilla.reference.pages import ROOT, Documentation, RenderedDocumentation
+from manilla.web.static_files import CompressedFile
 
 QUERY_LENGTH_MAX = 100
 HTML, JSON = "text/html", "application/json"
@@ -27,21 +26,12 @@ def build(
     return Router(path=ROOT, route_handlers=pages.handlers())
 
 
-class _CompressedFile(msgspec.Struct, frozen=True):
-    """A response, ready to be sent."""
-
-    content: bytes
-    compressed: bytes
-    tag: str
-    media_type: str
-
-
 class DocumentationRoutes:
     def __init__(self, documentation: Documentation, platform: CurrentSettings) -> None:
         self._documentation = documentation
         self._platform = platform
         self._rendered: RenderedDocumentation | None = None
-        self._files: dict[str, _CompressedFile] = {}
+        self._files: dict[str, tuple[str, CompressedFile]] = {}  # with their ETags
         self._rendering = asyncio.Lock()
 
     def __deepcopy__(self, _memo: object) -> Self:
@@ -82,18 +72,11 @@ class DocumentationRoutes:
             return self._rendered
 
     def _send(self, request: PageGet, name: str, media_type: str, content: bytes) -> Response[Any]:
-        file = self._files.get(name)
-        if file is None:
-            file = self._files[name] = _ready(content, media_type)
-        headers = {**CACHE, "ETag": file.tag}
-        if request.headers.get("if-none-match") == file.tag:
+        if name not in self._files:
+            tag = f'W/"{hashlib.sha256(content).hexdigest()[:16]}"'
+            self._files[name] = tag, CompressedFile(content, media_type)
+        tag, file = self._files[name]
+        headers = {**CACHE, "ETag": tag}
+        if request.headers.get("if-none-match") == tag:
             return Response(None, status_code=304, headers=headers)
-        if "gzip" in request.headers.get("accept-encoding", ""):
-            headers["Content-Encoding"] = "gzip"
-            return Response(file.compressed, media_type=file.media_type, headers=headers)
-        return Response(file.content, media_type=file.media_type, headers=headers)
-
-
-def _ready(content: bytes, media_type: str) -> _CompressedFile:
-    tag = f'W/"{hashlib.sha256(content).hexdigest()[:16]}"'
-    return _CompressedFile(content, gzip.compress(content, 6, mtime=0), tag, media_type)
+        return file.respond(request, headers)

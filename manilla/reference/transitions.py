@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
 from manilla.payments import states as payments
-from manilla.payments.states import PaymentState
+from manilla.payments.states import PaymentEvent, PaymentState
 from manilla.payouts import states as payouts
 from manilla.payouts.beneficiaries import sandbox
 from manilla.payouts.payout import PayoutStatus
@@ -19,49 +20,47 @@ class Transition(msgspec.Struct, frozen=True):
     after: str
 
 
-PAYMENT_TEXTS: Mapping[tuple[PaymentState, payments.PaymentEvent], str] = {
-    (
-        PaymentState.PENDING,
-        payments.PaymentEvent.PAID,
-    ): "the provider confirms the payment, with the correct amount",
-    (
-        PaymentState.PENDING,
-        payments.PaymentEvent.DECLINED,
-    ): "the payment is declined in the sandbox",
-    (PaymentState.PENDING, payments.PaymentEvent.CANCELED): "the customer cancels on checkout",
-    (PaymentState.PENDING, payments.PaymentEvent.EXPIRED): (
-        "the link expires unpaid; the error code is that of the last decline, if any"
-    ),
-    (
-        PaymentState.DECLINED,
-        payments.PaymentEvent.PAID,
-    ): "the provider later confirms that a charge was paid",
-    (PaymentState.CANCELED, payments.PaymentEvent.PAID): "the customer paid despite canceling",
-    (PaymentState.EXPIRED, payments.PaymentEvent.PAID): "a bank transfer arrives late",
+# Why a transaction changes its status, by the status before and the event.
+PAYMENT_TEXTS = {
+    PaymentState.PENDING: {
+        PaymentEvent.PAID: "the provider confirms the payment, with the correct amount",
+        PaymentEvent.DECLINED: "the payment is declined in the sandbox",
+        PaymentEvent.CANCELED: "the customer cancels on checkout",
+        PaymentEvent.EXPIRED: (
+            "the link expires unpaid; the error code is that of the last decline, if any"
+        ),
+    },
+    PaymentState.DECLINED: {
+        PaymentEvent.PAID: "the provider later confirms that a charge was paid"
+    },
+    PaymentState.CANCELED: {PaymentEvent.PAID: "the customer paid despite canceling"},
+    PaymentState.EXPIRED: {PaymentEvent.PAID: "a bank transfer arrives late"},
 }
-PAYOUT_TEXTS: Mapping[tuple[PayoutStatus, TransferEvent], str] = {
-    (PayoutStatus.PENDING, TransferEvent.DELIVERED): (
-        "the provider confirms delivery, or an administrator completes a manual payout"
-    ),
-    (PayoutStatus.PENDING, TransferEvent.FAILED): "the provider rejects the transfer, or it fails",
-    (
-        PayoutStatus.PENDING,
-        TransferEvent.REVERSED,
-    ): "the transfer is reversed before delivery was confirmed",
-    (PayoutStatus.PENDING, TransferEvent.REJECTED): "an administrator rejects the payout",
-    (PayoutStatus.COMPLETED, TransferEvent.REVERSED): "the bank returns the money",
+PAYOUT_TEXTS = {
+    PayoutStatus.PENDING: {
+        TransferEvent.DELIVERED: (
+            "the provider confirms delivery, or an administrator completes a manual payout"
+        ),
+        TransferEvent.FAILED: "the provider rejects the transfer, or it fails",
+        TransferEvent.REVERSED: "the transfer is reversed before delivery was confirmed",
+        TransferEvent.REJECTED: "an administrator rejects the payout",
+    },
+    PayoutStatus.COMPLETED: {TransferEvent.REVERSED: "the bank returns the money"},
 }
 
 
 def _steps(
-    table: Mapping[tuple[StrEnum, StrEnum], StrEnum], texts: Mapping[tuple[StrEnum, StrEnum], str]
+    table: Mapping[Any, StrEnum], texts: Mapping[Any, Mapping[Any, str]]
 ) -> list[Transition]:
     """Raises KeyError at start-up for a transition without a text, so that none is missing."""
-    return [Transition(str(step[0]), texts[step], str(after)) for step, after in table.items()]
+    return [
+        Transition(str(before), texts[before][event], str(after))
+        for (before, event), after in table.items()
+    ]
 
 
-PAYMENT_STEPS = _steps(payments.NEXT, PAYMENT_TEXTS)  # type: ignore[arg-type]
-PAYOUT_STEPS = _steps(payouts.NEXT, PAYOUT_TEXTS)  # type: ignore[arg-type]
+PAYMENT_STEPS = _steps(payments.NEXT, PAYMENT_TEXTS)
+PAYOUT_STEPS = _steps(payouts.NEXT, PAYOUT_TEXTS)
 
 SANDBOX_ACCOUNTS = {
     "0000000000": "Delivered.",

@@ -3,9 +3,10 @@
 import gzip
 import hashlib
 import mimetypes
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from litestar import Request, Response, get
 from litestar.exceptions import NotFoundException
@@ -16,27 +17,38 @@ PATH = "/static/web"
 FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
 
 
-class _File:
-    def __init__(self, path: Path) -> None:
-        self.content = path.read_bytes()
-        self.compressed = gzip.compress(self.content, 6, mtime=0)
-        self.media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+class CompressedFile:
+    """Content in memory, compressed once."""
+
+    def __init__(self, content: bytes, media_type: str) -> None:
+        self._content = content
+        self._compressed = gzip.compress(content, 6, mtime=0)
+        self._media_type = media_type
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        return cls(path.read_bytes(), media_type)
+
+    def respond(
+        self, request: Request[Any, Any, Any], headers: Mapping[str, str]
+    ) -> Response[bytes]:
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            headers = {**headers, "Content-Encoding": "gzip"}
+            return Response(self._compressed, media_type=self._media_type, headers=headers)
+        return Response(self._content, media_type=self._media_type, headers=headers)
 
 
 def handler() -> HTTPRouteHandler:
-    files = {
-        str(path.relative_to(STATIC)): _File(path) for path in STATIC.rglob("*") if path.is_file()
-    }
+    paths = [path for path in STATIC.rglob("*") if path.is_file()]
+    files = {str(path.relative_to(STATIC)): CompressedFile.read(path) for path in paths}
 
     @get(PATH + "/{version:str}/{name:path}")
     async def static_file(request: Request[Any, Any, Any]) -> Response[bytes]:
         file = files.get(str(request.path_params["name"]).lstrip("/"))
         if file is None:
             raise NotFoundException
-        if "gzip" in request.headers.get("accept-encoding", ""):
-            headers = {**FOR_EVER, "Content-Encoding": "gzip"}
-            return Response(file.compressed, media_type=file.media_type, headers=headers)
-        return Response(file.content, media_type=file.media_type, headers=FOR_EVER)
+        return file.respond(request, FOR_EVER)
 
     return static_file
 

@@ -148,17 +148,14 @@ BEARER: list[dict[str, list[str]]] = [{"Bearer": []}]
 
 # A response's values can be parameters of another call. A payment's id is the part of payment_url's
 # path after /checkout/. The suffix `#regex:` is an extension that some tools support.
+_VERIFY_PAYMENT = (
+    "verifyPayment",
+    "$response.body#/payment_url#regex:/checkout/(TXN[0-9A-Z]+)",
+    "`trxId` is the part of `payment_url`'s path after `/checkout/`.",
+)
 LINKS = {
-    "initiatePayment": (
-        "verifyPayment",
-        "$response.body#/payment_url#regex:/checkout/(TXN[0-9A-Z]+)",
-        "`trxId` is the part of `payment_url`'s path after `/checkout/`.",
-    ),
-    "initiatePaymentLegacy": (
-        "verifyPayment",
-        "$response.body#/payment_url#regex:/checkout/(TXN[0-9A-Z]+)",
-        "`trxId` is the part of `payment_url`'s path after `/checkout/`.",
-    ),
+    "initiatePayment": _VERIFY_PAYMENT,
+    "initiatePaymentLegacy": _VERIFY_PAYMENT,
     "initiatePayout": (
         "verifyPayout",
         "$response.body#/trx_id",
