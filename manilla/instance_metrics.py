@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from manilla import metrics
-from manilla.cases.cases import Kind
+from manilla.cases.cases import CaseKind
 from manilla.kit import health
 from manilla.kit.db import Database
 from manilla.kit.jobs.queues import job_queues
@@ -86,7 +86,7 @@ async def _measure_cases(db: Database) -> None:
          WHERE status = 'open' GROUP BY kind""",
     )
     numbers = {row.kind: row.number for row in rows}
-    for kind in Kind:
+    for kind in CaseKind:
         metrics.cases_open.labels(kind).set(numbers.get(kind, 0))
 
 

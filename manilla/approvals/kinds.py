@@ -8,8 +8,7 @@ import msgspec
 from manilla.approvals import queries
 from manilla.audit.actor import current
 from manilla.cases import cases
-from manilla.cases.cases import Case
-from manilla.cases.suspense import Action
+from manilla.cases.cases import Case, CaseAction
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection
 from manilla.kit.environment import Environment
@@ -19,10 +18,10 @@ from manilla.merchants.queries import MerchantRow
 from manilla.merchants.wallets import FundingResult
 from manilla.methods import catalogue
 from manilla.methods.method import Method, MethodKind
-from manilla.payouts import disputes
 from manilla.platform import settings
 from manilla.providers import accounts, credentials
 from manilla.providers.kind import Credentials
+from manilla.resolutions import resolutions
 
 TOLERANCE_SECONDS_MAX = 900
 
@@ -80,7 +79,7 @@ class CaseResolution(msgspec.Struct, frozen=True, tag="case"):
     """A resolution of a case. `merchant_id` and `amount` are the case's, shown to the approver."""
 
     case_id: int
-    action: Action
+    action: CaseAction
     note: str
     merchant_id: int | None
     amount: Money | None
@@ -122,7 +121,9 @@ async def apply(connection: Connection, keyring: Keyring, change: Change) -> Res
         case MethodChange():
             result = await catalogue.change(connection, change.kind, change.code, change.wanted)
         case CaseResolution():
-            result = await disputes.resolve(connection, change.case_id, change.note, change.action)
+            result = await resolutions.resolve(
+                connection, change.case_id, change.note, change.action
+            )
     return result
 
 
@@ -183,7 +184,7 @@ async def _amount_needs_second(
 async def _resolution_needs_second(connection: Connection, change: CaseResolution) -> bool:
     """A resolution with an unknown amount always needs a second administrator."""
     case = await cases.find(connection, change.case_id)
-    if change.action is Action.NOTHING or case.environment == Environment.SANDBOX:
+    if change.action is CaseAction.NOTHING or case.environment == Environment.SANDBOX:
         return False
     if change.needs_second or case.amount is None:
         return True
@@ -249,7 +250,7 @@ async def check(connection: Connection, change: Change) -> None:
             method = await catalogue.get(connection, change.kind, change.code)
             catalogue.preview(method, change.wanted)
         case CaseResolution():
-            await cases.check(connection, change.case_id, change.note, change.action)
+            await resolutions.check(connection, change.case_id, change.note, change.action)
 
 
 def _may_take(change: WalletFunding | WalletAdjustment) -> bool:

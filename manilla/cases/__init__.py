@@ -1,1 +1,1 @@
-"""Cases for administrators: contradictions, and money whose owner is not decided yet."""
+"""Cases for administrators: opened, listed and closed."""

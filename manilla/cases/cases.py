@@ -1,25 +1,20 @@
 """Cases: opened by the system when it must not decide by itself, resolved by an administrator."""
 
-from collections.abc import Awaitable, Callable
 from datetime import datetime
 from enum import StrEnum
 
 import msgspec
 import structlog
 
-from manilla.audit import audit
-from manilla.cases import clearing_adjustment, suspense
-from manilla.cases.suspense import Action, NothingThere
-from manilla.kit.db import Connection, Database, columns, transaction_of
+from manilla.kit.db import Connection, Database, columns
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.kit.texts import is_line
 
 log = structlog.get_logger(__name__)
 
 
-class Kind(StrEnum):
+class CaseKind(StrEnum):
     PAID_AFTER_DECLINE = "paid_after_decline"  # in older data; not opened any more
     SECOND_CHARGE_PAID = "second_charge_paid"
     WRONG_AMOUNT = "wrong_amount"  # a different amount or currency than requested
@@ -33,8 +28,22 @@ class Kind(StrEnum):
 
 
 # Kinds that are reopened after they were resolved: always, or only with a new detail.
-REOPENED_BY_RECURRENCE = frozenset((Kind.CLEARING_DIFFERS,))
-REOPENED_BY_NEW_EVIDENCE = frozenset((Kind.CONTRADICTION, Kind.WEBHOOK_DISAGREES))
+REOPENED_BY_RECURRENCE = frozenset((CaseKind.CLEARING_DIFFERS,))
+REOPENED_BY_NEW_EVIDENCE = frozenset((CaseKind.CONTRADICTION, CaseKind.WEBHOOK_DISAGREES))
+
+
+class CaseAction(StrEnum):
+    """What to do with the money that a case is about."""
+
+    NOTHING = "nothing"
+    # For money in suspense:
+    CREDIT = "credit"  # it belongs to the merchant
+    RETURN = "return"  # it goes back to the payer, through the provider
+    KEEP = "keep"  # nobody claims it
+    # For a contradiction:
+    WRITE_OFF = "write_off"  # the provider has it, and the platform bears the loss
+    DEBIT = "debit"  # the provider has it, and the merchant pays for it
+    REVERSE = "reverse"  # the payout came back and is reversed
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -68,22 +77,14 @@ class CaseEvent(msgspec.Struct, frozen=True):
     detail: str
 
 
-class Way(msgspec.Struct, frozen=True):
-    """An allowed way to resolve a case: the action for `resolve`, and what it does."""
-
-    name: Action
-    explanation: str
-
-
 CASE = f"SELECT {columns(Case)} FROM operator_case"
 
 NOTE_LENGTH_MAX = 200
-VANISHED_NOTE = "The problem has vanished."
 
 
 async def open_case(
     connection: Connection | Database,
-    kind: Kind,
+    kind: CaseKind,
     reference: str,
     detail: str,
     *,
@@ -142,6 +143,23 @@ class CaseRefused(Refusal):
     message = "The case cannot be resolved in this way."
 
 
+def check_open(case: Case) -> None:
+    if case.status != "open":
+        raise CaseRefused(f"Case {case.id} is resolved already: {case.resolution}")
+
+
+async def lock(connection: Connection, case: Case) -> Case:
+    """Locks an open case. Lock its transaction before, as functions that open a case do."""
+    current = await connection.row(
+        Case,
+        CASE + " WHERE merchant_id = $1 AND id = $2 FOR UPDATE",
+        *(case.merchant_id, case.id),
+    )
+    assert current is not None
+    check_open(current)
+    return current
+
+
 async def find(db: Database | Connection, case_id: int) -> Case:
     found = await db.row(Case, CASE + " WHERE id = $1", case_id)
     if found is None:
@@ -160,77 +178,8 @@ async def history(db: Database, case: Case) -> list[CaseEvent]:
     )
 
 
-async def ways(db: Database | Connection, case: Case) -> list[Way]:
-    """Returns the ways in which an administrator can resolve the case now."""
-    if case.status != "open":
-        return []
-    if await suspense.is_held(db, case.merchant_id, case.reference):
-        return [Way(action, text) for action, text in suspense.WAYS.items()]
-    found: dict[Action, str] = {}
-    if case.kind == Kind.CONTRADICTION:
-        found = await clearing_adjustment.ways(db, case.merchant_id, case.reference)
-    return [Way(action, text) for action, text in (found | _NOTHING).items()]
-
-
-_NOTHING = {Action.NOTHING: "You have checked it, and no money needs to be moved."}
-
-# Reverses the payout that a case is about.
-Reverse = Callable[[Connection, Case], Awaitable[None]]
-
-
-async def check(connection: Connection, case_id: int, note: str, action: Action) -> None:
-    """Raises the refusal that `resolve` would raise now."""
-    _check_note(note)
-    case = await find(connection, case_id)
-    _check_open(case)
-    await _check_way(connection, case, action)
-
-
-async def resolve(
-    db: Database | Connection,
-    case_id: int,
-    note: str,
-    action: Action,
-    *,
-    reverse: Reverse | None = None,
-) -> Case:
-    """Resolves a case and moves the money that it is about, once.
-
-    `reverse` is implemented by the payouts package: call `payouts.disputes.resolve` to include it.
-    """
-    _check_note(note)
-    async with transaction_of(db) as connection:
-        case = await _locked(connection, case_id)
-        await _check_way(connection, case, action)
-        why = f"case {case.id}: {note}"
-        match action:
-            case Action.CREDIT | Action.RETURN | Action.KEEP:
-                await suspense.release(connection, case.merchant_id, case.reference, action, why)
-            case Action.WRITE_OFF | Action.DEBIT:
-                await clearing_adjustment.level(
-                    connection, case.merchant_id, case.reference, action, why
-                )
-            case Action.REVERSE:
-                assert reverse is not None
-                await reverse(connection, case)
-        await _close(connection, case, f"{action}: {note}")
-        await audit.record(
-            connection,
-            "case.resolve",
-            f"case:{case.id}",
-            merchant_id=case.merchant_id or None,
-            kind=case.kind,
-            reference=case.reference,
-            action_taken=action,
-            note=note,
-            environment=case.environment,
-            amount=None if action is Action.NOTHING else case.amount,
-        )
-    return await find(db, case_id)
-
-
 async def close(
-    connection: Connection, merchant_id: int, kind: Kind, reference: str, resolution: str
+    connection: Connection, merchant_id: int, kind: CaseKind, reference: str, resolution: str
 ) -> None:
     """Closes the case, if it is open, because the problem was decided in another way."""
     case = await connection.row(
@@ -239,11 +188,17 @@ async def close(
         *(merchant_id, kind, reference),
     )
     if case is not None:
-        await _close(connection, case, resolution)
+        await close_case(connection, case, resolution)
 
 
 async def mark_vanished(
-    db: Database, kind: Kind, reference: str, detail: str, *, merchant_id: int, is_vanished: bool
+    db: Database,
+    kind: CaseKind,
+    reference: str,
+    detail: str,
+    *,
+    merchant_id: int,
+    is_vanished: bool,
 ) -> None:
     """Records in the open case, if there is one, that the problem has vanished or returned."""
     await db.execute(
@@ -259,18 +214,7 @@ async def mark_vanished(
     )
 
 
-async def close_vanished(db: Database | Connection, case_id: int) -> Case:
-    """Closes a case whose problem has vanished."""
-    case = await find(db, case_id)
-    _check_open(case)
-    if case.vanished_at is None:
-        raise CaseRefused(
-            f"The problem of case {case_id} has not vanished: resolve it with a note instead."
-        )
-    return await resolve(db, case_id, VANISHED_NOTE, Action.NOTHING)
-
-
-async def is_open(db: Database, merchant_id: int, kind: Kind, reference: str) -> bool:
+async def is_open(db: Database, merchant_id: int, kind: CaseKind, reference: str) -> bool:
     return await db.has_row(
         """
         SELECT true FROM operator_case
@@ -279,46 +223,7 @@ async def is_open(db: Database, merchant_id: int, kind: Kind, reference: str) ->
     )
 
 
-async def _locked(connection: Connection, case_id: int) -> Case:
-    """Locks the transaction before the case, in the same order as functions that open a case."""
-    found = await find(connection, case_id)
-    for table in ("payment", "payout"):
-        await connection.execute(
-            f"SELECT FROM {table} WHERE merchant_id = $1 AND trx_id = $2 FOR UPDATE",
-            *(found.merchant_id, found.trx_id),
-        )
-    case = await connection.row(
-        Case,
-        CASE + " WHERE merchant_id = $1 AND id = $2 FOR UPDATE",
-        *(found.merchant_id, case_id),
-    )
-    assert case is not None
-    _check_open(case)
-    return case
-
-
-def _check_open(case: Case) -> None:
-    if case.status != "open":
-        raise CaseRefused(f"Case {case.id} is resolved already: {case.resolution}")
-
-
-def _check_note(note: str) -> None:
-    if not is_line(note, NOTE_LENGTH_MAX):
-        raise CaseRefused(f"A note must have 1 to {NOTE_LENGTH_MAX} printable characters.")
-
-
-async def _check_way(connection: Connection, case: Case, action: Action) -> None:
-    legal = [way.name for way in await ways(connection, case)]
-    if action in legal:
-        return
-    if action in suspense.WAYS:
-        raise NothingThere
-    if Action.NOTHING not in legal:
-        raise CaseRefused(f"This case has money in suspense: use `--action {'`, `'.join(legal)}`.")
-    raise CaseRefused(f"This case can be resolved with: {', '.join(legal)}.")
-
-
-async def _close(connection: Connection, case: Case, resolution: str) -> None:
+async def close_case(connection: Connection, case: Case, resolution: str) -> None:
     await connection.execute(
         """
         WITH closed AS (

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import msgspec
 
-from manilla.cases.cases import CASE, Case, Kind
+from manilla.cases.cases import CASE, Case, CaseKind
 from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
@@ -24,7 +24,7 @@ class CaseStatus(StrEnum):
 
 class CaseFilter(msgspec.Struct, frozen=True, kw_only=True):
     status: CaseStatus | None = None
-    kind: Kind | None = None
+    kind: CaseKind | None = None
     since: Moment | None = None
     until: Moment | None = None  # exclusive
     search: str | None = None  # a full reference or trx_id, or the case's id

@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 from litestar import MediaType, Response
 
-from manilla.cases.suspense import Action
+from manilla.cases.cases import CaseAction
 from manilla.checkout import display, page
 from manilla.checkout.page import CheckoutPage
 from manilla.checkout.request import NO_STORE, CheckoutRequest
@@ -118,7 +118,7 @@ def _templates() -> jinja2.Environment:
         version=static_files.version(STATIC),
         Flow=Flow,
         SandboxOutcome=SandboxOutcome,
-        Action=Action,
+        Action=CaseAction,
         shown=DESCRIPTION_SHOWN,
     )
     return templates

@@ -7,8 +7,7 @@ import typer
 from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import CaseResolution
 from manilla.cases import cases
-from manilla.cases.cases import Case, CaseRefused
-from manilla.cases.suspense import Action
+from manilla.cases.cases import Case, CaseAction, CaseRefused
 from manilla.cli.approval import approvals_in, print_done
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
@@ -18,6 +17,7 @@ from manilla.kit.clock import iso
 from manilla.providers import status_query
 from manilla.providers.rails import open_session
 from manilla.providers.status_query import StatusAnswer
+from manilla.resolutions import resolutions
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -64,8 +64,8 @@ def resolve(
     case_id: CaseId,
     note: Annotated[str, typer.Option("--note", help="What was found and done.")],
     action: Annotated[
-        Action, typer.Option("--action", help="What to do with the money; see `case show`.")
-    ] = Action.NOTHING,
+        CaseAction, typer.Option("--action", help="What to do with the money; see `case show`.")
+    ] = CaseAction.NOTHING,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -87,7 +87,7 @@ def close(case_id: CaseId, as_json: Json = False, data: Data = None) -> None:
     """Close a case whose difference no longer exists; exit 1 if it still does."""
 
     async def command(tools: Tools) -> Case:
-        return await cases.close_vanished(tools.db, case_id)
+        return await resolutions.close_vanished(tools.db, case_id)
 
     print_fields(_described(run(data, command)), as_json=as_json)
 
@@ -120,7 +120,7 @@ async def _in_full(tools: Tools, case: Case) -> dict[str, Any]:
         ],
         "ways": [
             {"action": way.name, "explanation": way.explanation}
-            for way in await cases.ways(tools.db, case)
+            for way in await resolutions.options(tools.db, case)
         ],
     }
 

@@ -9,15 +9,15 @@ from manilla.approvals.kinds import CaseResolution
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.cases import cases, listing
-from manilla.cases.cases import NOTE_LENGTH_MAX, Case, CaseNotFound, Kind
+from manilla.cases.cases import NOTE_LENGTH_MAX, Case, CaseAction, CaseKind, CaseNotFound
 from manilla.cases.listing import CaseFilter, CaseStatus
-from manilla.cases.suspense import Action
 from manilla.console import evidence, list_pages, responses
 from manilla.console.providers import NAMES
 from manilla.kit.errors import Refusal
 from manilla.merchants import roster
 from manilla.people.roles import Permission
 from manilla.providers import status_query
+from manilla.resolutions import resolutions
 from manilla.web import lists
 from manilla.web.forms import BadForm
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
@@ -25,25 +25,25 @@ from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 TEMPLATE = "case.html"
 
 TITLES: dict[str, str] = {
-    Kind.PAID_AFTER_DECLINE: "Paid after decline",
-    Kind.SECOND_CHARGE_PAID: "Paid twice",
-    Kind.WALLET_FULL: "Wallet balance limit exceeded",
-    Kind.WRONG_AMOUNT: "Wrong amount received",
-    Kind.WEBHOOK_DISAGREES: "Webhook and status query disagree",
-    Kind.UNKNOWN_REFERENCE: "Unknown reference",
-    Kind.CONTRADICTION: "Provider contradicted a final status",
-    Kind.CLEARING_DIFFERS: "Ledger and provider balance differ",
-    Kind.STILL_OPEN: "Still pending at the provider",
-    Kind.NO_ANSWER: "No answer from the provider",
+    CaseKind.PAID_AFTER_DECLINE: "Paid after decline",
+    CaseKind.SECOND_CHARGE_PAID: "Paid twice",
+    CaseKind.WALLET_FULL: "Wallet balance limit exceeded",
+    CaseKind.WRONG_AMOUNT: "Wrong amount received",
+    CaseKind.WEBHOOK_DISAGREES: "Webhook and status query disagree",
+    CaseKind.UNKNOWN_REFERENCE: "Unknown reference",
+    CaseKind.CONTRADICTION: "Provider contradicted a final status",
+    CaseKind.CLEARING_DIFFERS: "Ledger and provider balance differ",
+    CaseKind.STILL_OPEN: "Still pending at the provider",
+    CaseKind.NO_ANSWER: "No answer from the provider",
 }
 ACTIONS: dict[str, str] = {
-    Action.NOTHING: "Move nothing",
-    Action.CREDIT: "Credit the merchant",
-    Action.RETURN: "Return to the payer",
-    Action.KEEP: "Keep for the platform",
-    Action.WRITE_OFF: "Write off",
-    Action.DEBIT: "Debit the merchant",
-    Action.REVERSE: "Mark the payout as reversed",
+    CaseAction.NOTHING: "Move nothing",
+    CaseAction.CREDIT: "Credit the merchant",
+    CaseAction.RETURN: "Return to the payer",
+    CaseAction.KEEP: "Keep for the platform",
+    CaseAction.WRITE_OFF: "Write off",
+    CaseAction.DEBIT: "Debit the merchant",
+    CaseAction.REVERSE: "Mark the payout as reversed",
 }
 
 COLUMNS = listing.FIELDS.select(
@@ -57,7 +57,7 @@ async def show_all(request: PageRequest) -> PageResponse:
     kind = request.query.text("kind")
     wanted = CaseFilter(
         status=None if status == list_pages.ALL else CaseStatus(status),
-        kind=Kind(kind) if kind in set(Kind) else None,
+        kind=CaseKind(kind) if kind in set(CaseKind) else None,
         **lists.common_filters(request),
     )
     return await list_pages.show(
@@ -69,7 +69,7 @@ async def show_all(request: PageRequest) -> PageResponse:
         views=list_pages.VIEWS,
         shown_status=status,
         titles=TITLES,
-        kinds=[(each.value, TITLES[each]) for each in Kind],
+        kinds=[(each.value, TITLES[each]) for each in CaseKind],
     )
 
 
@@ -90,7 +90,7 @@ async def resolve(request: PageRequest) -> PageResponse:
     """Resolves the case if the user may move money alone; otherwise requests an approval."""
     case = await _case(request)
     try:
-        action = request.form.choice("action", Action)
+        action = request.form.choice("action", CaseAction)
         note = request.form.required("note", at_most=NOTE_LENGTH_MAX)
         resolution = CaseResolution(
             *(case.id, action, note, case.merchant_id or None, case.amount),
@@ -111,7 +111,7 @@ async def close(request: PageRequest) -> PageResponse:
     """Closes a case whose difference is gone. No money moves."""
     case = await _case(request)
     try:
-        await cases.close_vanished(request.db, case.id)
+        await resolutions.close_vanished(request.db, case.id)
     except Refusal as refusal:
         return request.form_with_errors(
             TEMPLATE, refusal, **await _details(request, await _case(request))
@@ -135,7 +135,7 @@ async def _details(request: PageRequest, case: Case) -> dict[str, Any]:
         "names": await roster.names(db, [case.merchant_id]),
         "evidence": await evidence.gather(db, case),
         "said": None,
-        "ways": await cases.ways(db, case),
+        "ways": await resolutions.options(db, case),
         "actions": ACTIONS,
         "providers": NAMES,
         "history": await cases.history(db, case),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from manilla.cases.cases import Case, Kind
+from manilla.cases.cases import Case, CaseKind
 from manilla.kit.db import Database
 from manilla.lookup.story import PaymentStory, PayoutStory, payment_story, payout_story
 from manilla.payments.payment import Charge, Payment
@@ -50,7 +50,7 @@ async def gather(db: Database, case: Case) -> Evidence:
     heard = await providers.webhooks_about(db, case.merchant_id, [case.reference])
     provider = heard[0].provider if heard else ""
     question = None
-    if case.kind == Kind.UNKNOWN_REFERENCE and provider in await provider_accounts.load(db):
+    if case.kind == CaseKind.UNKNOWN_REFERENCE and provider in await provider_accounts.load(db):
         question = StatusQuery(provider, EventKind(heard[0].kind), case.reference)
     return Evidence(ours=[], theirs=timeline.of_webhooks(heard), question=question)
 

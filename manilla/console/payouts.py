@@ -7,7 +7,7 @@ from typing import Any
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.cases import listing as cases
-from manilla.cases.cases import Kind
+from manilla.cases.cases import CaseKind
 from manilla.console import list_pages
 from manilla.console.providers import NAMES
 from manilla.kit.errors import Refusal
@@ -119,7 +119,7 @@ async def _details(request: PageRequest) -> dict[str, Any]:
         "decision": await decisions.decision(db, payout),
         "hold": await decisions.hold_of(db, payout),
         "lines": await audit.listed(db, about),
-        "NO_ANSWER": Kind.NO_ANSWER,
+        "NO_ANSWER": CaseKind.NO_ANSWER,
         "providers": NAMES,
     }
 

@@ -14,7 +14,7 @@ from manilla.ledger import trx_ids
 from manilla.lookup.story import payment_story
 from manilla.merchants import merchants
 from manilla.payments.payment import Payment
-from manilla.refunds import decisions, initiate, queries
+from manilla.refunds import decisions, initiate, store
 from manilla.refunds import listing as listed_refunds
 from manilla.refunds.books import RefundRefused
 from manilla.refunds.listing import RefundFilter
@@ -82,7 +82,7 @@ async def show_all(request: PageRequest) -> PageResponse:
 
     async def queue(view: ListView, _: list[Refund]) -> dict[str, Any]:
         is_plain = not (view.is_filtered or view.is_later)
-        waiting = await queries.waiting(db, scope, QUEUE_ROWS) if is_plain else []
+        waiting = await store.waiting(db, scope, QUEUE_ROWS) if is_plain else []
         return {"waiting": waiting, "is_plain": is_plain}
 
     return await list_pages.show(
@@ -147,7 +147,7 @@ async def _details(request: PageRequest) -> dict[str, Any]:
 async def _refund(request: PageRequest) -> Refund:
     trx_id = request.parameter("refund")
     merchant_id = trx_ids.merchant_of(trx_id)
-    found = merchant_id and await queries.refund(request.db, merchant_id, trx_id)
+    found = merchant_id and await store.refund(request.db, merchant_id, trx_id)
     if not found:
         raise PageNotFound
     return found

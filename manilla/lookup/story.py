@@ -17,13 +17,13 @@ from manilla.notify import listing as notices
 from manilla.notify.listing import NotificationWithAttempts
 from manilla.payments import store
 from manilla.payments import store as payments
-from manilla.payments.held_money import HeldMoney, held_money
 from manilla.payments.payment import Charge, Payment
+from manilla.payments.suspense import HeldMoney, held_money
 from manilla.payouts import store as payouts
 from manilla.payouts.payout import Payout
 from manilla.providers import listing as providers
 from manilla.providers.listing import ReceivedWebhook
-from manilla.refunds import queries as refund_queries
+from manilla.refunds import store as refund_queries
 from manilla.refunds.refund import Refund
 
 

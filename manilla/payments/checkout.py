@@ -7,8 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from manilla.cases import suspense
-from manilla.cases.suspense import Action
+from manilla.cases.cases import CaseAction
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.ledger import trx_ids
@@ -16,7 +15,7 @@ from manilla.ledger.transactions import TransactionNotFound
 from manilla.merchants.directory import Caller, Directory
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method
-from manilla.payments import eligibility, states, store
+from manilla.payments import eligibility, states, store, suspense
 from manilla.payments.charges import ChargeService, GatewayUnavailable, PaymentClosed
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX
 from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentErrorCode, PaymentStatus
@@ -55,7 +54,7 @@ class CheckoutView(msgspec.Struct, frozen=True):
     is_blocked: bool  # the merchant cannot accept payments now
     is_payable_in_sandbox: bool  # even if no provider is configured
     held: Charge | None  # paid, but not as expected: an administrator reviews it
-    released: Action | None  # what an administrator did with held money
+    released: CaseAction | None  # what an administrator did with held money
     declined: Charge | None  # the latest charge, if the customer must choose again after it
 
 
@@ -121,7 +120,7 @@ class Checkout:
             declined=None if latest is None or latest.is_undecided else latest,
         )
 
-    async def _released(self, held: Charge) -> Action | None:
+    async def _released(self, held: Charge) -> CaseAction | None:
         return await suspense.released(self._db, held.merchant_id, held.reference)
 
     async def choose(self, trx_id: str, method_code: str) -> Charge:

@@ -10,7 +10,7 @@ from enum import StrEnum
 import msgspec
 
 from manilla.cases import cases
-from manilla.cases.cases import Kind
+from manilla.cases.cases import CaseKind
 from manilla.kit import crash, jobs
 from manilla.kit.db import Connection, Database
 from manilla.kit.money import Money
@@ -159,7 +159,7 @@ async def _paid(
         return
     trouble = _trouble(payment, charge, state.paid, said)
     if trouble is None and not await _credit_charge(connection, payment, charge, state.paid):
-        trouble = Kind.WALLET_FULL, "The wallet would exceed the maximum balance."
+        trouble = CaseKind.WALLET_FULL, "The wallet would exceed the maximum balance."
     if trouble is None:
         await _report_disagreement(connection, payment, charge, said)
     else:
@@ -184,17 +184,17 @@ async def _credit_charge(
 
 def _trouble(
     payment: Payment, charge: Charge, paid: Money, said: Sequence[Claimed]
-) -> tuple[Kind, str] | None:
+) -> tuple[CaseKind, str] | None:
     """Returns why the money must not be credited; None if it can be."""
     if paid != charge.amount:
-        return Kind.WRONG_AMOUNT, f"{paid} was paid; {charge.amount} was requested."
+        return CaseKind.WRONG_AMOUNT, f"{paid} was paid; {charge.amount} was requested."
     for claim in claims.disagreeing(said, charge.amount):
         if claim.status in (None, port.ReportedChargeStatus.PAID):
             detail = f"A signed webhook says {claim.text}, the provider {paid} when asked."
-            return Kind.WEBHOOK_DISAGREES, detail
+            return CaseKind.WEBHOOK_DISAGREES, detail
     if (state_of(payment), PaymentEvent.PAID) in NEXT:
         return None
-    return Kind.SECOND_CHARGE_PAID, f"{payment.credited_charge} was paid before."
+    return CaseKind.SECOND_CHARGE_PAID, f"{payment.credited_charge} was paid before."
 
 
 async def _report_disagreement(
@@ -204,14 +204,14 @@ async def _report_disagreement(
         return  # it already has a case
     for claim in claims.disagreeing(said, charge.amount):
         detail = f"A signed webhook says {claim.text}; {charge.amount} was asked for."
-        await _open_case(connection, payment, charge, Kind.WEBHOOK_DISAGREES, detail)
+        await _open_case(connection, payment, charge, CaseKind.WEBHOOK_DISAGREES, detail)
 
 
 async def _open_case(
     connection: Connection,
     payment: Payment,
     charge: Charge,
-    kind: Kind,
+    kind: CaseKind,
     detail: str,
     amount: Money | None = None,
 ) -> None:
@@ -283,7 +283,7 @@ async def _charge_failed(
         detail = (
             "The provider said that the charge was paid, now that it failed. Nothing was moved."
         )
-        await _open_case(connection, payment, charge, Kind.CONTRADICTION, detail)
+        await _open_case(connection, payment, charge, CaseKind.CONTRADICTION, detail)
         return
     if not charge.is_undecided:
         return
@@ -313,7 +313,7 @@ async def _suspend(
     payment: Payment,
     charge: Charge,
     paid: Money,
-    kind: Kind,
+    kind: CaseKind,
     detail: str,
 ) -> None:
     """Holds money that did not arrive as expected in suspense until an administrator decides."""

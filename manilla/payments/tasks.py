@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from manilla.cases import cases
-from manilla.cases.cases import Kind
+from manilla.cases.cases import CaseKind
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job, Work
@@ -89,12 +89,12 @@ class PaymentTasks:
                 await states.conclude(self._db, charge, ChargeState(ReportedChargeStatus.EXPIRED))
                 return False
             kind, detail = (
-                Kind.STILL_OPEN,
+                CaseKind.STILL_OPEN,
                 "After three days the provider still reports it as open.",
             )
         else:
             reason = answer.reason if isinstance(answer, Unknown) else answer.guidance
-            kind = Kind.NO_ANSWER
+            kind = CaseKind.NO_ANSWER
             detail = f"For three days the provider has given no usable answer: {reason}."
         await self._report(charge, kind, detail)
         return await cases.is_open(self._db, charge.merchant_id, kind, charge.reference)
@@ -102,7 +102,7 @@ class PaymentTasks:
     async def _close_cases(self, charge: Charge) -> None:
         """Closes the cases of a charge that was open for too long and is now final."""
         async with self._db.transaction() as connection:
-            for kind in (Kind.STILL_OPEN, Kind.NO_ANSWER):
+            for kind in (CaseKind.STILL_OPEN, CaseKind.NO_ANSWER):
                 resolution = f"The provider has decided. The charge is {charge.status}."
                 await cases.close(
                     connection, charge.merchant_id, kind, charge.reference, resolution
@@ -111,13 +111,13 @@ class PaymentTasks:
     async def _report_unknown(self, job: Job) -> None:
         await cases.open_case(
             self._db,
-            Kind.UNKNOWN_REFERENCE,
+            CaseKind.UNKNOWN_REFERENCE,
             job.subject,
             "A provider sent a signed webhook about a charge that we did not create.",
             merchant_id=job.merchant_id,
         )
 
-    async def _report(self, charge: Charge, kind: Kind, detail: str) -> None:
+    async def _report(self, charge: Charge, kind: CaseKind, detail: str) -> None:
         await cases.open_case(
             self._db,
             kind,

@@ -13,7 +13,7 @@ from datetime import timedelta
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.cases import cases
-from manilla.cases.cases import Kind
+from manilla.cases.cases import CaseKind
 from manilla.kit import jobs
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
@@ -114,7 +114,7 @@ async def _check_stuck(db: Database, payout: Payout) -> None:
     _check_pending(payout)
     if await hold_of(db, payout) is not None:
         return  # it was never sent, and cannot be sent during the hold
-    if not await cases.is_open(db, payout.merchant_id, Kind.NO_ANSWER, payout.trx_id):
+    if not await cases.is_open(db, payout.merchant_id, CaseKind.NO_ANSWER, payout.trx_id):
         raise NotToDecide(
             "The provider decides the outcome of this payout. You can reject it only if it has an "
             "open no_answer case, or if it is on hold."
@@ -194,7 +194,7 @@ async def _end(db: Database, payout: Payout, job: Job, event: SettlementEvent) -
         if not await states.settle_within(connection, merchant_id, trx_id, event, holder=job):
             raise NotToDecide("The payout has changed in the meantime: check its status.")
         resolution = f"payout rejected: {event.guidance or event.source_text}"
-        await cases.close(connection, merchant_id, Kind.NO_ANSWER, trx_id, resolution)
+        await cases.close(connection, merchant_id, CaseKind.NO_ANSWER, trx_id, resolution)
         await _record(connection, payout, event, source=event.source_text)
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from manilla import metrics
 from manilla.cases import cases
-from manilla.cases.cases import Kind
+from manilla.cases.cases import CaseKind
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import posting
@@ -135,7 +135,7 @@ async def _report(db: Database, report: Reconciled) -> None:
         f"Our ledger says {report.ledger}, {report.under_way} of it in transit and "
         f"{report.coming_in} incoming; the provider says {report.balance}."
     )
-    kind, difference = Kind.CLEARING_DIFFERS, report.difference
+    kind, difference = CaseKind.CLEARING_DIFFERS, report.difference
     if difference is None:
         return
     is_vanished = difference.minor == 0
@@ -230,7 +230,7 @@ async def _compare_transfers(
             await states.settle(db, payout.merchant_id, payout.trx_id, event)
         else:
             detail = states.contradiction(payout, state.status)
-            await reports.report(db, payout, Kind.CONTRADICTION, detail)
+            await reports.report(db, payout, CaseKind.CONTRADICTION, detail)
     await store.were_asked_about(db, [payout for payout, _ in answered])
     return len(said), differ
 

@@ -7,7 +7,7 @@ notification are written together or not at all, and a concurrent caller sees th
 import msgspec
 
 from manilla import metrics
-from manilla.cases.cases import Kind
+from manilla.cases.cases import CaseKind
 from manilla.kit import crash, jobs
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
@@ -107,7 +107,7 @@ async def settle_within(
     elif (payout.status, event.event) not in AGREES and event.source is not Source.ADMINISTRATOR:
         # An administrator gets an error directly, so no case is opened.
         await reports.report(
-            connection, payout, Kind.CONTRADICTION, contradiction(payout, event.event)
+            connection, payout, CaseKind.CONTRADICTION, contradiction(payout, event.event)
         )
     await _report_contradicting_webhooks(connection, payout)
     return status is not None
@@ -119,7 +119,7 @@ async def _report_contradicting_webhooks(connection: Connection, payout: Payout)
     for status in sorted({claim.status for claim in said if claim.status}):
         if not fits(payout, TransferStatus(status)):
             detail = f"The payout is {payout.status}; a signed webhook says {status}."
-            await reports.report(connection, payout, Kind.CONTRADICTION, detail)
+            await reports.report(connection, payout, CaseKind.CONTRADICTION, detail)
     await reports.report_disagreement(connection, payout, said)
 
 

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from functools import partial
 
-from manilla.cases.cases import Kind
+from manilla.cases.cases import CaseKind
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
@@ -131,10 +131,10 @@ class PayoutTasks:
                 pass
         days = SCHEDULE.steps[-1][0].days
         detail = f"Open for more than {days} day: {reason.rstrip('.')}."
-        await reports.report(self._db, payout, Kind.NO_ANSWER, detail)
+        await reports.report(self._db, payout, CaseKind.NO_ANSWER, detail)
 
     async def leave_to_administrator(self, payout: Payout, detail: str) -> None:
-        await reports.report(self._db, payout, Kind.NO_ANSWER, detail)
+        await reports.report(self._db, payout, CaseKind.NO_ANSWER, detail)
 
     def _order(self, payout: Payout) -> TransferOrder:
         return TransferOrder(

@@ -8,7 +8,7 @@ from manilla.kit.texts import is_line
 from manilla.ledger import trx_ids
 from manilla.merchants import outgoing
 from manilla.merchants.outgoing import OutgoingHold
-from manilla.refunds import queries, states
+from manilla.refunds import states, store
 from manilla.refunds.books import RefundRefused
 from manilla.refunds.refund import REASON_LENGTH_MAX, Refund, RefundStatus
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
@@ -24,7 +24,7 @@ class RefundNotFound(Refusal):
 
 async def find(db: Database, trx_id: str) -> Refund:
     merchant_id = trx_ids.merchant_of(trx_id)
-    refund = None if merchant_id is None else await queries.refund(db, merchant_id, trx_id)
+    refund = None if merchant_id is None else await store.refund(db, merchant_id, trx_id)
     if refund is None:
         raise RefundNotFound(f"There is no refund {trx_id}.")
     return refund

@@ -14,10 +14,9 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.kit.texts import is_line
 from manilla.ledger import trx_ids
-from manilla.payments import store
 from manilla.payments import store as payments
 from manilla.payments.payment import Payment, PaymentStatus
-from manilla.refunds import books, queries, states
+from manilla.refunds import books, states, store
 from manilla.refunds.books import RefundRefused
 from manilla.refunds.refund import REASON_LENGTH_MAX, SEND, Refund, RefundStatus
 
@@ -70,7 +69,7 @@ async def start(
         if with_commission:
             refund = _add_commission(payment, refund)
         await books.debit(connection, refund)
-        await queries.insert(connection, refund)
+        await store.insert(connection, refund)
         await states.change_refunded(connection, payment, refund.from_wallet_minor)
         await states.add_to_timeline(connection, payment, "refund_started", refund, reason)
         await jobs.put(connection, refund.merchant_id, SEND, refund.trx_id)
@@ -111,7 +110,7 @@ async def _new_refund(
 ) -> Refund:
     provider = None
     if payment.credited_charge is not None:
-        charge = await store.charge(connection, payment.merchant_id, payment.credited_charge)
+        charge = await payments.charge(connection, payment.merchant_id, payment.credited_charge)
         assert charge is not None
         provider = charge.provider
     return Refund(

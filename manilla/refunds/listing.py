@@ -12,8 +12,8 @@ from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Moment, Page, Query
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, whose, within
-from manilla.refunds.queries import REFUND_COLUMNS
 from manilla.refunds.refund import Refund, RefundStatus
+from manilla.refunds.store import REFUND_COLUMNS
 
 FIELDS = Fields(Refund)
 

@@ -7,7 +7,7 @@ are written together or not at all, and a concurrent caller sees the committed r
 import msgspec
 
 from manilla.audit import audit
-from manilla.cases.cases import Kind
+from manilla.cases.cases import CaseKind
 from manilla.kit import crash, jobs
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
@@ -15,7 +15,7 @@ from manilla.ledger import timeline
 from manilla.payments import notices
 from manilla.payments import store as payments
 from manilla.payments.payment import Payment
-from manilla.refunds import books, queries
+from manilla.refunds import books, store
 from manilla.refunds.refund import SEND, Refund, RefundStatus
 from manilla.transfers import reports
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
@@ -53,7 +53,7 @@ async def settle(
             return False
         if holder is not None and not await jobs.is_held(connection, holder):
             return False
-        if only_unsent and not await queries.lock_unsent(connection, current):
+        if only_unsent and not await store.lock_unsent(connection, current):
             return False
         await _change(connection, payment, current, status, event)
         crash.point("before_refund_commit")
@@ -65,7 +65,7 @@ async def _locked(connection: Connection, refund: Refund) -> tuple[Payment, Refu
     payment = await payments.payment(
         connection, refund.merchant_id, refund.payment_trx_id, lock=True
     )
-    current = await queries.refund(connection, refund.merchant_id, refund.trx_id)
+    current = await store.refund(connection, refund.merchant_id, refund.trx_id)
     assert payment is not None
     assert current is not None
     return payment, current
@@ -87,7 +87,7 @@ async def _change(
     else:
         await books.give_back(connection, refund)
         await change_refunded(connection, payment, -refund.from_wallet_minor)
-    await queries.decide(connection, refund, status, detail)
+    await store.decide(connection, refund, status, detail)
     await add_to_timeline(connection, payment, f"refund_{status}", refund, detail)
     await jobs.forget(connection, refund.merchant_id, SEND, refund.trx_id)
     if by_administrator:
@@ -108,7 +108,7 @@ async def _report_contradiction(
     said = NEXT.get((RefundStatus.PENDING, event.event))
     if refund.status is not said and event.source is not Source.ADMINISTRATOR:
         detail = f"The refund is {refund.status}; the provider now says {said}. Nothing was moved."
-        await reports.report(connection, refund, Kind.CONTRADICTION, detail)
+        await reports.report(connection, refund, CaseKind.CONTRADICTION, detail)
 
 
 async def change_refunded(connection: Connection, payment: Payment, minor: int) -> None:

@@ -2,14 +2,14 @@
 
 from datetime import timedelta
 
-from manilla.cases.cases import Kind
+from manilla.cases.cases import CaseKind
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
 from manilla.merchants import outgoing
 from manilla.providers.port import Adapter, RefundOrder, RefusalCode, Unknown
 from manilla.providers.rails import Rails
 from manilla.providers.schedule import Schedule
-from manilla.refunds import decisions, queries, states
+from manilla.refunds import decisions, states, store
 from manilla.refunds.refund import SEND, Refund
 from manilla.transfers import reports, sending
 from manilla.transfers.events import (
@@ -48,7 +48,7 @@ class RefundTasks:
         return None
 
     async def find(self, job: Job) -> Refund | None:
-        return await queries.refund(self._db, job.merchant_id, job.subject)
+        return await store.refund(self._db, job.merchant_id, job.subject)
 
     def prepare(self, adapter: Adapter, refund: Refund) -> Send:
         assert refund.charge_reference is not None
@@ -72,9 +72,9 @@ class RefundTasks:
         return await states.settle(self._db, refund, event, holder=holder)
 
     async def report_overdue(self, refund: Refund, answer: ProviderAnswer) -> None:
-        kind, reason = Kind.STILL_OPEN, "the provider still reports it as open"
+        kind, reason = CaseKind.STILL_OPEN, "the provider still reports it as open"
         if isinstance(answer, Unknown):
-            kind = Kind.NO_ANSWER
+            kind = CaseKind.NO_ANSWER
             reason = f"the provider has given no usable answer: {answer.reason}"
         detail = f"After three days {reason}."
         await self.leave_to_administrator(refund, detail)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from manilla.cases import cases
-from manilla.cases.cases import Kind
+from manilla.cases.cases import CaseKind
 from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
@@ -14,7 +14,9 @@ from manilla.providers.port import EventKind
 from manilla.transfers.transfer import Transfer
 
 
-async def report(db: Database | Connection, transfer: Transfer, kind: Kind, detail: str) -> None:
+async def report(
+    db: Database | Connection, transfer: Transfer, kind: CaseKind, detail: str
+) -> None:
     await cases.open_case(
         db,
         kind,
@@ -30,7 +32,7 @@ async def report(db: Database | Connection, transfer: Transfer, kind: Kind, deta
 async def report_unknown(db: Database, kind: EventKind, job: Job) -> None:
     detail = f"A provider sent a signed webhook about a {kind} that we did not send."
     await cases.open_case(
-        db, Kind.UNKNOWN_REFERENCE, job.subject, detail, merchant_id=job.merchant_id
+        db, CaseKind.UNKNOWN_REFERENCE, job.subject, detail, merchant_id=job.merchant_id
     )
 
 
@@ -39,7 +41,7 @@ async def report_other_amount(db: Database, transfer: Transfer, amount: Money | 
     if amount is None or amount == transfer.amount:
         return False
     detail = f"The provider reports {amount}; {transfer.amount} was sent."
-    await report(db, transfer, Kind.WRONG_AMOUNT, detail)
+    await report(db, transfer, CaseKind.WRONG_AMOUNT, detail)
     return True
 
 
@@ -53,7 +55,7 @@ async def report_disagreement(
     disagreeing = claims.disagreeing(said, transfer.amount)
     for claim in disagreeing:
         detail = f"A signed webhook says {claim.text}; {transfer.amount} was sent."
-        await report(db, transfer, Kind.WEBHOOK_DISAGREES, detail)
+        await report(db, transfer, CaseKind.WEBHOOK_DISAGREES, detail)
     return claims.confirmation_wait_seconds(disagreeing)
 
 

@@ -9,7 +9,7 @@ from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.audit.audit import AuditFilter
 from manilla.audit.entry import AuditEntry
 from manilla.cases import cases
-from manilla.cases.suspense import Action
+from manilla.cases.cases import CaseAction
 from manilla.kit import jobs
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
@@ -29,6 +29,7 @@ from manilla.platform import settings
 from manilla.providers import credentials
 from manilla.refunds import decisions as refund_decisions
 from manilla.refunds import initiate
+from manilla.resolutions import resolutions
 from manilla.services import Services
 from tests.client import Merchant
 from tests.payments.shop import Shop
@@ -161,14 +162,14 @@ async def test_refunds_cases_settlements_and_notifications(
         unpaid = await initiate.start(db, started.trx_id, "300", "Returned too")
     await simulator.run_jobs()
     await cases.open_case(
-        db, cases.Kind.CONTRADICTION, paid.trx_id, "to see", merchant_id=merchant.new.id
+        db, cases.CaseKind.CONTRADICTION, paid.trx_id, "to see", merchant_id=merchant.new.id
     )
     [case] = [each for each in await cases.cases(db) if each.reference == paid.trx_id]
     note: str = await db.value("SELECT id FROM notification WHERE trx_id = $1", started.trx_id)
     with acting(ADA):
         await refund_decisions.decide(db, paid.trx_id, is_paid=True, detail="by bank")
         await refund_decisions.decide(db, unpaid.trx_id, is_paid=False, detail="not ours")
-        await cases.resolve(db, case.id, "looked at", Action.NOTHING)
+        await resolutions.resolve(db, case.id, "looked at", CaseAction.NOTHING)
         await redeliver.redeliver(db, note)
         await db.execute(
             "UPDATE notification SET state = 'failed', decided_at = now() WHERE id = $1", note

@@ -3,15 +3,15 @@
 from typing import Any
 
 from manilla.cases import cases, listing
-from manilla.cases.cases import Kind
+from manilla.cases.cases import CaseAction, CaseKind
 from manilla.cases.listing import CaseFilter, CaseStatus
-from manilla.cases.suspense import Action
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant
 from manilla.merchants import merchants
+from manilla.resolutions import resolutions
 
 
 async def test_cases_are_found_by_every_filter_and_reference(
@@ -20,7 +20,7 @@ async def test_cases_are_found_by_every_filter_and_reference(
     new = await merchants.create(db, keyring, name="Cases", email="c@example.com")
     tenant = Tenant(new.id, Environment.PRODUCTION)
 
-    async def open_case(kind: Kind, reference: str, **more: Any) -> None:
+    async def open_case(kind: CaseKind, reference: str, **more: Any) -> None:
         fields = {"merchant_id": new.id, "environment": Environment.PRODUCTION, **more}
         await cases.open_case(db, kind, reference, "look", **fields)
 
@@ -29,13 +29,16 @@ async def test_cases_are_found_by_every_filter_and_reference(
         return [case.reference for case in rows]
 
     trx_id = trx_ids.new(new.id)
-    await open_case(Kind.WRONG_AMOUNT, f"{trx_id}-1", trx_id=trx_id)
-    await open_case(Kind.CONTRADICTION, "100%_odd")
-    await open_case(Kind.CONTRADICTION, "in the sandbox", environment=Environment.SANDBOX)
-    await open_case(Kind.UNKNOWN_REFERENCE, "nobody's", merchant_id=0, environment=None)
+    await open_case(CaseKind.WRONG_AMOUNT, f"{trx_id}-1", trx_id=trx_id)
+    await open_case(CaseKind.CONTRADICTION, "100%_odd")
+    await open_case(CaseKind.CONTRADICTION, "in the sandbox", environment=Environment.SANDBOX)
+    await open_case(CaseKind.UNKNOWN_REFERENCE, "nobody's", merchant_id=0, environment=None)
     assert await found() == ["100%_odd", f"{trx_id}-1"]
     assert (await found(Everyone()))[:2] == ["nobody's", "in the sandbox"]
-    assert await found(Everyone(new.id), kind=Kind.CONTRADICTION) == ["in the sandbox", "100%_odd"]
+    assert await found(Everyone(new.id), kind=CaseKind.CONTRADICTION) == [
+        "in the sandbox",
+        "100%_odd",
+    ]
     assert await found(search=trx_id) == await found(search=f"{trx_id}-1") == [f"{trx_id}-1"]
     assert await found(search="100%_odd") == ["100%_odd"]
     assert await found(search="100%") == await found(search="%") == []
@@ -44,7 +47,7 @@ async def test_cases_are_found_by_every_filter_and_reference(
     assert await found(since=odd.opened_at) == ["100%_odd"]
     assert await found(until=odd.opened_at) == [wrong.reference]
     assert await listing.count_open(db, tenant) == 2
-    await cases.resolve(db, odd.id, "seen", Action.NOTHING)
+    await resolutions.resolve(db, odd.id, "seen", CaseAction.NOTHING)
     assert await found(status=CaseStatus.RESOLVED) == ["100%_odd"]
     assert await listing.count_open(db, tenant) == 1
     first = await listing.cases(db, tenant, CaseFilter(), limit=1)

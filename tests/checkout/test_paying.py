@@ -7,10 +7,11 @@ import pytest
 from playwright.async_api import Browser, Page, Route, expect
 
 from manilla.cases import cases
-from manilla.cases.suspense import Action
+from manilla.cases.cases import CaseAction
 from manilla.merchants.merchants import CommissionBearer, MerchantUpdate
 from manilla.payments.checkout import MethodNotOffered, SandboxOutcome
 from manilla.payments.payment import PaymentErrorCode, PaymentStatus
+from manilla.resolutions import resolutions
 from tests.checkout.page_checks import is_visibly_focused, opened
 from tests.checkout.shop import ACCOUNT, HOSTED, Checkout, Shop
 
@@ -102,7 +103,9 @@ async def test_a_wrong_amount_appears_automatically(shop: Shop, browser: Browser
             for each in await cases.cases(shop.services.db)
             if each.reference == charge.reference
         ]
-        await cases.resolve(shop.services.db, case.id, "Agreed with the customer.", Action.RETURN)
+        await resolutions.resolve(
+            shop.services.db, case.id, "Agreed with the customer.", CaseAction.RETURN
+        )
         await sees(page, "Your money is being returned")
 
 

@@ -6,7 +6,7 @@ from manilla.approvals import approvals
 from manilla.approvals.kinds import WalletAdjustment
 from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.cases import cases
-from manilla.cases.cases import Kind
+from manilla.cases.cases import CaseKind
 from manilla.kit import ids
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
@@ -47,7 +47,7 @@ async def _queues(services: Services, merchant: Merchant, text: str) -> dict[str
     await sending.leave_refund_to_administrator(db, refund.merchant_id, refund.trx_id, text)
     await cases.open_case(
         db,
-        Kind.CONTRADICTION,
+        CaseKind.CONTRADICTION,
         payout,
         text,
         merchant_id=merchant_id,

@@ -3,7 +3,7 @@
 import re
 
 from manilla.cases import cases
-from manilla.cases.cases import Kind
+from manilla.cases.cases import CaseKind
 from manilla.services import Services
 from tests.console.conftest import PopulatedConsole
 
@@ -50,7 +50,7 @@ async def test_a_case_without_an_environment_counts_as_production(
 ) -> None:
     async with services.db.transaction() as connection:
         await cases.open_case(
-            connection, Kind.NO_ANSWER, "nobody-knows-it", "A test.", merchant_id=0
+            connection, CaseKind.NO_ANSWER, "nobody-knows-it", "A test.", merchant_id=0
         )
     assert "nobody-knows-it" in (await populated.administrator.get("/cases")).body.decode()
     sandbox = await populated.administrator.get("/cases?environment=sandbox")

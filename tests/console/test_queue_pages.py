@@ -11,8 +11,7 @@ from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import CaseResolution, WalletFunding
 from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.cases import cases
-from manilla.cases.cases import Case, CaseRefused, Kind
-from manilla.cases.suspense import Action
+from manilla.cases.cases import Case, CaseAction, CaseKind, CaseRefused
 from manilla.kit import outbound
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
@@ -195,7 +194,7 @@ async def test_a_resolution_that_moves_money_counts_against_the_adjustment_limit
     merchant_id, payer = shop.merchant.new.id, production_office(services)
     query = "SELECT id FROM operator_case WHERE merchant_id = $1 AND status = 'open'"
     case_id, before = await services.db.value(query, merchant_id), await shop.balance()
-    resolve = CaseResolution(case_id, Action.CREDIT, "Ours", merchant_id, None)
+    resolve = CaseResolution(case_id, CaseAction.CREDIT, "Ours", merchant_id, None)
     fund = WalletFunding(merchant_id, Environment.PRODUCTION, Money.of("101", "NGN"), "first")
     await settings.change(services.db, "adjustment_limits", "NGN:500")
     try:
@@ -218,7 +217,9 @@ async def test_a_difference_at_a_provider_is_shown_from_both_sides(
     services: Services, operations: SignedInUser
 ) -> None:
     said = "Our books say 5.00 NGN; the provider says 7.00 NGN."
-    await cases.open_case(services.db, Kind.CLEARING_DIFFERS, "providera:XTS", said, merchant_id=0)
+    await cases.open_case(
+        services.db, CaseKind.CLEARING_DIFFERS, "providera:XTS", said, merchant_id=0
+    )
     query = "SELECT id FROM operator_case WHERE reference = 'providera:XTS'"
     page = text(await operations.get(f"/cases/{await services.db.value(query)}"))
     assert "<p>Our books say 5.00 NGN.</p>" in page
@@ -232,7 +233,9 @@ async def ask_to_credit(services: Services, shop: Shop) -> tuple[int, approvals.
     query = "SELECT id FROM operator_case WHERE merchant_id = $1"
     case_id = await services.db.value(query, merchant_id)
     payer = production_office(services)
-    change = CaseResolution(case_id, Action.CREDIT, "Mine", merchant_id, None, needs_second=True)
+    change = CaseResolution(
+        case_id, CaseAction.CREDIT, "Mine", merchant_id, None, needs_second=True
+    )
     asked = await apply_or_ask(payer, change)
     assert isinstance(asked, ApprovalRequested)
     return asked.approval_id, payer
@@ -474,7 +477,7 @@ async def test_a_case_whose_difference_is_gone_is_closed_in_one_click(
     services: Services, operations: SignedInUser
 ) -> None:
     reference = "providerz:NGN"
-    kind, detail = Kind.CLEARING_DIFFERS, "Our books say 5.00 NGN; the provider says 1.00 NGN."
+    kind, detail = CaseKind.CLEARING_DIFFERS, "Our books say 5.00 NGN; the provider says 1.00 NGN."
     await cases.open_case(services.db, kind, reference, detail, merchant_id=0)
     case = await services.db.value("SELECT id FROM operator_case WHERE reference = $1", reference)
     assert "Close case" not in text(await operations.get(f"/cases/{case}"))

@@ -3,10 +3,11 @@
 import pytest
 
 from manilla.cases import cases
-from manilla.cases.suspense import Action
+from manilla.cases.cases import CaseAction
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
+from manilla.resolutions import resolutions
 from manilla.services import Services
 from tests.client import Site, new_merchant
 from tests.payments.shop import Shop
@@ -17,13 +18,13 @@ from tests.web.signed_in_user import member
 @pytest.mark.parametrize(
     ("action", "text"),
     [
-        (Action.CREDIT, "Resolved: ₦720.00 was credited to your wallet."),
-        (Action.RETURN, "Resolved: ₦720.00 is returned to the customer."),
-        (Action.KEEP, "Resolved: nobody claimed the money, so it was not credited."),
+        (CaseAction.CREDIT, "Resolved: ₦720.00 was credited to your wallet."),
+        (CaseAction.RETURN, "Resolved: ₦720.00 is returned to the customer."),
+        (CaseAction.KEEP, "Resolved: nobody claimed the money, so it was not credited."),
     ],
 )
 async def test_a_wrong_amount_and_its_resolution_are_shown_on_the_payment(
-    services: Services, site: Site, db: Database, keyring: Keyring, action: Action, text: str
+    services: Services, site: Site, db: Database, keyring: Keyring, action: CaseAction, text: str
 ) -> None:
     merchant = await new_merchant(site, db, keyring, environment=Environment.PRODUCTION)
     owner = await member(services, site, merchant.new.id)
@@ -43,5 +44,5 @@ async def test_a_wrong_amount_and_its_resolution_are_shown_on_the_payment(
         assert part in held
 
     [case] = [each for each in await cases.cases(db) if each.reference == charge.reference]
-    await cases.resolve(db, case.id, "As agreed.", action)
+    await resolutions.resolve(db, case.id, "As agreed.", action)
     assert text in (await owner.get(page)).body.decode()

@@ -13,7 +13,7 @@ import pytest
 import typer
 import yaml  # type: ignore[import-untyped]
 
-from manilla.cases.cases import Kind
+from manilla.cases.cases import CaseKind
 from manilla.cli.main import build
 from manilla.variables import VARIABLES
 from tests.operating import tables
@@ -91,7 +91,7 @@ def test_every_queried_label_exists(project: Path) -> None:
 def test_every_kind_of_case_has_a_section_in_the_manual(project: Path) -> None:
     text = (project / OPERATING / "incidents.md").read_text()
     cases = text[text.index("# Cases") :]
-    assert re.findall(r"^### (\w+)$", cases, re.MULTILINE) == [kind.value for kind in Kind]
+    assert re.findall(r"^### (\w+)$", cases, re.MULTILINE) == [kind.value for kind in CaseKind]
 
 
 def test_every_alert_is_documented_and_links_to_an_existing_section(project: Path) -> None:

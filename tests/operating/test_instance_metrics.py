@@ -4,10 +4,10 @@ import re
 
 from manilla import instance_metrics
 from manilla.cases import cases
-from manilla.cases.cases import Kind
-from manilla.cases.suspense import Action
+from manilla.cases.cases import CaseAction, CaseKind
 from manilla.kit import prometheus
 from manilla.kit.db import Database
+from manilla.resolutions import resolutions
 from manilla.services import Services
 from manilla.transfers import holding
 from tests.payouts.payout_merchant import PayoutMerchant
@@ -26,7 +26,7 @@ async def test_backlog_metrics_rise_and_fall_with_the_backlog(
     before = await measured(db)
     await holding.hold(db)
     trx_id = await payer.pay_out()
-    kind, reference = Kind.UNKNOWN_REFERENCE, f"TXN-OF-{trx_id}"
+    kind, reference = CaseKind.UNKNOWN_REFERENCE, f"TXN-OF-{trx_id}"
     await cases.open_case(db, kind, reference, "A test.", merchant_id=payer.merchant.new.id)
     now = await measured(db)
     unsent = 'manilla_payouts_open{provider="providera",state="unsent"}'
@@ -39,7 +39,7 @@ async def test_backlog_metrics_rise_and_fall_with_the_backlog(
     await holding.release(db, services.rails)
     await payer.check_until(trx_id, "completed")
     [case_id] = [case.id for case in await cases.cases(db) if case.reference == reference]
-    await cases.resolve(db, case_id, "It was a test.", Action.NOTHING)
+    await resolutions.resolve(db, case_id, "It was a test.", CaseAction.NOTHING)
     after = await measured(db)
     assert [after[name] - before[name] for name in (unsent, unknown, due)] == [0, 0, 0]
     assert after["manilla_payouts_held"] == 0

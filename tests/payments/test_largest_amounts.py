@@ -2,13 +2,14 @@
 
 import pytest
 
-from manilla.cases import cases
-from manilla.cases.suspense import Action, WalletFull
+from manilla.cases.cases import CaseAction
 from manilla.kit.money import Money
 from manilla.ledger import balances, posting, trx_ids
 from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Line, Posting
+from manilla.payments.suspense import WalletTooFull
 from manilla.payouts import decisions
+from manilla.resolutions import resolutions
 from tests.client import Merchant
 from tests.payments import steps
 from tests.payments.shop import Shop
@@ -97,11 +98,11 @@ async def test_held_money_is_credited_once_the_wallet_has_room(shop: Shop) -> No
     await shop.until_charge(charge, "suspense")
     db, merchant_id = shop.services.db, shop.merchant.new.id
     case_id = await db.value("SELECT id FROM operator_case WHERE merchant_id = $1", merchant_id)
-    with pytest.raises(WalletFull):
-        await cases.resolve(db, case_id, "Room was made", Action.CREDIT)
+    with pytest.raises(WalletTooFull):
+        await resolutions.resolve(db, case_id, "Room was made", CaseAction.CREDIT)
     payer = PayoutMerchant(shop.services, shop.simulator, shop.merchant)
     await payer.pay_out()
-    await cases.resolve(db, case_id, "Room was made", Action.CREDIT)
+    await resolutions.resolve(db, case_id, "Room was made", CaseAction.CREDIT)
     assert await shop.account("suspense") == 0
 
 

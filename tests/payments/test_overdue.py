@@ -3,11 +3,12 @@
 import pytest
 
 from manilla.cases import cases
-from manilla.cases.suspense import Action
+from manilla.cases.cases import CaseAction
 from manilla.kit.db import Database
 from manilla.payments.payment import Charge
 from manilla.refunds import decisions, initiate
 from manilla.refunds.refund import Refund
+from manilla.resolutions import resolutions
 from tests.payments.shop import PROVIDERS, Shop
 from tests.provider_simulator import ProviderSimulator
 
@@ -81,8 +82,8 @@ async def test_the_case_closes_automatically_when_the_charge_is_paid(shop: Shop)
 async def test_resolving_the_case_ends_the_status_queries(shop: Shop) -> None:
     charge = await _old_charge(shop, "providera-ngn")
     await shop.simulator.run_job_now("charge", charge.reference)
-    await cases.resolve(
-        shop.services.db, await _case_id(shop), "The customer left.", Action.NOTHING
+    await resolutions.resolve(
+        shop.services.db, await _case_id(shop), "The customer left.", CaseAction.NOTHING
     )
     await shop.simulator.run_job_now("charge", charge.reference)
     assert await _next_query_in_hours(shop, "charge", charge.reference) is None

@@ -6,8 +6,7 @@ from decimal import Decimal
 import pytest
 
 from manilla.cases import cases
-from manilla.cases.cases import Case, CaseRefused
-from manilla.cases.suspense import Action
+from manilla.cases.cases import Case, CaseAction, CaseRefused
 from manilla.kit import prometheus
 from manilla.kit.db import Database
 from manilla.kit.money import Money
@@ -17,6 +16,7 @@ from manilla.payouts import reconcile
 from manilla.payouts.reconcile import Reconciled
 from manilla.payouts.reconcile_tasks import ReconcileTasks
 from manilla.refunds import initiate
+from manilla.resolutions import resolutions
 from manilla.services import Services
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import (
@@ -137,7 +137,9 @@ async def test_a_reversed_payout_keeps_balances_matching_with_its_fee(
         await settlements.settle(
             db, SettlementKind.FEE_RETURNED, "providerb", naira(FEES["b"]), "statement"
         )
-        await cases.resolve(db, (await differences(payer.services))[0].id, "booked", Action.NOTHING)
+        await resolutions.resolve(
+            db, (await differences(payer.services))[0].id, "booked", CaseAction.NOTHING
+        )
     report = (await reports(payer.services))[rail]
     assert report.ledger == report.balance == naira("100000000")
     assert await payer.account(f"provider_fee:provider{rail}") == 0
@@ -247,7 +249,7 @@ async def test_a_new_difference_after_a_resolution_opens_another_case(
     await payer.simulator.control("a/balance", {"available": 1})
     await confirmed(services)
     [case] = await differences(services)
-    await cases.resolve(services.db, case.id, "booked by mistake", Action.NOTHING)
+    await resolutions.resolve(services.db, case.id, "booked by mistake", CaseAction.NOTHING)
     await payer.simulator.control("a/balance", {"available": 2})
     report = (await reports(services))["a"]
     [again] = await differences(services)
@@ -278,13 +280,13 @@ async def test_a_case_whose_difference_is_gone_says_so_and_closes_in_one_step(
     await confirmed(services)
     [case] = await differences(services)
     with pytest.raises(CaseRefused, match="has not vanished"):
-        await cases.close_vanished(services.db, case.id)
+        await resolutions.close_vanished(services.db, case.id)
     await payer.simulator.control("a/balance", {"available": 100_000_000})
     for _ in range(2):
         await reports(services)
     [vanished] = await differences(services)
     assert vanished.vanished_at is not None
-    closed = await cases.close_vanished(services.db, case.id)
+    closed = await resolutions.close_vanished(services.db, case.id)
     assert closed.status == "resolved"
     events = [each.event for each in await cases.history(services.db, closed)]
     assert events == ["opened", "vanished", "resolved"]

@@ -4,11 +4,12 @@ import pytest
 import structlog
 
 from manilla.cases import cases
-from manilla.cases.cases import Case, CaseRefused, Kind
-from manilla.cases.clearing_adjustment import NotCovered
-from manilla.cases.suspense import Action, NothingThere
+from manilla.cases.cases import Case, CaseAction, CaseKind, CaseRefused
 from manilla.kit.db import Database
-from manilla.payouts import disputes, reconcile
+from manilla.payments.suspense import NothingInSuspense
+from manilla.payouts import reconcile
+from manilla.resolutions import resolutions
+from manilla.resolutions.clearing_adjustment import LossNotCovered
 from manilla.services import Services
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import RAILS, PayoutMerchant, method
@@ -27,11 +28,13 @@ async def the_case(payer: PayoutMerchant) -> Case:
 
 
 async def actions(payer: PayoutMerchant) -> list[str]:
-    return [way.name for way in await cases.ways(payer.services.db, await the_case(payer))]
+    return [way.name for way in await resolutions.options(payer.services.db, await the_case(payer))]
 
 
-async def resolve(payer: PayoutMerchant, action: Action, note: str = "as the bank says") -> Case:
-    return await disputes.resolve(payer.services.db, (await the_case(payer)).id, note, action)
+async def resolve(
+    payer: PayoutMerchant, action: CaseAction, note: str = "as the bank says"
+) -> Case:
+    return await resolutions.resolve(payer.services.db, (await the_case(payer)).id, note, action)
 
 
 async def contradicted(payer: PayoutMerchant, rail: str, was: str, now: str) -> str:
@@ -58,16 +61,16 @@ async def report_status(payer: PayoutMerchant, rail: str, trx_id: str, status: s
 
 
 @pytest.mark.parametrize("rail", RAILS)
-@pytest.mark.parametrize("action", [Action.DEBIT, Action.WRITE_OFF])
+@pytest.mark.parametrize("action", [CaseAction.DEBIT, CaseAction.WRITE_OFF])
 async def test_a_payout_delivered_after_all_is_charged_to_the_merchant_or_to_us(
-    payer: PayoutMerchant, rail: str, action: Action
+    payer: PayoutMerchant, rail: str, action: CaseAction
 ) -> None:
     trx_id = await contradicted(payer, rail, "failed", "success")
     assert await actions(payer) == ["debit", "write_off", "nothing"]
     assert await payer.balance() == 1_000_000
     case = await resolve(payer, action)
     assert (case.status, case.resolution) == ("resolved", f"{action}: as the bank says")
-    is_debit = action is Action.DEBIT
+    is_debit = action is CaseAction.DEBIT
     assert await payer.balance() == 1_000_000 - (105_000 if is_debit else 0)
     assert await payer.account("payout_fee") == (5_000 if is_debit else 0)
     assert await payer.account(f"clearing:provider{rail}") == 100_000 + FEES[rail]
@@ -83,8 +86,8 @@ async def test_a_payout_delivered_after_all_is_charged_to_the_merchant_or_to_us(
 async def test_a_wallet_that_cannot_cover_it_is_not_debited(payer: PayoutMerchant) -> None:
     await contradicted(payer, "a", "failed", "success")
     await payer.pay_out("c", payout_amount=9500)
-    with pytest.raises(NotCovered):
-        await resolve(payer, Action.DEBIT)
+    with pytest.raises(LossNotCovered):
+        await resolve(payer, CaseAction.DEBIT)
     assert (await the_case(payer)).status == "open"
     assert await payer.balance() == 50_000
 
@@ -95,7 +98,7 @@ async def test_a_payout_that_was_returned_after_all_is_settled_as_reversed(
 ) -> None:
     trx_id = await contradicted(payer, rail, "success", "failed")
     assert await actions(payer) == ["reverse", "nothing"]
-    await resolve(payer, Action.REVERSE)
+    await resolve(payer, CaseAction.REVERSE)
     payout = await payer.payout(trx_id)
     assert (payout.status, payout.is_reversed) == ("failed", True)
     assert await payer.balance() == 1_000_000
@@ -107,18 +110,18 @@ async def test_a_payout_that_was_returned_after_all_is_settled_as_reversed(
 async def test_a_case_can_be_resolved_only_with_its_own_resolutions(payer: PayoutMerchant) -> None:
     await contradicted(payer, "a", "success", "failed")
     with pytest.raises(CaseRefused, match="reverse, nothing"):
-        await resolve(payer, Action.WRITE_OFF)
-    with pytest.raises(NothingThere):
-        await resolve(payer, Action.CREDIT)
+        await resolve(payer, CaseAction.WRITE_OFF)
+    with pytest.raises(NothingInSuspense):
+        await resolve(payer, CaseAction.CREDIT)
     assert (await the_case(payer)).status == "open"
-    await resolve(payer, Action.NOTHING)
+    await resolve(payer, CaseAction.NOTHING)
     assert await payer.balance() == 895_000
 
 
 async def test_a_contradiction_reopens_when_new_evidence_arrives(payer: PayoutMerchant) -> None:
     trx_id = await contradicted(payer, "a", "success", "failed")
     first = await the_case(payer)
-    await resolve(payer, Action.NOTHING, "they correct it")
+    await resolve(payer, CaseAction.NOTHING, "they correct it")
     await report_status(payer, "a", trx_id, "failed")
     assert (await the_case(payer)).status == "resolved"
     await payer.services.db.execute(
@@ -126,7 +129,7 @@ async def test_a_contradiction_reopens_when_new_evidence_arrives(payer: PayoutMe
     )
     with structlog.testing.capture_logs() as logged:
         await cases.open_case(
-            *(payer.services.db, Kind.CONTRADICTION, trx_id, "The provider says pending."),
+            *(payer.services.db, CaseKind.CONTRADICTION, trx_id, "The provider says pending."),
             merchant_id=payer.merchant.new.id,
         )
         await report_status(payer, "a", trx_id, "failed")
@@ -155,13 +158,13 @@ async def test_a_resolution_cannot_be_rewritten(db: Database, owner: Database) -
 @pytest.mark.parametrize(
     ("action", "gained", "account"),
     [
-        (Action.CREDIT, 90_000, None),
-        (Action.RETURN, 0, "clearing:providera"),
-        (Action.KEEP, 0, "adjustment"),
+        (CaseAction.CREDIT, 90_000, None),
+        (CaseAction.RETURN, 0, "clearing:providera"),
+        (CaseAction.KEEP, 0, "adjustment"),
     ],
 )
 async def test_suspense_money_goes_where_an_administrator_decides_and_the_payment_shows_it(
-    payer: PayoutMerchant, services: Services, action: Action, gained: int, account: str | None
+    payer: PayoutMerchant, services: Services, action: CaseAction, gained: int, account: str | None
 ) -> None:
     shop = Shop(services, payer.simulator, payer.merchant)
     started = await shop.start()
@@ -171,7 +174,7 @@ async def test_suspense_money_goes_where_an_administrator_decides_and_the_paymen
     before = 0 if account is None else await shop.account(account)
     assert await actions(payer) == ["credit", "return", "keep"]
     with pytest.raises(CaseRefused, match="suspense"):
-        await resolve(payer, Action.NOTHING)
+        await resolve(payer, CaseAction.NOTHING)
     case = await resolve(payer, action)
     assert await shop.account("suspense") == 0
     assert await payer.balance() == 1_000_000 + gained
@@ -199,6 +202,6 @@ async def test_a_credited_charge_that_was_never_paid_is_written_off(
     await shop.simulator.until(has_case)
     assert await actions(payer) == ["write_off", "nothing"]
     adjustment = await shop.account("adjustment")
-    await resolve(payer, Action.WRITE_OFF)
+    await resolve(payer, CaseAction.WRITE_OFF)
     assert await shop.account("adjustment") == adjustment - 100_000
     assert await payer.balance() == 1_100_000

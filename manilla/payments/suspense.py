@@ -1,9 +1,10 @@
-"""Releases money in suspense when an administrator has decided who owns it."""
+"""Money in suspense: held until an administrator has decided who owns it."""
 
-from enum import StrEnum
+from collections.abc import Sequence
 
 import msgspec
 
+from manilla.cases.cases import CaseAction
 from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
@@ -11,53 +12,54 @@ from manilla.kit.money import Money
 from manilla.ledger import posting, timeline
 from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Line, Posting, PostingOutcome
+from manilla.payments import store
+from manilla.payments.payment import Charge, ChargeStatus
 
 
-class NothingThere(Refusal):
+class NothingInSuspense(Refusal):
     message = "There is no money in suspense for this case."
 
 
-class WalletFull(Refusal):
+class WalletTooFull(Refusal):
     message = "The wallet would exceed the maximum balance. Nothing was moved."
 
 
-class Action(StrEnum):
-    """What to do with the money that a case is about."""
-
-    NOTHING = "nothing"
-    # For money in suspense:
-    CREDIT = "credit"  # it belongs to the merchant
-    RETURN = "return"  # it goes back to the payer, through the provider
-    KEEP = "keep"  # nobody claims it
-    # For a contradiction:
-    WRITE_OFF = "write_off"  # the provider has it, and the platform bears the loss
-    DEBIT = "debit"  # the provider has it, and the merchant pays for it
-    REVERSE = "reverse"  # the payout came back and is reversed
-
-
-WAYS = {
-    Action.CREDIT: "It belongs to the merchant: the full amount is credited to the wallet.",
-    Action.RETURN: "It goes back to the payer: first refund it manually at the provider.",
-    Action.KEEP: "Nobody claims it: it is posted as the platform's own money (adjustment).",
+EXPLANATIONS = {
+    CaseAction.CREDIT: "It belongs to the merchant: the full amount is credited to the wallet.",
+    CaseAction.RETURN: "It goes back to the payer: first refund it manually at the provider.",
+    CaseAction.KEEP: "Nobody claims it: it is posted as the platform's own money (adjustment).",
 }
 
 
-class _Held(msgspec.Struct, frozen=True):
+class _Suspended(msgspec.Struct, frozen=True):
     environment: str
     currency: str
     amount_minor: int
     clearing: str
 
 
+class HeldMoney(msgspec.Struct, frozen=True):
+    """Money in suspense as the merchant sees it."""
+
+    reference: str
+    received: Money
+    expected: Money
+    outcome: CaseAction | None  # None while under review
+
+    @property
+    def is_wrong_amount(self) -> bool:
+        return self.received != self.expected
+
+
 async def release(
-    connection: Connection, merchant_id: int, reference: str, action: Action, why: str
+    connection: Connection, merchant_id: int, reference: str, action: CaseAction, why: str
 ) -> None:
-    """Releases the money once: a second call raises `NothingThere`."""
+    """Releases the money once: a second call raises `NothingInSuspense`."""
     held = await _held(connection, merchant_id, reference)
     if held is None:
-        raise NothingThere
+        raise NothingInSuspense
     amount = Money(held.currency, held.amount_minor)
-    to = {Action.RETURN: held.clearing, Action.KEEP: posting.ADJUSTMENT}.get(action)
+    to = {CaseAction.RETURN: held.clearing, CaseAction.KEEP: posting.ADJUSTMENT}.get(action)
     [posted] = await ledger.post(
         connection,
         [
@@ -76,17 +78,21 @@ async def release(
         ],
     )
     if posted.outcome is PostingOutcome.BALANCE_LIMIT:
-        raise WalletFull
+        raise WalletTooFull
     if posted.outcome is not PostingOutcome.POSTED:
-        raise NothingThere(f"The money could not be released: {posted.outcome}.")
-    await note(connection, merchant_id, reference, f"suspense_{action}", f"{amount}, {why}")
+        raise NothingInSuspense(f"The money could not be released: {posted.outcome}.")
+    await add_to_timeline(
+        connection, merchant_id, reference, f"suspense_{action}", f"{amount}, {why}"
+    )
 
 
 async def is_held(connection: Connection | Database, merchant_id: int, reference: str) -> bool:
     return await _held(connection, merchant_id, reference) is not None
 
 
-async def released(db: Connection | Database, merchant_id: int, reference: str) -> Action | None:
+async def released(
+    db: Connection | Database, merchant_id: int, reference: str
+) -> CaseAction | None:
     """Returns what was done with the money; None if it is not decided."""
     account: str | None = await db.value(
         """
@@ -99,15 +105,28 @@ async def released(db: Connection | Database, merchant_id: int, reference: str) 
     if account is None:
         return None
     if account == "wallet":
-        return Action.CREDIT
-    return Action.RETURN if account.startswith("clearing:") else Action.KEEP
+        return CaseAction.CREDIT
+    return CaseAction.RETURN if account.startswith("clearing:") else CaseAction.KEEP
+
+
+async def held_money(db: Database, charges: Sequence[Charge]) -> list[HeldMoney]:
+    return [
+        HeldMoney(
+            reference=charge.reference,
+            received=Money(charge.currency, charge.paid_minor or 0),
+            expected=charge.amount,
+            outcome=await released(db, charge.merchant_id, charge.reference),
+        )
+        for charge in charges
+        if charge.status is ChargeStatus.SUSPENSE
+    ]
 
 
 async def _held(
     connection: Connection | Database, merchant_id: int, reference: str
-) -> _Held | None:
+) -> _Suspended | None:
     return await connection.row(
-        _Held,
+        _Suspended,
         """
         SELECT p.environment, p.currency, s.amount_minor, c.account AS clearing
           FROM posting p
@@ -123,7 +142,7 @@ async def _held(
     )
 
 
-async def note(
+async def add_to_timeline(
     connection: Connection, merchant_id: int, reference: str, event: str, detail: str
 ) -> None:
     """Adds an event to the timeline of the charge's payment, and locks the payment's row for it.
@@ -131,17 +150,14 @@ async def note(
     A charge's reference is the payment's id and a number.
     """
     trx_id = reference.partition("-")[0]
-    status = await connection.value(
-        "SELECT status FROM payment WHERE merchant_id = $1 AND trx_id = $2 FOR UPDATE",
-        *(merchant_id, trx_id),
-    )
-    if status is not None:
+    payment = await store.payment(connection, merchant_id, trx_id, lock=True)
+    if payment is not None:
         await timeline.add(
             connection,
             merchant_id,
             trx_id,
             event,
-            before=status,
-            after=status,
+            before=payment.status,
+            after=payment.status,
             detail=f"charge {reference}: {detail}",
         )

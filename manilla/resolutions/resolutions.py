@@ -1,0 +1,133 @@
+"""Resolves cases: the options that an administrator has, and what each does with the money."""
+
+import msgspec
+
+from manilla.audit import audit
+from manilla.cases import cases
+from manilla.cases.cases import NOTE_LENGTH_MAX, Case, CaseAction, CaseKind, CaseRefused
+from manilla.kit.db import Connection, Database, transaction_of
+from manilla.kit.texts import is_line
+from manilla.payments import store as payments
+from manilla.payments import suspense
+from manilla.payments.suspense import NothingInSuspense
+from manilla.payouts import states
+from manilla.payouts import store as payouts
+from manilla.providers.port import RefusalCode
+from manilla.resolutions import clearing_adjustment
+from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+
+VANISHED_NOTE = "The problem has vanished."
+_NOTHING = {CaseAction.NOTHING: "You have checked it, and no money needs to be moved."}
+
+
+class ResolutionOption(msgspec.Struct, frozen=True):
+    """An allowed way to resolve a case: the action for `resolve`, and what it does."""
+
+    name: CaseAction
+    explanation: str
+
+
+async def options(db: Database | Connection, case: Case) -> list[ResolutionOption]:
+    """Returns the ways in which an administrator can resolve the case now."""
+    if case.status != "open":
+        return []
+    if await suspense.is_held(db, case.merchant_id, case.reference):
+        found = suspense.EXPLANATIONS
+    else:
+        found = _NOTHING
+        if case.kind == CaseKind.CONTRADICTION:
+            more = await clearing_adjustment.options(db, case.merchant_id, case.reference)
+            found = more | _NOTHING
+    return [ResolutionOption(action, text) for action, text in found.items()]
+
+
+async def check(connection: Connection, case_id: int, note: str, action: CaseAction) -> None:
+    """Raises the refusal that `resolve` would raise now."""
+    _check_note(note)
+    case = await cases.find(connection, case_id)
+    cases.check_open(case)
+    await _check_option(connection, case, action)
+
+
+async def resolve(db: Database | Connection, case_id: int, note: str, action: CaseAction) -> Case:
+    """Resolves a case and moves the money that it is about, once."""
+    _check_note(note)
+    async with transaction_of(db) as connection:
+        case = await _locked(connection, case_id)
+        await _check_option(connection, case, action)
+        await _move_money(connection, case, action, f"case {case.id}: {note}")
+        await cases.close_case(connection, case, f"{action}: {note}")
+        await audit.record(
+            connection,
+            "case.resolve",
+            f"case:{case.id}",
+            merchant_id=case.merchant_id or None,
+            kind=case.kind,
+            reference=case.reference,
+            action_taken=action,
+            note=note,
+            environment=case.environment,
+            amount=None if action is CaseAction.NOTHING else case.amount,
+        )
+    return await cases.find(db, case_id)
+
+
+async def _move_money(connection: Connection, case: Case, action: CaseAction, reason: str) -> None:
+    key = case.merchant_id, case.reference
+    match action:
+        case CaseAction.CREDIT | CaseAction.RETURN | CaseAction.KEEP:
+            await suspense.release(connection, *key, action, reason)
+        case CaseAction.WRITE_OFF | CaseAction.DEBIT:
+            await clearing_adjustment.adjust(connection, *key, action, reason)
+        case CaseAction.REVERSE:
+            await _reverse(connection, case)
+
+
+async def _reverse(connection: Connection, case: Case) -> None:
+    """Reverses a completed payout that did not arrive, as if its provider had reversed it."""
+    event = SettlementEvent(
+        TransferEvent.REVERSED,
+        Source.ADMINISTRATOR,
+        RefusalCode.GATEWAY_PAYOUT_FAILED,
+        circumstance=f", case {case.id}",
+    )
+    if not await states.settle_within(connection, case.merchant_id, case.reference, event):
+        raise CaseRefused("The payout is no longer completed.")
+
+
+async def close_vanished(db: Database | Connection, case_id: int) -> Case:
+    """Closes a case whose problem has vanished."""
+    case = await cases.find(db, case_id)
+    cases.check_open(case)
+    if case.vanished_at is None:
+        raise CaseRefused(
+            f"The problem of case {case_id} has not vanished: resolve it with a note instead."
+        )
+    return await resolve(db, case_id, VANISHED_NOTE, CaseAction.NOTHING)
+
+
+async def _locked(connection: Connection, case_id: int) -> Case:
+    """Locks the transaction before the case, in the same order as functions that open a case."""
+    case = await cases.find(connection, case_id)
+    if case.trx_id is not None:
+        await payments.payment(connection, case.merchant_id, case.trx_id, lock=True)
+        await payouts.payout(connection, case.merchant_id, case.trx_id, lock=True)
+    return await cases.lock(connection, case)
+
+
+def _check_note(note: str) -> None:
+    if not is_line(note, NOTE_LENGTH_MAX):
+        raise CaseRefused(f"A note must have 1 to {NOTE_LENGTH_MAX} printable characters.")
+
+
+async def _check_option(connection: Connection, case: Case, action: CaseAction) -> None:
+    allowed = [option.name for option in await options(connection, case)]
+    if action in allowed:
+        return
+    if action in suspense.EXPLANATIONS:
+        raise NothingInSuspense
+    if CaseAction.NOTHING not in allowed:
+        raise CaseRefused(
+            f"This case has money in suspense: use `--action {'`, `'.join(allowed)}`."
+        )
+    raise CaseRefused(f"This case can be resolved with: {', '.join(allowed)}.")

@@ -1,0 +1,3 @@
+from tests.payouts.conftest import payer, simulator
+
+__all__ = ["payer", "simulator"]
