@@ -15,7 +15,7 @@ class OrderRow(msgspec.Struct, frozen=True):
     made_at: datetime
 
 
-class News(msgspec.Struct, frozen=True):
+class ShopNotification(msgspec.Struct, frozen=True):
     """A notification with a valid signature."""
 
     reference: str
@@ -39,7 +39,7 @@ async def add_order(
     )
 
 
-async def add_news(
+async def add_notification(
     db: Database, reference: str, key: str, status: str, message: str, body: str
 ) -> None:
     """Stores a notification once, however often it is delivered; ignores unknown orders."""
@@ -62,9 +62,9 @@ async def latest(db: Database, number: int) -> list[OrderRow]:
     )
 
 
-async def news(db: Database, references: list[str]) -> list[News]:
+async def notifications(db: Database, references: list[str]) -> list[ShopNotification]:
     return await db.rows(
-        News,
+        ShopNotification,
         """
         SELECT reference, status, message, body, at FROM shop_news
          WHERE reference = ANY($1) ORDER BY at""",

@@ -12,7 +12,7 @@ from manilla_client import BadNotification, ManillaError
 from manilla.kit.db import Database
 from manilla.merchants.credentials import NewCredentials
 from manilla.web.rendering import environment
-from manilla_simulator.shop.counter import ARTICLES, Counter, Order
+from manilla_simulator.shop.service import ARTICLES, Order, ShopService
 
 TEMPLATES = Path(str(resources.files("manilla_simulator.shop"))) / "templates"
 NO_STORE = {"Cache-Control": "no-store"}
@@ -22,12 +22,12 @@ Asked = Request[Any, Any, Any]
 
 
 def build(db: Database, base_url: str, keys: NewCredentials) -> Router:
-    return Router(path="/shop", route_handlers=Shop(Counter(db, base_url, keys)).handlers())
+    return Router(path="/shop", route_handlers=Shop(ShopService(db, base_url, keys)).handlers())
 
 
 class Shop:
-    def __init__(self, counter: Counter) -> None:
-        self._counter = counter
+    def __init__(self, service: ShopService) -> None:
+        self._service = service
         self._templates = environment(TEMPLATES)
 
     def __deepcopy__(self, _memo: object) -> Self:
@@ -38,13 +38,13 @@ class Shop:
         return [
             get("/")(self.show),
             post("/buy", status_code=303)(self.buy),
-            post("/ipn", status_code=200)(self.hear),
+            post("/ipn", status_code=200)(self.receive_notification),
             get("/orders/{reference:str}")(self.show_order),
-            get("/orders/{reference:str}/news")(self.show_news),
+            get("/orders/{reference:str}/news")(self.show_notifications),
         ]
 
     async def show(self) -> Response[str]:
-        orders = await self._counter.latest(LATEST)
+        orders = await self._service.latest(LATEST)
         return self._page("shop.html", articles=ARTICLES.values(), orders=orders)
 
     async def buy(self, request: Asked) -> Response[Any]:
@@ -52,20 +52,20 @@ class Shop:
         visitor.
         """
         if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
-            return self._page("trouble.html", 403, text="Please order from the shop's own page.")
+            return self._page("error.html", 403, text="Please order from the shop's own page.")
         wanted = str((await request.form()).get("article", ""))
         article = ARTICLES.get(wanted)
         if article is None:
             raise NotFoundException
         try:
-            address = await self._counter.buy(article)
+            address = await self._service.buy(article)
         except ManillaError as error:
-            return self._page("trouble.html", 502, text=str(error))
+            return self._page("error.html", 502, text=str(error))
         return Response(None, status_code=303, headers={"Location": address, **NO_STORE})
 
-    async def hear(self, request: Asked) -> Response[Any]:
+    async def receive_notification(self, request: Asked) -> Response[Any]:
         try:
-            await self._counter.hear(await request.body(), dict(request.headers))
+            await self._service.receive_notification(await request.body(), dict(request.headers))
         except BadNotification as error:
             return Response({"error": str(error)}, status_code=400)
         return Response({"ok": True})
@@ -73,15 +73,15 @@ class Shop:
     async def show_order(self, request: Asked) -> Response[str]:
         return self._page("order.html", order=await self._order(request))
 
-    async def show_news(self, request: Asked) -> Response[Any]:
+    async def show_notifications(self, request: Asked) -> Response[Any]:
         """Answers 204 while nothing has changed, so that the page stays as it is."""
         order = await self._order(request)
-        if request.query_params.get("known") == str(len(order.news)):
+        if request.query_params.get("known") == str(len(order.notifications)):
             return Response(None, status_code=204, headers=NO_STORE)
-        return self._page("news.html", order=order)
+        return self._page("notifications.html", order=order)
 
     async def _order(self, request: Asked) -> Order:
-        order = await self._counter.order(str(request.path_params["reference"]))
+        order = await self._service.order(str(request.path_params["reference"]))
         if order is None:
             raise NotFoundException
         return order

@@ -12,7 +12,7 @@ from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.merchants.credentials import NewCredentials
 from manilla_simulator.shop import queries
-from manilla_simulator.shop.queries import News, OrderRow
+from manilla_simulator.shop.queries import OrderRow, ShopNotification
 
 CURRENCY = "NGN"
 
@@ -39,14 +39,14 @@ class Order(msgspec.Struct, frozen=True):
     trx_id: str
     payment_url: str
     made_at: datetime
-    news: Sequence[News]
+    notifications: Sequence[ShopNotification]
 
     @property
     def status(self) -> str:
-        return self.news[-1].status if self.news else "pending"
+        return self.notifications[-1].status if self.notifications else "pending"
 
 
-class Counter:
+class ShopService:
     def __init__(self, db: Database, base_url: str, keys: NewCredentials) -> None:
         self._db = db
         self._base_url = base_url
@@ -73,25 +73,25 @@ class Counter:
         )
         return session.payment_url
 
-    async def hear(self, body: bytes, headers: Mapping[str, str]) -> None:
+    async def receive_notification(self, body: bytes, headers: Mapping[str, str]) -> None:
         """Raises BadNotification if the notification is not signed by Manilla."""
         notification = verify_ipn(body, headers, self._keys.api_secret)
         key = "/".join(notification.handled_once_by)
         message = notification.message or notification.event
-        await queries.add_news(
+        await queries.add_notification(
             self._db, notification.ref_trx or "", key, notification.status, message, body.decode()
         )
 
     async def order(self, reference: str) -> Order | None:
         row = await queries.order(self._db, reference)
-        return None if row is None else (await self._with_news([row]))[0]
+        return None if row is None else (await self._with_notifications([row]))[0]
 
     async def latest(self, number: int) -> list[Order]:
-        return await self._with_news(await queries.latest(self._db, number))
+        return await self._with_notifications(await queries.latest(self._db, number))
 
-    async def _with_news(self, rows: Sequence[OrderRow]) -> list[Order]:
-        received: dict[str, list[News]] = {row.reference: [] for row in rows}
-        for each in await queries.news(self._db, list(received)):
+    async def _with_notifications(self, rows: Sequence[OrderRow]) -> list[Order]:
+        received: dict[str, list[ShopNotification]] = {row.reference: [] for row in rows}
+        for each in await queries.notifications(self._db, list(received)):
             received[each.reference].append(each)
         return [
             Order(
