@@ -31,15 +31,6 @@ SLACK_SECONDS = 0.5  # the database's clock and ours may differ by this much
 BUSY_SECONDS, SLOW_BUSY_SECONDS = 0.1, 1.0
 
 
-class DeliveryFailed(Exception):
-    """A call that was not a success; the message says why."""
-
-    def __init__(self, error: str, status: int | None = None, answer: bytes | None = None) -> None:
-        super().__init__(error)
-        self.status = status
-        self.answer = answer
-
-
 class NotificationDelivery:
     def __init__(self, db: Database, directory: Directory, session: aiohttp.ClientSession) -> None:
         self._directory = directory
@@ -82,11 +73,7 @@ class NotificationDelivery:
     async def _attempt(self, due: DueNotification, began: float) -> AttemptResult:
         at = datetime.now(UTC)
         headers = await signed_headers(self._directory, due, int(at.timestamp()))
-        status, answer, error = None, None, None
-        try:
-            status, answer = await self._call(due, headers)
-        except DeliveryFailed as problem:
-            status, answer, error = problem.status, problem.answer, str(problem)
+        status, answer, error = await self._call(due, headers)
         attempts = due.attempts + 1
         is_last = attempts > len(RETRY_SECONDS)
         state = "delivered" if error is None else "failed" if is_last else "waiting"
@@ -104,9 +91,11 @@ class NotificationDelivery:
             state=state,
         )
 
-    async def _call(self, due: DueNotification, headers: dict[str, str]) -> tuple[int, bytes]:
-        # What has been received is kept even if the rest of the response never arrives.
-        status, answer = None, bytearray()
+    async def _call(
+        self, due: DueNotification, headers: dict[str, str]
+    ) -> tuple[int | None, bytes | None, str | None]:
+        """Returns status, response and error. An incomplete response is returned as well."""
+        status, answer, error = None, bytearray(), None
         try:
             async with asyncio.timeout(ATTEMPT_SECONDS):
                 async with self._session.post(
@@ -114,14 +103,13 @@ class NotificationDelivery:
                 ) as response:
                     status = response.status
                     await _read_limited(response, answer)
+            error = None if 200 <= status < 300 else _error(status)
         except TimeoutError:
             late = "no response" if status is None else "the response did not end"
-            raise _failed(f"{late} within 10 seconds", status, answer) from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise _failed(f"the call failed: {outbound.describe(error)}", status, answer) from None
-        if not 200 <= status < 300:
-            raise _failed(_error(status), status, answer)
-        return status, bytes(answer[:ANSWER_BYTES_KEPT])
+            error = f"{late} within 10 seconds"
+        except (aiohttp.ClientError, OSError, ValueError) as problem:
+            error = f"the call failed: {outbound.describe(problem)}"
+        return status, None if status is None else bytes(answer[:ANSWER_BYTES_KEPT]), error
 
 
 async def signed_headers(
@@ -153,12 +141,6 @@ async def _read_limited(response: aiohttp.ClientResponse, answer: bytearray) -> 
         if len(answer) > ANSWER_BYTES_MAX:
             response.close()
             break
-
-
-def _failed(error: str, status: int | None, answer: bytearray) -> DeliveryFailed:
-    return DeliveryFailed(
-        error, status, None if status is None else bytes(answer[:ANSWER_BYTES_KEPT])
-    )
 
 
 def _error(status: int) -> str:

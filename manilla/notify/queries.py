@@ -212,15 +212,6 @@ async def blocked_urls(db: Database, merchant_id: int, environment: str) -> list
     return [record["url"] for record in records]
 
 
-async def schedule_again(connection: Connection, merchant_id: int, notification_id: str) -> None:
-    await connection.execute(
-        """
-        UPDATE notification SET state = 'waiting', attempts = 0, decided_at = NULL
-         WHERE merchant_id = $1 AND id = $2""",
-        *(merchant_id, notification_id),
-    )
-
-
 class Backlog(msgspec.Struct, frozen=True):
     waiting: int
     oldest_seconds: float

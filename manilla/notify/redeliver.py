@@ -74,5 +74,10 @@ async def redeliver_failed(
 
 
 async def _send(connection: Connection, found: Notification) -> None:
-    await queries.schedule_again(connection, found.merchant_id, found.id)
+    await connection.execute(
+        """
+        UPDATE notification SET state = 'waiting', attempts = 0, decided_at = NULL
+         WHERE merchant_id = $1 AND id = $2""",
+        *(found.merchant_id, found.id),
+    )
     await jobs.put(connection, found.merchant_id, DELIVER, found.trx_id)
