@@ -190,7 +190,7 @@ async def _described(tools: Tools, payout: Payout) -> dict[str, Any]:
         "payable_amount": payout.payable.amount,
         "beneficiary": payout.beneficiary,
         "account_name": payout.account_name,
-        "description": payout.description,
+        **payout.details,
         "guidance": payout.guidance,
         "reversed": payout.is_reversed,
         "provider_reference": payout.provider_reference,

@@ -17,7 +17,7 @@ from manilla.lookup.story import PayoutStory, payout_story
 from manilla.merchants import merchants
 from manilla.payouts import decisions, listing, queue
 from manilla.payouts.decisions import NotToDecide
-from manilla.payouts.payout import Payout
+from manilla.payouts.payout import DETAILS, Payout
 from manilla.web import timeline
 from manilla.web.lists import ListView
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
@@ -26,7 +26,7 @@ TEMPLATE = "queue_payout.html"
 
 COLUMNS = listing.FIELDS.select(
     "trx_id merchant_id environment ref_trx currency payout_amount fee bank account_number"
-    " account_name description created_at"
+    f" account_name {' '.join(DETAILS)} created_at"
 )
 STUCK_COLUMNS = queue.STUCK_FIELDS.select(
     "trx_id merchant_id provider currency payout_amount attempts failures last_error parked_at case"

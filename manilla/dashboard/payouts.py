@@ -21,6 +21,7 @@ from manilla.payouts.beneficiaries.accounts import SavedAccount
 from manilla.payouts.initiate import PayoutOrder
 from manilla.payouts.listing import AccountFilter, PayoutFilter
 from manilla.payouts.ordering import AccountHolder, PayoutPreview
+from manilla.payouts.payout import DETAILS
 from manilla.providers.port import Bank
 from manilla.web import lists, timeline
 from manilla.web.forms import BadForm, Form
@@ -43,7 +44,7 @@ MADE_BEFORE = "This payout already exists. No second payout was created."
 
 COLUMNS = payouts.FIELDS.select(
     "trx_id ref_trx status error_code currency payout_amount fee payable_amount withdraw_method"
-    " bank account_number account_name description ordered_by created_at updated_at"
+    f" bank account_number account_name {' '.join(DETAILS)} ordered_by created_at updated_at"
 )
 
 

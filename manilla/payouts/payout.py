@@ -32,6 +32,9 @@ class PayoutErrorCode(StrEnum):
     PAYOUT_FAILED = "payout_failed"
 
 
+DETAILS = ("description",)  # the terms that pages, exports and commands show beside the others
+
+
 class PayoutTerms(msgspec.Struct, frozen=True, kw_only=True):
     """What is given with the order of a payout, and stored with the payout as it is."""
 
@@ -40,6 +43,10 @@ class PayoutTerms(msgspec.Struct, frozen=True, kw_only=True):
     description: str | None = None
     scenario: Scenario | None = None
     ordered_by: str | None = None  # dashboard user; None for the API
+
+    @property
+    def details(self) -> dict[str, str | None]:
+        return {name: getattr(self, name) for name in DETAILS}
 
 
 class NewPayout(PayoutTerms, frozen=True, kw_only=True):
