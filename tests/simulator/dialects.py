@@ -346,5 +346,97 @@ class Monnify:
         return received.headers.get("monnify-signature") == expected
 
 
-EVERY: tuple[Dialect, ...] = (Paystack(), Kora(), Monnify())
+class Flutterwave:
+    key = "flutterwave"
+    accepted, processing, waiting = "NEW", "PENDING", "NEW"
+    success, failed, reversed = "SUCCESSFUL", "FAILED", "FAILED"
+    charge_paid, charge_failed = "successful", "failed"
+    approval_switch = "transfers_need_approval"
+    insufficient = (400, "Insufficient wallet balance")
+    duplicate = (400, "Duplicate reference: a transfer with this reference already exists")
+    unauthorized = (401, "Invalid authorization key")
+    unresolvable = (400, "Sorry, recipient account could not be validated. Please try again")
+    balance_path = "/v3/balances/NGN"
+    return_query = "status=successful&tx_ref=TXN0001-1&transaction_id="
+    secret_key = "FLWSECK-simulated-X"
+
+    async def call(self, platform: Platform, method: str, path: str, body: Any = None) -> Reply:
+        headers = {"Authorization": f"Bearer {self.secret_key}"}
+        return await platform.send(method, f"/flutterwave{path}", body, headers)
+
+    def refusal(self, reply: Reply) -> tuple[int, str]:
+        assert reply.json["status"] == "error"
+        return reply.status, reply.json["message"]
+
+    def order(self, reference: str, account: str = ACCOUNT, **more: Any) -> dict[str, Any]:
+        return {
+            "account_bank": "058",
+            "account_number": account,
+            "amount": 1000,
+            "currency": "NGN",
+            "narration": "Rent",
+            "reference": reference,
+            "debit_currency": "NGN",
+            **more,
+        }
+
+    async def transfer(
+        self, platform: Platform, reference: str, account: str = ACCOUNT, amount: str = "1000.00"
+    ) -> Reply:
+        body = self.order(reference, account, amount=float(amount))
+        return await self.call(platform, "POST", "/v3/transfers", body)
+
+    def accepted_status(self, reply: Reply) -> str:
+        return str(reply.data["status"])
+
+    async def ask_transfer(self, platform: Platform, reference: str) -> Reply:
+        return await self.call(platform, "GET", f"/v3/transfers?reference={reference}")
+
+    async def transfer_status(self, platform: Platform, reference: str) -> str:
+        return str((await self.ask_transfer(platform, reference)).data[0]["status"])
+
+    def is_unknown(self, reply: Reply) -> bool:
+        return (reply.status, reply.data) == (200, [])
+
+    def link(self, reference: str, back: str) -> dict[str, Any]:
+        return {
+            "tx_ref": reference,
+            "amount": 1000,
+            "currency": "NGN",
+            "redirect_url": back,
+            "customer": {"email": "ada@example.com", "name": "Ada Obi"},
+        }
+
+    async def open_hosted(self, platform: Platform, reference: str) -> str:
+        body = self.link(reference, f"{platform.url}/back?order=7")
+        return str((await self.call(platform, "POST", "/v3/payments", body)).data["link"])
+
+    async def open_account(self, platform: Platform, reference: str) -> str:
+        body = {
+            "tx_ref": reference,
+            "amount": 1000,
+            "currency": "NGN",
+            "email": "ada@example.com",
+            "is_permanent": False,
+        }
+        reply = await self.call(platform, "POST", "/v3/charges?type=bank_transfer", body)
+        return str(reply.json["meta"]["authorization"]["transfer_account"])
+
+    async def verify(self, platform: Platform, reference: str) -> Reply:
+        path = f"/v3/transactions/verify_by_reference?tx_ref={reference}"
+        return await self.call(platform, "GET", path)
+
+    async def charge_status(self, platform: Platform, reference: str) -> str:
+        return str((await self.verify(platform, reference)).data["status"])
+
+    async def refund(self, platform: Platform, charge: str, reference: str) -> Reply:
+        number = (await self.verify(platform, charge)).data["id"]
+        path = f"/v3/transactions/{number}/refund"
+        return await self.call(platform, "POST", path, {"amount": 400.5, "comments": reference})
+
+    def is_signed(self, received: Received) -> bool:
+        return received.headers.get("verif-hash") == "simulated-secret-hash"
+
+
+EVERY: tuple[Dialect, ...] = (Paystack(), Kora(), Monnify(), Flutterwave())
 DIALECTS = {each.key: each for each in EVERY}

@@ -26,15 +26,12 @@ async def paid_charge(platform: Platform) -> None:
     await platform.webhooks(1)
 
 
-class TestKora(Kora):
-    """The same with a test key, after the account got it."""
-
-    __test__ = False
+class SandboxKora(Kora):
     secret_key = "sk_test_simulated"
 
 
-async def sandbox(platform: Platform, **more: Any) -> TestKora:
-    dialect = TestKora()
+async def sandbox(platform: Platform, **more: Any) -> SandboxKora:
+    dialect = SandboxKora()
     await platform.control("kora/account", {"secret_key": dialect.secret_key, **more})
     return dialect
 

@@ -1,5 +1,6 @@
-"""The development distribution: simulated providers A, B and C, the demo merchant and the demo
-shop.
+"""The development distribution: simulated providers, the demo merchant and the demo shop.
+
+The providers are A, B and C, and the dialects of Paystack, Kora, Monnify and Flutterwave.
 """
 
 __version__ = "0.2.0"  # the same as the platform's

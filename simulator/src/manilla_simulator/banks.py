@@ -32,7 +32,7 @@ _CENTRAL_BANK: Banks = {
     bank.central_bank_code: Bank(bank.central_bank_code, bank.name, bank.institution_code)
     for bank in BANKS
 }
-KORA = MONNIFY = _CENTRAL_BANK
+KORA = MONNIFY = FLUTTERWAVE = _CENTRAL_BANK
 # Besides the central bank's codes, Paystack has some of its own, not all of them numbers.
 PAYSTACK: Banks = {
     **_CENTRAL_BANK,

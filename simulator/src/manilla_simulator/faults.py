@@ -24,6 +24,7 @@ class CallName(StrEnum):
     RESOLVE = "resolve"
     BANKS = "banks"
     BALANCE = "balance"
+    FEE = "fee"
     STATEMENT = "statement"
     ANY = "*"
 

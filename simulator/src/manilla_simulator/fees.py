@@ -22,4 +22,6 @@ PROVIDER_B = Fees(Money(CURRENCY, 15_00), Decimal("1.2"), Money(CURRENCY, 1_500_
 PAYSTACK = Fees(Money(CURRENCY, 10_00), Decimal("1.5"), Money(CURRENCY, 2_000_00))
 KORA = Fees(Money(CURRENCY, 20_00), Decimal("1.6125"), Money(CURRENCY, 2_150_00))  # with VAT
 MONNIFY = Fees(Money(CURRENCY, 20_00), Decimal("1.6"), Money(CURRENCY, 2_000_00))
+# The least of Flutterwave's transfer fees; larger amounts cost more.
+FLUTTERWAVE = Fees(Money(CURRENCY, 10_75), Decimal("1.4"), Money(CURRENCY, 2_000_00))
 PROVIDER_C = Fees(Money(CURRENCY, 10_75), Decimal("1.4"), Money(CURRENCY, 2_000_00))

@@ -84,6 +84,17 @@ class MonnifyAccount(Account, frozen=True):
     omits_request_successful: bool = False  # some answers do
 
 
+class FlutterwaveAccount(Account, frozen=True):
+    # With `FLWSECK_TEST-…`, the sandbox's rules apply.
+    secret_key: str = "FLWSECK-simulated-X"  # noqa: S105
+    secret_hash: str = "simulated-secret-hash"  # noqa: S105
+    transfers_need_approval: bool = False  # by a person, in the dashboard
+    references_are_unique: bool = True  # otherwise a second transfer is created; not proven
+    ignores_reference_filter: bool = False  # a list of transfers also has others
+    unpaid_links_are_unknown: bool = True  # a transaction exists from the customer's first attempt
+    minute_seconds: float = 60  # how long a minute of a test reference such as `_PMCKDU_1` lasts
+
+
 class SimulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     mode: str  # no default: whoever starts the simulator must decide
     base_url: str  # the simulator's own URL, for checkout links
@@ -94,6 +105,7 @@ class SimulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     paystack: PaystackAccount = PaystackAccount()
     kora: KoraAccount = KoraAccount()
     monnify: MonnifyAccount = MonnifyAccount()
+    flutterwave: FlutterwaveAccount = FlutterwaveAccount()
     settle_seconds: float = 1.0
     account_minutes: float = 30  # how long a virtual account or a checkout page stays open
     webhook_retry_seconds: tuple[float, ...] = (1.0, 5.0, 30.0)

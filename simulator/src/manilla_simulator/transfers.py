@@ -39,7 +39,7 @@ class NotPossible(Exception):
     """A change that the provider would not make by itself."""
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class TransferOutcome(msgspec.Struct, frozen=True):
     """What happens to an accepted transfer by itself."""
 
     status: TransferStatus  # PROCESSING: nothing
@@ -48,8 +48,8 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 FORCED = {
-    STAYS_PENDING: Outcome(TransferStatus.PROCESSING),
-    FAILS_LATER: Outcome(TransferStatus.FAILED),
+    STAYS_PENDING: TransferOutcome(TransferStatus.PROCESSING),
+    FAILS_LATER: TransferOutcome(TransferStatus.FAILED),
 }
 
 
@@ -61,8 +61,9 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     narration: str = ""
     callback_url: str | None = None
     recipient: Recipient | None = None
+    fee: Money | None = None  # None: the provider's flat fee
     awaits_approval: bool = False
-    outcome: Outcome | None = None  # None: the account number decides
+    outcome: TransferOutcome | None = None  # None: the account number decides
 
 
 def resolve(provider: Provider, bank_code: str, account_number: str) -> tuple[Bank, str]:
@@ -80,7 +81,7 @@ def accept(provider: Provider, order: Order) -> Transfer:
     # that the first transfer exists.
     refuse_duplicate(provider, order.reference)
     bank, holder = resolve(provider, order.bank_code, order.account_number)
-    fee = provider.wire.fees.transfer
+    fee = order.fee or provider.wire.fees.transfer
     lacking = provider.wallet.available < order.amount + fee
     if lacking or order.account_number == WALLET_TOO_LOW:
         raise Refused(provider.wire.denials.insufficient)
@@ -185,11 +186,11 @@ def stop_timer(transfer: Transfer) -> None:
         transfer.timer = None
 
 
-def _outcome_of(transfer: Transfer) -> Outcome:
-    return FORCED.get(transfer.account_number, Outcome(TransferStatus.SUCCESS))
+def _outcome_of(transfer: Transfer) -> TransferOutcome:
+    return FORCED.get(transfer.account_number, TransferOutcome(TransferStatus.SUCCESS))
 
 
-def _schedule(provider: Provider, transfer: Transfer, outcome: Outcome) -> None:
+def _schedule(provider: Provider, transfer: Transfer, outcome: TransferOutcome) -> None:
     if outcome.status is TransferStatus.PROCESSING:
         return
     if outcome.seconds == 0:

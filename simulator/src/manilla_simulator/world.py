@@ -3,6 +3,7 @@
 import aiohttp
 
 from manilla_simulator.dialects import providera, providerb, providerc
+from manilla_simulator.dialects.flutterwave import contract as flutterwave
 from manilla_simulator.dialects.kora import contract as kora
 from manilla_simulator.dialects.monnify import contract as monnify
 from manilla_simulator.dialects.paystack import contract as paystack
@@ -18,6 +19,7 @@ WIRES = (
     paystack.WIRE,
     kora.WIRE,
     monnify.WIRE,
+    flutterwave.WIRE,
 )
 
 

@@ -16,7 +16,7 @@ from manilla_simulator.dialects.kora.common import (
 )
 from manilla_simulator.provider import Provider
 from manilla_simulator.state import CURRENCY, Transfer, TransferStatus
-from manilla_simulator.transfers import Outcome
+from manilla_simulator.transfers import TransferOutcome
 from manilla_simulator.wire import Answer, Ask, Fields, Notice, Refused, invalid
 
 STATUS_WORDS = {
@@ -35,8 +35,8 @@ DEFAULT_WORD = {
 }
 # Bank and account of the sandbox, and what happens to a payout.
 SANDBOX_OUTCOMES = {
-    ("033", "0000000000"): Outcome(TransferStatus.SUCCESS),
-    ("035", "0000000000"): Outcome(TransferStatus.FAILED, reason="Payout failed"),
+    ("033", "0000000000"): TransferOutcome(TransferStatus.SUCCESS),
+    ("035", "0000000000"): TransferOutcome(TransferStatus.FAILED, reason="Payout failed"),
 }
 SANDBOX_INVALID = ("011", "9999999999")
 

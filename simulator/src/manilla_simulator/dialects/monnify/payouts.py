@@ -18,7 +18,7 @@ from manilla_simulator.dialects.monnify.common import (
 )
 from manilla_simulator.provider import Provider
 from manilla_simulator.state import CURRENCY, Transfer, TransferStatus
-from manilla_simulator.transfers import FORCED, Outcome
+from manilla_simulator.transfers import FORCED, TransferOutcome
 from manilla_simulator.wire import Answer, Ask, Denial, Fields, Notice, Refused, invalid
 
 STATUS_WORDS = {
@@ -112,7 +112,7 @@ def _order(provider: Provider, fields: Fields, reference: str) -> transfers.Orde
         account_number=number,
         narration=narration,
         awaits_approval=account_of(provider).transfers_need_otp,
-        outcome=Outcome(TransferStatus.SUCCESS, 0) if at_once else None,
+        outcome=TransferOutcome(TransferStatus.SUCCESS, 0) if at_once else None,
     )
 
 

@@ -19,7 +19,7 @@ from manilla_simulator.dialects.paystack.common import (
 )
 from manilla_simulator.provider import Provider
 from manilla_simulator.state import CURRENCY, Recipient, Transfer, TransferStatus, now
-from manilla_simulator.transfers import FORCED, Outcome
+from manilla_simulator.transfers import FORCED, TransferOutcome
 from manilla_simulator.wire import Answer, Ask, Denial, Notice, Refused
 
 STATUS_WORDS = {
@@ -165,7 +165,7 @@ def transfer(provider: Provider, ask: Ask) -> Answer:
         narration=fields.optional_text("reason"),
         recipient=recipient,
         awaits_approval=account_of(provider).transfers_need_otp,
-        outcome=Outcome(TransferStatus.SUCCESS, 0) if at_once else None,
+        outcome=TransferOutcome(TransferStatus.SUCCESS, 0) if at_once else None,
     )
     accepted = transfers.accept(provider, order)
     data = {

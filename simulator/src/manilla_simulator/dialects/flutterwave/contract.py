@@ -1,0 +1,81 @@
+"""Flutterwave's contract: envelope, authentication, calls and webhooks."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from manilla_simulator import banks, fees
+from manilla_simulator.dialects.flutterwave import payments, payouts
+from manilla_simulator.dialects.flutterwave.common import DENIALS, account_of
+from manilla_simulator.faults import CallName
+from manilla_simulator.provider import Provider
+from manilla_simulator.signatures import shared_secret
+from manilla_simulator.state import Charge
+from manilla_simulator.wire import Answer, Call, Denial, Wire, require_bearer
+
+INVALID_KEY = Denial(401, "Invalid authorization key")
+
+
+def envelope(_provider: Provider, answer: Answer) -> dict[str, Any]:
+    data = {} if answer.data is None else {"data": answer.data}
+    return {"status": "success", "message": answer.message, **answer.more, **data}
+
+
+def error_envelope(denial: Denial) -> dict[str, Any]:
+    return {"status": "error", "message": denial.message, "data": None}
+
+
+def authenticate(provider: Provider, headers: Mapping[str, str]) -> None:
+    require_bearer(headers, account_of(provider).secret_key, INVALID_KEY)
+
+
+def return_query(charge: Charge, canceled: bool) -> dict[str, str]:
+    if canceled:
+        return {"status": "cancelled", "tx_ref": charge.reference}
+    return {
+        "status": payments.STATUS[charge.status],
+        "tx_ref": charge.reference,
+        "transaction_id": str(charge.number),
+    }
+
+
+WIRE = Wire(
+    key="flutterwave",
+    name="flutterwave",
+    title="Flutterwave",
+    account=lambda settings: settings.flutterwave,
+    account_prefix="93",
+    banks=banks.FLUTTERWAVE,
+    fees=fees.FLUTTERWAVE,
+    denials=DENIALS,
+    calls=(
+        Call(CallName.CHARGE, "POST", "/v3/payments", payments.open_link),
+        Call(CallName.CHARGE, "POST", "/v3/charges", payments.charge_by_transfer),
+        Call(CallName.CHARGE, "POST", "/v3/virtual-account-numbers", payments.create_account),
+        Call(
+            CallName.CHARGE_STATUS,
+            "GET",
+            "/v3/transactions/verify_by_reference",
+            payments.verify_by_reference,
+        ),
+        Call(CallName.CHARGE_STATUS, "GET", "/v3/transactions/{id}/verify", payments.verify),
+        Call(CallName.REFUND, "POST", "/v3/transactions/{id}/refund", payments.refund),
+        Call(CallName.BANKS, "GET", "/v3/banks/NG", payouts.list_banks),
+        Call(CallName.RESOLVE, "POST", "/v3/accounts/resolve", payouts.resolve),
+        Call(CallName.BALANCE, "GET", "/v3/balances/NGN", payouts.balance),
+        Call(CallName.FEE, "GET", "/v3/transfers/fee", payouts.fee),
+        Call(CallName.TRANSFER, "POST", "/v3/transfers", payouts.transfer),
+        Call(CallName.TRANSFER_STATUS, "GET", "/v3/transfers", payouts.list_transfers),
+        Call(CallName.TRANSFER_STATUS, "GET", "/v3/transfers/{id}", payouts.get_transfer),
+        Call(CallName.TRANSFER, "POST", "/v3/transfers/{id}/retries", payouts.retry),
+    ),
+    envelope=envelope,
+    error_envelope=error_envelope,
+    authenticate=authenticate,
+    sign=shared_secret("verif-hash"),
+    webhook_secret=lambda account: account.secret_hash,
+    charge_notice=payments.charge_notice,
+    transfer_notice=payouts.transfer_notice,
+    refund_notice=lambda _provider, _refund: None,
+    return_query=return_query,
+    transfer_words=payouts.STATUS_WORDS,
+)

@@ -1,0 +1,222 @@
+"""Flutterwave's payments: links, one-time accounts, verification and refunds."""
+
+from decimal import Decimal
+from typing import Any
+
+from manilla_simulator import banks, charges
+from manilla_simulator import refunds as core
+from manilla_simulator.dialects.flutterwave.common import (
+    ACCOUNT_ID,
+    DENIALS,
+    account_of,
+    own_reference,
+)
+from manilla_simulator.dialects.formats import iso_milliseconds
+from manilla_simulator.faults import RefundOutcome
+from manilla_simulator.provider import Provider
+from manilla_simulator.state import CURRENCY, Charge, ChargeStatus, RefundStatus
+from manilla_simulator.wire import Answer, Ask, Denial, Fields, Notice, Refused, invalid
+
+ACCOUNT_BANK = banks.FLUTTERWAVE["035"]
+STATUS = {
+    ChargeStatus.PENDING: "pending",
+    ChargeStatus.EXPIRED: "pending",  # there is no word for it
+    ChargeStatus.SUCCESS: "successful",
+    ChargeStatus.FAILED: "failed",
+}
+RESPONSES = {charges.DECLINED: "Declined", charges.INSUFFICIENT_FUNDS: "Insufficient Funds"}
+NO_STATIC_ACCOUNTS = Denial(400, "Static virtual accounts are not enabled on this account")
+NO_REFUND = Denial(400, "Refund could not be processed")
+
+
+def open_link(provider: Provider, ask: Ask) -> Answer:
+    fields = ask.fields.only(
+        *("tx_ref", "amount", "currency", "redirect_url", "customer", "customizations", "meta"),
+        *("payment_options", "payment_plan", "subaccounts", "session_duration", "link_expiration"),
+        *("max_retry_attempt", "configurations"),
+    )
+    if "currency" in fields:
+        fields.currency()
+    customer = fields.group("customer").only("email", "name", "phonenumber")
+    title = ""
+    if "customizations" in fields:
+        shown = fields.group("customizations").only("title", "description", "logo")
+        title = shown.optional_text("title")
+    fields.text("redirect_url")
+    email = customer.email("email")
+    order = charges.Order(
+        reference=fields.reference("tx_ref"),
+        amount=fields.amount_of_any_type(),
+        customer_name=customer.optional_text("name") or email,
+        customer_email=email,
+        title=title,
+        redirect_url=fields.address("redirect_url"),
+    )
+    charge = charges.open_charge(provider, order)
+    return Answer({"link": f"{provider.base_url}/checkout/{charge.token}"}, "Hosted Link")
+
+
+def charge_by_transfer(provider: Provider, ask: Ask) -> Answer:
+    """The account is in the envelope's `meta`, beside the data."""
+    if ask.query_text("type") != "bank_transfer":
+        raise invalid("type is not supported", "type")
+    fields = ask.fields.only(
+        *("tx_ref", "amount", "currency", "email", "is_permanent", "narration", "fullname"),
+        *("phone_number", "client_ip", "device_fingerprint", "meta", "expires", "redirect_url"),
+    )
+    fields.currency()
+    if fields.flag("is_permanent", default=False):
+        raise Refused(NO_STATIC_ACCOUNTS)
+    charge = charges.open_charge(provider, _account_order(fields))
+    account = charge.accounts[0]
+    authorization = {
+        "transfer_reference": own_reference(charge),
+        "transfer_account": account.account_number,
+        "transfer_bank": account.bank_name.upper(),
+        "account_expiration": iso_milliseconds(charge.expires_at),
+        "transfer_note": f"Please make a bank transfer to {account.account_name}",
+        "transfer_amount": str(charge.expected.amount),
+        "mode": "banktransfer",
+    }
+    return Answer(None, "Charge initiated", more={"meta": {"authorization": authorization}})
+
+
+def create_account(provider: Provider, ask: Ask) -> Answer:
+    fields = ask.fields.only(
+        *("email", "is_permanent", "bvn", "tx_ref", "amount", "narration", "duration"),
+        *("frequency", "phonenumber", "firstname", "lastname", "currency"),
+    )
+    if fields.flag("is_permanent", default=False):
+        fields.digits("bvn", 11)
+        raise Refused(NO_STATIC_ACCOUNTS)
+    charge = charges.open_charge(provider, _account_order(fields))
+    account = charge.accounts[0]
+    data = {
+        "response_code": "02",
+        "response_message": "Transaction in progress",
+        "flw_ref": own_reference(charge),
+        "order_ref": f"URF_{charge.number}",
+        "account_number": account.account_number,
+        "frequency": "1",
+        "bank_name": account.bank_name.upper(),
+        "created_at": f"{charge.created_at:%Y-%m-%d %H:%M:%S}",
+        "expiry_date": f"{charge.expires_at:%Y-%m-%d %H:%M:%S}",
+        "note": f"Please make a bank transfer to {account.account_name}",
+        "amount": str(charge.expected.amount),
+    }
+    return Answer(data, "Virtual account created")
+
+
+def _account_order(fields: Fields) -> charges.Order:
+    email = fields.email("email")
+    narration = fields.optional_text("narration", most=100)
+    return charges.Order(
+        reference=fields.reference("tx_ref"),
+        amount=fields.amount_of_any_type(),
+        customer_name=fields.optional_text("fullname", most=100) or email,
+        customer_email=email,
+        title=narration,
+        banks=(ACCOUNT_BANK,),
+        account_name=f"{narration or 'Simulated business'} FLW",
+    )
+
+
+def verify_by_reference(provider: Provider, ask: Ask) -> Answer:
+    charge = charges.find(provider, ask.query_text("tx_ref"))
+    return Answer(_known(provider, charge), "Transaction fetched successfully")
+
+
+def verify(provider: Provider, ask: Ask) -> Answer:
+    charge = _by_number(provider, ask.parameters["id"])
+    return Answer(_known(provider, charge), "Transaction fetched successfully")
+
+
+def _by_number(provider: Provider, number: str) -> Charge:
+    charge = provider.charges.by_number.get(int(number) if number.isdecimal() else 0)
+    if charge is None:
+        assert DENIALS.charge_not_found is not None
+        raise Refused(DENIALS.charge_not_found)
+    return charges.refreshed(charge)
+
+
+def _known(provider: Provider, charge: Charge) -> dict[str, Any]:
+    """A link becomes a transaction when the customer first tries to pay."""
+    untouched = charge.is_hosted and charge.status in (ChargeStatus.PENDING, ChargeStatus.EXPIRED)
+    if untouched and account_of(provider).unpaid_links_are_unknown:
+        assert DENIALS.charge_not_found is not None
+        raise Refused(DENIALS.charge_not_found)
+    return charge_data(charge)
+
+
+def charge_data(charge: Charge) -> dict[str, Any]:
+    paid = charge.status is ChargeStatus.SUCCESS
+    return {
+        "id": charge.number,
+        "tx_ref": charge.reference,
+        "flw_ref": own_reference(charge),
+        "device_fingerprint": "N/A",
+        "amount": (charge.amount_paid if paid else charge.amount).amount,
+        "currency": CURRENCY,
+        "charged_amount": charge.amount_paid.amount,
+        "app_fee": charge.fee.amount,
+        "merchant_fee": Decimal(0),
+        "processor_response": _response(charge),
+        "auth_model": "AUTH" if charge.accounts else "PIN",
+        "ip": "127.0.0.1",
+        "narration": charge.title,
+        "status": STATUS[charge.status],
+        "payment_type": "bank_transfer" if charge.accounts else "card",
+        "created_at": iso_milliseconds(charge.created_at),
+        "account_id": ACCOUNT_ID,
+        "amount_settled": charge.credited.amount,
+        "customer": {
+            "id": charge.number + 500_000_000,
+            "name": charge.customer_name,
+            "phone_number": None,
+            "email": charge.customer_email,
+            "created_at": iso_milliseconds(charge.created_at),
+        },
+    }
+
+
+def _response(charge: Charge) -> str:
+    if charge.status is ChargeStatus.SUCCESS:
+        return "Approved by Financial Institution"
+    if charge.status is ChargeStatus.FAILED:
+        return RESPONSES.get(charge.reason, charge.reason)
+    return "Pending"
+
+
+def charge_notice(_provider: Provider, charge: Charge) -> Notice:
+    """Also sent for payments that failed: only `data.status` says which it is."""
+    kind = "BANK_TRANSFER_TRANSACTION" if charge.accounts else "CARD_TRANSACTION"
+    body = {"event": "charge.completed", "data": charge_data(charge), "event.type": kind}
+    return Notice("charge.completed", charge.reference, body)
+
+
+def refund(provider: Provider, ask: Ask) -> Answer:
+    """Completed at once unless the faults say otherwise: no status call is documented."""
+    fields = ask.fields.only("amount", "comments", "callbackurl")
+    charge = _by_number(provider, ask.parameters["id"])
+    left = charge.amount_paid - charge.refunded
+    amount = fields.amount_of_any_type() if "amount" in fields else left
+    if provider.faults.refunds is RefundOutcome.FAILED:
+        raise Refused(NO_REFUND)
+    number = next(provider.numbers)
+    accepted = core.accept(provider, str(number), charge, amount, number=number)
+    if provider.faults.refunds is RefundOutcome.SUCCESS:
+        core.settle(provider, accepted, RefundStatus.SUCCESS)
+    done = accepted.status is RefundStatus.SUCCESS
+    data = {
+        "id": accepted.number,
+        "account_id": ACCOUNT_ID,
+        "tx_id": charge.number,
+        "flw_ref": own_reference(charge),
+        "wallet_id": ACCOUNT_ID,
+        "amount_refunded": amount.amount,
+        "status": "completed" if done else "pending",
+        "destination": "payment_source",
+        "meta": {"source": "availablebalance"},
+        "created_at": iso_milliseconds(accepted.created_at),
+    }
+    return Answer(data, "Transaction refund initiated")
