@@ -21,6 +21,21 @@ class CountedTable(msgspec.Struct, frozen=True):
     succeeded: str
     failed: tuple[str, ...]
 
+    async def daily(
+        self, db: Database, scope: Scope, currency: str, days: Sequence[date] | None = None
+    ) -> "list[DailyFigures]":
+        """Returns one entry per day, oldest first; by default the last 30 days."""
+        return await _count_daily(
+            db, self, scope, currency, last_days(DAYS) if days is None else days
+        )
+
+    async def has_any(self, db: Database, scope: Scope) -> bool:
+        conditions = within(scope)
+        found: bool = await db.value(
+            f"SELECT EXISTS (SELECT FROM {self.table} WHERE {conditions.sql})", *conditions.values
+        )
+        return found
+
 
 class DailyFigures(msgspec.Struct, frozen=True):
     """The transactions created on one day, with their current results."""
@@ -43,15 +58,9 @@ class DailyFigures(msgspec.Struct, frozen=True):
         return self.succeeded / decided if decided else None
 
 
-async def count_daily(
-    db: Database,
-    counted: CountedTable,
-    scope: Scope,
-    currency: str,
-    days: Sequence[date] | None = None,
+async def _count_daily(
+    db: Database, counted: CountedTable, scope: Scope, currency: str, days: Sequence[date]
 ) -> list[DailyFigures]:
-    """Returns one row per day, oldest first; by default the last 30 days."""
-    days = last_days(DAYS) if days is None else days
     conditions = within(scope).add("currency = {}", currency)
     shown = conditions.value(currency)
     dates, lows, highs, succeeded, failed = (

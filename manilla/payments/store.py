@@ -4,9 +4,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from manilla.kit import ratelimit
 from manilla.kit.db import Connection, Database, columns
-from manilla.kit.ratelimit import RateTicket
 from manilla.ledger import trx_ids
 from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentErrorCode
 from manilla.providers.port import VirtualAccount
@@ -41,26 +39,6 @@ async def payment_about(db: Database, reference: str) -> Payment | None:
         *(merchant_id, trx_id),
     )
     return None if found is None else await payment(db, merchant_id, found)
-
-
-async def counted_payment(
-    db: Database, merchant_id: int, environment: str, trx_id: str, ticket: RateTicket
-) -> Payment | None:
-    """Reads the payment and counts the request towards the rate limit, in one statement."""
-    record = await db.record(
-        f"""
-        SELECT taken.used, taken.resets_in_seconds, found.*
-          FROM rate_take(ARRAY[$4], ARRAY[1::bigint], $5) AS taken
-          -- This order forces a plan on the primary key, which does not read all of
-          -- the merchant's payments.
-          LEFT JOIN LATERAL ({_PAYMENT}
-                WHERE merchant_id = $1 AND trx_id BETWEEN $3 AND $3
-                ORDER BY trx_id LIMIT 1) AS found
-            ON found.environment = $2""",
-        *(merchant_id, environment, trx_id, ticket.bucket, ratelimit.WINDOW),
-    )
-    ticket.spend(record["used"], record["resets_in_seconds"])
-    return None if record["trx_id"] is None else msgspec.convert(dict(record), Payment)
 
 
 async def change_payment(connection: Connection, after: Payment) -> None:

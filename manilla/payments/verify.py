@@ -8,8 +8,8 @@ from manilla.kit import clock
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import RateTicket
-from manilla.ledger import trx_ids
-from manilla.ledger.transactions import TransactionNotFound
+from manilla.ledger import transactions
+from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.payments import store
 from manilla.payments.payment import Payment, PaymentStatus
@@ -60,14 +60,11 @@ class UnfinishedPayment(msgspec.Struct, frozen=True, omit_defaults=True):
 async def verify(
     db: Database, caller: Caller, trx_id: str, ticket: RateTicket
 ) -> VerifiedPayment | UnfinishedPayment:
-    found = None
-    if trx_ids.merchant_of(trx_id) == caller.merchant_id:
-        found = await store.counted_payment(
-            db, caller.merchant_id, caller.environment, trx_id, ticket
-        )
-    if found is None:
-        raise TransactionNotFound
-    return describe(found)
+    tenant = Tenant(caller.merchant_id, caller.environment)
+    record = await transactions.find_counted(
+        db, "payment", store.PAYMENT_COLUMNS, tenant, trx_id, ticket
+    )
+    return describe(msgspec.convert(dict(record), Payment))
 
 
 def describe(payment: Payment) -> VerifiedPayment | UnfinishedPayment:

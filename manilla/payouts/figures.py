@@ -1,23 +1,16 @@
 """Payout statistics: by day, by bank, and payouts that have been pending for too long."""
 
-from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
 from manilla.kit.db import Database
 from manilla.ledger import trx_ids
-from manilla.ledger.daily import DAYS, CountedTable, DailyFigures, count_daily
+from manilla.ledger.daily import DAYS, CountedTable
 from manilla.ledger.scope import Scope, within
 
 PAYOUTS = CountedTable("payout", "completed", ("failed", "canceled"))
-
-
-async def daily(
-    db: Database, scope: Scope, currency: str, days: Sequence[date] | None = None
-) -> list[DailyFigures]:
-    """Returns one entry per day, oldest first; the last 30 days if `days` is None."""
-    return await count_daily(db, PAYOUTS, scope, currency, days)
+daily, has_any = PAYOUTS.daily, PAYOUTS.has_any
 
 
 async def count_waiting(db: Database, scope: Scope, longer_than: timedelta) -> int:
@@ -32,14 +25,6 @@ async def count_waiting(db: Database, scope: Scope, longer_than: timedelta) -> i
         f"SELECT count(*) FROM payout WHERE status = 'pending' AND {conditions.sql}",
         *conditions.values,
     )
-
-
-async def has_any(db: Database, scope: Scope) -> bool:
-    conditions = within(scope)
-    found: bool = await db.value(
-        f"SELECT EXISTS (SELECT FROM payout WHERE {conditions.sql})", *conditions.values
-    )
-    return found
 
 
 async def count_manual(db: Database, scope: Scope) -> int:

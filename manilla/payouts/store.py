@@ -6,12 +6,10 @@ from typing import Any
 
 import msgspec
 
-from manilla.kit import ratelimit
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.kit.plans import by_key
-from manilla.kit.ratelimit import RateTicket
 from manilla.payouts.payout import Payout
 
 PAYOUT_COLUMNS = columns(Payout)
@@ -45,26 +43,6 @@ async def payouts_of(db: Database, jobs: Sequence[Job]) -> list[Payout | None]:
         None if record is None else read(record)
         for record in (found.get((job.merchant_id, job.subject)) for job in jobs)
     ]
-
-
-async def counted_payout(
-    db: Database, merchant_id: int, environment: str, trx_id: str, ticket: RateTicket
-) -> Payout | None:
-    """Reads the payout and counts the request towards the rate limit, in one statement."""
-    record = await db.record(
-        f"""
-        SELECT taken.used, taken.resets_in_seconds, found.*
-          FROM rate_take(ARRAY[$4], ARRAY[1::bigint], $5) AS taken
-          -- This order forces a plan on the primary key, which does not read all of
-          -- the merchant's payouts.
-          LEFT JOIN LATERAL ({_PAYOUT}
-                WHERE merchant_id = $1 AND trx_id BETWEEN $3 AND $3
-                ORDER BY trx_id LIMIT 1) AS found
-            ON found.environment = $2""",
-        *(merchant_id, environment, trx_id, ticket.bucket, ratelimit.WINDOW),
-    )
-    ticket.spend(record["used"], record["resets_in_seconds"])
-    return None if record["trx_id"] is None else read(record)
 
 
 async def decided_lately(db: Database, provider: str, age: timedelta, limit: int) -> list[Payout]:

@@ -7,8 +7,8 @@ import msgspec
 from manilla.kit import clock
 from manilla.kit.db import Database
 from manilla.kit.ratelimit import RateTicket
-from manilla.ledger import trx_ids
-from manilla.ledger.transactions import TransactionNotFound
+from manilla.ledger import transactions
+from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.payouts import store
 from manilla.payouts.payout import Payout, PayoutStatus
@@ -46,14 +46,11 @@ class UndeliveredPayout(msgspec.Struct, frozen=True, omit_defaults=True):
 async def verify(
     db: Database, caller: Caller, trx_id: str, ticket: RateTicket
 ) -> DeliveredPayout | UndeliveredPayout:
-    found = None
-    if trx_ids.merchant_of(trx_id) == caller.merchant_id:
-        found = await store.counted_payout(
-            db, caller.merchant_id, caller.environment, trx_id, ticket
-        )
-    if found is None:
-        raise TransactionNotFound
-    return describe(found)
+    tenant = Tenant(caller.merchant_id, caller.environment)
+    record = await transactions.find_counted(
+        db, "payout", store.PAYOUT_COLUMNS, tenant, trx_id, ticket
+    )
+    return describe(store.read(record))
 
 
 def describe(payout: Payout) -> DeliveredPayout | UndeliveredPayout:
