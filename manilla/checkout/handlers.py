@@ -1,5 +1,6 @@
 """What a customer can do with the signed link of a payment."""
 
+from collections.abc import Awaitable
 from typing import Any
 
 from litestar import Response
@@ -31,11 +32,7 @@ async def show_methods(request: CheckoutRequest) -> Response[Any]:
 
 async def choose(request: CheckoutRequest) -> Response[Any]:
     code = await request.field("method")
-    try:
-        await request.services.checkout.choose(request.trx_id, code)
-    except Refusal as refusal:
-        return await _show_refusal(request, refusal)
-    return request.redirect("pay")
+    return await _after(request, request.services.checkout.choose(request.trx_id, code), "pay")
 
 
 async def pay(request: CheckoutRequest) -> Response[Any]:
@@ -65,11 +62,7 @@ async def report_sent(request: CheckoutRequest) -> Response[Any]:
 
 
 async def cancel(request: CheckoutRequest) -> Response[Any]:
-    try:
-        await request.services.checkout.cancel(request.trx_id)
-    except Refusal as refusal:
-        return await _show_refusal(request, refusal)
-    return request.redirect()
+    return await _after(request, request.services.checkout.cancel(request.trx_id))
 
 
 async def choose_outcome(request: CheckoutRequest) -> Response[Any]:
@@ -77,11 +70,8 @@ async def choose_outcome(request: CheckoutRequest) -> Response[Any]:
     outcome = await request.field("outcome")
     if outcome not in set(SandboxOutcome):
         return request.redirect()
-    try:
-        await request.services.checkout.pretend(request.trx_id, SandboxOutcome(outcome))
-    except Refusal as refusal:
-        return await _show_refusal(request, refusal)
-    return request.redirect()
+    outcome = SandboxOutcome(outcome)
+    return await _after(request, request.services.checkout.pretend(request.trx_id, outcome))
 
 
 async def show_status(request: CheckoutRequest) -> Response[Any]:
@@ -96,10 +86,20 @@ async def redirect_to_start(request: CheckoutRequest) -> Response[Any]:
     return request.redirect()
 
 
-async def _show_refusal(request: CheckoutRequest, refusal: Refusal) -> Response[Any]:
-    """Shows the page again with the reason, or the outcome if the payment was decided meanwhile."""
-    view = await request.view()
-    if view.payment.status is not PaymentStatus.PENDING:
-        return request.redirect()
-    page = CheckoutPage.METHODS if can_choose(view) else page_of(view)
-    return show_page(request, page, view, refusal.status, alert=refusal.text)
+async def _after(
+    request: CheckoutRequest, action: Awaitable[object], page: str = ""
+) -> Response[Any]:
+    """Redirects to a page after the action.
+
+    If the action is rejected, shows the page again with the reason, or the outcome if the payment
+    was decided meanwhile.
+    """
+    try:
+        await action
+        return request.redirect(page)
+    except Refusal as refusal:
+        view = await request.view()
+        if view.payment.status is not PaymentStatus.PENDING:
+            return request.redirect()
+        shown = CheckoutPage.METHODS if can_choose(view) else page_of(view)
+        return show_page(request, shown, view, refusal.status, alert=refusal.text)

@@ -85,7 +85,7 @@ def link_altered(request: CheckoutRequest) -> Response[str]:
 
 def error_page(request: CheckoutRequest, status: int, text: str) -> Response[str]:
     """An error on our side. The same URL may work again in a moment."""
-    return _respond(request, "trouble.html", status, text=text, again=request.url())
+    return _respond(request, "error.html", status, text=text, again=request.url())
 
 
 def _respond(

@@ -29,7 +29,7 @@ from manilla.people.roles import Permission, Realm
 from manilla.services import Services
 from manilla.web import account
 from manilla.web.authentication import Authentication
-from manilla.web.layout import Layout, NavigationItem, NavigationSection
+from manilla.web.layout import Layout, NavigationItem
 from manilla.web.routes import Route
 
 TEMPLATES = Path(str(resources.files("manilla.console"))) / "templates"
@@ -38,44 +38,32 @@ VIEW, SUPPORT, PEOPLE = Permission.CONSOLE_VIEW, Permission.SUPPORT_TOOLS, Permi
 OPERATIONS, MERCHANTS = Permission.PAYOUT_DESK, Permission.MERCHANTS
 PLATFORM, MONEY_ALONE = Permission.PLATFORM, Permission.MONEY_ALONE
 
-NAVIGATION = (
-    NavigationSection(
-        "",
-        (
-            NavigationItem("Overview", "/", "home", VIEW),
-            NavigationItem("Merchants", "/merchants", "building-store", VIEW),
-            NavigationItem("Transactions", "/transactions", "arrows-exchange", VIEW),
-        ),
-    ),
-    NavigationSection(
-        "Queues",
-        (
-            NavigationItem("Manual payouts", "/payouts", "hand-stop", VIEW),
-            NavigationItem("Refunds", "/refunds", "receipt-refund", VIEW),
-            NavigationItem("Cases", "/cases", "gavel", VIEW),
-            NavigationItem("Approvals", "/approvals", "circle-check", VIEW),
-            NavigationItem("Notifications", "/notifications", "bell", VIEW),
-            NavigationItem("Failed jobs", "/jobs", "inbox", VIEW),
-        ),
-    ),
-    NavigationSection(
-        "Money",
-        (
-            NavigationItem("Providers", "/providers", "plug-connected", VIEW),
-            NavigationItem("Methods", "/methods", "adjustments", VIEW),
-            NavigationItem("Ledger", "/ledger", "scale", VIEW),
-        ),
-    ),
-    NavigationSection(
-        "Platform",
-        (
-            NavigationItem("Settings", "/settings", "settings", VIEW),
-            NavigationItem("People", "/people", "users", PEOPLE),
-            NavigationItem("Audit log", "/audit", "history", VIEW),
-            NavigationItem("System", "/system", "heart-rate-monitor", VIEW),
-        ),
-    ),
-)
+NAVIGATION = {
+    "": [
+        NavigationItem("Overview", "/", "home", VIEW),
+        NavigationItem("Merchants", "/merchants", "building-store", VIEW),
+        NavigationItem("Transactions", "/transactions", "arrows-exchange", VIEW),
+    ],
+    "Queues": [
+        NavigationItem("Manual payouts", "/payouts", "hand-stop", VIEW),
+        NavigationItem("Refunds", "/refunds", "receipt-refund", VIEW),
+        NavigationItem("Cases", "/cases", "gavel", VIEW),
+        NavigationItem("Approvals", "/approvals", "circle-check", VIEW),
+        NavigationItem("Notifications", "/notifications", "bell", VIEW),
+        NavigationItem("Failed jobs", "/jobs", "inbox", VIEW),
+    ],
+    "Money": [
+        NavigationItem("Providers", "/providers", "plug-connected", VIEW),
+        NavigationItem("Methods", "/methods", "adjustments", VIEW),
+        NavigationItem("Ledger", "/ledger", "scale", VIEW),
+    ],
+    "Platform": [
+        NavigationItem("Settings", "/settings", "settings", VIEW),
+        NavigationItem("People", "/people", "users", PEOPLE),
+        NavigationItem("Audit log", "/audit", "history", VIEW),
+        NavigationItem("System", "/system", "heart-rate-monitor", VIEW),
+    ],
+}
 
 ROUTES = [
     *account.ROUTES,

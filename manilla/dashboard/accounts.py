@@ -1,6 +1,7 @@
 """Saved accounts: beneficiaries that are paid often. The API refers to them by id."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from manilla.dashboard.payouts import AT_FIELD, bank_options, check_beneficiary, given_beneficiary
@@ -12,7 +13,7 @@ from manilla.payouts import listing as payouts
 from manilla.payouts.beneficiaries import accounts
 from manilla.payouts.beneficiaries.accounts import ID_MAX, SavedAccount
 from manilla.payouts.listing import AccountFilter
-from manilla.web import exports, lists
+from manilla.web import lists
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 COLUMNS = accounts.FIELDS.select(
@@ -22,17 +23,13 @@ COLUMNS = accounts.FIELDS.select(
 
 async def show_all(request: PageRequest) -> PageResponse:
     wanted = AccountFilter(search=request.query.text("q") or None)
-    if exports.is_wanted(request):
-        pages = payouts.all_saved_accounts(request.db, request.merchant_id, wanted)
-        return exports.send(request, "saved-accounts", COLUMNS, pages)
-    found = await payouts.saved_accounts(
-        request.db, request.merchant_id, wanted, after=lists.after(request)
-    )
-    return request.page(
+    return await lists.show(
+        request,
         "accounts.html",
-        rows=found.rows,
-        listing=lists.ListView(request, found.next),
-        bank_names=await _bank_names(request, found.rows),
+        "saved-accounts",
+        COLUMNS,
+        partial(payouts.saved_accounts, request.db, request.merchant_id, wanted),
+        more=lambda _view, rows: _bank_names(request, rows),
         method_of=lambda code: request.services.methods.by_code(MethodKind.WITHDRAW, code),
     )
 
@@ -85,16 +82,14 @@ async def remove(request: PageRequest) -> PageResponse:
     return request.redirect(f"/{back}/accounts", done="Account removed.")
 
 
-async def _bank_names(
-    request: PageRequest, rows: Sequence[SavedAccount]
-) -> dict[tuple[str, str], str]:
+async def _bank_names(request: PageRequest, rows: Sequence[SavedAccount]) -> dict[str, Any]:
     """Bank names by method and code, for the rails that are available now."""
     caller, names = await request.caller(), {}
     for code in {row.method_code for row in rows}:
         method = request.services.methods.by_code(MethodKind.WITHDRAW, code)
         for bank in [] if method is None else await request.services.previews.banks(caller, method):
             names[code, bank.code] = bank.name
-    return names
+    return {"bank_names": names}
 
 
 async def _details(request: PageRequest, caller: Caller, method: Method) -> dict[str, Any]:

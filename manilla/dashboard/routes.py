@@ -26,53 +26,36 @@ from manilla.people.roles import Permission, Realm
 from manilla.services import Services
 from manilla.web import account
 from manilla.web.authentication import Authentication
-from manilla.web.layout import Layout, NavigationItem, NavigationSection
+from manilla.web.layout import Layout, NavigationItem
 from manilla.web.routes import SIGNED_IN, Route
 
 TEMPLATES = Path(str(resources.files("manilla.dashboard"))) / "templates"
 
-NAVIGATION = (
-    NavigationSection(
-        "",
-        (
-            NavigationItem("Home", "~", "home", Permission.VIEW),
-            NavigationItem("Payments", "~/payments", "arrow-down-left", Permission.VIEW),
-            NavigationItem("Wallets", "~/wallets", "wallet", Permission.VIEW),
-        ),
-    ),
-    NavigationSection(
-        "Withdraw",
-        (
-            NavigationItem("Payouts", "~/payouts", "arrow-up-right", Permission.VIEW),
-            NavigationItem("Saved accounts", "~/accounts", "building-bank", Permission.VIEW),
-        ),
-    ),
-    NavigationSection(
-        "Developers",
-        (
-            NavigationItem("Credentials", "~/credentials", "key", Permission.USE_CREDENTIALS),
-            NavigationItem("Notifications", "~/notifications", "bell", Permission.VIEW),
-            NavigationItem("API requests", "~/requests", "api", Permission.USE_CREDENTIALS),
-            NavigationItem("API explorer", "~/explorer", "player-play", Permission.USE_CREDENTIALS),
-        ),
-    ),
-    NavigationSection(
-        "API Config",
-        (
-            NavigationItem(
-                "Payment Gateway Controls", "~/gateways", "adjustments", Permission.VIEW
-            ),
-            NavigationItem("API Commission", "~/commission", "percentage", Permission.VIEW),
-        ),
-    ),
-    NavigationSection(
-        "Business",
-        (
-            NavigationItem("Team", "/team", "users", Permission.VIEW),
-            NavigationItem("Business profile", "/profile", "building-store", Permission.VIEW),
-        ),
-    ),
-)
+NAVIGATION = {
+    "": [
+        NavigationItem("Home", "~", "home", Permission.VIEW),
+        NavigationItem("Payments", "~/payments", "arrow-down-left", Permission.VIEW),
+        NavigationItem("Wallets", "~/wallets", "wallet", Permission.VIEW),
+    ],
+    "Withdraw": [
+        NavigationItem("Payouts", "~/payouts", "arrow-up-right", Permission.VIEW),
+        NavigationItem("Saved accounts", "~/accounts", "building-bank", Permission.VIEW),
+    ],
+    "Developers": [
+        NavigationItem("Credentials", "~/credentials", "key", Permission.USE_CREDENTIALS),
+        NavigationItem("Notifications", "~/notifications", "bell", Permission.VIEW),
+        NavigationItem("API requests", "~/requests", "api", Permission.USE_CREDENTIALS),
+        NavigationItem("API explorer", "~/explorer", "player-play", Permission.USE_CREDENTIALS),
+    ],
+    "API Config": [
+        NavigationItem("Payment Gateway Controls", "~/gateways", "adjustments", Permission.VIEW),
+        NavigationItem("API Commission", "~/commission", "percentage", Permission.VIEW),
+    ],
+    "Business": [
+        NavigationItem("Team", "/team", "users", Permission.VIEW),
+        NavigationItem("Business profile", "/profile", "building-store", Permission.VIEW),
+    ],
+}
 
 
 VIEW, MOVE_MONEY, CONFIGURE = Permission.VIEW, Permission.MOVE_MONEY, Permission.CONFIGURE

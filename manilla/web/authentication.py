@@ -22,7 +22,7 @@ from manilla.people.security_log import SecurityEvent, SecurityOutcome, Security
 from manilla.people.throttle import TooManyAttempts
 from manilla.people.visitor import Visitor
 from manilla.web.csrf import FIELD, Csrf
-from manilla.web.exports import File
+from manilla.web.exports import ExportFile
 from manilla.web.forms import Form
 from manilla.web.layout import Layout
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
@@ -91,7 +91,7 @@ class Authentication:
         with acting(_actor(visitor, self._layout), request.address):
             try:
                 return await self._answer(route, request, visitor, binding)
-            except _SignInFirst:
+            except _NotSignedIn:
                 return self._to_sign_in(request)
             except Refusal as refusal:
                 if refusal.status == FORBIDDEN:
@@ -106,17 +106,17 @@ class Authentication:
         if answer is not None:
             return answer
         answer = await route.handler(request)
-        if isinstance(answer, File):
+        if isinstance(answer, ExportFile):
             await answer.begin()
             await self._record_export(request, answer)
         return answer
 
-    async def _record_export(self, request: PageRequest, file: File) -> None:
+    async def _record_export(self, request: PageRequest, file: ExportFile) -> None:
         visitor = request.visitor
         await security_log.record_export(
             self._db,
             visitor.realm,
-            _who(visitor),
+            _subject(visitor),
             merchant_id=visitor.merchant_id,
             name=file.name,
             file_format=file.file_format,
@@ -127,7 +127,7 @@ class Authentication:
             SecurityEvent.PERMISSION,
             SecurityOutcome.REFUSED,
             self._layout.realm,
-            _who(visitor) if visitor else None,
+            _subject(visitor) if visitor else None,
             code=code,
             method=request.http.method,
             path=request.http.url.path,
@@ -138,7 +138,7 @@ class Authentication:
     ) -> None:
         """Checks the request and reads its environment, query and form; raises if it must stop."""
         if not route.is_public and visitor is None:
-            raise _SignInFirst
+            raise _NotSignedIn
         _check_parameters(request.http)
         request.environment_or_none = _environment(request.http)
         request.query = Form(list(request.http.query_params.multi_items()))
@@ -209,12 +209,12 @@ class Authentication:
                 SecurityEvent.STEP_UP,
                 STEP_UP_OUTCOMES[type(refusal)],
                 visitor.realm,
-                _who(visitor),
+                _subject(visitor),
                 is_repeated=isinstance(refusal, TooManyAttempts) and not refusal.is_first,
             )
             raise
         security_log.report(
-            SecurityEvent.STEP_UP, SecurityOutcome.DONE, visitor.realm, _who(visitor)
+            SecurityEvent.STEP_UP, SecurityOutcome.DONE, visitor.realm, _subject(visitor)
         )
 
     def _to_sign_in(self, request: PageRequest) -> PageResponse:
@@ -225,11 +225,11 @@ class Authentication:
         return request.redirect(f"/sign-in?next={quote(target, safe='')}")
 
 
-class _SignInFirst(Exception):
+class _NotSignedIn(Exception):
     """The user is not signed in."""
 
 
-def _who(visitor: Visitor) -> SecuritySubject:
+def _subject(visitor: Visitor) -> SecuritySubject:
     return SecuritySubject(visitor.person_id, visitor.email)
 
 

@@ -30,7 +30,7 @@ XLSX_ROWS_MAX = 1_048_575
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-class File(Stream):
+class ExportFile(Stream):
     """A file that is streamed while it is produced."""
 
     name: str
@@ -53,13 +53,13 @@ def send(
     name: str,
     columns: Columns[Row],
     pages: AsyncIterable[Sequence[Row]],
-) -> File:
+) -> ExportFile:
     """Streams page by page, so that a slow reader does not hold a database connection."""
     kind = request.query.text(FORMAT)
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     paced = _paced(pages)
     content = as_csv(columns, paced) if kind == "csv" else as_xlsx(columns, paced)
-    file = File(
+    file = ExportFile(
         content,
         media_type=CSV_TYPE if kind == "csv" else XLSX_TYPE,
         headers={

@@ -20,10 +20,7 @@ class NavigationItem(msgspec.Struct, frozen=True):
     needs: Permission
 
 
-class NavigationSection(msgspec.Struct, frozen=True):
-    title: str
-    items: Sequence[NavigationItem]
-
+Navigation = Mapping[str, Sequence[NavigationItem]]  # by the title of the section
 
 # What a page shows of a rejected form, if there is none.
 NO_FORM: Mapping[str, Any] = {
@@ -40,7 +37,7 @@ class Layout:
         realm: Realm,
         services: Services,
         templates: Path,
-        navigation: Sequence[NavigationSection],
+        navigation: Navigation,
     ) -> None:
         self.realm = realm
         self.root = f"/{realm}"

@@ -27,7 +27,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     when: str
     groups: list[Lines]
     beneficiary: str | None  # masked, for the public verification page
-    address: str  # URL of the verification page
+    verification_url: str
 
 
 def sign(keyring: Keyring, trx_id: str) -> str:
@@ -48,7 +48,7 @@ def _signature(key: bytes, trx_id: str) -> str:
     return hmac.digest(key, trx_id.encode(), "sha256").hex()[:SIGNATURE_CHARACTERS]
 
 
-def of_payment(payment: Payment, merchant_name: str, address: str, *, since: datetime) -> Receipt:
+def of_payment(payment: Payment, merchant_name: str, url: str, *, since: datetime) -> Receipt:
     quote, is_paid = payment.quote, payment.status is PaymentStatus.SUCCESS
     refunded = payment.refunded
     amounts = [("Amount", money(quote.amount))]
@@ -74,7 +74,7 @@ def of_payment(payment: Payment, merchant_name: str, address: str, *, since: dat
         when=_when(since),
         groups=[amounts, about, _references(payment)],
         beneficiary=None,
-        address=address,
+        verification_url=url,
     )
 
 
@@ -100,7 +100,7 @@ PAYOUT_STATES = {
 
 
 def of_payout(
-    payout: Payout, merchant_name: str, address: str, *, since: datetime, bank: str
+    payout: Payout, merchant_name: str, url: str, *, since: datetime, bank: str
 ) -> Receipt:
     state, tone = PAYOUT_STATES[payout.status]
     amounts = [
@@ -126,7 +126,7 @@ def of_payout(
         when=_when(since),
         groups=[amounts, about, _references(payout)],
         beneficiary=_masked(payout),
-        address=address,
+        verification_url=url,
     )
 
 
@@ -149,7 +149,5 @@ def _references(row: Payment | Payout) -> Lines:
 
 
 def _when(since: datetime) -> str:
-    """When it reached its current status, in Lagos time, because a printout has no reader's time
-    zone.
-    """
+    """In Lagos time, because a printout does not know its reader's time zone."""
     return since.astimezone(LAGOS).strftime("%d %B %Y, %H:%M (Lagos)")

@@ -58,7 +58,7 @@ def _show(request: PageRequest, receipt: Receipt, kind: str) -> PageResponse:
         "receipt.html",
         receipt=receipt,
         back=request.at(f"~/{kind}/{receipt.trx_id}"),
-        picture=segno.make(receipt.address, error="m").svg_data_uri(scale=4, border=2),
+        picture=segno.make(receipt.verification_url, error="m").svg_data_uri(scale=4, border=2),
     )
 
 

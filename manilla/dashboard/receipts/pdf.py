@@ -83,14 +83,14 @@ def _foot(pdf: FPDF, receipt: Receipt) -> None:
     top = pdf.h - MARGIN - QR_SIZE
     if pdf.get_y() > top - 2:
         pdf.add_page()
-    _qr(pdf, receipt.address, MARGIN, top)
+    _qr(pdf, receipt.verification_url, MARGIN, top)
     width = INNER - QR_SIZE - 5
     pdf.set_xy(MARGIN + QR_SIZE + 5, top + 2)
     _text(pdf, 9, INK, "B")
     _write(pdf, "Is this receipt genuine?", 5.5, width=width)
     _text(pdf, 8, QUIET)
     instruction = "Scan the code to see the current status of this transaction:"
-    _write(pdf, f"{instruction} {receipt.address}", 4.2, width=width)
+    _write(pdf, f"{instruction} {receipt.verification_url}", 4.2, width=width)
 
 
 def _write(
@@ -119,9 +119,7 @@ def _text(pdf: FPDF, size: float, colour: tuple[int, int, int], style: str = "")
 
 
 def _supported(pdf: FPDF, text: str) -> str:
-    """Replaces characters that the font lacks with a box, so that names in other scripts are not
-    blank.
-    """
+    """Replaces characters that the font lacks, so that names in other scripts are not blank."""
     font = pdf.current_font
     assert isinstance(font, TTFFont)
     return "".join(each if ord(each) in font.cmap else MISSING for each in text)
