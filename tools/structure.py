@@ -1,4 +1,4 @@
-"""Checks the limits that keep the code easy to find one's way in: `python -m tools.structure`.
+"""Checks limits that keep the code easy to navigate: `python -m tools.structure`.
 
 Part of `make check`. Each check returns one line per violation, so that the output says what to
 change.
@@ -39,7 +39,7 @@ def count_modules() -> Iterator[str]:
 
 
 def find_families() -> Iterator[str]:
-    """Modules that repeat a word of each other's names belong into a package of that name."""
+    """Finds modules whose names share a word; they belong in a package of that name."""
     for folder, names in _packages().items():
         words = [name.split("_") for name in names if "_" in name]
         for label, position in (("{}_*", 0), ("*_{}", -1)):
@@ -68,7 +68,7 @@ def find_bag_classes() -> Iterator[str]:
 
 
 def find_circles() -> Iterator[str]:
-    """Packages that import each other, directly or over others."""
+    """Packages that import each other, directly or through others."""
     imports: dict[str, set[str]] = defaultdict(set)
     for path, tree in _modules():
         package = _package(path.with_suffix("").parts)

@@ -21,7 +21,7 @@ class CaseKind(StrEnum):
     WALLET_FULL = "wallet_full"  # the wallet would exceed the maximum balance
     WEBHOOK_DISAGREES = "webhook_disagrees"  # a signed webhook and the provider's API differ
     UNKNOWN_REFERENCE = "unknown_reference"
-    CONTRADICTION = "contradiction"  # of a final status; nothing was moved
+    CONTRADICTION = "contradiction"  # a report contradicts a final status; no money moved
     CLEARING_DIFFERS = "clearing_differs"  # our ledger and a provider's balance differ
     STILL_OPEN = "still_open"  # the provider has reported no final status for too long
     NO_ANSWER = "no_answer"  # the provider has given no usable answer for too long

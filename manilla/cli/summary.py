@@ -48,7 +48,7 @@ def _print_demo(console: Console, base_url: str, seeded: Demo) -> None:
     table.add_column("production", no_wrap=True)
     for name in ("merchant_key", "api_key", "api_secret"):
         table.add_row(name, getattr(seeded.sandbox, name), getattr(seeded.production, name))
-    # Never narrower than a key: a key that is cut or wrapped cannot be copied.
+    # Wide enough for a key, because a truncated or wrapped key cannot be copied.
     wide = Console(highlight=False, width=max(console.width, 110))
     wide.print(Padding(table, (1, 2)))
     console.print("  Try it (the signature is valid for a few minutes):\n")

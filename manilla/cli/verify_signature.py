@@ -29,7 +29,7 @@ def verify_signature(
     ],
     notification: Annotated[
         bool,
-        typer.Option("--notification", help="The signature of a notification: of the body alone."),
+        typer.Option("--notification", help="Check a notification: only its body is signed."),
     ] = False,
     timestamp: Annotated[
         str | None, typer.Option("--timestamp", metavar="T", help="The value of X-Timestamp.")

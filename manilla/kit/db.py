@@ -92,7 +92,7 @@ class Queries(ABC):
         return int(await self.value(sql, *values))
 
     async def has_row(self, sql: str, *values: Any) -> bool:
-        """Whether the statement returns a row, for example of what it has changed."""
+        """Whether the statement returns a row, for example a changed row."""
         return await self.record(sql, *values) is not None
 
     async def execute(self, sql: str, *values: Any) -> None:

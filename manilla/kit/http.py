@@ -26,7 +26,7 @@ class Protocol(HttpToolsProtocol):
 
     _head_bytes = 0
     _in_head = True
-    _deadline: asyncio.TimerHandle | None = None  # for what the client must send next
+    _deadline: asyncio.TimerHandle | None = None  # for the next data from the client
     _problem = "Invalid HTTP request received."
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

@@ -82,7 +82,7 @@ async def settle(
 
 
 def _lines(kind: SettlementKind, provider: str, minor: int) -> tuple[Line, Line]:
-    """The clearing account is negative by the amount that the provider holds for us."""
+    """In the clearing account, money that the provider holds for us is negative."""
     clearing = posting.clearing(provider)
     match kind:
         case SettlementKind.TOP_UP:

@@ -62,7 +62,7 @@ async def give_back(connection: Connection, payout: Payout, *, was_delivered: bo
 
 
 def _fee_returned(payout: Payout) -> list[Posting]:
-    """Returns the posting for the provider's fee, which is free for a returned transfer.
+    """Returns the posting that reverses the provider's fee for a returned transfer.
 
     If the provider keeps its fee, an administrator records that with `manilla settle`.
     """

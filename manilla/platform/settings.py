@@ -158,7 +158,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """The bounds in words; empty if there are none."""
+        """The limits in words; empty if there are none."""
         if self.is_switch or self.most is None:
             return ""
         if self.is_number:

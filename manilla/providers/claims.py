@@ -41,7 +41,7 @@ class Claimed(msgspec.Struct, frozen=True):
 async def claimed(
     db: Database | Connection, kind: EventKind, merchant_id: int, reference: str, provider: str
 ) -> list[Claimed]:
-    """Returns the claims of this provider only; other providers' webhooks do not count."""
+    """Returns what this provider's webhooks claimed about the transaction."""
     return await db.rows(
         Claimed,
         """

@@ -216,7 +216,7 @@ def refund_answer(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
 
 
 def transfer_answer(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
-    """Converts the reply to a new transfer, or to an account lookup."""
+    """Reads the reply to a transfer or account lookup request."""
     return refused_transfer(reply) if is_refusal(reply) else done(reply, read)
 
 

@@ -78,7 +78,7 @@ async def adjust(
 
 
 def _payout_posting(payout: Payout, action: CaseAction, common: dict[str, Any]) -> Posting:
-    """Returns the delivery's posting against the wallet and our fee, or as a loss."""
+    """Posts the delivered payout to the wallet with our fee, or to our own loss."""
     amount, fee = payout.amount_minor, payout.fee_minor
     is_debit = action is CaseAction.DEBIT
     other = Line(posting.PAYOUT_FEE, fee) if is_debit else Line(posting.ADJUSTMENT, -amount)

@@ -131,7 +131,7 @@ class TransferMachine(Generic[AnyTransfer]):
         return await self._act(transfer, answer)
 
     async def _not_marked(self, transfer: AnyTransfer) -> float | None:
-        """Handles an unsent transfer that was not marked: it is on hold, or we lost the job."""
+        """Handles a transfer that could not be marked: it is on hold, or another worker has it."""
         hold = await self._hold(transfer)
         if hold is OutgoingHold.PAYOUTS_HELD:
             return await self._ask_unsent(transfer)

@@ -163,7 +163,7 @@ class PageRequest:
         return Response(None, status_code=303, headers=headers, cookies=self._cookies)
 
     def poll_response(self, state: str) -> PageResponse | None:
-        """Responds to an open page that polls for a new state; None if the request is no poll.
+        """Responds to an open page that polls for a new state; None if the request is not a poll.
 
         The response is empty, or makes the page reload.
         """

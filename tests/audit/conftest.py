@@ -25,5 +25,5 @@ async def simulator(services: Services, site: Site) -> AsyncIterator[ProviderSim
 
 @pytest.fixture
 def approving(db: Database, keyring: Keyring) -> Approvals:
-    """Where changes are made in production mode."""
+    """Applies changes as in production mode, where some need a second administrator."""
     return Approvals(db, keyring, is_production_mode=True)

@@ -7,7 +7,7 @@ from manilla.kit.ratelimit import RateTicket
 
 
 def ticket(merchant_id: int, source: str, limit: int) -> RateTicket:
-    """`source` is the caller's address bucket, or the part of Manilla that makes the request."""
+    """`source` is the caller's IP address or network, or the part of Manilla that calls."""
     # Zero-padded, so that buckets sort like merchant ids and every statement locks both in the same
     # order.
     return RateTicket(f"{merchant_id:011d}:{source}", limit)

@@ -45,7 +45,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     ready: int = 0
     paid: int = 0
     refused: int = 0
-    amount_minor: int = 0  # of the rows that are not faulty
+    amount_minor: int = 0  # the sum of the valid rows
     fee_minor: int = 0
 
     @property

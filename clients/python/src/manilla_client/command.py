@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument(
         "--notification",
         action="store_true",
-        help="The signature of a notification: of the body alone.",
+        help="Check a notification: only its body is signed.",
     )
     check.add_argument("--timestamp", help="The value of X-Timestamp.")
     check.add_argument("--method", help="POST or GET.")
