@@ -6,9 +6,8 @@ import msgspec
 import typer
 
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
-from manilla.cli.merchant import MerchantId
-from manilla.cli.output import Json, print_fields, print_rows
-from manilla.kit.clock import iso
+from manilla.cli.options import MerchantId
+from manilla.cli.output import Json, as_row, as_rows, print_fields, print_rows
 from manilla.merchants import merchants
 from manilla.methods import catalogue
 from manilla.methods.method import Method, MethodKind
@@ -17,6 +16,7 @@ from manilla.payouts.beneficiaries.accounts import SavedAccount
 
 app = typer.Typer(no_args_is_help=True)
 
+COLUMNS = accounts.FIELDS.select("id merchant_id method beneficiary label active created_at")
 FieldValues = Annotated[
     list[str],
     typer.Argument(metavar="FIELD=VALUE...", help="Fields as in payout-methods: bank_code=058"),
@@ -50,7 +50,7 @@ def add(
         assert saved is not None
         return saved
 
-    print_fields(_shown(run(data, command)), as_json=as_json)
+    print_fields(as_row(COLUMNS, run(data, command)), as_json=as_json)
 
 
 @app.command("list")
@@ -61,7 +61,7 @@ def list_accounts(merchant_id: MerchantId, as_json: Json = False, data: Data = N
         await merchants.get(tools.db, merchant_id)
         return await accounts.accounts(tools.db, merchant_id)
 
-    rows = [_shown(account) for account in run(data, command)]
+    rows = as_rows(COLUMNS, run(data, command))
     if not as_json:
         rows = [row | {"beneficiary": _in_words(row["beneficiary"])} for row in rows]
     print_rows(rows, as_json=as_json, empty="There are no saved accounts.")
@@ -82,7 +82,7 @@ def remove(
             raise InstanceRefusal(f"Merchant {merchant_id} has no active account {account_id}.")
         return msgspec.structs.replace(saved, active=False)
 
-    print_fields(_shown(run(data, command)), as_json=as_json)
+    print_fields(as_row(COLUMNS, run(data, command)), as_json=as_json)
 
 
 async def _method(tools: Tools, code: str) -> Method:
@@ -101,15 +101,3 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _in_words(beneficiary: dict[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in beneficiary.items())
-
-
-def _shown(account: SavedAccount) -> dict[str, Any]:
-    return {
-        "id": account.id,
-        "merchant_id": account.merchant_id,
-        "method": account.method_code,
-        "beneficiary": account.beneficiary,
-        "label": account.label,
-        "active": account.active,
-        "created_at": iso(account.created_at),
-    }

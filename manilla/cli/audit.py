@@ -1,22 +1,21 @@
 """`manilla audit`: shows the audit log, and verifies that it is complete."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from manilla.audit import audit
+from manilla.audit import audit, listing
 from manilla.audit.audit import AuditFilter, AuditVerification, SavedHead
 from manilla.audit.entry import AuditEntry
 from manilla.cli.instance import Data, Tools, run
-from manilla.cli.output import Json, print_fields, print_rows
+from manilla.cli.options import Limit, OfMerchant
+from manilla.cli.output import Json, as_rows, print_fields, print_rows
 from manilla.kit import strict_json
-from manilla.kit.clock import iso
-from manilla.ledger import trx_ids
 
 app = typer.Typer(no_args_is_help=True)
 
-LIST_MAX = 10_000
+COLUMNS = listing.FIELDS.select("id at actor_kind actor action subject merchant_id detail")
 
 
 @app.command()
@@ -61,10 +60,8 @@ def list_lines(
         str | None,
         typer.Option("--action", help="For example wallet.fund, or wallet for all wallet actions."),
     ] = None,
-    merchant: Annotated[
-        int | None, typer.Option("--merchant", metavar="ID", min=1, max=trx_ids.MERCHANT_ID_MAX)
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=LIST_MAX)] = 100,
+    merchant: OfMerchant = None,
+    limit: Limit = 100,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -74,7 +71,7 @@ def list_lines(
         filters = AuditFilter(actor=actor, action=action, merchant_id=merchant)
         return await audit.listed(tools.db, filters, None, limit)
 
-    rows = [_row(line) for line in run(data, command)]
+    rows = as_rows(COLUMNS, run(data, command))
     if not as_json:
         rows = [{**row, "detail": strict_json.encode(row["detail"]).decode()} for row in rows]
     print_rows(rows, as_json=as_json, empty="There are no such entries.")
@@ -87,16 +84,3 @@ def _kept(text: str | None) -> SavedHead | None:
     if known is None:
         raise typer.BadParameter("is last_id:last_hash.", param_hint="--kept")
     return SavedHead(int(known[1]), known[2])
-
-
-def _row(line: AuditEntry) -> dict[str, Any]:
-    return {
-        "id": line.id,
-        "at": iso(line.at),
-        "actor_kind": line.actor_kind,
-        "actor": line.actor_name,
-        "action": line.action,
-        "subject": line.subject,
-        "merchant_id": line.merchant_id,
-        "detail": line.detail,
-    }

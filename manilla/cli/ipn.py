@@ -7,24 +7,38 @@ from typing import Annotated, Any
 import typer
 
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
-from manilla.cli.output import Json, print_fields, print_json, print_rows, printable
+from manilla.cli.options import Limit, OfMerchant
+from manilla.cli.output import (
+    Json,
+    as_row,
+    as_rows,
+    print_fields,
+    print_json,
+    print_rows,
+    printable,
+)
 from manilla.kit.clock import iso
+from manilla.kit.fields import Fields
 from manilla.ledger import trx_ids
 from manilla.ledger.transactions import TransactionNotFound
-from manilla.notify import queries, redeliver
+from manilla.notify import listing, queries, redeliver
 from manilla.notify.listing import NotificationState
 from manilla.notify.queries import DeliveryAttempt, Notification
 
 app = typer.Typer(no_args_is_help=True)
 
 NotificationId = Annotated[str, typer.Argument(metavar="ID", help="A notification id: msg_…")]
-OfMerchant = Annotated[
-    int | None,
-    typer.Option("--merchant", metavar="ID", min=1, max=trx_ids.MERCHANT_ID_MAX),
-]
 
-LIST_MAX = 10_000
 ANSWER_CHARACTERS_SHOWN = 500
+COLUMNS = listing.FIELDS.select(
+    "id created_at merchant_id environment event status trx_id state attempts url"
+)
+ATTEMPTS = Fields(
+    DeliveryAttempt,
+    answer=lambda attempt: (
+        None if attempt.answer is None else attempt.answer.decode(errors="replace")
+    ),
+).select("number at headers status answer milliseconds error")
 
 _ID = re.compile(r"msg_[0-9A-Z]{1,60}")
 _DURATION = re.compile(r"([0-9]{1,9})([smhd])")
@@ -40,7 +54,7 @@ def list_notifications(
     trx: Annotated[
         str | None, typer.Option("--trx", metavar="TRX", help="Only for this transaction.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=LIST_MAX)] = 100,
+    limit: Limit = 100,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -53,7 +67,7 @@ def list_notifications(
             tools.db, merchant_id=merchant, state=status, trx_id=trx, limit=limit
         )
 
-    rows = [_row(each) for each in run(data, command)]
+    rows = as_rows(COLUMNS, run(data, command))
     print_rows(rows, as_json=as_json, empty="There are no notifications.")
 
 
@@ -113,7 +127,7 @@ def _redeliver_one(notification_id: str, as_json: bool, data: Data) -> None:
     async def command(tools: Tools) -> Notification:
         return await redeliver.redeliver(tools.db, _checked(notification_id))
 
-    print_fields(_row(run(data, command)), as_json=as_json)
+    print_fields(as_row(COLUMNS, run(data, command)), as_json=as_json)
 
 
 def _redeliver_failed(since: datetime, merchant: int | None, as_json: bool, data: Data) -> None:
@@ -121,7 +135,7 @@ def _redeliver_failed(since: datetime, merchant: int | None, as_json: bool, data
         return await redeliver.redeliver_failed(tools.db, since, merchant)
 
     sent = run(data, command)
-    print_fields({"since": iso(since), "count": len(sent), "ids": sent}, as_json=as_json)
+    print_fields({"since": since, "count": len(sent), "ids": sent}, as_json=as_json)
 
 
 def read_moment(text: str) -> datetime:
@@ -158,47 +172,19 @@ def _checked(notification_id: str) -> str:
     return notification_id
 
 
-def _row(each: Notification) -> dict[str, Any]:
-    return {
-        "id": each.id,
-        "created_at": iso(each.created_at),
-        "merchant_id": each.merchant_id,
-        "environment": each.environment,
-        "event": each.event,
-        "status": each.status,
-        "trx_id": each.trx_id,
-        "state": each.state,
-        "attempts": each.attempts,
-        "url": each.url,
-    }
-
-
 def _described(found: Notification, history: list[DeliveryAttempt]) -> dict[str, Any]:
     return {
-        **_row(found),
-        "decided_at": iso(found.decided_at) if found.decided_at else None,
+        **as_row(COLUMNS, found),
+        "decided_at": found.decided_at,
         "body": found.body.decode(),
-        "history": [
-            {
-                "number": attempt.number,
-                "at": iso(attempt.at),
-                "headers": attempt.headers,
-                "status": attempt.status,
-                "answer": None
-                if attempt.answer is None
-                else attempt.answer.decode(errors="replace"),
-                "milliseconds": attempt.milliseconds,
-                "error": attempt.error,
-            }
-            for attempt in history
-        ],
+        "history": as_rows(ATTEMPTS, history),
     }
 
 
 def _print(found: Notification, history: list[DeliveryAttempt]) -> None:
-    decided_at = iso(found.decided_at) if found.decided_at else None
     size = f"{len(found.body)} bytes"
-    print_fields({**_row(found), "decided_at": decided_at, "body": size}, as_json=False)
+    shown = {**as_row(COLUMNS, found), "decided_at": found.decided_at, "body": size}
+    print_fields(shown, as_json=False)
     print(f"\n{printable(found.body.decode())}")
     if not history:
         print("\nNo attempts are stored.")

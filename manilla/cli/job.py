@@ -1,17 +1,18 @@
 """`manilla job`: jobs that failed after their last attempt."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from manilla.cli.instance import Data, Tools, run
-from manilla.cli.output import Json, print_fields, print_rows
-from manilla.kit.clock import iso
+from manilla.cli.output import Json, as_row, print_fields, print_rows
 from manilla.kit.jobs import failed
 from manilla.kit.jobs.failed import FailedJob, FailedJobFilter
 from manilla.platform import work
 
 app = typer.Typer(no_args_is_help=True)
+
+COLUMNS = failed.FIELDS.select("merchant_id kind subject failures parked_at last_error")
 
 
 @app.command("list")
@@ -25,7 +26,7 @@ def list_jobs(as_json: Json = False, data: Data = None) -> None:
             for job in page
         ]
 
-    rows = [_row(job) for job in run(data, command)]
+    rows = [as_row(COLUMNS, job) | {"merchant_id": job.merchant_id} for job in run(data, command)]
     print_rows(rows, as_json=as_json, empty="There are no failed jobs.")
 
 
@@ -48,14 +49,3 @@ def retry(
 
     run(data, command)
     print_fields({"merchant_id": merchant_id, "kind": kind, "subject": subject}, as_json=as_json)
-
-
-def _row(job: FailedJob) -> dict[str, Any]:
-    return {
-        "merchant_id": job.merchant_id,
-        "kind": job.kind,
-        "subject": job.subject,
-        "failures": job.failures,
-        "parked_at": iso(job.parked_at),
-        "last_error": job.last_error,
-    }

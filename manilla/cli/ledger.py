@@ -1,23 +1,28 @@
 """`manilla ledger`: shows postings and balances, and checks the ledger's invariants."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 
 from manilla.cli.instance import Data, Tools, run
-from manilla.cli.output import Json, print_json, print_rows
-from manilla.kit.clock import iso
-from manilla.kit.environment import Environment
+from manilla.cli.options import InEnvironment, OfMerchant
+from manilla.cli.output import Json, as_rows, print_json, print_rows
+from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS_MAX
-from manilla.kit.money import Money
-from manilla.ledger import balances, listing, trx_ids
+from manilla.ledger import balances, listing
+from manilla.ledger.balances import AccountBalance
 from manilla.ledger.invariants import Finding
 from manilla.ledger.listing import PostingFilter, PostingLine
 from manilla.ledger.scope import Everyone
 from manilla.proofs import proofs
 
 app = typer.Typer(no_args_is_help=True)
+
+BALANCES = Fields(AccountBalance).select("environment currency account entries balance")
+COLUMNS = listing.ENTRY_FIELDS.select(
+    "posting posted_at merchant_id environment kind trx_id account currency amount reason"
+)
 
 
 @app.command()
@@ -45,27 +50,18 @@ def check(as_json: Json = False, data: Data = None) -> None:
 def accounts(as_json: Json = False, data: Data = None) -> None:
     """Show each account's balance; the balances per environment and currency sum to zero."""
 
-    async def command(tools: Tools) -> list[dict[str, Any]]:
-        return [
-            {
-                "environment": each.environment,
-                "currency": each.currency,
-                "account": each.account,
-                "entries": each.entries,
-                "balance": each.balance.amount,
-            }
-            for each in await balances.balances(tools.db)
-        ]
+    async def command(tools: Tools) -> list[AccountBalance]:
+        return await balances.balances(tools.db)
 
-    print_rows(run(data, command), as_json=as_json, empty="There are no postings yet.")
+    print_rows(
+        as_rows(BALANCES, run(data, command)), as_json=as_json, empty="There are no postings yet."
+    )
 
 
 @app.command()
 def postings(
-    merchant: Annotated[
-        int | None, typer.Option("--merchant", metavar="ID", min=1, max=trx_ids.MERCHANT_ID_MAX)
-    ] = None,
-    environment: Annotated[Environment | None, typer.Option("--environment")] = None,
+    merchant: OfMerchant = None,
+    environment: InEnvironment = None,
     kind: Annotated[str | None, typer.Option("--kind", help="For example `adjustment`.")] = None,
     reference: Annotated[
         str | None,
@@ -81,24 +77,5 @@ def postings(
         found = await listing.postings(tools.db, scope, wanted, limit=PAGE_ROWS_MAX)
         return found.rows
 
-    rows = [row for posting in run(data, command) for row in _entries(posting)]
+    rows = as_rows(COLUMNS, listing.posted_entries(run(data, command)))
     print_rows(rows, as_json=as_json, empty="There are no such postings.")
-
-
-def _entries(posting: PostingLine) -> list[dict[str, Any]]:
-    """One row per entry, as in the console's export."""
-    return [
-        {
-            "posting": posting.id,
-            "posted_at": iso(posting.posted_at),
-            "merchant_id": posting.merchant_id,
-            "environment": posting.environment,
-            "kind": posting.kind,
-            "trx_id": posting.trx_id,
-            "account": entry.account,
-            "currency": posting.currency,
-            "amount": Money(posting.currency, entry.amount_minor).amount,
-            "reason": posting.reason,
-        }
-        for entry in posting.entries
-    ]

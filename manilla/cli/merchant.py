@@ -8,18 +8,14 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import MerchantChange
-from manilla.cli import secret_input
-from manilla.cli.approval import approvals_in, print_done
+from manilla.cli import changes, secret_input
+from manilla.cli.changes import Result
 from manilla.cli.instance import Data, Tools, run
-from manilla.cli.output import Json, print_fields, print_rows
-from manilla.kit.amount_input import parse_number
-from manilla.kit.clock import iso
+from manilla.cli.options import MerchantId, Switch, percent
+from manilla.cli.output import Json, as_row, print_fields, print_rows
 from manilla.kit.environment import Environment
-from manilla.kit.money import MoneyError
-from manilla.ledger import trx_ids
-from manilla.merchants import merchants, queries
+from manilla.merchants import merchants, queries, roster
 from manilla.merchants.merchants import CommissionBearer, MerchantStatus, MerchantUpdate
 from manilla.methods import catalogue
 from manilla.methods.method import MethodKind
@@ -29,6 +25,10 @@ from manilla.people.mail import Mailer
 app = typer.Typer(no_args_is_help=True)
 
 LIST_PAGE = 1000
+COLUMNS = roster.FIELDS.select(
+    "id name email status status_reason commission_percent commission_bearer gateways payouts kyc"
+    " phone has_bvn currencies created_at updated_at"
+)
 
 
 class FirstStatus(StrEnum):
@@ -36,27 +36,11 @@ class FirstStatus(StrEnum):
     APPROVED = "approved"
 
 
-class Switch(StrEnum):
-    ON = "on"
-    OFF = "off"
-
-
 class Check(StrEnum):
     VERIFIED = "verified"
     REQUIRED = "required"
 
 
-def percent(text: str) -> Decimal:
-    try:
-        return parse_number(text)
-    except MoneyError as error:
-        raise typer.BadParameter(str(error)) from None
-
-
-MerchantId = Annotated[
-    int,
-    typer.Argument(metavar="ID", min=1, max=trx_ids.MERCHANT_ID_MAX, help="The merchant ID."),
-]
 Currencies = Annotated[
     list[str] | None,
     typer.Option("--currency", metavar="CODE", help="A currency code; can be repeated."),
@@ -126,15 +110,11 @@ def set_(
         currencies=currency or None,
     )
 
-    async def command(tools: Tools) -> dict[str, Any] | ApprovalRequested:
+    async def command(tools: Tools) -> Result:
         await _check_gateways(tools, wanted.gateways or ())
-        done = await apply_or_ask(approvals_in(tools), MerchantChange(merchant_id, wanted))
-        if isinstance(done, ApprovalRequested):
-            return done
-        assert isinstance(done, queries.MerchantRow)
-        return _shown(done)
+        return await changes.apply(tools, MerchantChange(merchant_id, wanted), _described)
 
-    print_done(run(data, command), as_json=as_json)
+    changes.print_result(run(data, command), as_json=as_json)
 
 
 @app.command()
@@ -150,7 +130,7 @@ def show(merchant_id: MerchantId, as_json: Json = False, data: Data = None) -> N
                 "merchant_key": rows[0].merchant_key,
                 "live_credentials": len(rows),
             }
-        return {**_shown(merchant), **keys}
+        return {**_described(merchant), **keys}
 
     print_fields(run(data, command), as_json=as_json)
 
@@ -162,7 +142,7 @@ def list_(as_json: Json = False, data: Data = None) -> None:
     async def command(tools: Tools) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
         while page := await queries.merchants(tools.db, rows[-1]["id"] if rows else 0, LIST_PAGE):
-            rows += [_shown(merchant) for merchant in page]
+            rows += [_described(merchant) for merchant in page]
         return rows
 
     rows = run(data, command)
@@ -217,21 +197,9 @@ async def _check_gateways(tools: Tools, codes: Sequence[str]) -> None:
         raise catalogue.UnknownMethod(f"There is no deposit method {unknown[0]!r}.")
 
 
-def _shown(row: queries.MerchantRow) -> dict[str, Any]:
+def _described(row: queries.MerchantRow) -> dict[str, Any]:
     return {
-        "id": row.id,
-        "name": row.name,
-        "email": row.email,
-        "status": row.status,
-        "status_reason": row.status_reason,
+        **as_row(COLUMNS, row),
         "commission_percent": row.commission_percent.normalize() + 0,
-        "commission_bearer": row.commission_bearer,
         "gateways": "all" if row.gateways is None else row.gateways,
-        "payouts": "on" if row.payouts_enabled else "off",
-        "kyc": "verified" if row.kyc_verified else "required",
-        "phone": "verified" if row.phone_verified else "required",
-        "has_bvn": row.has_bvn,
-        "currencies": row.currencies,
-        "created_at": iso(row.created_at),
-        "updated_at": iso(row.updated_at),
     }

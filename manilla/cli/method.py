@@ -5,11 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import MethodChange
-from manilla.cli.approval import approvals_in, print_done
+from manilla.cli import changes
 from manilla.cli.instance import Data, Tools, run
-from manilla.cli.merchant import Switch, percent
+from manilla.cli.options import Switch, percent
 from manilla.cli.output import Json, print_fields, print_rows
 from manilla.kit.money import Money
 from manilla.methods import catalogue
@@ -43,7 +42,7 @@ def _add_list(app: typer.Typer, kind: MethodKind) -> None:
         async def command(tools: Tools) -> list[Method]:
             return [method for method in await catalogue.load(tools.db) if method.kind is kind]
 
-        print_rows([shown(method) for method in run(data, command)], as_json=as_json, empty="")
+        print_rows([described(method) for method in run(data, command)], as_json=as_json, empty="")
 
 
 def _add_deposit_set(app: typer.Typer) -> None:
@@ -107,14 +106,10 @@ def _add_withdraw_set(app: typer.Typer) -> None:
 
 
 def _set(kind: MethodKind, code: str, wanted: MethodUpdate, as_json: bool, data: Data) -> None:
-    async def command(tools: Tools) -> dict[str, Any] | ApprovalRequested:
-        done = await apply_or_ask(approvals_in(tools), MethodChange(kind, code, wanted))
-        if isinstance(done, ApprovalRequested):
-            return done
-        assert isinstance(done, Method)
-        return shown(done)
+    async def command(tools: Tools) -> changes.Result:
+        return await changes.apply(tools, MethodChange(kind, code, wanted), described)
 
-    print_done(run(data, command), as_json=as_json)
+    changes.print_result(run(data, command), as_json=as_json)
 
 
 def _add_add(app: typer.Typer, kind: MethodKind) -> None:
@@ -142,10 +137,10 @@ def _add_add(app: typer.Typer, kind: MethodKind) -> None:
                 wanted=MethodUpdate(),
             )
 
-        print_fields(shown(run(data, command)), as_json=as_json)
+        print_fields(described(run(data, command)), as_json=as_json)
 
 
-def shown(method: Method) -> dict[str, Any]:
+def described(method: Method) -> dict[str, Any]:
     return {
         "id": method.id,
         "code": method.code,

@@ -1,8 +1,9 @@
 """Output of the command line: tables for people, JSON for programs."""
 
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -10,16 +11,43 @@ from rich.table import Table
 from rich.text import Text
 
 from manilla.kit import strict_json
+from manilla.kit.clock import iso
+from manilla.kit.fields import Columns
+from manilla.kit.money import Money
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 PIPE_WIDTH = 2000
 
+Record = TypeVar("Record")
+
 console = Console(highlight=False, soft_wrap=True, emoji=False)
 
 
+def as_row(columns: Columns[Record], record: Record) -> dict[str, Any]:
+    return {title: value(record) for title, value in columns.items()}
+
+
+def as_rows(columns: Columns[Record], records: Iterable[Record]) -> list[dict[str, Any]]:
+    return [as_row(columns, record) for record in records]
+
+
 def print_json(value: Any) -> None:
-    print(strict_json.encode(value).decode(), flush=True)
+    print(strict_json.encode(_plain(value)).decode(), flush=True)
+
+
+def _plain(value: Any) -> Any:
+    """Amounts in major units, and times as in the API."""
+    match value:
+        case Money():
+            return value.amount
+        case datetime():
+            return iso(value)
+        case Mapping():
+            return {key: _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+    return value
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, empty: str) -> None:
@@ -49,6 +77,18 @@ def print_fields(fields: Mapping[str, Any], *, as_json: bool) -> None:
         console.print(_cell(value), markup=False)
 
 
+def print_record(fields: dict[str, Any], *, as_json: bool, **lists: str) -> None:
+    """Prints a record and a table of each of its lists, given with the text for an empty one."""
+    if as_json:
+        print_json(fields)
+        return
+    tables = {name: fields.pop(name) for name in lists}
+    print_fields(fields, as_json=False)
+    for name, rows in tables.items():
+        if rows or lists[name]:
+            print_rows(rows, as_json=False, empty=lists[name])
+
+
 def _flattened(fields: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     flat: list[tuple[str, Any]] = []
     for name, value in fields.items():
@@ -60,11 +100,12 @@ def _flattened(fields: Mapping[str, Any], prefix: str = "") -> list[tuple[str, A
 
 
 def _cell(value: Any) -> str:
-    if value is None or value in ([], ()):
+    value = _plain(value)
+    if value is None or value == []:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return printable(", ".join(map(str, value)))
     return printable(str(value))
 

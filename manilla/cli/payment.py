@@ -5,16 +5,16 @@ from typing import Annotated, Any
 import typer
 
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
-from manilla.cli.output import Json, print_fields, print_rows
-from manilla.kit.clock import iso
-from manilla.kit.environment import Environment
+from manilla.cli.options import InEnvironment, OfMerchant, TrxId
+from manilla.cli.output import Json, as_row, as_rows, print_fields, print_record, print_rows
+from manilla.kit.fields import Fields
 from manilla.kit.listing import first
-from manilla.kit.money import Money, MoneyError
-from manilla.ledger import timeline, trx_ids
+from manilla.kit.money import MoneyError
+from manilla.ledger import timeline
 from manilla.ledger.scope import Everyone
 from manilla.payments import listing, store
 from manilla.payments.listing import PaymentFilter
-from manilla.payments.payment import Payment, PaymentStatus
+from manilla.payments.payment import Charge, Payment, PaymentStatus
 from manilla.refunds import decisions, initiate
 from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
@@ -23,18 +23,27 @@ from manilla.refunds.refund import Refund, RefundStatus
 app = typer.Typer(no_args_is_help=True)
 refunds_app = typer.Typer(no_args_is_help=True)
 
-TrxId = Annotated[str, typer.Argument(metavar="TRX", help="A transaction id: TXN…")]
 Reason = Annotated[str, typer.Option("--reason", help="The reason, stored with the transaction.")]
 LIST_MAX = 1000
+ROW = listing.FIELDS.select(
+    "trx_id merchant_id environment ref_trx status currency amount created_at"
+)
+COLUMNS = listing.FIELDS.select(
+    "trx_id merchant_id environment ref_trx status error_code currency amount commission"
+    " commission_bearer commission_trx_id customer_pays refunded created_at updated_at expires_at"
+    " remarks"
+)
+CHARGES = Fields(Charge, method="method_code").select(
+    "reference method status amount reason created_at"
+)
+EVENTS = timeline.FIELDS.select("at event status detail")
 
 
 @app.command("list")
 def list_payments(
     status: Annotated[PaymentStatus | None, typer.Option("--status")] = None,
-    merchant: Annotated[
-        int | None, typer.Option("--merchant", metavar="ID", min=1, max=trx_ids.MERCHANT_ID_MAX)
-    ] = None,
-    environment: Annotated[Environment | None, typer.Option("--environment")] = None,
+    merchant: OfMerchant = None,
+    environment: InEnvironment = None,
     search: Annotated[
         str | None, typer.Option("--search", help="A reference, or part of a customer's name.")
     ] = None,
@@ -47,7 +56,7 @@ def list_payments(
         scope, wanted = Everyone(merchant, environment), PaymentFilter(status=status, search=search)
         return await first(listing.all_payments(tools.db, scope, wanted), LIST_MAX)
 
-    rows = [_row(payment) for payment in run(data, command)]
+    rows = as_rows(ROW, run(data, command))
     print_rows(rows, as_json=as_json, empty="There are no payments.")
 
 
@@ -61,70 +70,20 @@ def show(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
             raise initiate.PaymentNotFound(f"There is no payment {trx_id}.")
         return await _described(tools, payment)
 
-    described = run(data, command)
-    if as_json:
-        print_fields(described, as_json=True)
-        return
-    tries, steps = described.pop("charges"), described.pop("timeline")
-    print_fields(described, as_json=False)
-    print_rows(tries, as_json=False, empty="There are no charges.")
-    print_rows(steps, as_json=False, empty="The timeline is empty.")
-
-
-def _row(payment: Payment) -> dict[str, Any]:
-    return {
-        "trx_id": payment.trx_id,
-        "merchant_id": payment.merchant_id,
-        "environment": payment.environment,
-        "ref_trx": payment.ref_trx,
-        "status": payment.status,
-        "currency": payment.currency,
-        "amount": payment.amount.amount,
-        "created_at": iso(payment.created_at),
-    }
+    print_record(
+        run(data, command),
+        as_json=as_json,
+        charges="There are no charges.",
+        timeline="The timeline is empty.",
+    )
 
 
 async def _described(tools: Tools, payment: Payment) -> dict[str, Any]:
     key = payment.merchant_id, payment.trx_id
-    quote = payment.quote
     return {
-        "trx_id": payment.trx_id,
-        "merchant_id": payment.merchant_id,
-        "environment": payment.environment,
-        "ref_trx": payment.ref_trx,
-        "status": payment.status,
-        "error_code": payment.error_code,
-        "currency": payment.currency,
-        "amount": payment.amount.amount,
-        "commission": quote.commission.amount,
-        "commission_bearer": quote.bearer,
-        "commission_trx_id": payment.commission_trx_id,
-        "customer_pays": quote.customer_pays.amount,
-        "refunded": type(payment.amount)(payment.currency, payment.refunded_minor).amount,
-        "created_at": iso(payment.created_at),
-        "updated_at": iso(payment.updated_at),
-        "expires_at": iso(payment.expires_at),
-        "remarks": payment.remarks,
-        "charges": [
-            {
-                "reference": charge.reference,
-                "method": charge.method_code,
-                "status": charge.status,
-                "amount": charge.amount.amount,
-                "reason": charge.reason,
-                "created_at": iso(charge.created_at),
-            }
-            for charge in await store.charges(tools.db, *key)
-        ],
-        "timeline": [
-            {
-                "at": iso(step.at),
-                "event": step.event,
-                "status": step.to_status,
-                "detail": step.detail,
-            }
-            for step in await timeline.steps(tools.db, *key)
-        ],
+        **as_row(COLUMNS, payment),
+        "charges": as_rows(CHARGES, await store.charges(tools.db, *key)),
+        "timeline": as_rows(EVENTS, await timeline.steps(tools.db, *key)),
     }
 
 
@@ -202,24 +161,17 @@ def _decide(trx_id: str, data: Data, as_json: bool, detail: str, *, is_paid: boo
     print_fields(run(data, command), as_json=as_json)
 
 
-async def _refund(tools: Tools, each: Refund) -> dict[str, Any]:
-    return {
-        "trx_id": each.trx_id,
-        "payment_trx_id": each.payment_trx_id,
-        "merchant_id": each.merchant_id,
-        "environment": each.environment,
-        "currency": each.currency,
-        "amount": each.amount.amount,
-        "commission": Money(each.currency, each.commission_minor).amount,
-        "status": each.status,
-        "waits_for": _waits_for(each),
-        "on_hold": await decisions.hold_of(tools.db, each),
-        "reason": each.reason,
-        "detail": each.detail,
-    }
+async def _refund(tools: Tools, refund: Refund) -> dict[str, Any]:
+    return as_row(REFUND, refund) | {"on_hold": await decisions.hold_of(tools.db, refund)}
 
 
-def _waits_for(each: Refund) -> str | None:
-    if each.status != "pending":
+def _waits_for(refund: Refund) -> str | None:
+    if refund.status != "pending":
         return None
-    return "operator" if each.by_operator else "provider"
+    return "operator" if refund.by_operator else "provider"
+
+
+REFUND = Fields(Refund, waits_for=_waits_for, on_hold=lambda _: None).select(
+    "trx_id payment_trx_id merchant_id environment currency amount commission status waits_for"
+    " on_hold reason detail"
+)

@@ -5,33 +5,38 @@ from typing import Annotated, Any
 import typer
 
 from manilla.cli.instance import Data, Tools, run
-from manilla.cli.output import Json, print_fields, print_rows
-from manilla.cli.provider import configured_rails
-from manilla.kit.clock import iso
-from manilla.kit.environment import Environment
+from manilla.cli.options import InEnvironment, OfMerchant, TrxId
+from manilla.cli.output import Json, as_row, as_rows, print_fields, print_record, print_rows
+from manilla.cli.rails import configured_rails
 from manilla.kit.listing import first
-from manilla.ledger import timeline, trx_ids
+from manilla.ledger import timeline
 from manilla.ledger.scope import Everyone
-from manilla.merchants.outgoing import OutgoingHold
 from manilla.payouts import decisions, listing, queue
 from manilla.payouts.listing import PayoutFilter
-from manilla.payouts.payout import Payout, PayoutStatus
-from manilla.providers.rails import open_session
+from manilla.payouts.payout import DETAILS, Payout, PayoutStatus
+from manilla.payouts.queue import Waiting
 from manilla.transfers import holding
 
 app = typer.Typer(no_args_is_help=True)
 
-TrxId = Annotated[str, typer.Argument(metavar="TRX", help="A transaction id: TXN…")]
 LIST_MAX = 1000
+_ROW = (
+    "trx_id merchant_id environment ref_trx status error_code on_hold currency payout_amount fee"
+    " method created_at"
+)
+ROW = queue.ON_HOLD_FIELDS.select(_ROW)
+COLUMNS = queue.ON_HOLD_FIELDS.select(
+    f"{_ROW} on_hold_reason payable_amount beneficiary account_name {' '.join(DETAILS)} guidance"
+    " reversed provider_reference bank_reference remarks sent_at accepted_at updated_at"
+)
+EVENTS = timeline.FIELDS.select("at event status detail")
 
 
 @app.command("list")
 def list_payouts(
     status: Annotated[PayoutStatus | None, typer.Option("--status")] = None,
-    merchant: Annotated[
-        int | None, typer.Option("--merchant", metavar="ID", min=1, max=trx_ids.MERCHANT_ID_MAX)
-    ] = None,
-    environment: Annotated[Environment | None, typer.Option("--environment")] = None,
+    merchant: OfMerchant = None,
+    environment: InEnvironment = None,
     manual_only: Annotated[bool, typer.Option("--manual", help="Only manual payouts.")] = False,
     on_hold: Annotated[
         bool,
@@ -50,10 +55,10 @@ def list_payouts(
     async def command(tools: Tools) -> list[dict[str, Any]]:
         if on_hold:
             waiting = await first(queue.all_on_hold(tools.db, scope, search), LIST_MAX)
-            return [_row(each.payout, each.hold) for each in waiting]
+            return as_rows(ROW, waiting)
         found = await first(listing.all_payouts(tools.db, scope, wanted), LIST_MAX)
         holds = await decisions.holds_of(tools.db, found)
-        return [_row(payout, holds.get(payout.trx_id)) for payout in found]
+        return as_rows(ROW, (Waiting(each, holds.get(each.trx_id)) for each in found))
 
     print_rows(run(data, command), as_json=as_json, empty="There are no payouts.")
 
@@ -65,13 +70,7 @@ def show(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
     async def command(tools: Tools) -> dict[str, Any]:
         return await _described(tools, await decisions.find(tools.db, trx_id))
 
-    described = run(data, command)
-    if as_json:
-        print_fields(described, as_json=True)
-        return
-    steps = described.pop("timeline")
-    print_fields(described, as_json=False)
-    print_rows(steps, as_json=False, empty="The timeline is empty.")
+    print_record(run(data, command), as_json=as_json, timeline="The timeline is empty.")
 
 
 @app.command()
@@ -106,9 +105,7 @@ def reject(
     """Reject and refund a manual or held payout, or a stuck one that its provider does not know."""
 
     async def command(tools: Tools) -> dict[str, Any]:
-        async with open_session() as session:
-            rails = configured_rails(tools, session)
-            await rails.load()
+        async with configured_rails(tools) as rails:
             return await _described(tools, await decisions.reject(tools.db, rails, trx_id, reason))
 
     _print(run(data, command), as_json)
@@ -130,7 +127,7 @@ def hold(as_json: Json = False, data: Data = None) -> None:
 
     async def command(tools: Tools) -> dict[str, Any]:
         await holding.hold(tools.db)
-        return await _hold_shown(tools)
+        return await _hold_status(tools)
 
     print_fields(run(data, command), as_json=as_json)
 
@@ -140,20 +137,18 @@ def release(as_json: Json = False, data: Data = None) -> None:
     """Release the hold, after querying providers about transfers that are recorded as unsent."""
 
     async def command(tools: Tools) -> dict[str, Any]:
-        async with open_session() as session:
-            rails = configured_rails(tools, session)
-            await rails.load()
+        async with configured_rails(tools) as rails:
             await holding.release(tools.db, rails)
-        return await _hold_shown(tools)
+        return await _hold_status(tools)
 
     print_fields(run(data, command), as_json=as_json)
 
 
-async def _hold_shown(tools: Tools) -> dict[str, Any]:
+async def _hold_status(tools: Tools) -> dict[str, Any]:
     since = await holding.hold_start(tools.db)
     return {
         "held": since is not None,
-        "since": iso(since) if since else None,
+        "since": since,
         "waiting": await holding.waiting(tools.db),
     }
 
@@ -164,48 +159,7 @@ def _print(described: dict[str, Any], as_json: bool) -> None:
     print_fields(described, as_json=as_json)
 
 
-def _row(payout: Payout, hold: OutgoingHold | None) -> dict[str, Any]:
-    return {
-        "trx_id": payout.trx_id,
-        "merchant_id": payout.merchant_id,
-        "environment": payout.environment,
-        "ref_trx": payout.ref_trx,
-        "status": payout.status,
-        "error_code": payout.error_code,
-        "on_hold": hold,
-        "currency": payout.currency,
-        "payout_amount": payout.amount.amount,
-        "fee": payout.fee.amount,
-        "method": payout.method_code,
-        "created_at": iso(payout.created_at),
-    }
-
-
 async def _described(tools: Tools, payout: Payout) -> dict[str, Any]:
-    steps = await timeline.steps(tools.db, payout.merchant_id, payout.trx_id)
     hold = await decisions.hold_of(tools.db, payout)
-    return {
-        **_row(payout, hold),
-        "on_hold_reason": hold.text if hold else None,
-        "payable_amount": payout.payable.amount,
-        "beneficiary": payout.beneficiary,
-        "account_name": payout.account_name,
-        **payout.details,
-        "guidance": payout.guidance,
-        "reversed": payout.is_reversed,
-        "provider_reference": payout.provider_reference,
-        "bank_reference": payout.bank_reference,
-        "remarks": payout.remarks,
-        "sent_at": iso(payout.began_at) if payout.began_at else None,
-        "accepted_at": iso(payout.accepted_at) if payout.accepted_at else None,
-        "updated_at": iso(payout.updated_at),
-        "timeline": [
-            {
-                "at": iso(step.at),
-                "event": step.event,
-                "status": step.to_status,
-                "detail": step.detail,
-            }
-            for step in steps
-        ],
-    }
+    steps = await timeline.steps(tools.db, payout.merchant_id, payout.trx_id)
+    return {**as_row(COLUMNS, Waiting(payout, hold)), "timeline": as_rows(EVENTS, steps)}

@@ -5,29 +5,24 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import ProviderChange, ProviderClearing
-from manilla.cli import secret_input
-from manilla.cli.approval import approvals_in, print_done
+from manilla.cli import changes, secret_input
+from manilla.cli.changes import Result
 from manilla.cli.instance import Data, Tools, run
+from manilla.cli.options import ProviderName
 from manilla.cli.output import Json, print_fields, print_rows
-from manilla.platform.changes import ChangeWatch
+from manilla.cli.rails import configured_rails
 from manilla.providers import accounts, connection_test, credentials
 from manilla.providers.connection_test import ConnectionTest
 from manilla.providers.kind import Credentials
 from manilla.providers.port import Done
-from manilla.providers.rails import Rails, open_session
 
 app = typer.Typer(no_args_is_help=True)
-
-Named = Annotated[
-    str, typer.Argument(metavar="PROVIDER", help="The account's name, such as providera.")
-]
 
 
 @app.command("set")
 def set_(
-    provider: Named,
+    provider: ProviderName,
     values: Annotated[
         list[str],
         typer.Argument(
@@ -44,14 +39,10 @@ def set_(
     """
     wanted = dict(_pair(value) for value in values)
 
-    async def command(tools: Tools) -> dict[str, Any] | ApprovalRequested:
-        done = await apply_or_ask(approvals_in(tools), ProviderChange(provider, wanted))
-        if isinstance(done, ApprovalRequested):
-            return done
-        assert isinstance(done, Credentials)
-        return _shown(done)
+    async def command(tools: Tools) -> Result:
+        return await changes.apply(tools, ProviderChange(provider, wanted), _described)
 
-    print_done(run(data, command), as_json=as_json)
+    changes.print_result(run(data, command), as_json=as_json)
 
 
 @app.command()
@@ -66,11 +57,10 @@ def show(
         current = await credentials.load(tools.db, tools.keyring)
         if provider is not None:
             await accounts.kind_of(tools.db, provider)
-        async with open_session() as session:
-            rails = configured_rails(tools, session)
+        async with configured_rails(tools) as rails:
             health = await rails.health.overview()
         return [
-            {**_shown(current[each]), "rails": _rails_shown(each, health)}
+            {**_described(current[each]), "rails": _health_by_direction(each, health)}
             for each in ([provider] if provider else current)
         ]
 
@@ -86,24 +76,23 @@ def show(
 
 
 @app.command()
-def clear(provider: Named, as_json: Json = False, data: Data = None) -> None:
+def clear(provider: ProviderName, as_json: Json = False, data: Data = None) -> None:
     """Delete a provider's credentials; the provider is then no longer offered."""
 
-    async def command(tools: Tools) -> dict[str, Any] | ApprovalRequested:
-        done = await apply_or_ask(approvals_in(tools), ProviderClearing(provider))
+    async def command(tools: Tools) -> Result:
         kind = await accounts.kind_of(tools.db, provider)
-        return done if isinstance(done, ApprovalRequested) else _shown(Credentials(provider, kind))
+        cleared = _described(Credentials(provider, kind))
+        return await changes.apply(tools, ProviderClearing(provider), lambda _: cleared)
 
-    print_done(run(data, command), as_json=as_json)
+    changes.print_result(run(data, command), as_json=as_json)
 
 
 @app.command("test")
-def try_out(provider: Named, as_json: Json = False, data: Data = None) -> None:
+def try_out(provider: ProviderName, as_json: Json = False, data: Data = None) -> None:
     """Query our balance and the bank list; exit 1 unless both succeed."""
 
     async def command(tools: Tools) -> ConnectionTest:
-        async with open_session() as session:
-            rails = configured_rails(tools, session)
+        async with configured_rails(tools) as rails:
             tried = await connection_test.run_test(rails, provider)
             await rails.health.flush()
             return tried
@@ -113,9 +102,7 @@ def try_out(provider: Named, as_json: Json = False, data: Data = None) -> None:
     report = {
         "provider": provider,
         "ok": tried.is_ok,
-        "balance": balance.value.amount
-        if isinstance(balance, Done)
-        else connection_test.problem(balance),
+        "balance": balance.value if isinstance(balance, Done) else connection_test.problem(balance),
         "banks": len(banks.value) if isinstance(banks, Done) else connection_test.problem(banks),
     }
     print_fields(report, as_json=as_json)
@@ -123,16 +110,12 @@ def try_out(provider: Named, as_json: Json = False, data: Data = None) -> None:
         raise typer.Exit(1)
 
 
-def configured_rails(tools: Tools, session: Any) -> Rails:
-    return Rails(tools.db, tools.keyring, ChangeWatch(tools.db), session, is_production_mode=False)
-
-
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     return name, secret_input.revealed(name, value) if equals else secret_input.ask(name)
 
 
-def _shown(current: Credentials) -> dict[str, Any]:
+def _described(current: Credentials) -> dict[str, Any]:
     return {
         "provider": current.provider,
         "valid": current.is_valid,
@@ -141,7 +124,7 @@ def _shown(current: Credentials) -> dict[str, Any]:
     }
 
 
-def _rails_shown(provider: str, health: list[Any]) -> dict[str, Any]:
+def _health_by_direction(provider: str, health: list[Any]) -> dict[str, Any]:
     return {
         rail.direction: {
             key: value

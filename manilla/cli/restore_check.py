@@ -8,10 +8,8 @@ import typer
 
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.output import Json, print_json, print_rows
-from manilla.cli.provider import configured_rails
-from manilla.kit.clock import iso
+from manilla.cli.rails import configured_rails
 from manilla.providers.port import EventKind
-from manilla.providers.rails import open_session
 from manilla.transfers import holding
 from manilla.transfers.events import ProviderState, is_known
 from manilla.transfers.holding import FoundTransfer, LostTransfer
@@ -51,9 +49,7 @@ def restore_check(
     listed = _read(references) if references else []
 
     async def command(tools: Tools) -> RestoreReport:
-        async with open_session() as session:
-            rails = configured_rails(tools, session)
-            await rails.load()
+        async with configured_rails(tools) as rails:
             found = await holding.look(tools.db, rails)
             lost = await holding.missing(tools.db, rails, provider, listed) if provider else []
             return RestoreReport(found, lost)
@@ -95,8 +91,8 @@ def _payout_row(found: FoundTransfer) -> dict[str, Any]:
         "payout": payout.trx_id,
         "merchant_id": payout.merchant_id,
         "provider": payout.provider,
-        "amount": payout.amount.amount,
-        "sent_at": iso(payout.sent_at) if payout.sent_at else None,
+        "amount": payout.amount,
+        "sent_at": payout.sent_at,
         "provider_says": _said(found.said, found.problem),
         "then": _then(found),
     }
@@ -108,7 +104,7 @@ def _refund_row(found: FoundTransfer) -> dict[str, Any]:
         "refund": refund.trx_id,
         "merchant_id": refund.merchant_id,
         "provider": refund.provider,
-        "amount": refund.amount.amount,
+        "amount": refund.amount,
         "provider_says": found.said.status if found.said else found.problem,
     }
 

@@ -7,7 +7,7 @@ import typer
 
 from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import SettingChange
-from manilla.cli.approval import approvals_in, print_done
+from manilla.cli.changes import approvals_in, print_result
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_json, print_rows
 from manilla.platform import settings
@@ -43,10 +43,9 @@ def set_(key: str, value: str, as_json: Json = False, data: Data = None) -> None
         done = await apply_or_ask(approvals_in(tools), SettingChange(key, value))
         if isinstance(done, ApprovalRequested):
             return done
-        shown: dict[str, Any] = msgspec.to_builtins(_find(await _all(tools), key))
-        return shown
+        return msgspec.structs.asdict(_find(await _all(tools), key))
 
-    print_done(run(data, command), as_json=as_json)
+    print_result(run(data, command), as_json=as_json)
 
 
 async def _all(tools: Tools) -> list[Setting]:

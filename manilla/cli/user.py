@@ -1,14 +1,16 @@
 """`manilla user`: users of the dashboard and the console."""
 
 import sys
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import typer
 
 from manilla.cli.instance import Data, Tools, run
-from manilla.cli.output import Json, print_fields, print_rows
-from manilla.kit.clock import iso
-from manilla.ledger import trx_ids
+from manilla.cli.options import OfMerchant
+from manilla.cli.output import Json, as_row, as_rows, print_fields, print_rows
+from manilla.kit.db import Database
+from manilla.kit.fields import Fields
 from manilla.people import (
     console_people,
     invitations,
@@ -32,9 +34,15 @@ LIST_PAGE = 1000
 
 Email = Annotated[str, typer.Argument(metavar="EMAIL")]
 RealmOfPerson = Annotated[Realm, typer.Option("--realm")]
-MerchantOption = Annotated[
-    int | None, typer.Option("--merchant", metavar="ID", min=1, max=trx_ids.MERCHANT_ID_MAX)
-]
+PERSON = Fields(Person, role="console_role", second_factor="has_totp").select(
+    "id realm email name role status has_password second_factor last_login_at"
+)
+MEMBER = Fields(Member, id="person_id", second_factor="has_totp").select(
+    "id email name role status second_factor last_login_at"
+)
+SESSION = Fields(OpenSession, began_at="created_at").select(
+    "id merchant_id began_at seen_at expires_at second_factor address user_agent"
+)
 
 
 @app.command()
@@ -50,7 +58,7 @@ def add(
         ),
     ],
     realm: RealmOfPerson = Realm.DASHBOARD,
-    merchant: MerchantOption = None,
+    merchant: OfMerchant = None,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME")] = None,
     password_stdin: Annotated[
         bool, typer.Option("--password-stdin", help="Read the password from standard input.")
@@ -75,7 +83,7 @@ def add(
 
 @app.command("list")
 def list_(
-    merchant: MerchantOption = None,
+    merchant: OfMerchant = None,
     realm: Annotated[Realm | None, typer.Option("--realm")] = None,
     as_json: Json = False,
     data: Data = None,
@@ -84,12 +92,12 @@ def list_(
 
     async def command(tools: Tools) -> list[dict[str, Any]]:
         if merchant is not None:
-            return [_member(each) for each in await members.list_of(tools.db, merchant)]
+            return as_rows(MEMBER, await members.list_of(tools.db, merchant))
         rows: list[dict[str, Any]] = []
         while page := await queries.people(
             tools.db, realm, rows[-1]["id"] if rows else 0, LIST_PAGE
         ):
-            rows += [_shown(person) for person in page]
+            rows += [_described(person) for person in page]
         return rows
 
     print_rows(run(data, command), as_json=as_json, empty="There are no users yet.")
@@ -123,48 +131,31 @@ def role(
     if realm is not Realm.CONSOLE:
         raise typer.BadParameter("a merchant's owner changes roles in the dashboard.")
 
-    async def command(tools: Tools) -> dict[str, Any]:
-        person = await persons.find(tools.db, realm, email)
-        await console_people.change_role(tools.db, person.id, _console_role(role))
-        return _shown(await persons.get(tools.db, person.id))
+    async def change_role(db: Database, person_id: int) -> None:
+        await console_people.change_role(db, person_id, _console_role(role))
 
-    print_fields(run(data, command), as_json=as_json)
+    _change(change_role, email, realm, as_json, data)
 
 
 @app.command()
 def disable(email: Email, realm: RealmOfPerson, as_json: Json = False, data: Data = None) -> None:
     """Disable a user, and end their sessions."""
 
-    async def command(tools: Tools) -> dict[str, Any]:
-        person = await persons.find(tools.db, realm, email)
-        await persons.disable(tools.db, person.id)
-        return _shown(await persons.get(tools.db, person.id))
-
-    print_fields(run(data, command), as_json=as_json)
+    _change(persons.disable, email, realm, as_json, data)
 
 
 @app.command()
 def enable(email: Email, realm: RealmOfPerson, as_json: Json = False, data: Data = None) -> None:
     """Enable a user again."""
 
-    async def command(tools: Tools) -> dict[str, Any]:
-        person = await persons.find(tools.db, realm, email)
-        await persons.enable(tools.db, person.id)
-        return _shown(await persons.get(tools.db, person.id))
-
-    print_fields(run(data, command), as_json=as_json)
+    _change(persons.enable, email, realm, as_json, data)
 
 
 @app.command("totp-off")
 def totp_off(email: Email, realm: RealmOfPerson, as_json: Json = False, data: Data = None) -> None:
     """Turn off a user's second factor (for a lost phone), and end all their sessions."""
 
-    async def command(tools: Tools) -> dict[str, Any]:
-        person = await persons.find(tools.db, realm, email)
-        await second_factor.remove(tools.db, person.id)
-        return _shown(await persons.get(tools.db, person.id))
-
-    print_fields(run(data, command), as_json=as_json)
+    _change(second_factor.remove, email, realm, as_json, data)
 
 
 @app.command("sessions")
@@ -175,7 +166,7 @@ def list_sessions(
 
     async def command(tools: Tools) -> list[dict[str, Any]]:
         person = await persons.find(tools.db, realm, email)
-        return [_session(each) for each in await sessions.list_of(tools.db, person.id)]
+        return as_rows(SESSION, await sessions.list_of(tools.db, person.id))
 
     print_rows(run(data, command), as_json=as_json, empty="The user is not signed in.")
 
@@ -194,6 +185,21 @@ def sign_out(
     print_fields(run(data, command), as_json=as_json)
 
 
+def _change(
+    work: Callable[[Database, int], Awaitable[object]],
+    email: str,
+    realm: Realm,
+    as_json: bool,
+    data: Data,
+) -> None:
+    async def command(tools: Tools) -> dict[str, Any]:
+        person = await persons.find(tools.db, realm, email)
+        await work(tools.db, person.id)
+        return _described(await persons.get(tools.db, person.id))
+
+    print_fields(run(data, command), as_json=as_json)
+
+
 async def _add_to_console(
     tools: Tools, email: str, name: str, role: ConsoleRole, password: str | None
 ) -> dict[str, Any]:
@@ -201,10 +207,10 @@ async def _add_to_console(
         tools.db, email=email, name=name, role=role, password=password
     )
     if new.token is None:
-        return _shown(new.person)
+        return _described(new.person)
     link = links.invitation(tools.base_url, Realm.CONSOLE, new.token)
     mail_result = await _mail_result(tools, mail.MailKind.INVITATION, new.person.email, link)
-    return {**_shown(new.person), **mail_result}
+    return {**_described(new.person), **mail_result}
 
 
 async def _add_to_merchant(
@@ -214,7 +220,7 @@ async def _add_to_merchant(
         person = await members.add(
             tools.db, merchant_id, email=email, name=name or "", role=role, password=password
         )
-        return {**_shown(person), "merchant_id": merchant_id, "role": role}
+        return {**_described(person), "merchant_id": merchant_id, "role": role}
     token = await invitations.invite(tools.db, None, merchant_id, email, role)
     link = links.invitation(tools.base_url, Realm.DASHBOARD, token)
     mail_result = await _mail_result(
@@ -241,40 +247,5 @@ def _role(text: str) -> Role:
     return Role(text)
 
 
-def _shown(person: Person) -> dict[str, Any]:
-    return {
-        "id": person.id,
-        "realm": person.realm,
-        "email": person.email,
-        "name": person.name,
-        "role": person.console_role,
-        "status": person.status,
-        "has_password": person.has_password,
-        "second_factor": person.has_totp,
-        "last_login_at": iso(person.last_login_at) if person.last_login_at else None,
-    }
-
-
-def _member(member: Member) -> dict[str, Any]:
-    return {
-        "id": member.person_id,
-        "email": member.email,
-        "name": member.name,
-        "role": member.role,
-        "status": member.status,
-        "second_factor": member.has_totp,
-        "last_login_at": iso(member.last_login_at) if member.last_login_at else None,
-    }
-
-
-def _session(session: OpenSession) -> dict[str, Any]:
-    return {
-        "id": session.id,
-        "merchant_id": session.merchant_id,
-        "began_at": iso(session.created_at),
-        "seen_at": iso(session.seen_at),
-        "expires_at": iso(session.expires_at),
-        "second_factor": session.second_factor,
-        "address": session.address,
-        "user_agent": session.user_agent,
-    }
+def _described(person: Person) -> dict[str, Any]:
+    return as_row(PERSON, person)

@@ -7,13 +7,13 @@ import typer
 
 from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import WalletAdjustment, WalletFunding
-from manilla.cli.approval import approvals_in, print_done
-from manilla.cli.instance import Data, InstanceRefusal, Tools, run
-from manilla.cli.merchant import MerchantId
-from manilla.cli.output import Json, print_fields, print_rows
-from manilla.kit.amount_input import parse_amount
+from manilla.cli.changes import Result, approvals_in, print_result
+from manilla.cli.instance import Data, Tools, run
+from manilla.cli.options import MerchantId, read_money
+from manilla.cli.output import Json, as_row, as_rows, print_fields, print_rows
 from manilla.kit.environment import Environment
-from manilla.kit.money import Money, MoneyError
+from manilla.kit.fields import Fields
+from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.merchants import merchants, queries, wallets
 from manilla.merchants.wallets import WalletStatus
@@ -21,6 +21,9 @@ from manilla.merchants.wallets import WalletStatus
 app = typer.Typer(no_args_is_help=True)
 
 CurrencyCode = Annotated[str, typer.Argument(metavar="CURRENCY", help="A currency code.")]
+COLUMNS = Fields(
+    queries.WalletRow, balance=lambda wallet: Money(wallet.currency, wallet.balance_minor)
+).select("environment currency balance status")
 InEnvironment = Annotated[Environment, typer.Option("--environment")]
 
 
@@ -35,10 +38,10 @@ def fund(
     data: Data = None,
 ) -> None:
     """Add money to a wallet, as a posting with a reason."""
-    money = _money(amount, currency.upper())
+    money = read_money(amount, currency.upper())
 
     change = WalletFunding(merchant_id, environment, money, reason)
-    print_done(run(data, partial(_move, change=change)), as_json=as_json)
+    print_result(run(data, partial(_move, change=change)), as_json=as_json)
 
 
 @app.command()
@@ -56,20 +59,18 @@ def adjust(
     """Correct a wallet's balance up or down, as a posting with a reason."""
     money = _signed_money(amount, currency.upper())
     change = WalletAdjustment(merchant_id, environment, money, reason)
-    print_done(run(data, partial(_move, change=change)), as_json=as_json)
+    print_result(run(data, partial(_move, change=change)), as_json=as_json)
 
 
-async def _move(
-    tools: Tools, change: WalletFunding | WalletAdjustment
-) -> dict[str, Any] | ApprovalRequested:
+async def _move(tools: Tools, change: WalletFunding | WalletAdjustment) -> Result:
     await merchants.get(tools.db, change.merchant_id)
     done = await apply_or_ask(approvals_in(tools), change)
     if isinstance(done, ApprovalRequested):
         return done
     assert isinstance(done, wallets.FundingResult)
     wallet = change.merchant_id, change.environment, change.amount.currency
-    shown = await _shown(tools, *wallet)
-    return {**shown, "balance": done.balance.amount, "trx_id": done.trx_id}
+    moved = {"balance": done.balance, "trx_id": done.trx_id}
+    return await _described(tools, *wallet) | moved
 
 
 @app.command("set")
@@ -86,7 +87,7 @@ def set_(
     async def command(tools: Tools) -> dict[str, Any]:
         await merchants.get(tools.db, merchant_id)
         await wallets.set_status(tools.db, merchant_id, environment, currency.upper(), status)
-        return await _shown(tools, merchant_id, environment, currency.upper())
+        return await _described(tools, merchant_id, environment, currency.upper())
 
     print_fields(run(data, command), as_json=as_json)
 
@@ -97,36 +98,20 @@ def show(merchant_id: MerchantId, as_json: Json = False, data: Data = None) -> N
 
     async def command(tools: Tools) -> list[dict[str, Any]]:
         await merchants.get(tools.db, merchant_id)
-        return [_row(wallet) for wallet in await queries.wallets(tools.db, merchant_id)]
+        return as_rows(COLUMNS, await queries.wallets(tools.db, merchant_id))
 
     print_rows(run(data, command), as_json=as_json, empty="The merchant has no wallet.")
 
 
-async def _shown(
+async def _described(
     tools: Tools, merchant_id: int, environment: Environment, currency: str
 ) -> dict[str, Any]:
     wallet = await queries.wallet(tools.db, merchant_id, environment, currency)
     assert wallet is not None
-    return _row(wallet)
-
-
-def _row(wallet: queries.WalletRow) -> dict[str, Any]:
-    return {
-        "environment": wallet.environment,
-        "currency": wallet.currency,
-        "balance": Money(wallet.currency, wallet.balance_minor).amount,
-        "status": wallet.status,
-    }
+    return as_row(COLUMNS, wallet)
 
 
 def _signed_money(amount: str, currency: str) -> Money:
     """A leading minus sign means a debit."""
-    money = _money(amount.removeprefix("-"), currency)
+    money = read_money(amount.removeprefix("-"), currency)
     return Money(currency, -money.minor) if amount.startswith("-") else money
-
-
-def _money(amount: str, currency: str) -> Money:
-    try:
-        return parse_amount(amount, currency)
-    except MoneyError as error:
-        raise InstanceRefusal(str(error)) from None

@@ -5,6 +5,7 @@ from datetime import datetime
 import msgspec
 
 from manilla.kit.db import Connection, Database
+from manilla.kit.fields import Fields
 
 
 class TimelineEvent(msgspec.Struct, frozen=True):
@@ -14,6 +15,9 @@ class TimelineEvent(msgspec.Struct, frozen=True):
     from_status: str
     to_status: str
     detail: str | None
+
+
+FIELDS = Fields(TimelineEvent, status="to_status")
 
 
 async def add(

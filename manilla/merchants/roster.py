@@ -13,7 +13,12 @@ from manilla.ledger import trx_ids
 from manilla.merchants.merchants import MerchantStatus
 from manilla.merchants.queries import MERCHANT, MerchantRow
 
-FIELDS = Fields(MerchantRow, payouts=lambda row: "on" if row.payouts_enabled else "off")
+FIELDS = Fields(
+    MerchantRow,
+    payouts=lambda row: "on" if row.payouts_enabled else "off",
+    kyc=lambda row: "verified" if row.kyc_verified else "required",
+    phone=lambda row: "verified" if row.phone_verified else "required",
+)
 
 
 class MerchantFilter(msgspec.Struct, frozen=True, kw_only=True):

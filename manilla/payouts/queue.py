@@ -56,6 +56,7 @@ ON_HOLD_FIELDS = FIELDS.inside(
     "payout",
     on_hold="hold",
     reason=lambda row: row.hold and row.hold.text,
+    on_hold_reason=lambda row: row.hold and row.hold.text,
 )
 
 

@@ -1,0 +1,49 @@
+"""Arguments and options that several commands have."""
+
+from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from manilla.cli.instance import InstanceRefusal
+from manilla.kit.amount_input import parse_amount, parse_number
+from manilla.kit.environment import Environment
+from manilla.kit.money import Money, MoneyError
+from manilla.ledger import trx_ids
+
+LIST_MAX = 10_000
+
+
+class Switch(StrEnum):
+    ON = "on"
+    OFF = "off"
+
+
+def percent(text: str) -> Decimal:
+    try:
+        return parse_number(text)
+    except MoneyError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def read_money(amount: str, currency: str) -> Money:
+    try:
+        return parse_amount(amount, currency)
+    except MoneyError as error:
+        raise InstanceRefusal(str(error)) from None
+
+
+MerchantId = Annotated[
+    int,
+    typer.Argument(metavar="ID", min=1, max=trx_ids.MERCHANT_ID_MAX, help="The merchant ID."),
+]
+OfMerchant = Annotated[
+    int | None, typer.Option("--merchant", metavar="ID", min=1, max=trx_ids.MERCHANT_ID_MAX)
+]
+InEnvironment = Annotated[Environment | None, typer.Option("--environment")]
+Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=LIST_MAX)]
+TrxId = Annotated[str, typer.Argument(metavar="TRX", help="A transaction id: TXN…")]
+ProviderName = Annotated[
+    str, typer.Argument(metavar="PROVIDER", help="The account's name, such as providera.")
+]
