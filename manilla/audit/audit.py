@@ -36,7 +36,7 @@ class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 class AuditVerification(msgspec.Struct, frozen=True):
     count: int  # lines that were verified
-    last_id: int  # from the head; saved elsewhere, id and hash allow checking the log later
+    last_id: int  # from the head; save id and hash elsewhere to check the log against them later
     last_hash: str
     broken_id: int | None = None  # the first line that was altered, removed or inserted
     reason: str | None = None

@@ -75,7 +75,7 @@ def up(
 
 
 def _wants_demo(mode: Mode, wanted: bool | None) -> bool:
-    """By default in development mode, where the package that has the demo is installed."""
+    """Defaults to yes in development mode if the package with the demo is installed."""
     if wanted is None:
         return mode is Mode.DEVELOPMENT and development.find() is not None
     if wanted:

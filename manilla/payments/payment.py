@@ -28,7 +28,7 @@ class PaymentErrorCode(StrEnum):
 
 
 class PaymentTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What is given with the order of a payment, and stored with the payment as it is."""
+    """Fields of a payment request that are stored unchanged with the payment."""
 
     ref_trx: str
     ipn_url: str

@@ -28,7 +28,7 @@ PER_ACCOUNT_AND_ADDRESS = 10
 PER_ACCOUNT = 50  # from all IP addresses, without known devices
 PER_DEVICE = 10
 CODES_PER_PERSON = 10  # wrong codes after the correct password
-CODES_PER_ADDRESS = 10  # sign-ins with a code while the password limit is exceeded
+CODES_PER_ADDRESS = 10  # sign-ins with a code while the normal limit is exceeded
 PER_PERSON = 10
 SIGN_UPS_PER_ADDRESS = 10
 RESETS_PER_EMAIL, RESETS_PER_ADDRESS = 3, 10
@@ -66,7 +66,7 @@ def giving_code(person_id: int) -> tuple[Bucket, ...]:
 
 
 def past_the_limit(realm: str, address: str) -> tuple[Bucket, ...]:
-    """For password and code together, over a used-up sign-in limit."""
+    """Limits for sign-ins with password and code after the normal limit is exceeded."""
     sender = address_bucket(address)
     return (Bucket(f"{SLOW}sign-in:{realm}:past:{sender}", CODES_PER_ADDRESS),)
 

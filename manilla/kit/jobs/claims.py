@@ -127,7 +127,7 @@ _DUE_AGAIN = "greatest(job.due_at, now())"
 
 
 async def renew(db: Database, held: Sequence[Job]) -> None:
-    """Renews the leases, skipping locked jobs: another statement is already ending those."""
+    """Renews the leases. Skips locked jobs, because another statement is finishing them."""
     mine = _MINE.format(more="", name="").replace("FROM unnest", "FROM job, unnest", 1)
     await db.execute(
         f"""
