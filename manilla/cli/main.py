@@ -36,13 +36,18 @@ COMMANDS = {
     "refunds": Command("payment:refunds_app", "Refunds of payments."),
     "payout": Command("payout:app", "Payouts."),
     "account": Command("account:app", "Merchants' saved payout accounts."),
-    "ipn": Command("ipn:app", "Notifications to merchants (IPN)."),
+    "ipn": Command("notifications.ipn:app", "Notifications to merchants (IPN)."),
     "find": Command("find:find", "Find the record that has an ID."),
     "job": Command("job:app", "Failed jobs."),
-    "listen": Command("listen:listen", "Print a merchant's notifications as they happen."),
-    "trigger": Command("trigger:trigger", "Trigger a payment, payout or refund in the sandbox."),
+    "listen": Command(
+        "notifications.listen:listen", "Print a merchant's notifications as they happen."
+    ),
+    "trigger": Command(
+        "notifications.trigger:trigger", "Trigger a payment, payout or refund in the sandbox."
+    ),
     "verify-signature": Command(
-        "verify_signature:verify_signature", "Check a signature and explain a mismatch."
+        "notifications.verify_signature:verify_signature",
+        "Check a signature and explain a mismatch.",
     ),
     "case": Command("case:app", "Cases that an administrator must resolve."),
     "settle": Command("settle:settle", "Record a provider's top-up or settlement."),

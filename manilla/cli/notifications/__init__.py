@@ -1,0 +1,1 @@
+"""Commands about notifications, and their signatures."""
