@@ -146,7 +146,7 @@ class Machine:
         reply = await self._ask(order.ref_trx, order.rail, amount)
         if not self.model.is_on_hold:
             notified = (reply.json["trx_id"], reply.json["status"])
-            _same("the first", notified, (self.trx_ids[order.ref_trx], order.status))
+            same("the first", notified, (self.trx_ids[order.ref_trx], order.status))
 
     async def _ask(self, ref_trx: str, rail: str, amount: int) -> Reply:
         beneficiary = {"bank_code": BANKS.get(rail), "account_number": "0123456789"}
@@ -163,21 +163,21 @@ class Machine:
         reply = await self.merchant.post(INITIATE, request)
         expected = self.model.ask(ref_trx, rail, amount)
         answer = (STATUSES.get(expected, 422), expected) if expected else (200, None)
-        _same("the answer", (reply.status, reply.code), answer)
+        same("the answer", (reply.status, reply.code), answer)
         if expected is None:
             self.trx_ids[ref_trx] = reply.json["trx_id"]
-            _same("the fee", round(reply.json["info"]["fee"] * 100), fee_of(amount))
+            same("the fee", round(reply.json["info"]["fee"] * 100), fee_of(amount))
         return reply
 
     async def verify(self, order: Order) -> None:
         reply = await self.merchant.get(VERIFY + self.trx_ids[order.ref_trx])
         if self.model.is_disabled:
-            _same("verify-payout", reply.code, "MERCHANT_SUSPENDED")
+            same("verify-payout", reply.code, "MERCHANT_SUSPENDED")
             return
         words = {"pending": "pending", "completed": "success"}
-        _same("verify-payout", reply.json["status"], words.get(order.status, "failed"))
+        same("verify-payout", reply.json["status"], words.get(order.status, "failed"))
         has_ended = order.status in ("failed", "canceled")
-        _same("whether it says why", "error_code" in reply.json, has_ended)
+        same("whether it says why", "error_code" in reply.json, has_ended)
 
     # Actions of workers, and their faults.
 
@@ -249,7 +249,7 @@ class Machine:
         with contextlib.suppress(Killed):
             self.model.work(order, send, is_asked, claim)
         self.model.dies_at = None
-        with _dying_at(dies_at), contextlib.suppress(Killed):
+        with dying_at(dies_at), contextlib.suppress(Killed):
             crash.point("after_claim")
             await self.stage.runner._do(job)
         if planned:
@@ -279,7 +279,7 @@ class Machine:
             return
         word = words[said % len(words)]
         reply = await self._send_webhook(order, word, is_forged)
-        _same("the webhook's answer", reply.status, 401 if is_forged else 200)
+        same("the webhook's answer", reply.status, 401 if is_forged else 200)
         if not is_forged:
             self.model.hook(order, word)
 
@@ -313,9 +313,9 @@ class Machine:
             else:
                 await decisions.reject(db, self.stage.services.rails, trx_id, "By the machine.")
         except Refusal:
-            _same("whether an administrator decides", False, is_decided)
+            same("whether an administrator decides", False, is_decided)
         else:
-            _same("whether an administrator decides", True, is_decided)
+            same("whether an administrator decides", True, is_decided)
 
     async def merchant_is(self, what: str) -> None:
         """`disabled`, `payouts off`, or neither."""
@@ -334,9 +334,9 @@ class Machine:
         try:
             await decisions.requeue(self.stage.services.db, self.trx_ids[order.ref_trx])
         except Refusal:
-            _same("whether it is requeued", False, is_open)
+            same("whether it is requeued", False, is_open)
         else:
-            _same("whether it is requeued", True, is_open)
+            same("whether it is requeued", True, is_open)
             order.number += 1
 
     async def a_day_passes(self, order: Order) -> None:
@@ -353,15 +353,15 @@ class Machine:
 
     async def _compare(self) -> None:
         seen, model = await self.stage.books.seen(), self.model
-        _same("the wallet", seen["balance"], model.balance)
+        same("the wallet", seen["balance"], model.balance)
         payouts = {
             self.trx_ids[ref_trx]: [order.status, order.notified, order.is_worked_on]
             for ref_trx, order in model.orders.items()
         }
-        _same("payouts", seen["payouts"] or {}, payouts)
+        same("payouts", seen["payouts"] or {}, payouts)
         cases = sorted([kind, self.trx_ids[ref_trx]] for kind, ref_trx in model.cases)
-        _same("cases", sorted(seen["cases"] or []), cases)
-        _same("broken invariants", await self.stage.books.broken(), [])
+        same("cases", sorted(seen["cases"] or []), cases)
+        same("broken invariants", await self.stage.books.broken(), [])
         await self._compare_provider()
 
     async def _compare_provider(self) -> None:
@@ -380,10 +380,10 @@ class Machine:
             for order in self.model.orders.values()
             if order.at_provider is not None
         }
-        _same("transfers", seen, expected)
+        same("transfers", seen, expected)
 
 
-def _same(what: str, seen: Any, expected: Any) -> None:
+def same(what: str, seen: Any, expected: Any) -> None:
     if seen == expected:
         return
     if isinstance(seen, dict):  # only the differences
@@ -394,7 +394,7 @@ def _same(what: str, seen: Any, expected: Any) -> None:
 
 
 @contextlib.contextmanager
-def _dying_at(last: str | None) -> Iterator[None]:
+def dying_at(last: str | None) -> Iterator[None]:
     """The crash point with this name kills the process that reaches it."""
     point = crash.point
 
