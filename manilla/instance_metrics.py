@@ -13,6 +13,7 @@ from manilla.cases.cases import CaseKind
 from manilla.kit import health
 from manilla.kit.db import Database
 from manilla.kit.jobs.queues import job_queues
+from manilla.ledger.job_kinds import JobKind
 from manilla.notify.outbox import DELIVER
 from manilla.proofs import proofs
 from manilla.providers import accounts as provider_accounts
@@ -56,12 +57,12 @@ async def _measure_payouts(db: Database, accounts: Collection[str]) -> None:
     """Counts open payouts by their jobs, so that the payout history need not be read."""
     rows = await db.rows(
         _Open,
-        """
+        f"""
         SELECT p.provider, CASE WHEN p.began_at IS NULL THEN 'unsent' ELSE 'sent' END AS state,
                count(*) AS number
           FROM job j
           JOIN payout p ON p.merchant_id = j.merchant_id AND p.trx_id = j.subject
-         WHERE j.kind = 'transfer' AND p.status = 'pending' AND p.provider IS NOT NULL
+         WHERE j.kind = '{JobKind.TRANSFER}' AND p.status = 'pending' AND p.provider IS NOT NULL
            AND p.environment = 'production'
          GROUP BY 1, 2""",
     )

@@ -5,10 +5,10 @@ from enum import StrEnum
 
 from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
+from manilla.ledger.job_kinds import JobKind
 
 # Kinds of jobs that send money, and wait while there is a hold.
-TRANSFER, SANDBOX_PAYOUT, REFUND = "transfer", "payout.sandbox", "refund"
-JOB_KINDS = (TRANSFER, SANDBOX_PAYOUT, REFUND)
+JOB_KINDS = (JobKind.TRANSFER, JobKind.SANDBOX_PAYOUT, JobKind.REFUND)
 
 # How soon a waiting job checks again. Enabling a merchant makes its jobs due immediately.
 WAIT_SECONDS = 30.0

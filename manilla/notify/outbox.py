@@ -5,9 +5,10 @@ from typing import Any
 from manilla.kit import jobs, strict_json
 from manilla.kit.db import Connection
 from manilla.kit.environment import Environment
+from manilla.ledger.job_kinds import JobKind
 from manilla.notify import notification_ids
 
-DELIVER = "notify"
+DELIVER = JobKind.NOTIFY
 
 
 async def enqueue(

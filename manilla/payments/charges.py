@@ -9,6 +9,7 @@ from manilla.kit import jobs
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
+from manilla.ledger.job_kinds import JobKind
 from manilla.merchants import merchants
 from manilla.merchants.directory import Caller
 from manilla.methods.method import Flow, Method
@@ -30,7 +31,7 @@ from manilla.providers.port import (
 )
 from manilla.providers.rails import Rails
 
-CHECK = "charge"
+CHECK = JobKind.CHARGE
 FIRST_CHECK_SECONDS = 10
 TRIES_MAX = 20
 OPENING_SECONDS_MAX = 30  # longer than a call to a provider takes

@@ -14,6 +14,7 @@ from manilla.kit.ratelimit import RateTicket
 from manilla.ledger import trx_ids
 from manilla.ledger.idempotency import RepeatKey, Replayed
 from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult, NewItem
+from manilla.ledger.job_kinds import JobKind
 from manilla.ledger.transactions import (
     SANDBOX_REMARK,
     CurrencyNotEnabled,
@@ -31,7 +32,7 @@ from manilla.payments.payment import NewPayment, PaymentTerms
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.rails import Rails
 
-EXPIRE, COMPLETE_IN_SANDBOX = "payment.expire", "payment.sandbox"
+EXPIRE, COMPLETE_IN_SANDBOX = JobKind.EXPIRE_PAYMENT, JobKind.SANDBOX_PAYMENT
 
 
 class WalletNotAvailable(Refusal):

@@ -1,6 +1,7 @@
 """Invariants of payments, their charges and their refunds."""
 
 from manilla.ledger.invariants import Invariant
+from manilla.ledger.job_kinds import JobKind
 
 PAYMENTS: tuple[Invariant, ...] = (
     Invariant(
@@ -76,11 +77,11 @@ PAYMENTS: tuple[Invariant, ...] = (
     Invariant(
         "open_payments_have_a_job",
         "Each pending payment has a job that expires or completes it.",
-        """SELECT p.merchant_id, p.trx_id FROM payment p
+        f"""SELECT p.merchant_id, p.trx_id FROM payment p
             WHERE p.status = 'pending' AND NOT EXISTS (
                   SELECT FROM job j
                    WHERE j.merchant_id = p.merchant_id AND j.subject = p.trx_id
-                     AND j.kind IN ('payment.expire', 'payment.sandbox'))""",
+                     AND j.kind IN ('{JobKind.EXPIRE_PAYMENT}', '{JobKind.SANDBOX_PAYMENT}'))""",
     ),
     Invariant(
         "payment_history_is_gapless_and_legal",

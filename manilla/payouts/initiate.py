@@ -16,13 +16,14 @@ from manilla.kit.ratelimit import RateTicket
 from manilla.ledger import trx_ids
 from manilla.ledger.idempotency import RepeatKey, Replayed
 from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult, NewItem
+from manilla.ledger.job_kinds import JobKind
 from manilla.ledger.transactions import (
     SANDBOX_REMARK,
     DuplicateReference,
     KeyUsedBefore,
     Scenario,
 )
-from manilla.merchants import availability, outgoing
+from manilla.merchants import availability
 from manilla.merchants import queries as merchants
 from manilla.merchants.availability import MerchantSuspended
 from manilla.merchants.directory import Caller
@@ -39,7 +40,7 @@ from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import Direction, ResolvedAccount
 from manilla.providers.rails import Rails
 
-SEND, COMPLETE_IN_SANDBOX = outgoing.TRANSFER, outgoing.SANDBOX_PAYOUT
+SEND, COMPLETE_IN_SANDBOX = JobKind.TRANSFER, JobKind.SANDBOX_PAYOUT
 
 
 class PayoutOrder(PayoutTerms, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """Invariants of payouts and of money in flight."""
 
 from manilla.ledger.invariants import Invariant
+from manilla.ledger.job_kinds import JobKind
 
 PAYOUTS: tuple[Invariant, ...] = (
     Invariant(
@@ -69,10 +70,10 @@ PAYOUTS: tuple[Invariant, ...] = (
     Invariant(
         "open_payouts_have_a_job",
         "Each open automatic payout has a job or an open case.",
-        """SELECT p.merchant_id, p.trx_id FROM payout p
+        f"""SELECT p.merchant_id, p.trx_id FROM payout p
             WHERE p.status = 'pending' AND p.provider IS NOT NULL AND p.environment = 'production'
               AND NOT EXISTS (SELECT FROM job j
-                   WHERE j.merchant_id = p.merchant_id AND j.kind = 'transfer'
+                   WHERE j.merchant_id = p.merchant_id AND j.kind = '{JobKind.TRANSFER}'
                      AND j.subject = p.trx_id)
               AND NOT EXISTS (SELECT FROM operator_case c
                    WHERE c.merchant_id = p.merchant_id AND c.trx_id = p.trx_id

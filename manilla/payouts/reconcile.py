@@ -12,6 +12,7 @@ from manilla.cases.cases import CaseKind
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import posting
+from manilla.ledger.job_kinds import JobKind
 from manilla.payouts import states, store
 from manilla.payouts.payout import Payout
 from manilla.providers.port import (
@@ -175,31 +176,34 @@ async def in_our_books(db: Database, provider: str) -> Books:
     """
     books = await db.row(
         Books,
-        """
+        f"""
         SELECT (SELECT -coalesce(sum(amount_minor), 0)::bigint FROM entry
                  WHERE account = $1 AND environment = 'production' AND currency = $3) AS ledger,
                (SELECT coalesce(sum(p.amount_minor + coalesce(p.provider_fee_minor, 0)), 0)::bigint
                   FROM job j
                   JOIN payout p ON p.merchant_id = j.merchant_id AND p.trx_id = j.subject
-                 WHERE j.kind = 'transfer' AND p.provider = $2 AND p.environment = 'production'
-                   AND p.currency = $3 AND p.status = 'pending' AND p.began_at IS NOT NULL)
+                 WHERE j.kind = '{JobKind.TRANSFER}' AND p.provider = $2
+                   AND p.environment = 'production' AND p.currency = $3
+                   AND p.status = 'pending' AND p.began_at IS NOT NULL)
                + (SELECT coalesce(sum(r.amount_minor), 0)::bigint
                     FROM job j
                     JOIN refund r ON r.merchant_id = j.merchant_id AND r.trx_id = j.subject
-                   WHERE j.kind = 'refund' AND r.provider = $2 AND r.environment = 'production'
-                     AND r.currency = $3 AND r.status = 'pending' AND r.sent_at IS NOT NULL)
+                   WHERE j.kind = '{JobKind.REFUND}' AND r.provider = $2
+                     AND r.environment = 'production' AND r.currency = $3
+                     AND r.status = 'pending' AND r.sent_at IS NOT NULL)
                AS under_way,
                (SELECT coalesce(sum(c.amount_minor), 0)::bigint
                   FROM job j
                   JOIN charge c ON c.merchant_id = j.merchant_id AND c.reference = j.subject
-                 WHERE j.kind = 'charge' AND c.provider = $2 AND c.currency = $3
+                 WHERE j.kind = '{JobKind.CHARGE}' AND c.provider = $2 AND c.currency = $3
                    AND c.status IN ('opening', 'open') AND c.created_at > now() - $4::interval)
                AS coming_in,
                (SELECT count(*)
                   FROM job j
                   JOIN payout p ON p.merchant_id = j.merchant_id AND p.trx_id = j.subject
-                 WHERE j.kind = 'transfer' AND p.provider = $2 AND p.environment = 'production'
-                   AND p.currency = $3 AND p.status = 'pending' AND p.began_at IS NOT NULL
+                 WHERE j.kind = '{JobKind.TRANSFER}' AND p.provider = $2
+                   AND p.environment = 'production' AND p.currency = $3
+                   AND p.status = 'pending' AND p.began_at IS NOT NULL
                    AND p.provider_fee_minor IS NULL)
                AS unknown_fees""",
         *(posting.clearing(provider), provider, CURRENCY, PAYABLE),

@@ -6,10 +6,15 @@ import msgspec
 
 from manilla.kit.db import Database
 from manilla.ledger import trx_ids
+from manilla.ledger.job_kinds import JobKind
 from manilla.providers.port import EventKind, WebhookEvent
 
 # The jobs that query a provider for the status of a transaction.
-JOBS = {EventKind.CHARGE: "charge", EventKind.TRANSFER: "transfer", EventKind.REFUND: "refund"}
+JOBS = {
+    EventKind.CHARGE: JobKind.CHARGE,
+    EventKind.TRANSFER: JobKind.TRANSFER,
+    EventKind.REFUND: JobKind.REFUND,
+}
 
 # At most one query per transaction in this time, however many webhooks about it arrive.
 QUERY_INTERVAL_SECONDS = 2.0

@@ -7,9 +7,9 @@ import msgspec
 
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.merchants import outgoing
+from manilla.ledger.job_kinds import JobKind
 
-SEND = outgoing.REFUND
+SEND = JobKind.REFUND
 REASON_LENGTH_MAX = 200
 
 

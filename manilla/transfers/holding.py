@@ -17,6 +17,7 @@ from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
+from manilla.ledger.job_kinds import JobKind
 from manilla.platform import settings
 from manilla.providers.port import (
     Done,
@@ -177,10 +178,10 @@ async def missing(
 async def waiting(db: Database) -> int:
     """Counts payouts that were accepted and not sent."""
     return await db.number(
-        """
+        f"""
         SELECT count(*) FROM job j
           JOIN payout p ON p.merchant_id = j.merchant_id AND p.trx_id = j.subject
-         WHERE j.kind = 'transfer' AND p.status = 'pending' AND p.began_at IS NULL
+         WHERE j.kind = '{JobKind.TRANSFER}' AND p.status = 'pending' AND p.began_at IS NULL
            AND p.environment = 'production'"""
     )
 

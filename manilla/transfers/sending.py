@@ -11,7 +11,7 @@ import msgspec
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job
 from manilla.kit.plans import by_key
-from manilla.merchants import outgoing
+from manilla.ledger.job_kinds import JobKind
 from manilla.providers.port import EventKind
 from manilla.transfers.transfer import Transfer
 
@@ -33,7 +33,7 @@ class TransferTable(msgspec.Struct, frozen=True):
 PAYOUTS = TransferTable(
     EventKind.TRANSFER,
     "payout",
-    outgoing.TRANSFER,
+    JobKind.TRANSFER,
     "began_at",
     "began_at = coalesce(t.began_at, now()),"
     " last_sent_at = CASE WHEN t.began_at IS NOT NULL THEN now() END",
@@ -41,7 +41,7 @@ PAYOUTS = TransferTable(
 REFUNDS = TransferTable(
     EventKind.REFUND,
     "refund",
-    outgoing.REFUND,
+    JobKind.REFUND,
     "sent_at",
     "sent_at = now(), first_sent_at = coalesce(t.first_sent_at, now())",
     may_send="NOT t.by_operator",

@@ -12,6 +12,7 @@ from manilla.kit.db import Database
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
+from manilla.ledger.job_kinds import JobKind
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.methods.method import Method
@@ -20,7 +21,7 @@ from manilla.payouts.bulk.checks import CheckedRow
 from manilla.payouts.bulk.store import Batch, BatchRow, BatchStatus, NewBatchRow, RowState
 from manilla.payouts.ordering import PayoutPreviews
 
-PAY = "payout.bulk"
+PAY = JobKind.BULK_PAYOUTS
 FILE_NAME_LENGTH_MAX = 100
 ROWS_AT_ONCE = 200
 NOT_CHOSEN = "Not paid: only the rows above this one were selected."
