@@ -57,7 +57,7 @@ class RefundMachine:
         started = await shop.start(payment_amount=PAID / 100)
         charge = await shop.choose(started, METHODS[rail])
         await shop.pay(charge)
-        await stage.simulator.run_job_now("charge", charge.reference)
+        await shop.until(started, "success")
         pending = "success" if rail == "c" else "pending"  # C decides in its response
         quiet = {"refunds": pending, "webhooks": {"mode": "lost"}}
         await stage.simulator.control(f"{rail}/faults", quiet)
@@ -93,8 +93,8 @@ class RefundMachine:
         try:
             text = f"{amount / 100:.2f}"
             refund = await initiate.start(db, self.started.trx_id, text, "Returned goods")
-        except Refusal:
-            same("whether it is refunded", False, not self.model.is_on_hold)
+        except Refusal as refusal:
+            same(f"whether it is refunded ({refusal.text})", False, not self.model.is_on_hold)
         else:
             same("whether it is refunded", True, not self.model.is_on_hold)
             self.model.start(refund.trx_id, amount)
