@@ -83,14 +83,14 @@ class Checkout:
         directory: Directory,
         catalogue: Catalogue,
         rails: Rails,
-        till: ChargeService,
+        charges: ChargeService,
     ) -> None:
         self._db = db
         self._platform = platform
         self._directory = directory
         self._catalogue = catalogue
         self._rails = rails
-        self._till = till
+        self._charges = charges
         self._asked: dict[str, float] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
 
@@ -137,7 +137,7 @@ class Checkout:
             raise MethodNotOffered
         if self._is_down(method):
             raise GatewayUnavailable
-        return await self._till.open(payment, method, caller)
+        return await self._charges.open(payment, method, caller)
 
     async def look_again(self, trx_id: str) -> None:
         """Queries the provider at once, because the customer says that something has happened."""
@@ -181,7 +181,7 @@ class Checkout:
         if len(self._asked) >= ASKED_MAX:
             self._asked.clear()
         self._asked[payment.trx_id] = time.monotonic()
-        await self._till.ask_about_all(payment)
+        await self._charges.ask_about_all(payment)
 
     async def _find(self, trx_id: str) -> Payment:
         merchant_id = trx_ids.merchant_of(trx_id)

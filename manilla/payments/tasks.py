@@ -30,9 +30,9 @@ SCHEDULE = Schedule(
 
 
 class PaymentTasks:
-    def __init__(self, db: Database, till: ChargeService) -> None:
+    def __init__(self, db: Database, charges: ChargeService) -> None:
         self._db = db
-        self._till = till
+        self._charges = charges
 
     def works(self) -> dict[str, Work]:
         return {
@@ -57,7 +57,7 @@ class PaymentTasks:
             return
         # The customer may have paid at the last minute, with the webhook still to come. Query the
         # provider first, so that the payment is not wrongly reported as failed.
-        await self._till.ask_about_all(payment)
+        await self._charges.ask_about_all(payment)
         await states.expire(self._db, job.merchant_id, job.subject)
 
     async def check_charge(self, job: Job) -> float | None:
@@ -66,7 +66,7 @@ class PaymentTasks:
         if charge is None:
             await self._report_unknown(job)
             return None
-        answer = await self._till.ask(charge)
+        answer = await self._charges.ask(charge)
         current = await store.charge(self._db, job.merchant_id, job.subject)
         assert current is not None
         age = datetime.now(UTC) - charge.created_at
