@@ -1,6 +1,5 @@
 """Lists of cases. There are few of them, because each is an exception."""
 
-from collections.abc import AsyncIterator
 from enum import StrEnum
 
 import msgspec
@@ -64,13 +63,6 @@ async def cases(
 async def about(db: Database, merchant_id: int, trx_id: str) -> list[Case]:
     """Returns the newest cases about a transaction."""
     return (await cases(db, Everyone(merchant_id), CaseFilter(search=trx_id))).rows
-
-
-def all_cases(db: Database, scope: Scope, wanted: CaseFilter) -> AsyncIterator[list[Case]]:
-    """Iterates over all pages of `cases`."""
-    return listing.in_pages(
-        lambda after: cases(db, scope, wanted, after=after, limit=PAGE_ROWS_MAX)
-    )
 
 
 def _within(scope: Scope) -> Conditions:

@@ -8,6 +8,7 @@ from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, as_row, print_fields, print_rows
 from manilla.kit.jobs import failed
 from manilla.kit.jobs.failed import FailedJob, FailedJobFilter
+from manilla.kit.listing import in_pages
 from manilla.platform import work
 
 app = typer.Typer(no_args_is_help=True)
@@ -22,7 +23,7 @@ def list_jobs(as_json: Json = False, data: Data = None) -> None:
     async def command(tools: Tools) -> list[FailedJob]:
         return [
             job
-            async for page in failed.all_failed_jobs(tools.db, FailedJobFilter())
+            async for page in in_pages(failed.failed_jobs, tools.db, FailedJobFilter())
             for job in page
         ]
 

@@ -8,7 +8,7 @@ from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.options import InEnvironment, OfMerchant, TrxId
 from manilla.cli.output import Json, as_row, as_rows, print_fields, print_record, print_rows
 from manilla.kit.fields import Fields
-from manilla.kit.listing import first
+from manilla.kit.listing import first, in_pages
 from manilla.kit.money import MoneyError
 from manilla.ledger import timeline
 from manilla.ledger.scope import Everyone
@@ -54,7 +54,7 @@ def list_payments(
 
     async def command(tools: Tools) -> list[Payment]:
         scope, wanted = Everyone(merchant, environment), PaymentFilter(status=status, search=search)
-        return await first(listing.all_payments(tools.db, scope, wanted), LIST_MAX)
+        return await first(in_pages(listing.payments, tools.db, scope, wanted), LIST_MAX)
 
     rows = as_rows(ROW, run(data, command))
     print_rows(rows, as_json=as_json, empty="There are no payments.")
@@ -130,7 +130,7 @@ def list_refunds(
     wanted = RefundFilter(status=RefundStatus.PENDING if pending else None)
 
     async def command(tools: Tools) -> list[dict[str, Any]]:
-        found = await first(refunds.all_refunds(tools.db, Everyone(), wanted), LIST_MAX)
+        found = await first(in_pages(refunds.refunds, tools.db, Everyone(), wanted), LIST_MAX)
         return [await _refund(tools, each) for each in found]
 
     print_rows(run(data, command), as_json=as_json, empty="There are no refunds.")

@@ -8,7 +8,7 @@ from manilla.cli.instance import Data, Tools, run
 from manilla.cli.options import InEnvironment, OfMerchant, TrxId
 from manilla.cli.output import Json, as_row, as_rows, print_fields, print_record, print_rows
 from manilla.cli.rails import configured_rails
-from manilla.kit.listing import first
+from manilla.kit.listing import first, in_pages
 from manilla.ledger import timeline
 from manilla.ledger.scope import Everyone
 from manilla.payouts import decisions, listing, queue
@@ -54,9 +54,9 @@ def list_payouts(
 
     async def command(tools: Tools) -> list[dict[str, Any]]:
         if on_hold:
-            waiting = await first(queue.all_on_hold(tools.db, scope, search), LIST_MAX)
+            waiting = await first(in_pages(queue.on_hold, tools.db, scope, search), LIST_MAX)
             return as_rows(ROW, waiting)
-        found = await first(listing.all_payouts(tools.db, scope, wanted), LIST_MAX)
+        found = await first(in_pages(listing.payouts, tools.db, scope, wanted), LIST_MAX)
         holds = await decisions.holds_of(tools.db, found)
         return as_rows(ROW, (Waiting(each, holds.get(each.trx_id)) for each in found))
 

@@ -6,6 +6,7 @@ import msgspec
 
 from manilla.console import list_pages
 from manilla.kit import deadline
+from manilla.kit.listing import in_pages
 from manilla.kit.money import Money
 from manilla.ledger import balances
 from manilla.ledger import listing as books
@@ -63,7 +64,7 @@ async def show_postings(request: PageRequest) -> PageResponse:
     scope, wanted = list_pages.checked_scope(request), _filter(request)
     db = request.db
     if exports.is_wanted(request):
-        lines = _entries(books.all_postings(db, scope, wanted))
+        lines = _entries(in_pages(books.postings, db, scope, wanted))
         return exports.send(request, "postings", COLUMNS, lines)
     found = await books.postings(db, scope, wanted, after=lists.after(request))
     return request.page(

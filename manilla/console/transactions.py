@@ -70,7 +70,7 @@ async def show_all(request: PageRequest) -> PageResponse:
     kind = _kind(request)
     if exports.is_wanted(request):
         return exports.send(request, f"{kind}s", COLUMNS[kind], _whole(request, kind))
-    found = await _page(request, kind, lists.after(request), listing.PAGE_ROWS)
+    found = await _page(request, kind, after=lists.after(request))
     if not found.rows and _is_search_alone(request):
         elsewhere = await lookup.path_of(request.db, request.query.text("q"))
         if elsewhere is not None:
@@ -136,8 +136,12 @@ async def _show(
 
 
 async def _page(
-    request: PageRequest, kind: TransactionKind, after: str | None, limit: int
-) -> Page[Payment] | Page[Payout] | Page[Refund]:
+    request: PageRequest,
+    kind: TransactionKind,
+    *,
+    after: str | None,
+    limit: int = listing.PAGE_ROWS,
+) -> Page[Any]:
     db, scope = request.db, list_pages.checked_scope(request)
     match kind:
         case TransactionKind.PAYMENT:
@@ -155,11 +159,7 @@ async def _whole(
     request: PageRequest, kind: TransactionKind
 ) -> AsyncIterator[list[NamedTransaction]]:
     """Yields all rows of the list, for exports."""
-
-    async def fetch(after: str | None) -> Page[Any]:
-        return await _page(request, kind, after, listing.PAGE_ROWS_MAX)
-
-    async for rows in listing.in_pages(fetch):
+    async for rows in listing.in_pages(_page, request, kind):
         yield await _named(request.db, rows)
 
 

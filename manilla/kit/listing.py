@@ -288,14 +288,16 @@ async def _earliest(db: Database) -> datetime:
     return (first or datetime.now(UTC)) - timedelta(days=1)
 
 
-async def in_pages(fetch: Callable[[str | None], Awaitable[Page[T]]]) -> AsyncIterator[list[T]]:
-    """Yields the whole list in pages.
+async def in_pages(
+    fetch: Callable[..., Awaitable[Page[T]]], *arguments: Any
+) -> AsyncIterator[list[T]]:
+    """Yields the whole list in pages: `in_pages(listing.payments, db, scope, wanted)`.
 
     No connection is held between pages, so a slow reader is fine.
     """
     after: str | None = None
     while True:
-        page = await fetch(after)
+        page = await fetch(*arguments, after=after, limit=PAGE_ROWS_MAX)
         if page.rows:
             yield page.rows
         after = page.next

@@ -1,6 +1,6 @@
 """Lists of the ledger: a wallet's statement, and postings with their entries."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -144,15 +144,6 @@ async def statement(
     return Page(lines, listing.cursor(high))
 
 
-def whole_statement(
-    db: Database, tenant: Tenant, currency: str, wanted: StatementFilter
-) -> AsyncIterator[list[StatementLine]]:
-    """Yields all entries that match the filter."""
-    return listing.in_pages(
-        lambda after: statement(db, tenant, currency, wanted, after=after, limit=PAGE_ROWS_MAX)
-    )
-
-
 async def postings(
     db: Database,
     scope: Scope,
@@ -189,14 +180,6 @@ async def postings(
             return Page(rows, listing.cursor(rows[-1].id))
         high, looked = numbers[-1], looked + len(numbers)
     return Page(rows, listing.cursor(high))
-
-
-def all_postings(
-    db: Database, scope: Scope, wanted: PostingFilter
-) -> AsyncIterator[list[PostingLine]]:
-    return listing.in_pages(
-        lambda after: postings(db, scope, wanted, after=after, limit=PAGE_ROWS_MAX)
-    )
 
 
 async def postings_of(

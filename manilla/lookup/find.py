@@ -7,7 +7,7 @@ import msgspec
 from manilla.cases import listing as cases
 from manilla.cases.listing import CaseFilter
 from manilla.kit.db import Database
-from manilla.kit.listing import first
+from manilla.kit.listing import first, in_pages
 from manilla.ledger import listing as ledger
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
@@ -48,7 +48,7 @@ async def find(db: Database, text: str) -> LookupResult | None:
 
 async def find_request(db: Database, request_id: str) -> Request | None:
     """Request IDs have no index, so this scans the request log, newest first."""
-    pages = requests.all_requests(db, Everyone(), RequestFilter(search=request_id))
+    pages = in_pages(requests.requests, db, Everyone(), RequestFilter(search=request_id))
     found = await first(pages, 1)
     return found[0] if found else None
 

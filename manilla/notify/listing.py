@@ -1,6 +1,5 @@
 """Lists of notifications, and all notifications of one transaction."""
 
-from collections.abc import AsyncIterator
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -12,7 +11,6 @@ from manilla.kit.db import Database
 from manilla.kit.fields import Fields
 from manilla.kit.listing import (
     PAGE_ROWS,
-    PAGE_ROWS_MAX,
     Moment,
     Page,
     Query,
@@ -74,15 +72,6 @@ async def notifications(
     if text is not None:
         return Page(await listing.exact(db, _found_by(steps, scope, wanted, text), _read))
     return await listing.walk(db, steps, _read, after, limit)
-
-
-def all_notifications(
-    db: Database, scope: Scope, wanted: NotificationFilter
-) -> AsyncIterator[list[Notification]]:
-    """Iterates over all pages of `notifications`."""
-    return listing.in_pages(
-        lambda after: notifications(db, scope, wanted, after=after, limit=PAGE_ROWS_MAX)
-    )
 
 
 async def of_transaction(

@@ -1,6 +1,5 @@
 """Lists of payments, newest first by the time in their IDs."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -10,7 +9,6 @@ from manilla.kit.db import Database
 from manilla.kit.fields import Fields
 from manilla.kit.listing import (
     PAGE_ROWS,
-    PAGE_ROWS_MAX,
     Moment,
     Number,
     Page,
@@ -81,13 +79,6 @@ async def payments(
             text,
         )
     return await listing.walk(db, steps, _payment, after, limit)
-
-
-def all_payments(db: Database, scope: Scope, wanted: PaymentFilter) -> AsyncIterator[list[Payment]]:
-    """Iterates over all pages of `payments`."""
-    return listing.in_pages(
-        lambda after: payments(db, scope, wanted, after=after, limit=PAGE_ROWS_MAX)
-    )
 
 
 async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:

@@ -1,7 +1,5 @@
 """Lists of payouts and of saved accounts."""
 
-from collections.abc import AsyncIterator
-
 import msgspec
 
 from manilla.kit import listing
@@ -101,13 +99,6 @@ async def payouts(
     return await listing.walk(db, steps, read, after, limit)
 
 
-def all_payouts(db: Database, scope: Scope, wanted: PayoutFilter) -> AsyncIterator[list[Payout]]:
-    """Iterates over all pages of `payouts`."""
-    return listing.in_pages(
-        lambda after: payouts(db, scope, wanted, after=after, limit=PAGE_ROWS_MAX)
-    )
-
-
 async def saved_accounts(
     db: Database,
     merchant_id: int,
@@ -138,14 +129,6 @@ async def saved_accounts(
     )
     rows = [accounts.read(record) for record in records]
     return Page(rows, listing.cursor(rows[-1].id) if len(rows) == limit else None)
-
-
-def all_saved_accounts(
-    db: Database, merchant_id: int, wanted: AccountFilter
-) -> AsyncIterator[list[SavedAccount]]:
-    return listing.in_pages(
-        lambda after: saved_accounts(db, merchant_id, wanted, after=after, limit=PAGE_ROWS_MAX)
-    )
 
 
 async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:

@@ -1,6 +1,5 @@
 """Payouts that need attention: manual payouts, payouts on hold, and stuck automatic payouts."""
 
-from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
 import msgspec
@@ -95,15 +94,6 @@ async def manual(
     return Page(rows, listing.cursor((rows[-1].environment, rows[-1].trx_id)))
 
 
-def all_manual(
-    db: Database, scope: Everyone, search: str | None = None
-) -> AsyncIterator[list[Payout]]:
-    """Iterates over all pages of `manual`."""
-    return listing.in_pages(
-        lambda after: manual(db, scope, search, after=after, limit=PAGE_ROWS_MAX)
-    )
-
-
 async def stuck(
     db: Database,
     scope: Everyone,
@@ -145,14 +135,6 @@ async def stuck(
     return Page(rows, listing.cursor(rows[-1].payout.trx_id) if len(rows) == limit else None)
 
 
-def all_stuck(
-    db: Database, scope: Everyone, search: str | None = None
-) -> AsyncIterator[list[Stuck]]:
-    return listing.in_pages(
-        lambda after: stuck(db, scope, search, after=after, limit=PAGE_ROWS_MAX)
-    )
-
-
 async def on_hold(
     db: Database,
     scope: Everyone,
@@ -181,14 +163,6 @@ async def on_hold(
     )
     rows = [Waiting(read(record), OutgoingHold(record["hold"])) for record in records]
     return Page(rows, listing.cursor(rows[-1].payout.trx_id) if len(rows) == limit else None)
-
-
-def all_on_hold(
-    db: Database, scope: Everyone, search: str | None = None
-) -> AsyncIterator[list[Waiting]]:
-    return listing.in_pages(
-        lambda after: on_hold(db, scope, search, after=after, limit=PAGE_ROWS_MAX)
-    )
 
 
 async def progress(db: Database, payout: Payout) -> Progress | None:

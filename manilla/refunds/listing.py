@@ -1,6 +1,5 @@
 """Lists of refunds, newest first by the time in their IDs."""
 
-from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
 
@@ -9,7 +8,7 @@ import msgspec
 from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.fields import Fields
-from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Moment, Page, Query
+from manilla.kit.listing import PAGE_ROWS, Moment, Page, Query
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, whose, within
 from manilla.refunds.refund import Refund, RefundStatus
@@ -59,12 +58,6 @@ async def refunds(
         wanted.until,
     )
     return await listing.walk(db, steps, _read, after, limit)
-
-
-def all_refunds(db: Database, scope: Scope, wanted: RefundFilter) -> AsyncIterator[list[Refund]]:
-    return listing.in_pages(
-        lambda after: refunds(db, scope, wanted, after=after, limit=PAGE_ROWS_MAX)
-    )
 
 
 async def count_rejected(db: Database, scope: Scope, since: datetime) -> int:

@@ -11,7 +11,7 @@ from litestar import Response
 
 from manilla.kit import listing
 from manilla.kit.fields import Columns
-from manilla.kit.listing import PAGE_ROWS_MAX, Page, in_pages
+from manilla.kit.listing import Page, in_pages
 from manilla.web import exports
 from manilla.web.forms import BadForm, Form
 from manilla.web.page_request import PageRequest
@@ -78,8 +78,7 @@ async def show(
     values for the template, which depend on the rows.
     """
     if exports.is_wanted(request):
-        pages = in_pages(lambda start: fetch(after=start, limit=PAGE_ROWS_MAX))
-        return exports.send(request, name, columns, pages)
+        return exports.send(request, name, columns, in_pages(fetch))
     found = await fetch(after=after(request))
     view = ListView(request, found.next, views=views)
     if more is not None:

@@ -8,6 +8,7 @@ from manilla.cases.listing import CaseFilter, CaseStatus
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
+from manilla.kit.listing import in_pages
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant
 from manilla.merchants import merchants
@@ -53,5 +54,5 @@ async def test_cases_are_found_by_every_filter_and_reference(
     first = await listing.cases(db, tenant, CaseFilter(), limit=1)
     rest = await listing.cases(db, tenant, CaseFilter(), limit=5, after=first.next)
     assert [case.id for case in first.rows + rest.rows] == [odd.id, wrong.id]
-    whole = listing.all_cases(db, tenant, CaseFilter())
+    whole = in_pages(listing.cases, db, tenant, CaseFilter())
     assert [case.id async for rows in whole for case in rows] == [odd.id, wrong.id]

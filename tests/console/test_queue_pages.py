@@ -14,6 +14,7 @@ from manilla.cases import cases
 from manilla.cases.cases import Case, CaseAction, CaseKind, CaseRefused
 from manilla.kit import outbound
 from manilla.kit.environment import Environment
+from manilla.kit.listing import in_pages
 from manilla.kit.money import Money
 from manilla.ledger.scope import Everyone
 from manilla.merchants.merchants import CommissionBearer, MerchantStatus, MerchantUpdate
@@ -396,7 +397,7 @@ async def test_manual_payouts_wait_in_order_production_first(
     rest = await queue.manual(services.db, Everyone(merchant_id), after=first.next)
     assert [row.trx_id for row in first.rows + rest.rows] == trx_ids
     everybody = [
-        row.trx_id async for rows in queue.all_manual(services.db, Everyone()) for row in rows
+        row.trx_id async for rows in in_pages(queue.manual, services.db, Everyone()) for row in rows
     ]
     assert everybody.index(trx_ids[2]) < everybody.index(pending)
     rows = unchunked(await operations.get(f"/payouts?merchant={merchant_id}&format=csv"))

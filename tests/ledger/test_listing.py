@@ -10,7 +10,7 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import failed
 from manilla.kit.jobs.failed import FailedJobFilter
-from manilla.kit.listing import BadCursor
+from manilla.kit.listing import BadCursor, in_pages
 from manilla.kit.money import Money
 from manilla.ledger import listing
 from manilla.ledger.listing import PostingFilter, StatementFilter
@@ -43,7 +43,7 @@ async def test_a_statement_lists_balances_backwards(
     assert [line.balance.minor for line in lines] == [1500, 1000, 600, 300, 100]
     assert {(line.kind, line.reason) for line in lines} == {("funding", "for a test")}
     assert rest.next is None
-    whole = listing.whole_statement(db, tenant, "NGN", StatementFilter())
+    whole = in_pages(listing.statement, db, tenant, "NGN", StatementFilter())
     assert [line.trx_id async for rows in whole for line in rows] == [late, *trx_ids[::-1]]
 
     async def found(**wanted: Any) -> list[str]:

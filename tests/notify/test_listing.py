@@ -5,6 +5,7 @@ from typing import Any
 
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
+from manilla.kit.listing import in_pages
 from manilla.ledger.scope import Everyone, Tenant
 from manilla.notify import listing, queries
 from manilla.notify.listing import NotificationFilter, NotificationState
@@ -55,7 +56,7 @@ async def test_notifications_are_found_by_every_filter_and_reference(
     await deliveries.finish_payment()
     rest = await listing.notifications(db, tenant, NotificationFilter(), limit=2, after=page.next)
     assert [row.trx_id for row in page.rows + rest.rows] == [third, second, first]
-    whole = listing.all_notifications(
-        db, tenant, NotificationFilter(state=NotificationState.FAILED)
+    whole = in_pages(
+        listing.notifications, db, tenant, NotificationFilter(state=NotificationState.FAILED)
     )
     assert [row.trx_id async for rows in whole for row in rows] == [third]

@@ -11,7 +11,7 @@ from manilla.kit.clock import LAGOS, last_days
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
-from manilla.kit.listing import BadCursor, Page
+from manilla.kit.listing import BadCursor, Page, in_pages
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant
 from manilla.lookup.story import payment_story
@@ -149,7 +149,7 @@ async def test_pages_neither_repeat_nor_skip_while_payments_arrive(
             assert late not in seen
         assert seen[-len(expected) :] == expected
         assert len(seen) == len(set(seen))
-    pages = listing.all_payments(db, payments.tenant(), PaymentFilter(max_minor=3601))
+    pages = in_pages(listing.payments, db, payments.tenant(), PaymentFilter(max_minor=3601))
     whole = [row.trx_id async for rows in pages for row in rows]
     assert whole == await payments.found(max_minor=3601)
     assert set(expected[-4:]).isdisjoint(whole)
@@ -263,7 +263,7 @@ async def test_refunds_are_listed_and_a_payment_shows_its_full_history(
     assert await found(search="%") == await found(currency="USD") == await found(until=NOW) == []
     elsewhere = Tenant(merchant.new.id, Environment.PRODUCTION)
     assert (await refunds.refunds(db, elsewhere, RefundFilter())).rows == []
-    whole = refunds.all_refunds(db, tenant, RefundFilter())
+    whole = in_pages(refunds.refunds, db, tenant, RefundFilter())
     assert [row.trx_id async for rows in whole for row in rows] == both
     yesterday = datetime.now(UTC) - timedelta(days=1)
     assert await refunds.count_rejected(db, tenant, yesterday) == 1

@@ -6,6 +6,7 @@ from typing import Any
 from manilla.kit.clock import last_days
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
+from manilla.kit.listing import in_pages
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant
 from manilla.lookup.story import payout_story
@@ -70,7 +71,7 @@ async def test_payouts_are_found_by_every_filter_and_reference(
     second = await listing.payouts(db, tenant, PayoutFilter(), limit=2, after=first.next)
     assert [row.trx_id for row in first.rows + second.rows] == everything
     assert second.next is None
-    pages = listing.all_payouts(db, tenant, PayoutFilter(until=trx_ids.moment_of(sent)))
+    pages = in_pages(listing.payouts, db, tenant, PayoutFilter(until=trx_ids.moment_of(sent)))
     assert [row.trx_id async for rows in pages for row in rows] == everything[1:]
 
     [today] = await figures.daily(db, tenant, "NGN", last_days(1))
@@ -117,5 +118,5 @@ async def test_a_merchant_sees_only_its_own_saved_accounts(
         db, mine, AccountFilter(active=None), limit=1, after=page.next
     )
     assert [row.id for row in page.rows + rest.rows] == [second, first]
-    whole = listing.all_saved_accounts(db, mine, AccountFilter(active=None))
+    whole = in_pages(listing.saved_accounts, db, mine, AccountFilter(active=None))
     assert [row.id async for rows in whole for row in rows] == [second, first]

@@ -1,6 +1,5 @@
 """Failed jobs: jobs that have used all their attempts and wait for a person."""
 
-from collections.abc import AsyncIterator
 from datetime import datetime
 
 import msgspec
@@ -56,11 +55,6 @@ async def failed_jobs(
         return Page(rows)
     last = rows[-1]
     return Page(rows, listing.cursor((last.parked_at, last.merchant_id, last.kind, last.subject)))
-
-
-def all_failed_jobs(db: Database, wanted: FailedJobFilter) -> AsyncIterator[list[FailedJob]]:
-    """Yields all failed jobs that match the filter."""
-    return listing.in_pages(lambda after: failed_jobs(db, wanted, after=after, limit=PAGE_ROWS_MAX))
 
 
 async def count_failed_jobs(db: Database) -> int:

@@ -1,6 +1,5 @@
 """Lists of the request log."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
@@ -9,7 +8,7 @@ import msgspec
 from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.fields import Fields
-from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Clock, Moment, Page, Query
+from manilla.kit.listing import PAGE_ROWS, Clock, Moment, Page, Query
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, whose, within
 from manilla.merchants.requests import stored
@@ -69,10 +68,3 @@ async def requests(
         wanted.until,
     )
     return await listing.walk(db, steps, stored.read, after, limit)
-
-
-def all_requests(db: Database, scope: Scope, wanted: RequestFilter) -> AsyncIterator[list[Request]]:
-    """Yields all requests that match the filter."""
-    return listing.in_pages(
-        lambda after: requests(db, scope, wanted, after=after, limit=PAGE_ROWS_MAX)
-    )
