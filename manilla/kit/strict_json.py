@@ -15,7 +15,8 @@ DEPTH_MAX = 16
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
-encode = msgspec.json.Encoder(decimal_format="number").encode
+_encoder = msgspec.json.Encoder(decimal_format="number")
+encode, encode_into = _encoder.encode, _encoder.encode_into
 
 
 class JsonError(ValueError):

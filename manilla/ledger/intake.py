@@ -18,6 +18,7 @@ from manilla.kit.ratelimit import RateTicket
 from manilla.ledger.idempotency import RepeatKey
 
 TRIES = 5
+COMMA = ord(",")
 
 
 class IntakeOutcome(StrEnum):
@@ -106,12 +107,12 @@ class Intake:
         raise Unavailable
 
     async def _write(self, new: Sequence[tuple[NewRow, NewItem]]) -> Sequence[IntakeResult]:
-        items = b",".join(_encoded(row, item) for row, item in _batched(new))
+        items = _encoded(new)
         crash.point("before_intake_commit")
         rows = await self._connection.rows(
             IntakeResult,
             self._sql,
-            f"[{items.decode()}]",
+            items,
             ratelimit.WINDOW,
         )
         crash.point("after_intake_commit")
@@ -120,9 +121,17 @@ class Intake:
         return rows
 
 
-def _encoded(row: NewRow, item: NewItem) -> bytes:
-    """Returns one flat JSON object with the fields of both."""
-    return strict_json.encode(row)[:-1] + b"," + strict_json.encode(item)[1:]
+def _encoded(new: Sequence[tuple[NewRow, NewItem]]) -> str:
+    """Returns a JSON list of flat objects, each with the fields of a row and of its item."""
+    text = bytearray(b"[")
+    for row, item in _batched(new):
+        strict_json.encode_into(row, text, -1)
+        brace = len(text) - 1
+        strict_json.encode_into(item, text, brace)  # from the row's closing brace on
+        text[brace] = COMMA
+        text += b","
+    text[-1:] = b"]"
+    return text.decode()
 
 
 def _batched(new: Sequence[tuple[NewRow, NewItem]]) -> Iterator[tuple[NewRow, NewItem]]:
