@@ -15,7 +15,7 @@ from bench import seed
 from bench.frame import Plan
 from bench.pgbench import Pgbench
 from bench.server import BASELINE_DATABASE, Server
-from manilla.cli.programs import listen
+from manilla.cli.running.programs import listen
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database

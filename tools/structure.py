@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path("manilla")
-LINES_MAX = 37_000
 MODULES_MAX = {"manilla/payouts": 20}
 MODULES_MAX_DEFAULT = 25
 FAMILY_MIN = 3  # modules that share the first or the last word of their names
@@ -23,12 +22,6 @@ def main() -> None:
     found = [line for check in CHECKS for line in check()]
     print(*found, sep="\n", end="\n" if found else "")
     raise SystemExit(1 if found else 0)
-
-
-def count_lines() -> Iterator[str]:
-    lines = sum(path.read_text().count("\n") for path in ROOT.rglob("*.py"))
-    if lines > LINES_MAX:
-        yield f"{ROOT}: {lines} lines of Python, at most {LINES_MAX}: remove a second copy"
 
 
 def count_modules() -> Iterator[str]:
@@ -80,7 +73,6 @@ def find_circles() -> Iterator[str]:
 
 
 CHECKS: tuple[Callable[[], Iterator[str]], ...] = (
-    count_lines,
     count_modules,
     find_families,
     find_repeated_class_names,

@@ -8,7 +8,7 @@ from bench import merchants, seed, worker
 from bench.frame import PRODUCT, Comparison, Row, Target
 from bench.rows.initiate_payout import METHOD, PROVIDER, parts_of_item
 from bench.stage import Stage
-from manilla.cli.programs import listen
+from manilla.cli.running.programs import listen
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database

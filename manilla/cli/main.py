@@ -24,11 +24,11 @@ class Command(NamedTuple):
 # Only the module of the requested command is imported, and none for the overview, so that the
 # command line starts fast.
 COMMANDS = {
-    "up": Command("up:up", "Run Manilla on this machine."),
-    "serve": Command("programs:serve", "Serve the API and the pages."),
-    "worker": Command("programs:worker", "Run the background work."),
-    "simulator": Command("programs:simulator", "Simulate providers A, B and C."),
-    "migrate": Command("programs:migrate", "Migrate the database to this version."),
+    "up": Command("running.up:up", "Run Manilla on this machine."),
+    "serve": Command("running.programs:serve", "Serve the API and the pages."),
+    "worker": Command("running.programs:worker", "Run the background work."),
+    "simulator": Command("running.programs:simulator", "Simulate providers A, B and C."),
+    "migrate": Command("running.programs:migrate", "Migrate the database to this version."),
     "merchant": Command("merchant:app", "Merchants and their credentials."),
     "wallet": Command("wallet:app", "Merchants' wallets."),
     "payment": Command("payment:app", "Payments."),

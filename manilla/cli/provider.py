@@ -11,7 +11,7 @@ from manilla.cli.changes import Result
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.options import ProviderName
 from manilla.cli.output import Json, print_fields, print_rows
-from manilla.cli.rails import configured_rails
+from manilla.cli.rails import check_provider, configured_rails
 from manilla.providers import accounts, connection_test, credentials
 from manilla.providers.connection_test import ConnectionTest
 from manilla.providers.kind import Credentials
@@ -40,6 +40,7 @@ def set_(
     wanted = dict(_pair(value) for value in values)
 
     async def command(tools: Tools) -> Result:
+        await check_provider(tools, provider)
         return await changes.apply(tools, ProviderChange(provider, wanted), _described)
 
     changes.print_result(run(data, command), as_json=as_json)
@@ -56,7 +57,7 @@ def show(
     async def command(tools: Tools) -> list[dict[str, Any]]:
         current = await credentials.load(tools.db, tools.keyring)
         if provider is not None:
-            await accounts.kind_of(tools.db, provider)
+            await check_provider(tools, provider)
         async with configured_rails(tools) as rails:
             health = await rails.health.overview()
         return [
@@ -80,6 +81,7 @@ def clear(provider: ProviderName, as_json: Json = False, data: Data = None) -> N
     """Delete a provider's credentials; the provider is then no longer offered."""
 
     async def command(tools: Tools) -> Result:
+        await check_provider(tools, provider)
         kind = await accounts.kind_of(tools.db, provider)
         cleared = _described(Credentials(provider, kind))
         return await changes.apply(tools, ProviderClearing(provider), lambda _: cleared)
@@ -92,6 +94,7 @@ def try_out(provider: ProviderName, as_json: Json = False, data: Data = None) ->
     """Query our balance and the bank list; exit 1 unless both succeed."""
 
     async def command(tools: Tools) -> ConnectionTest:
+        await check_provider(tools, provider)
         async with configured_rails(tools) as rails:
             tried = await connection_test.run_test(rails, provider)
             await rails.health.flush()

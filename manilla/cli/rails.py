@@ -3,9 +3,20 @@
 import contextlib
 from collections.abc import AsyncIterator
 
+import typer
+
 from manilla.cli.instance import Tools
 from manilla.platform.changes import ChangeWatch
+from manilla.providers import accounts
 from manilla.providers.rails import Rails, open_session
+
+
+async def check_provider(tools: Tools, provider: str) -> None:
+    """Rejects the name of an account that does not exist, as a mistake in the command line."""
+    names = await accounts.load(tools.db)
+    if provider not in names:
+        known = ", ".join(names)
+        raise typer.BadParameter(f"{provider!r} is not one of {known}.", param_hint="PROVIDER")
 
 
 @contextlib.asynccontextmanager

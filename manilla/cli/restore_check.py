@@ -8,7 +8,7 @@ import typer
 
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.output import Json, print_json, print_rows
-from manilla.cli.rails import configured_rails
+from manilla.cli.rails import check_provider, configured_rails
 from manilla.providers.port import EventKind
 from manilla.transfers import holding
 from manilla.transfers.events import ProviderState, is_known
@@ -49,6 +49,8 @@ def restore_check(
     listed = _read(references) if references else []
 
     async def command(tools: Tools) -> RestoreReport:
+        if provider is not None:
+            await check_provider(tools, provider)
         async with configured_rails(tools) as rails:
             found = await holding.look(tools.db, rails)
             lost = await holding.missing(tools.db, rails, provider, listed) if provider else []

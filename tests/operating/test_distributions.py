@@ -31,7 +31,7 @@ def test_the_platforms_wheel_contains_neither_simulator_nor_client(
 
 
 def test_every_process_can_be_imported_without_them(project: Path) -> None:
-    modules = "manilla.app, manilla.worker, manilla.cli.up, manilla.cli.programs"
+    modules = "manilla.app, manilla.worker, manilla.cli.running.up, manilla.cli.running.programs"
     check = f"{WITHOUT}\nimport {modules}\nfrom manilla import development\n"
     done = run("-c", f"{check}print(development.find())", at=project)
     assert done.stdout == "None\n", done.stderr

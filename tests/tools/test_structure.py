@@ -39,7 +39,6 @@ def test_clean_tree_has_no_violation(tree: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"manilla/kit/long.py": "x = 1\n" * 37_001}, "lines of Python, at most"),
         (
             {f"manilla/payouts/module{n}.py": "" for n in range(20)},
             "manilla/payouts: 21 modules, at most 20",

@@ -16,7 +16,7 @@ from manilla import development
 from manilla.cli import instance
 from manilla.cli.instance import Data, InstanceRefusal, Running
 from manilla.cli.output import Json, print_json
-from manilla.cli.programs import (
+from manilla.cli.running.programs import (
     Host,
     Port,
     Workers,
@@ -25,7 +25,7 @@ from manilla.cli.programs import (
     local_address,
     reachable,
 )
-from manilla.cli.summary import print_summary
+from manilla.cli.running.summary import print_summary
 from manilla.kit import logs
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database

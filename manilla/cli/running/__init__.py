@@ -1,0 +1,1 @@
+"""Commands that start the programs of an installation."""
