@@ -64,7 +64,7 @@ class RefundMachine:
         return cls(stage, shop, started, rail)
 
     async def happens(self, name: str, arguments: dict[str, Any]) -> None:
-        """One step; then the model and the product must agree."""
+        """One step; then the model and the product must match."""
         rest = dict(arguments)
         if "which" not in rest:
             await getattr(self, name)(**rest)
@@ -152,11 +152,11 @@ class RefundMachine:
             await self.stage.runner._do(job)
         await self.stage.simulator.control(f"{self.rail}/faults", {"next": []})
 
-    async def provider_decides(self, refund: RefundInModel, word: str, is_told: bool) -> None:
+    async def provider_decides(self, refund: RefundInModel, word: str, is_notified: bool) -> None:
         path = f"{self.rail}/refunds/{refund.trx_id}/settle"
         await self.stage.simulator.control(path, {"status": word})
         refund.at_provider = word
-        if is_told:
+        if is_notified:
             await self.webhook(refund, is_forged=False)
 
     async def webhook(self, refund: RefundInModel, is_forged: bool) -> None:
