@@ -43,7 +43,11 @@ ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
     "resume": (4, {"which": WHICH, "send": SEND, "is_asked": IS_ASKED}),
     "provider_decides": (
         4,
-        {"which": WHICH, "word": st.sampled_from(["success", "failed"]), "is_notified": st.booleans()},
+        {
+            "which": WHICH,
+            "word": st.sampled_from(["success", "failed"]),
+            "is_notified": st.booleans(),
+        },
     ),
     "webhook": (2, {"which": WHICH, "is_forged": st.booleans()}),
     "decide": (3, {"which": WHICH, "is_paid": st.booleans()}),
