@@ -3,4 +3,4 @@
 The providers are A, B and C, and the dialects of Paystack, Kora, Monnify and Flutterwave.
 """
 
-__version__ = "0.2.0"  # the same as the platform's
+__version__ = "0.3.0"  # the same as the platform's
