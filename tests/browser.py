@@ -1,8 +1,8 @@
-"""Makes a browser available for the page tests: `python -m tests.browser`.
+"""Installs or finds a browser for the page tests: `python -m tests.browser`.
 
-As root it installs Debian's headless Chromium, which needs a third of the CPU time. Otherwise it
-uses the system's Chromium, or Playwright's own. Without a browser, the page tests are skipped with
-a message.
+When run as root it installs Debian's headless Chromium, which needs a third of the CPU time.
+Otherwise it uses the system's Chromium, or the one that Playwright downloads. Without a browser,
+the page tests are skipped with a message.
 """
 
 import os

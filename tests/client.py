@@ -1,4 +1,4 @@
-"""A merchant's API client: signs and sends exactly the given bytes."""
+"""A merchant's API client that signs and sends exactly the given bytes."""
 
 import asyncio
 import json
@@ -21,9 +21,9 @@ from tests.timeouts import TIMEOUT_SECONDS
 
 class Reply(msgspec.Struct, frozen=True):
     status: int
-    headers: dict[str, str]  # in lower case
+    headers: dict[str, str]  # header names in lower case
     body: bytes
-    location: str = ""  # as it was sent
+    location: str = ""  # the Location header exactly as it was sent
     cookies: dict[str, str] = {}
 
     @property
@@ -37,12 +37,12 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 def _new_address() -> str:
-    """A new IP for each caller, so that no test uses up another's rate limit."""
+    """A new IP address for each caller, so that no test uses up another test's rate limit."""
     return ".".join(["10", *(str(random.randrange(256)) for _ in range(3))])
 
 
 class Site(msgspec.Struct, frozen=True):
-    """A running web process that accepts the IP we send in X-Forwarded-For."""
+    """A running web process that trusts the IP address in our X-Forwarded-For header."""
 
     port: int
     address: str = msgspec.field(default_factory=_new_address)
@@ -119,7 +119,7 @@ class Merchant(msgspec.Struct, frozen=True):
     async def call(
         self, method: str, target: str, body: bytes = b"", **changed: str | None
     ) -> Reply:
-        """`X_Timestamp=None` omits that header."""
+        """Sends a signed call. A header set to None, such as `X_Timestamp=None`, is omitted."""
         headers: dict[str, str | None] = {**self.headers(method, target, body)}
         headers.update({name.replace("_", "-"): value for name, value in changed.items()})
         sent = {name: value for name, value in headers.items() if value is not None}

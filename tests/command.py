@@ -1,6 +1,6 @@
-"""Runs the `manilla` command in a process that is forked from one with all modules loaded.
+"""Runs the `manilla` command in a process forked from one that has all modules loaded.
 
-Loading takes half a second of CPU time, and the suite runs about three hundred commands.
+Loading takes half a second of CPU time, and the test suite runs about three hundred commands.
 """
 
 import multiprocessing

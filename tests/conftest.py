@@ -1,4 +1,4 @@
-"""A private PostgreSQL server for each test process, and Manilla running on it."""
+"""Fixtures for all tests: a private PostgreSQL server per test process, and Manilla on it."""
 
 import asyncio
 import contextlib
@@ -59,7 +59,7 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clu
 
 
 async def _disable_fsync(cluster: Cluster) -> None:
-    """The data is not needed after the tests. Tests of database faults start their own servers."""
+    """Disables fsync, because the data is not needed later. Fault tests use other servers."""
     connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
     try:
         for name in ("fsync", "full_page_writes"):
@@ -70,7 +70,7 @@ async def _disable_fsync(cluster: Cluster) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Runs the longest modules first, so that none of them runs alone at the end."""
+    """Runs the longest test modules first, so that no process is still busy when the others end."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 
@@ -90,7 +90,7 @@ async def settings(cluster: Cluster) -> Settings:
 
 @pytest.fixture(scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    """One browser for all tests, with a new context for each."""
+    """One browser for all tests. Each test opens its own browser context."""
     path = browsers.find()
     if path is None:
         pytest.skip(browsers.NO_BROWSER)
@@ -105,7 +105,10 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _long_request_deadline() -> Iterator[None]:
-    """A busy machine must not fail unrelated tests. Tests of this deadline set it back."""
+    """Raises the request deadline so that a busy machine does not fail unrelated tests.
+
+    Tests of the deadline set it back.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deadline, "REQUEST_SECONDS", 20)
         yield
@@ -129,7 +132,7 @@ def keyring(services: Services) -> Keyring:
 
 @pytest.fixture(scope="session")
 async def owner(settings: Settings) -> AsyncIterator[Database]:
-    """A connection as the schema's owner, for changes that the application's role may not make."""
+    """A database connection as the schema's owner, for changes the application may not make."""
     db = await Database.open(settings.migration_url, size=2, name="tests owner")
     yield db
     await db.close()
@@ -137,7 +140,7 @@ async def owner(settings: Settings) -> AsyncIterator[Database]:
 
 @pytest.fixture(scope="session")
 async def site(services: Services) -> AsyncIterator[Site]:
-    """The whole web application over real HTTP."""
+    """The whole web application, served over real HTTP."""
     port = urlsplit(services.base_url).port
     assert port is not None
     async with serving(app.build(services), port):
@@ -169,9 +172,10 @@ async def serving(asgi: object, port: int = 0) -> AsyncIterator[int]:
 
 @pytest.fixture(scope="module", autouse=True)
 async def _invariants_hold(services: Services) -> AsyncIterator[None]:
-    """Checks every ledger invariant after each module.
+    """Checks every ledger invariant after each test module.
 
-    Not after each test, because the check reads the whole database, which grows with the suite.
+    The check reads the whole database, which grows during the run, so it is too slow for every
+    test.
     """
     yield
     broken = [f for f in await invariants.check(services.db, ALL) if f.count]

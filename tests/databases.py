@@ -19,7 +19,7 @@ from tests.instance import free_port
 
 
 async def database(cluster: Cluster, settings: Settings, name: str) -> Settings:
-    """Settings for an empty database that belongs to the owner role."""
+    """Settings for a new, empty database that the owner role owns."""
     connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
     try:
         await connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
@@ -36,7 +36,7 @@ async def database(cluster: Cluster, settings: Settings, name: str) -> Settings:
 
 @contextlib.asynccontextmanager
 async def running(settings: Settings) -> AsyncIterator[tuple[Services, Site]]:
-    """The web application on such a database."""
+    """Serves the web application on the database of these settings."""
     port = urlsplit(settings.base_url).port
     assert port is not None
     async with (

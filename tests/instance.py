@@ -20,7 +20,7 @@ MANILLA = [sys.executable, "-m", "manilla"]
 
 
 class Instance:
-    """A running `manilla up`."""
+    """A running `manilla up` process."""
 
     def __init__(self, folder: Path, *options: str, **environment: str) -> None:
         self.folder = folder
@@ -30,7 +30,7 @@ class Instance:
             self.process = subprocess.Popen(
                 [
                     *(*MANILLA, "up", "--port", str(self.port), "--data", str(folder)),
-                    *("--workers", "1"),  # unless a test needs several
+                    *("--workers", "1"),  # one worker, unless a test needs several
                     *options,
                 ],
                 stdout=output,
@@ -57,7 +57,7 @@ class Instance:
         return Site(self.port)
 
     def tree(self) -> list[int]:
-        """Our process and all its descendants."""
+        """The process ids of `manilla up` and all its descendants."""
         found, waiting = [], [self.process.pid]
         while waiting:
             pid = waiting.pop()
@@ -79,10 +79,10 @@ _reserved: list[socket.socket] = []
 
 
 def free_port() -> int:
-    """Finds a free port whose next higher port is free too, for the simulator.
+    """Finds a free port whose next higher port, for the simulator, is free too.
 
     Both stay bound until this process ends, so that no other test process picks them. A server can
-    still listen on them, because it sets SO_REUSEADDR and we do not listen.
+    still listen on them, because it sets SO_REUSEADDR and this process does not listen.
     """
     while True:
         port = random.randrange(20_000, 32_000, 2)  # below the ephemeral port range

@@ -1,4 +1,4 @@
-"""All invariants that must hold after every test."""
+"""All ledger invariants, which must hold after every test."""
 
 from manilla.ledger.invariants import LEDGER
 from manilla.payments.invariants import PAYMENTS

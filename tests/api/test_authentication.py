@@ -1,4 +1,4 @@
-"""Authentication: which calls are accepted, and which errors the others get."""
+"""API authentication: which calls are accepted, and which errors the other calls get."""
 
 import asyncio
 import time
@@ -168,7 +168,7 @@ async def test_signature_checks_can_be_disabled_and_enabled_within_a_second(
 async def test_after_a_pause_no_stale_setting_is_used(
     merchant: Merchant, db: Database, services: Services
 ) -> None:
-    """A process that slept through a change reloads it before it answers the next request."""
+    """A process that was suspended during a settings change reloads before its next response."""
     watch = services.watch
     try:
         async with watch._looking:

@@ -1,4 +1,4 @@
-"""Exact errors for every kind of bad request, and limits on everything a client sends."""
+"""The exact error for every kind of bad request, and the size limits on requests."""
 
 import asyncio
 import contextlib
@@ -66,7 +66,7 @@ async def _fail(call: Call) -> Echo:
 
 @pytest.fixture(scope="module")
 async def probe(services: Services) -> AsyncIterator[Site]:
-    """The API kernel with endpoints that accept every kind of parameter."""
+    """The API's request handling with test endpoints that accept every kind of parameter."""
 
     def endpoint(method: str, path: str, use_case: Any, **more: Any) -> Endpoint:
         return Endpoint(
@@ -341,7 +341,8 @@ async def test_requests_can_share_a_connection(caller: Merchant) -> None:
     request = f"GET /api/v1/look/a?currency=NGN HTTP/1.1\r\nHost: m\r\n{lines}\r\n".encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", caller.site.port)
     for _ in range(3):
-        writer.write(request * 2)  # also pipelined, without waiting for the response
+        # Also pipelined: the second request follows without waiting for the response.
+        writer.write(request * 2)
         for _ in range(2):
             head = await reader.readuntil(b"\r\n\r\n")
             assert b" 200 " in head
@@ -351,7 +352,7 @@ async def test_requests_can_share_a_connection(caller: Merchant) -> None:
 
 
 async def test_trailers_after_a_body_are_ignored(caller: Merchant) -> None:
-    """A proxy checks and sets headers; a trailer would arrive after these checks."""
+    """A proxy checks and sets headers, but a trailer arrives after those checks."""
     target, body = "/api/v1/order", b'{"amount": 1, "reference": "a"}'
     headers = caller.headers("POST", target, body)
     signature = headers.pop("X-Signature")
@@ -402,10 +403,11 @@ async def test_a_protocol_upgrade_is_ignored(caller: Merchant) -> None:
         for head, sent in (whole, chunked):
             writer.write(head + sent)
             assert (await answer())["reference"] == "a"
-            for piece in (head[:40], head[40:], sent[:5], sent[5:]):  # the body arrives later
+            # The headers first; the body arrives later.
+            for piece in (head[:40], head[40:], sent[:5], sent[5:]):
                 writer.write(piece)
                 await asyncio.sleep(0.02)
             assert (await answer())["reference"] == "a"
-            writer.write((head + sent) * 2)  # pipelined
+            writer.write((head + sent) * 2)  # two pipelined requests
             assert [(await answer())["reference"] for _ in range(2)] == ["a", "a"]
     writer.close()

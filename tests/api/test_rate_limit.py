@@ -94,8 +94,8 @@ async def test_failed_authentication_counts_per_ip_and_blocks_only_failing_calls
 
 
 async def test_rejected_calls_count_too(site: Site, db: Database, keyring: Keyring) -> None:
-    """The limit is checked before the merchant's status and the body, so calls rejected there
-    count.
+    """The rate limit is checked before the merchant's status and the body, so calls that are
+    rejected for those reasons count too.
     """
     pending = await new_merchant(site, db, keyring, MerchantStatus.PENDING, Environment.PRODUCTION)
     replies = await asyncio.gather(*(pending.get(PATH) for _ in range(121)))

@@ -1,4 +1,4 @@
-"""Every call of a merchant is logged, with the reason for its rejection and without secrets."""
+"""Every API call by a merchant is logged, with the reason if it was rejected, without secrets."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -27,7 +27,7 @@ SITE_INFO = "/api/v1/site-info"
 
 
 class Log:
-    """A merchant's own request log."""
+    """One merchant's request log."""
 
     def __init__(self, services: Services, merchant: Merchant) -> None:
         self._services = services
@@ -196,7 +196,7 @@ async def test_a_credential_shows_when_it_was_last_used(
     assert first is not None
     assert first > before
     await kept.merchant.get(SITE_INFO)
-    assert await kept.last_used_at() == [first]  # once a minute is enough
+    assert await kept.last_used_at() == [first]  # updated at most once a minute
     bearer = await new_merchant(site, db, keyring)
     headers = {"Authorization": f"Bearer {bearer.credentials.api_key}", "X-Environment": "sandbox"}
     await bearer.site.send("POST", LEGACY, headers, b"{}")

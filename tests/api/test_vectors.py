@@ -1,4 +1,4 @@
-"""The published signature vectors agree with our code, other implementations and the document."""
+"""The published signature test vectors match our code, other implementations and the docs."""
 
 import hashlib
 import hmac

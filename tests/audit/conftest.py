@@ -18,12 +18,12 @@ async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
 
 @pytest.fixture
 async def simulator(services: Services, site: Site) -> AsyncIterator[ProviderSimulator]:
-    """All three providers, simulated. Their webhooks reach the site."""
+    """All three providers, simulated. They send their webhooks to the site under test."""
     async with running_simulator(services) as running:
         yield running
 
 
 @pytest.fixture
 def approving(db: Database, keyring: Keyring) -> Approvals:
-    """Applies changes as in production mode, where some need a second administrator."""
+    """Applies changes as in production mode, where some changes need a second administrator."""
     return Approvals(db, keyring, is_production_mode=True)

@@ -1,4 +1,4 @@
-"""Changes to the audit log that somebody with full database privileges could make."""
+"""Changes to the audit log that an attacker with full database privileges could make."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ from manilla.kit.db import Connection, Database
 
 @contextlib.asynccontextmanager
 async def tampered(owner: Database, statement: str) -> AsyncIterator[None]:
-    """Restores the log afterwards."""
+    """Tampers with the audit log, and restores it at the end of the `with` block."""
     async with owner.connection() as connection:
         await connection.execute("CREATE TABLE audit_kept AS SELECT * FROM audit")
         await connection.execute("CREATE TABLE audit_head_kept AS SELECT * FROM audit_head")

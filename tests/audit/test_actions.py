@@ -1,4 +1,4 @@
-"""Every change by an operator is logged with the old and the new value, and never with a secret."""
+"""Every change by an operator is in the audit log with the old and new value, without secrets."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -41,7 +41,7 @@ PRODUCTION = Environment.PRODUCTION
 
 
 async def of_merchant(db: Database, merchant: Merchant) -> list[AuditEntry]:
-    """The merchant's log entries, oldest first."""
+    """The audit log entries about this merchant, oldest first."""
     return (await audit.listed(db, AuditFilter(merchant_id=merchant.new.id)))[::-1]
 
 

@@ -112,7 +112,7 @@ async def test_small_amounts_in_a_day_add_up_towards_the_limit(
         ]
         assert isinstance(await apply_or_ask(approving, take), ApprovalRequested)
     [number] = [each.approval_id for each in at_once if isinstance(each, ApprovalRequested)]
-    # A change that was approved does not count, and each administrator has their own limit.
+    # Approved changes do not count toward the limit, and each administrator has a separate limit.
     with acting(BOLA):
         await approvals.approve(approving, number)
     with acting(Actor(ActorKind.PERSON, 32, "Dele", "console")):
@@ -302,10 +302,10 @@ async def test_a_setting_that_weakens_security_waits_for_approval(
     try:
         assert settings.render(getattr(await settings.load(approving.db), key)) == value
     finally:
-        # A change back to the safe value applies immediately.
+        # Changing the setting back to the safe value needs no approval.
         safe = settings.render(getattr(before, key)) if getattr(before, key) is not None else "true"
         assert await apply_or_ask(approving, SettingChange(key, safe)) is None
-        # Remove the setting: other tests in this process rely on the default.
+        # Remove the setting, because other tests in this process rely on its default.
         await owner.execute("DELETE FROM setting WHERE key = $1", key)
 
 

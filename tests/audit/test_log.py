@@ -1,4 +1,4 @@
-"""The audit log: one order, no gaps, and every later change is detected."""
+"""The audit log: one order, no gaps, and every later modification is detected."""
 
 import asyncio
 

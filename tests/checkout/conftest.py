@@ -68,7 +68,7 @@ async def shop(
 
 @pytest.fixture(autouse=True)
 async def _reset_providers(request: pytest.FixtureRequest) -> AsyncIterator[None]:
-    """Resets what a test broke in the simulator or in a circuit breaker."""
+    """Resets the simulator's faults and the circuit breakers after each test."""
     yield
     if "shop" in request.fixturenames:
         shop: Shop = request.getfixturevalue("shop")

@@ -8,8 +8,8 @@ from playwright.async_api import Browser, Page, Request, Route
 
 SHOP_PAGE = '<!doctype html><link rel="icon" href="data:,"><title>The shop</title>'
 
-# Browser messages that are expected: a page with a status of 400 or more, and autofocus while the
-# user is already in a field.
+# Expected browser messages: the response status of a page with status 400 or more, and autofocus
+# being blocked because the user is already in a field.
 EXPECTED_MESSAGES = (
     "Failed to load resource: the server responded with a status of",
     "Autofocus processing was blocked because a document already has a focused element",
@@ -25,7 +25,7 @@ async def opened(
     scheme: str = "light",
     scripts: bool = True,
 ) -> AsyncIterator[Page]:
-    """Opens a page that must cause no browser message. Only the shop's page is on another host."""
+    """Opens a page and fails on a browser message. Only the shop's page may be on another host."""
     context = await browser.new_context(
         viewport={"width": width, "height": 844},
         color_scheme=scheme,  # type: ignore[arg-type]
@@ -49,7 +49,7 @@ def _note(problems: list[str], text: str) -> None:
 
 
 def _note_failure(problems: list[str], request: Request) -> None:
-    """Ignores requests that were aborted because the page was left."""
+    """Records a failed request, unless it was aborted because the user left the page."""
     if request.failure != "net::ERR_ABORTED":
         problems.append(request.url)
 
@@ -59,7 +59,10 @@ async def _shop(route: Route) -> None:
 
 
 async def accessibility_violations(page: Page, *rules: str) -> list[str]:
-    """The axe violations of a page, including best practices; only of these rules, if given."""
+    """The axe violations of a page, including best practices.
+
+    `rules` limits the check to some rules.
+    """
     options: dict[str, object] = {"resultTypes": ["violations"]}
     if rules:
         options["runOnly"] = {"type": "rule", "values": list(rules)}

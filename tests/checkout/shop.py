@@ -30,7 +30,7 @@ HOSTED, ACCOUNT = "providera-ngn", "providera_ngn_va"
 
 
 class Checkout(msgspec.Struct, frozen=True):
-    """The checkout URLs of a payment."""
+    """A payment's checkout link, and the URLs of its steps."""
 
     url: str
 
@@ -59,7 +59,7 @@ class Shop:
         self._merchants: dict[Environment, Merchant] = {}
 
     async def merchant(self, environment: Environment) -> Merchant:
-        """The merchant of most tests. Its customers pay the commission."""
+        """The merchant that most tests use. Its customers pay the commission."""
         if environment not in self._merchants:
             self._merchants[environment] = await self.new_merchant(environment)
         return self._merchants[environment]
@@ -104,7 +104,7 @@ class Shop:
         return len(await store.charges(self.services.db, payment.merchant_id, checkout.trx_id))
 
     async def fund(self, merchant: Merchant) -> None:
-        """Enough for the commission if the merchant pays it."""
+        """Credits enough to pay the commission, for a merchant that pays it."""
         wallet = Environment.PRODUCTION, Money.of("1000.00", "NGN")
         await wallets.fund(self.services.db, merchant.new.id, *wallet, reason="test")
 
@@ -122,12 +122,12 @@ class Shop:
         )
 
     def link(self, checkout: Checkout, *, ends_in: timedelta) -> Checkout:
-        """A link to the same payment that ends at another time."""
+        """A checkout link to the same payment with another expiry time."""
         return Checkout(self.services.links.url(checkout.trx_id, datetime.now(UTC) + ends_in))
 
     @contextlib.asynccontextmanager
     async def opening(self, checkout: Checkout) -> AsyncIterator[None]:
-        """While another request waits for the provider's response."""
+        """Runs the block while another request is opening a charge and waits for the provider."""
         await self.provider("a/faults", {"latency_seconds": 3})
         other = asyncio.create_task(self.choose(checkout, HOSTED))
         await asyncio.sleep(0.3)
@@ -136,13 +136,13 @@ class Shop:
         await other
 
     async def provider(self, path: str, document: Any) -> None:
-        """Sends a command to the simulator."""
+        """Sends a command to the simulator's control API."""
         url = f"{self.simulator}/control/api/{path}"
         async with self._session.post(url, json=document) as reply:
             assert reply.status == 200, await reply.text()
 
     async def trip(self, provider: str) -> None:
-        """Opens the circuit breaker for the provider."""
+        """Causes enough failures to open the provider's circuit breaker."""
         await self.provider(f"{provider}/faults", {"outage": True})
         checkout = await self.sell()
         for _ in range(FAILURES_TO_TRIP):
@@ -150,9 +150,9 @@ class Shop:
                 await self.choose(checkout, f"provider{provider}-ngn")
 
     async def pay(self, charge: Charge, **how: Any) -> None:
-        """The customer pays at the provider, which sends no webhook."""
+        """The customer pays at the provider. The provider sends no webhook."""
         await self.provider(f"a/charges/{charge.reference}/pay", how)
 
     async def is_settled(self, checkout: Checkout) -> None:
-        """Settles the payment, as a webhook or the worker would."""
+        """Queries the provider and settles the payment, as a webhook or the worker would."""
         await self.services.checkout.look_again(checkout.trx_id)

@@ -1,4 +1,4 @@
-"""How money, times and other people's texts are displayed."""
+"""How checkout pages display money, times and text that a merchant or customer entered."""
 
 import unicodedata
 

@@ -1,4 +1,4 @@
-"""Signed checkout links: which pages they open, and what invalid links show."""
+"""Signed checkout links: which pages they open, and what an invalid link shows."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Every checkout page: its texts, and that it fits the screen, is small and is accessible."""
+"""Every checkout page: its texts, that it fits the screen, is small, and is accessible."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -148,7 +148,7 @@ async def test_every_page_is_accessible_and_fits_every_screen(
         async with opened(browser, address, scheme=scheme) as page:
             await page.keyboard.press(
                 "Shift"
-            )  # otherwise a success page would redirect to the shop
+            )  # a key press stops the automatic redirect to the shop
             await expect(page.get_by_role("heading", name=heading)).to_be_visible()
             await expect(page.get_by_role("note").first).to_have_text(
                 "Development mode: no real money moves here."

@@ -1,4 +1,4 @@
-"""Customers at checkout, from the shop's link to the way back, against simulated providers."""
+"""Customers at checkout, from the shop's link back to the shop, with simulated providers."""
 
 import re
 from datetime import timedelta
@@ -279,7 +279,7 @@ async def test_a_method_disabled_meanwhile_is_rejected_with_a_reason(
         await press(page, ON_A)
         await expect(page.get_by_role("alert")).to_contain_text("no longer available")
         await expect(page.locator(".method")).to_have_count(1)
-        await page.goto(page.url)  # a direct request, without the form
+        await page.goto(page.url)  # a direct request, without submitting the form
         assert page.url == checkout.url
 
 
@@ -362,7 +362,7 @@ async def test_the_sandbox_shows_what_would_be_offered_and_when_it_completes(
         await expect(page.get_by_role("timer")).to_have_text(re.compile(r"0:1[0-9]"))
         await expect(page.get_by_role("listitem")).to_have_count(5)
         await expect(page.get_by_role("listitem").first).to_contain_text("providera-ngn")
-        await shop.pretend(checkout, SandboxOutcome.PAY)  # as the worker would
+        await shop.pretend(checkout, SandboxOutcome.PAY)  # the worker would do this
         await sees(page, "Payment successful")
 
 

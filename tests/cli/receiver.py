@@ -13,7 +13,7 @@ from tests.timeouts import TIMEOUT_SECONDS
 class Shop:
     def __init__(self) -> None:
         self.received: list[Received] = []
-        self.statuses: dict[str, int] = {}  # by path; 200 by default
+        self.statuses: dict[str, int] = {}  # response status by path; 200 by default
         self.port = 0
 
     def url(self, path: str = "/ipn") -> str:

@@ -1,4 +1,4 @@
-"""The `manilla` command, run against one running instance."""
+"""The `manilla` command, run against one instance."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ def merchant(instance: Instance) -> Any:
 
 
 def refused(instance: Instance, *words: str) -> str:
-    """The one-line error of a rejected command."""
+    """Runs a command that must fail. Returns its one-line error."""
     run = manilla(*words, "--data", str(instance.folder))
     assert (run.returncode, run.stdout) == (1, "")
     assert len(run.stderr.splitlines()) == 1

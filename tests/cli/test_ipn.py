@@ -1,4 +1,4 @@
-"""Notifications as operators and developers see them: `manilla` commands as real processes."""
+"""The `manilla` commands that operators and developers use for notifications, as real processes."""
 
 import hashlib
 import hmac
@@ -22,7 +22,7 @@ from tests.timeouts import TIMEOUT_SECONDS
 
 @pytest.fixture(scope="module")
 def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    """With the demo, because it configures providers and so payout methods."""
+    """An instance with the demo, which configures the providers and so the payout methods."""
     instance = Instance(tmp_path_factory.mktemp("ipn") / "data").wait()
     yield instance
     assert instance.command("ledger", "check")["ok"]
@@ -45,7 +45,7 @@ def trigger(instance: Instance, merchant: Any, event: str, url: str) -> Any:
 
 
 def refused(instance: Instance, *words: str) -> str:
-    """The one-line error of a rejected command."""
+    """Runs a command that must fail. Returns its one-line error."""
     run = manilla(*words, "--data", str(instance.folder))
     assert (run.returncode, run.stdout) == (1, ""), run.stderr
     assert len(run.stderr.splitlines()) == 1
@@ -213,7 +213,7 @@ def test_a_failed_notification_is_resent(instance: Instance, shop: Shop) -> None
 
 
 def _let_time_pass(instance: Instance, merchant_id: int) -> None:
-    """Makes the next attempt due."""
+    """Makes the next delivery attempt due."""
     aged = "UPDATE delivery_attempt SET at = at - interval '1 hour'"
     _sql(instance, f"{aged} WHERE merchant_id = {merchant_id}")
     _sql(instance, f"UPDATE job SET due_at = now() WHERE merchant_id = {merchant_id}")
@@ -268,7 +268,7 @@ def test_bad_usage_is_exit_2(words: tuple[str, ...]) -> None:
 
 
 class Listening:
-    """A running `manilla listen`."""
+    """A running `manilla listen` process."""
 
     def __init__(self, instance: Instance, merchant: Any, *words: str) -> None:
         options = ("--merchant", str(merchant["id"]), "--data", str(instance.folder))

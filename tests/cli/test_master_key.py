@@ -1,4 +1,4 @@
-"""The master key is rotated while secrets stay readable. Afterwards the old key is useless."""
+"""Rotating the master key: secrets stay readable throughout, and then the old key is useless."""
 
 import json
 from pathlib import Path

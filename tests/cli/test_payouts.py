@@ -1,4 +1,4 @@
-"""Commands for payouts, saved accounts, cases, settlements and refunds."""
+"""The commands for payouts, saved accounts, cases, settlements and refunds."""
 
 import asyncio
 import itertools
@@ -49,7 +49,7 @@ _numbers = itertools.count(time.time_ns())
 
 
 class OperatorSetup:
-    """A running instance with its simulator, and a merchant that calls it."""
+    """A running instance with its simulator, and a merchant that calls its API."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -93,7 +93,7 @@ class OperatorSetup:
         return trx_id
 
     async def refused(self, *commands: tuple[str, ...]) -> list[str]:
-        """The one-line errors of rejected commands."""
+        """Runs commands that must fail. Returns their one-line errors."""
         return await asyncio.gather(*(self._refused(*words) for words in commands))
 
     async def _refused(self, *words: str) -> str:
@@ -104,12 +104,12 @@ class OperatorSetup:
         return run.stderr
 
     async def commands(self, *commands: tuple[str, ...]) -> list[Any]:
-        """The output of each command. The commands run in parallel."""
+        """Runs the commands in parallel. Returns the output of each."""
         run = (asyncio.to_thread(self.instance.command, *words) for words in commands)
         return await asyncio.gather(*run)
 
     def control(self, path: str, document: Any) -> bool:
-        """False if the simulator does not know the object yet."""
+        """Sends a command to the simulator. False if the object does not exist there yet."""
         url = f"{self.simulator}/control/api/{path}"
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(url, json.dumps(document).encode(), headers)
@@ -275,7 +275,7 @@ async def test_an_account_that_cannot_be_paid_is_not_saved(operator: OperatorSet
 async def test_balances_are_compared_settled_and_their_cases_resolved(
     operator: OperatorSetup,
 ) -> None:
-    """The simulator's wallets start with money that is not in our ledger."""
+    """The providers' simulated wallets start with a balance that our ledger does not have."""
     folder = str(operator.instance.folder)
     first = manilla("reconcile", "--json", "--data", folder)
     assert first.returncode == 1, first.stderr
@@ -299,7 +299,7 @@ def _top_up(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 async def _differ_for_minutes(operator: OperatorSetup, rail: str, available: float) -> None:
-    """A provider's balance differs in two comparisons, minutes apart."""
+    """Makes a provider's balance differ in two comparisons that are minutes apart."""
     assert operator.control(f"{rail}/balance", {"available": available})
     folder = operator.instance.folder
     assert manilla("reconcile", "--data", str(folder)).returncode == 1

@@ -1,4 +1,4 @@
-"""`manilla provider`, the methods' commands, and the simulator that `manilla up` starts."""
+"""`manilla provider`, the commands for methods, and the simulator that `manilla up` starts."""
 
 import json
 import time
@@ -72,8 +72,10 @@ def test_without_the_demo_no_provider_is_configured(tmp_path: Path) -> None:
         (("provider", "set", "providera", "nonsense=1"), 1),
         (("provider", "set", "providerb", "sandbox=maybe"), 1),
         (("deposit-method", "set", "nonsense", "--active", "off"), 1),
-        (("deposit-method", "set", "platform", "--active", "off"), 1),  # of the other kind
-        (("deposit-method", "set", "providera-ngn", "--fee-fixed", "5"), 2),  # has no fee
+        # `platform` is a withdrawal method.
+        (("deposit-method", "set", "platform", "--active", "off"), 1),
+        # Deposit methods have no fee.
+        (("deposit-method", "set", "providera-ngn", "--fee-fixed", "5"), 2),
         (("withdraw-method", "set", "platform", "--min", "1.001"), 1),
         (("withdraw-method", "set", "platform", "--min", "2000000"), 1),
         (("withdraw-method", "set", "platform", "--fee-percent", "101"), 1),

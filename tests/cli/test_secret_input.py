@@ -75,12 +75,12 @@ def test_a_bvn_is_read_from_standard_input(instance: Instance) -> None:
 
 
 def _read_until(terminal: int, wanted: bytes | None) -> bytes:
-    """Reads until this text appears; None: until the other end is closed."""
+    """Reads the terminal until this text appears, or until it is closed if the text is None."""
     said = b""
     while wanted is None or not re.search(wanted, said):
         try:
             chunk = os.read(terminal, 4096)
-        except OSError:  # Linux reports a closed terminal this way
+        except OSError:  # Linux raises this for a terminal whose other end was closed
             break
         if not chunk:
             break

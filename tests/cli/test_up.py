@@ -1,4 +1,4 @@
-"""`manilla up` as a user runs it: real processes, started, killed and started again."""
+"""`manilla up` as a user runs it: real processes that are started, killed and restarted."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ def gone(pids: list[int], seconds: float = TIMEOUT_SECONDS) -> bool:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    # Like a private home directory: only its owner can enter.
+    # Like a private home directory, this directory is accessible to its owner only.
     parent = tmp_path_factory.mktemp("up")
     parent.chmod(0o700)
     yield parent / "data"
@@ -115,7 +115,7 @@ def test_an_orphaned_database_server_is_stopped_and_its_data_reused(folder: Path
     first = Instance(folder).wait()
     created = first.command("merchant", "create", "Orphan", "o@example.com")
     orphan = first.postmaster()
-    os.kill(orphan, signal.SIGSTOP)  # so that it cannot end with its parent
+    os.kill(orphan, signal.SIGSTOP)  # a suspended server cannot exit with its parent
     first.process.kill()
     first.process.wait()
     second = Instance(folder)
@@ -131,7 +131,7 @@ def test_an_orphaned_database_server_is_stopped_and_its_data_reused(folder: Path
 
 
 def _is_server(instance: Instance, pid: int) -> bool:
-    """True even if a new server has not written its process id yet."""
+    """True if this process is the database server, or a new server has not written its id yet."""
     try:
         return instance.postmaster() == pid
     except (FileNotFoundError, IndexError):
@@ -147,7 +147,7 @@ async def test_a_killed_database_is_restarted(folder: Path) -> None:
             os.kill(before, signal.SIGKILL)
             deadline = time.monotonic() + TIMEOUT_SECONDS
             status = 0
-            # Sessions of the killed server may respond for a moment, so wait for a new server.
+            # Connections to the killed server may respond for a moment, so wait for the new server.
             while status != 200 or _is_server(instance, before):
                 assert time.monotonic() < deadline
                 reply = await get(instance, merchant)
@@ -322,7 +322,7 @@ def test_the_processes_default_to_production_mode() -> None:
 
 
 def test_a_given_database_url_is_used_and_no_server_started(folder: Path, tmp_path: Path) -> None:
-    """In production mode, with the separate processes, on another instance's database."""
+    """Runs the separate processes in production mode on another instance's database."""
     host = Instance(folder, "--no-demo").wait()
     try:
         running = json.loads((folder / "instance.json").read_text())

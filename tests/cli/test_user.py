@@ -1,4 +1,4 @@
-"""`manilla user`, run against the tests' own database."""
+"""`manilla user`, run against the test database."""
 
 import asyncio
 import base64
@@ -33,7 +33,7 @@ def environment(settings: Settings) -> dict[str, str]:
 
 
 class UserCommand:
-    """`manilla user` within this process: starting a process for each call would be slow."""
+    """Runs `manilla user` in this process, because a new process for each call would be slow."""
 
     def __init__(self, environment: dict[str, str]) -> None:
         self._environment = environment
@@ -47,7 +47,7 @@ class UserCommand:
     async def printed(self, *words: str, given: str = "") -> Any:
         done = await self.run(*words, given=given)
         assert done.exit_code == 0, (done.output, done.exception)
-        # Only `main` redirects log lines.
+        # Log lines may precede the output, because only `main` redirects them.
         return json.loads(done.stdout.splitlines()[-1])
 
     async def refused(self, *words: str, given: str = "") -> str:

@@ -118,7 +118,7 @@ def test_a_matching_signature_exits_0(instance: Instance, merchant: Any, file: P
     assert found["signed_string"].encode().decode("unicode_escape").encode("latin-1") == string
     assert (found["signed_hex"], found["first_difference"]) == (string.hex(), None)
     assert found["secret"] == "sandbox, generation 1, in use"
-    assert "seconds ago" in found["note"]  # it matches, but would still be rejected
+    assert "seconds ago" in found["note"]  # the signature matches, but the API would reject its age
 
 
 @pytest.mark.parametrize("name", REQUEST_MISTAKES)
@@ -173,7 +173,7 @@ def test_an_older_secret_is_named_or_accepted_while_valid(instance: Instance, fi
     assert found["secret"].startswith("sandbox, generation 2, accepted until ")
     code, found = verify(instance, merchant, file, signed()(third))
     assert (code, found["secret"]) == (0, "sandbox, generation 3, in use")
-    # A notification is signed only with the newest secret.
+    # Notifications are signed with the newest secret only.
     given = hmac.new(second.encode(), BODY.encode(), hashlib.sha256).hexdigest()
     code, found = _verify(
         instance, merchant, "--notification", "--body", str(file), "--signature", given
@@ -211,7 +211,7 @@ def test_every_kind_of_body_can_be_explained(body: bytes) -> None:
 
 
 def _printed(body: bytes) -> bytes:
-    """The string as a log shows it: the original values with spaces between them."""
+    """The JSON body as a log may show it: indented, with the original digits."""
     text = json.dumps(json.loads(body), indent=4)
     return text.replace("1000.0", "1000.00").replace(" 0.0,", " 0.00,").encode()
 

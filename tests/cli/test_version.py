@@ -1,4 +1,4 @@
-"""The version number, and how few modules the command loads to print it."""
+"""`manilla version` prints the version and loads only a few modules."""
 
 import asyncio
 import subprocess

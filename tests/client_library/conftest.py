@@ -12,14 +12,14 @@ from tests.provider_simulator import ProviderSimulator, running_simulator
 
 @pytest.fixture
 async def simulator(services: Services, site: Site) -> AsyncIterator[ProviderSimulator]:
-    """The providers, which payout methods depend on, and the worker's jobs."""
+    """The simulated providers, which payout methods depend on, and the worker's jobs."""
     async with running_simulator(services) as running:
         yield running
 
 
 @pytest.fixture
 async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
-    """An approved merchant, calling in the sandbox."""
+    """An approved merchant that calls the API in the sandbox."""
     return await new_merchant(site, db, keyring)
 
 

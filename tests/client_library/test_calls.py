@@ -1,4 +1,4 @@
-"""The client library against the real API: every call, and how it reads each response."""
+"""The client library against the real API: every call, and how it parses each response."""
 
 import asyncio
 import dataclasses
@@ -249,6 +249,6 @@ def test_the_signature_matches_the_published_vectors(project: Path) -> None:
 
 
 async def due_now(simulator: ProviderSimulator, trx_id: str) -> None:
-    """Runs the sandbox jobs now instead of after their delay."""
+    """Makes the sandbox jobs due now and runs them."""
     await simulator.services.db.execute("UPDATE job SET due_at = now() WHERE subject = $1", trx_id)
     await simulator.run_jobs()

@@ -35,7 +35,7 @@ def document(**changed: Any) -> bytes:
 
 
 def sent(body: bytes, *, age_seconds: int = 0, secret: str = SECRET) -> dict[str, str]:
-    """The headers that the service sends."""
+    """The HTTP headers that Manilla sends with a notification."""
     return signing.headers(
         secret.encode(),
         notification_id="msg_1",

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-# A program without the platform: it imports everything and gets as far as the network call.
+# This program runs where Manilla is not installed. It imports the whole client library and makes a
+# call, which fails only when it tries to connect.
 PROGRAM = """
 import importlib.util, pathlib, sys
 import manilla_client as library
@@ -37,7 +38,7 @@ def test_it_imports_only_the_standard_library(project: Path) -> None:
 
 
 def test_its_wheel_works_without_the_platform(project: Path, tmp_path: Path) -> None:
-    """Flit builds the wheel, and it is installed from the file without a network."""
+    """Flit builds the wheel, which is then installed from the file without network access."""
     base = Path(sys.base_prefix) / "bin" / "python3"
     pip = [str(base), "-m", "pip"]
     if subprocess.run([*pip, "--version"], capture_output=True, check=False).returncode:

@@ -1,4 +1,4 @@
-"""Retries of the client library when the network or the service fails: safe and limited."""
+"""The client library's retries when the network or the API fails: safe and limited."""
 
 import asyncio
 import contextlib
@@ -53,7 +53,7 @@ def reset() -> Behave:
 async def scripted(
     *answers: Behave, retries: Retries = AT_ONCE, timeout_seconds: float = 10
 ) -> AsyncIterator[tuple[Receiver, AsyncClient]]:
-    """A service that returns these responses in turn, and a client of it."""
+    """A server that returns these responses one after the other, and a client that calls it."""
     credentials = Credentials("test_key", "test_api", SECRET)
     async with receiving() as service:
         service.answers += answers
@@ -120,7 +120,7 @@ async def test_a_post_is_retried_with_the_same_key_and_a_new_signature() -> None
 async def test_a_lost_response_creates_no_second_payment(
     site: Site, merchant: Merchant, db: Database
 ) -> None:
-    """The service processes the request, but the connection breaks before the response arrives."""
+    """The API processes the request, but the connection breaks before the response arrives."""
     order = payment()
     connections = 0
 

@@ -40,7 +40,7 @@ def table() -> list[Route]:
     return console.ROUTES
 
 
-# One set for each module, so that tests that end all sessions do not affect other modules.
+# Each module has separate users, so that a test that ends all sessions affects no other module.
 @pytest.fixture(scope="module")
 async def people(services: Services, site: Site) -> dict[ConsoleRole, SignedInUser]:
     host = f"{secrets.token_hex(4)}.console.example"
@@ -51,7 +51,7 @@ async def people(services: Services, site: Site) -> dict[ConsoleRole, SignedInUs
 
 @pytest.fixture(scope="module")
 async def second(services: Services, site: Site) -> SignedInUser:
-    """Another administrator."""
+    """A second administrator, who can approve the first one's changes."""
     host = f"{secrets.token_hex(4)}.console.example"
     return await administrator(services, site, f"second@{host}")
 
@@ -73,7 +73,7 @@ async def populated(
 
 @pytest.fixture(scope="session")
 async def production_site(services: Services) -> AsyncIterator[Site]:
-    """The console in production mode: with second factors and second administrators."""
+    """The console in production mode, which requires second factors and a second administrator."""
     real = msgspec.structs.replace(services, is_development=False)
     asgi = pages.build(real, [console.build(real)])
     async with serving(asgi) as port:
@@ -87,7 +87,7 @@ async def in_production(
     people: dict[ConsoleRole, SignedInUser],
     second: SignedInUser,
 ) -> dict[str, SignedInUser]:
-    """The same users in production mode, signed in with a second factor and a fresh step-up."""
+    """The same users in production mode, with a second factor and a recent step-up."""
     named = {**{str(role): visitor for role, visitor in people.items()}, "second": second}
     for visitor in named.values():
         await visitor.enroll(services)

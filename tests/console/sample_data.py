@@ -1,4 +1,4 @@
-"""Sample data for the console. A new route parameter needs a sample here."""
+"""Sample data for the console. Each new route parameter needs a sample value here."""
 
 from datetime import UTC, datetime
 
@@ -39,7 +39,7 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
 
 
 async def _queues(services: Services, merchant: Merchant, text: str) -> dict[str, str]:
-    """One item in each queue that an administrator works on."""
+    """Creates one item in each queue that administrators work on."""
     db, merchant_id = services.db, merchant.new.id
     theirs = await sample_data.create_sample_data(services, merchant, text)
     payout = await db.value("SELECT trx_id FROM payout WHERE merchant_id = $1", merchant_id)
@@ -91,7 +91,7 @@ async def _request(services: Services, merchant_id: int, text: str) -> str:
 
 
 async def create_failed_job(services: Services, merchant_id: int, text: str) -> None:
-    """A failed job of a kind that no worker claims."""
+    """Creates a failed job of a kind that no worker claims."""
     await services.db.execute(
         """
         INSERT INTO job (merchant_id, kind, subject, due_at, attempts, failures, parked_at,
@@ -102,7 +102,7 @@ async def create_failed_job(services: Services, merchant_id: int, text: str) -> 
 
 
 async def request_adjustment(services: Services, merchant: Merchant, reason: str) -> int:
-    """The id of an adjustment that waits for a second administrator."""
+    """Requests a wallet adjustment that needs a second administrator. Returns the approval's id."""
     change = WalletAdjustment(
         merchant.new.id, Environment.SANDBOX, Money.of("25", "NGN"), reason[:200]
     )
@@ -111,7 +111,7 @@ async def request_adjustment(services: Services, merchant: Merchant, reason: str
 
 
 async def _person(services: Services, text: str) -> dict[str, str]:
-    """A user who was invited and has not signed in yet."""
+    """Adds a user who was invited and has not signed in yet."""
     email = "invited@console.example"
     try:
         person = await persons.find(services.db, Realm.CONSOLE, email)

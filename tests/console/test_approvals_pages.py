@@ -1,4 +1,4 @@
-"""Approvals in the console: decided once, by another administrator than the requester."""
+"""Approvals in the console: each is decided exactly once, and not by its requester."""
 
 import asyncio
 
@@ -71,7 +71,8 @@ async def test_a_requester_cannot_approve_their_own_change(
     page = (await visitor.get("/approvals")).body.decode()
     assert f"/approvals/{number}/approve" not in page
     assert "Amount: 7.00 NGN" in page
-    assert "Current balance: " in page  # the current value that it would change
+    # The page shows the balance that the adjustment would change.
+    assert "Current balance: " in page
     reply = await visitor.post(f"/approvals/{number}/approve", {})
     assert "another administrator must" in await visitor.follow(reply)
     silent = await visitor.post(f"/approvals/{number}/refuse", {"reason": " "})

@@ -1,4 +1,4 @@
-"""The audit log in the console: filtered, exported and verified."""
+"""The audit log in the console: filters, export and verification."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Amounts and choices in the console."""
+"""How the console displays amounts, and which choices its forms offer."""
 
 import re
 
@@ -20,7 +20,8 @@ async def test_money_held_by_a_provider_is_shown_as_positive(
     assert ledger.EXPLANATIONS["clearing"] in page
     adjusted = re.search(r"<strong>Adjustment</strong>.*?</tr>", page, re.DOTALL)
     assert adjusted
-    assert "in the ledger" not in adjusted.group(0)  # the other accounts keep the ledger's sign
+    # Only clearing accounts are shown with the opposite sign.
+    assert "in the ledger" not in adjusted.group(0)
 
 
 async def test_only_currencies_with_a_method_are_offered(

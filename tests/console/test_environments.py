@@ -1,4 +1,4 @@
-"""Console queues show production by default and the sandbox only if selected."""
+"""Console queues show production by default, and the sandbox only if the user selects it."""
 
 import re
 

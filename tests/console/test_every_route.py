@@ -11,7 +11,7 @@ from tests.web.route_urls import address, shown
 from tests.web.signed_in_user import member
 
 SIGN_IN = "/console/sign-in"
-# Posts that read-only users may send: verifying the audit log changes nothing.
+# POST requests that read-only users may send: verifying the audit log changes nothing.
 LOOKING = (Permission.CONSOLE_VIEW, Permission.SUPPORT_TOOLS)
 
 
@@ -53,14 +53,14 @@ async def test_a_role_can_do_exactly_what_its_permissions_say(
         if route.method == "GET":
             reply = await visitor.get(address(route, populated.samples))
         elif is_allowed:
-            continue  # each form has its own test
+            continue  # other tests submit each form
         else:
             reply = await visitor.post(address(route, populated.samples), {}, csrf=csrf)
         assert (reply.status == 403) is not is_allowed, f"{role}: {shown(route)} {reply.status}"
 
 
 async def test_support_can_change_nothing(table: list[Route]) -> None:
-    """Apart from their own account, support users can post only what needs a read permission."""
+    """Except for their own account, support users can send only POST requests that change nothing."""
     may = permissions_of(ConsoleRole.SUPPORT)
     sent = [r for r in table if r.method == "POST" and r.needs in may]
     assert all(route.needs in LOOKING for route in sent)

@@ -1,4 +1,4 @@
-"""The console's home page: counts of waiting items, even if one count is slow."""
+"""The console's home page counts the items that need action, even if one count is slow."""
 
 import pytest
 

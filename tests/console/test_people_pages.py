@@ -1,4 +1,4 @@
-"""Console users: added, changed, disabled; every change needs a step-up."""
+"""Console users are added, changed and disabled; every change needs a step-up."""
 
 import re
 
@@ -111,7 +111,7 @@ async def test_in_production_a_second_factor_is_required(
         assert reply.status == 403, path
         assert b"A second factor is required" in reply.body
         assert b'href="/console/account">Your account' in reply.body
-    # The enrollment pages stay accessible.
+    # The pages for enrolling a second factor stay accessible.
     assert (await plain.get("/account")).status == 200
     assert (await plain.post("/merchants/new", {"name": "x"})).status == 403
     await plain.enroll(services)
@@ -133,7 +133,8 @@ async def test_in_production_an_administrator_cannot_create_their_own_approver(
         assert "only the operator can do this" in await visitor.follow(reply), path
     page = (await visitor.get("/people")).body.decode()
     assert f"/people/{in_production['second'].person_id}/link" not in page
-    # Support can neither request nor approve. Removing rights needs no approval.
+    # Support users can neither request nor approve changes, so adding one is allowed. Reducing a
+    # user's permissions needs no approval.
     added = await visitor.post("/people/add", {**form, "role": "support"})
     assert "/console/invitation/" in added.body.decode()
     efe = await administrator(services, site, "lower@console.example")

@@ -55,7 +55,7 @@ async def visitor(services: Services, populated: PopulatedConsole) -> SignedInUs
 
 @pytest.fixture
 async def tidy(services: Services) -> AsyncIterator[None]:
-    """Restores providers, methods and settings after the test."""
+    """Restores the providers, methods and settings after each test."""
     before = {method.code: method for method in await catalogue.load(services.db)}[CODE]
     yield
     for provider in KINDS:
@@ -106,7 +106,7 @@ async def test_credentials_can_be_set_and_are_never_shown(
     assert bad.status == 400
     assert SECRET not in bad.body.decode()
 
-    # An empty secret field keeps the secret; a checkbox deletes it.
+    # An empty secret field keeps the stored secret; a checkbox deletes it.
     fields = {"api_key": "", "business_id": "b-1", "webhook_secret": ""}
     await visitor.post(f"{at}/credentials", {**fields, "forget_webhook_secret": "on"})
     now = (await credentials.load(services.db, services.keyring))["providerb"]
@@ -115,7 +115,8 @@ async def test_credentials_can_be_set_and_are_never_shown(
     for line in await audit.listed(services.db, AuditFilter(subject="provider:providerb")):
         assert SECRET not in str(line.detail)
 
-    # In production mode another administrator must approve, but not for disabling it.
+    # In production mode another administrator must approve new credentials. Disabling payouts needs
+    # no approval.
     real = in_production[str(ConsoleRole.ADMINISTRATOR)]
     asked = await real.post(f"{at}/credentials", {"secret_key": "another"})
     assert "Another administrator must approve" in await real.follow(asked)
@@ -124,7 +125,8 @@ async def test_credentials_can_be_set_and_are_never_shown(
     assert now.value("secret_key") == SECRET
     assert (now.is_on("pay_in_enabled"), now.is_on("pay_out_enabled")) == (True, False)
 
-    # A form opened before the change, which changes another field, does not enable it again.
+    # A form that was opened before payouts were disabled and changes another field does not enable
+    # them again.
     seen = {"was_pay_in_enabled": "true", "was_pay_out_enabled": "true", "was_sandbox": "true"}
     await visitor.post(f"{at}/switches", {**seen, "pay_out_enabled": "on", "sandbox": "on"})
     fields = {"business_id": "b-0", "was_business_id": "b-0", "base_url": "", "was_base_url": "x"}
@@ -159,7 +161,7 @@ async def test_a_provider_is_called_only_by_the_buttons(
 
 
 async def _calls(services: Services) -> int:
-    """The calls to provider A in the last minutes."""
+    """The number of calls to provider A in the last minutes."""
     health = services.rails.health
     await health.flush()
     return sum(rail.calls for rail in await health.overview() if rail.provider == "providera")
@@ -227,7 +229,7 @@ async def test_a_method_is_changed_completely_or_not_at_all(
     assert methods[CODE].fee.percent == Decimal("1.5")
     assert methods[CODE].fee.maximum_minor == 2000_00
 
-    # A form that was opened before another administrator saved is rejected and overwrites nothing.
+    # If another administrator has saved since the form was opened, saving it is rejected.
     [seen] = re.findall(r'name="seen" value="(\w+)"', (await visitor.get(at)).body.decode())
     assert (await visitor.post(at, {**METHOD, "fee_percent": "2", "seen": seen})).status == 303
     late = await visitor.post(at, {**METHOD, "name": "Late", "seen": seen})
@@ -267,7 +269,7 @@ async def test_settings_show_who_changed_them_and_can_be_reset(
     assert (await visitor.post(at + "/reset", {})).status == 303
     assert (await settings.load(services.db)).rate_limit_per_minute == 120
 
-    # An unchecked box means no. In production another administrator must approve.
+    # An unchecked box means "no". In production another administrator must approve the change.
     real = in_production[str(ConsoleRole.ADMINISTRATOR)]
     asked = await real.post("/settings/signature_required", {})
     assert "Another administrator must approve" in await real.follow(asked)
@@ -305,7 +307,7 @@ async def test_any_reference_finds_a_transaction_with_its_full_history(
 
 
 async def _rows(visitor: SignedInUser, **query: str) -> list[list[str]]:
-    """A list as CSV, without the header row."""
+    """The rows of a list's CSV export, without the header row."""
     reply = await visitor.get(f"/transactions?{urlencode({**query, 'format': 'csv'})}")
     assert reply.status == 200, reply.body
     return list(csv.reader(io.StringIO(unchunked(reply).decode())))[1:]
@@ -320,12 +322,13 @@ async def test_one_worker_checks_the_ledger_on_request(
     assert proved.is_sound
     assert not proved.is_coming
     await prove.run()
-    assert await proofs.last(services.db) == proved  # not due for an hour
+    assert await proofs.last(services.db) == proved  # the next check is not due for an hour
 
     assert (await visitor.post("/ledger/proof", {})).status == 303
     assert b"Checking the ledger" in (await visitor.get("/ledger")).body
     assert await proofs.is_mine(services.db)
-    assert not await proofs.is_mine(services.db)  # another worker holds it
+    # The previous call has taken this check, so no other worker may run it.
+    assert not await proofs.is_mine(services.db)
     await visitor.post("/ledger/proof", {})
     await prove.run()
     page = (await visitor.get("/ledger/proof")).body.decode()

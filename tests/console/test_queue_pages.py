@@ -1,4 +1,4 @@
-"""The console's queues: each item is decided once, by a permitted role, and logged."""
+"""The console's queues: a permitted user decides each item exactly once, and it is audited."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -58,7 +58,7 @@ async def shop(services: Services, site: Site, simulator: ProviderSimulator) -> 
 
 @pytest.fixture
 async def payer(services: Services, site: Site, simulator: ProviderSimulator) -> PayoutMerchant:
-    """A merchant in production with 10,000.00 in its wallet."""
+    """A production merchant with 10,000.00 in its wallet."""
     merchant = await new_merchant(
         site.from_new_ip(), services.db, services.keyring, environment=Environment.PRODUCTION
     )
@@ -229,7 +229,7 @@ async def test_a_difference_at_a_provider_is_shown_from_both_sides(
 
 
 async def ask_to_credit(services: Services, shop: Shop) -> tuple[int, approvals.Approvals]:
-    """Requests a credit as operations users do in production mode, who need an approval."""
+    """Requests a credit as an operations user in production mode, where it needs an approval."""
     merchant_id = shop.merchant.new.id
     query = "SELECT id FROM operator_case WHERE merchant_id = $1"
     case_id = await services.db.value(query, merchant_id)
@@ -275,7 +275,7 @@ async def test_a_failed_notification_is_resent_and_delivered(
             await deliveries.deliver()
             await page.reload()
             assert "Attempt 4: HTTP 200" in await main_of(page)
-            # The remaining payouts of this merchant, ordered by time.
+            # This merchant's remaining payouts, ordered by time.
             await page.goto(f"{base}/notifications")
             await page.locator("#f-merchant").fill(str(merchant.new.id))
             await page.get_by_role("button", name="Resend").click()
@@ -315,7 +315,7 @@ async def test_support_sees_the_queues_and_can_decide_nothing(
 
 
 async def _case(services: Services, shop: Shop) -> int:
-    """A case about a charge that was paid with a wrong amount."""
+    """Creates a case about a charge that was paid with a wrong amount."""
     started = await shop.start()
     charge = await shop.choose(started, "providera_ngn_va")
     await shop.pay(charge, amount=5000)
@@ -327,7 +327,7 @@ async def _case(services: Services, shop: Shop) -> int:
 
 
 async def _refund(shop: Shop) -> str:
-    """A refund at provider B, which has no refund API."""
+    """Creates a refund at provider B, which has no refund API."""
     started = await shop.start()
     charge = await shop.choose(started, "providerb-ngn")
     await shop.pay(charge)

@@ -1,4 +1,4 @@
-"""Uploads payout files as a browser does."""
+"""Uploads bulk payout files as a browser does."""
 
 from collections.abc import Sequence
 
@@ -29,6 +29,6 @@ async def upload(dashboard: MerchantDashboard, content: bytes, method: int | Non
 
 
 async def draft(dashboard: MerchantDashboard, rows: Sequence[str]) -> str:
-    """Uploads rows and returns the URL of the batch."""
+    """Uploads a payout file with these rows and returns the URL of the batch."""
     reply = await upload(dashboard, "\n".join([HEADER, *rows]).encode())
     return redirect_target(reply)

@@ -15,7 +15,7 @@ from tests.client import Merchant, Site
 from tests.dashboard.sample_data import create_sample_data
 from tests.web.signed_in_user import SignedInUser, member
 
-# Runs if a page forgets to escape it between tags, in an attribute or in a script.
+# This script runs if a page does not escape it between tags, in an attribute or in a script.
 SCRIPT = "<script>stolen()</script>\"'><img src=x onerror=stolen()>"
 
 

@@ -1,4 +1,4 @@
-"""A sandbox merchant with its dashboard, and queries about its money."""
+"""A sandbox merchant with its dashboard, and helpers that read its balance and lists."""
 
 import asyncio
 import contextlib
@@ -73,7 +73,7 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
 
     @contextlib.asynccontextmanager
     async def open_page(self, browser: Browser, path: str, *, width: int) -> AsyncIterator[Page]:
-        """Opens a page as the owner, who must step up before money moves."""
+        """Opens a page in a browser as the owner, who must step up before money moves."""
         await self.services.db.execute(
             "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1", self.owner.person_id
         )
@@ -92,7 +92,7 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
         await context.close()
 
     async def rows(self, path: str, **query: str) -> list[list[str]]:
-        """A list as CSV, without the header row."""
+        """The rows of a list's CSV export, without the header row."""
         reply = await self.owner.get(f"{path}?{urlencode({**query, 'format': 'csv'})}")
         assert reply.status == 200, reply.body
         return list(csv.reader(io.StringIO(unchunked(reply).decode())))[1:]
@@ -101,7 +101,7 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
 def redirect_target(reply: Reply) -> str:
     """The path that a response redirects to.
 
-    Ids are upper case, but `Reply.headers` are lower case.
+    `Reply.headers` are lower case, so the id is converted back to upper case.
     """
     assert reply.status == 303, reply.body
     place, _, name = reply.headers["location"].removeprefix("/dashboard").rpartition("/")

@@ -1,4 +1,4 @@
-"""A payout file that the wallet does not cover: no row is skipped to pay a later one."""
+"""A payout file that exceeds the wallet's balance: no row is skipped to pay a later one."""
 
 import asyncio
 import csv
@@ -22,7 +22,7 @@ from tests.payouts.payout_merchant import new_account, new_reference
 from tests.provider_simulator import running_simulator
 from tests.web.signed_in_user import PASSWORD
 
-WALLET = 1_000_000_00  # a new sandbox merchant's balance
+WALLET = 1_000_000_00  # the balance of a new sandbox merchant
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def _row(amount: int | str, account: str = "") -> str:
 
 
 async def _too_large(dashboard: MerchantDashboard) -> str:
-    """The wallet covers rows 1 and 2, not row 3, and would cover row 4 again."""
+    """Rows of which the balance covers 1 and 2, but not 3. Row 4 alone would fit again."""
     return await draft(dashboard, [_row(300_000), _row(400_000), _row(500_000), _row(1_000)])
 
 
@@ -54,7 +54,8 @@ async def test_a_file_larger_than_the_wallet_is_not_paid(
     assert "Pay ₦1,201,000.00" not in page
     assert "first 2 rows of 4, ₦700,000.00" in page
 
-    reply = await dashboard.owner.post(f"{batch}/confirm", {})  # whatever the page shows
+    # The server rejects the confirmation, too, although the page has no button for it.
+    reply = await dashboard.owner.post(f"{batch}/confirm", {})
     assert redirect_target(reply) == batch
     await dashboard.run_jobs()
     assert await _states(dashboard, batch) == ["ready"] * 4
@@ -99,7 +100,7 @@ async def test_a_wallet_drained_meanwhile_stops_the_file_at_that_row(
 ) -> None:
     batch = await draft(dashboard, [_row(300_000), _row(500_000), _row(1_000)])
     await dashboard.owner.post(f"{batch}/confirm", {})
-    # A payout through the API debits the wallet between confirmation and payment.
+    # An API payout debits the wallet after the file is confirmed and before its rows are paid.
     payout = {
         "payout_amount": 400_000,
         "currency_code": "NGN",

@@ -11,7 +11,7 @@ from tests.web.route_urls import address, parameters, shown
 from tests.web.signed_in_user import administrator
 
 SIGN_IN = "/dashboard/sign-in"
-# Parameters that identify an object of one merchant.
+# Route parameters that identify an object of one merchant.
 BELONGINGS = {
     "trx_id",
     "payout",
@@ -64,7 +64,7 @@ async def test_a_role_can_do_exactly_what_its_permissions_say(
         if route.method == "GET":
             reply = await visitor.get(address(route, populated.samples))
         elif is_allowed:
-            continue  # each form has its own test
+            continue  # other tests submit each form
         else:
             reply = await visitor.post(address(route, populated.samples), {}, csrf=csrf)
         assert (reply.status == 403) is not is_allowed, f"{role}: {shown(route)} {reply.status}"
@@ -89,7 +89,7 @@ async def test_another_merchants_objects_are_not_found(
     other_merchant: PopulatedMerchant,
     services: Services,
 ) -> None:
-    """Objects of another merchant or environment are not found, like unknown ones."""
+    """An object of another merchant or environment gets the same 404 as an unknown one."""
     await populated.owner.step_up(services)
     csrf = await populated.owner.csrf()
     theirs = {

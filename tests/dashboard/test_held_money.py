@@ -1,4 +1,4 @@
-"""A payment with a wrong amount: the merchant sees it and how it was resolved."""
+"""A payment with a wrong amount: the merchant sees that it is held and how it was resolved."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A merchant's first days in the dashboard, from sign-up to the first sale, in a browser."""
+"""A merchant's first days in the dashboard, from sign-up to the first sale, in a real browser."""
 
 import asyncio
 import contextlib
@@ -38,7 +38,7 @@ SITE_INFO = "/api/v1/site-info"
 
 @contextlib.asynccontextmanager
 async def _at_browser(browser: Browser, address: str) -> AsyncIterator[Page]:
-    """A user with their own browser, in which no page causes an error."""
+    """A user with a separate browser. Any browser error fails the test."""
     context = await browser.new_context(viewport={"width": 1280, "height": 900})
     page = await context.new_page()
     faults: list[str] = []
@@ -82,7 +82,7 @@ async def _sign_out(page: Page) -> None:
 
 
 async def _statuses(site: Site, *keys: list[str]) -> list[int]:
-    """The API's status for calls signed with each of these credentials."""
+    """The API's response status for a call signed with each of these credentials."""
     statuses = []
     for merchant_key, api_key, secret in keys:
         pair = NewCredentials(merchant_key, api_key, secret)
@@ -123,7 +123,7 @@ async def test_a_business_signs_up_secures_its_account_and_rotates_its_keys(
         assert not [key for key in (keys[1], keys[2]) if key in await page.content()]
 
         codes = await _protects_the_account(page, base, email)
-        await services.db.execute(  # as if time had passed: the current codes have been used
+        await services.db.execute(  # allow the current codes again instead of waiting for new ones
             "UPDATE person SET totp_last_step = NULL WHERE email = $1", email
         )
         await page.goto(f"{base}/sandbox/credentials")
@@ -132,7 +132,7 @@ async def test_a_business_signs_up_secures_its_account_and_rotates_its_keys(
         await page.get_by_role("button", name="Confirm").click()
         await expect(page.get_by_text("shown only once.")).to_be_visible()
         new = (await page.locator(".secret code").all_inner_texts())[:3]
-        # Every process sees the new keys within a second.
+        # Every API process sees the new keys within a second.
         await _becomes([200, 200], lambda: _statuses(site, keys[:3], new))
         assert await _statuses(site, [*new[:2], "test_secret_of_nobody"]) == [401]
         await page.get_by_role("link", name="Done").click()
@@ -212,7 +212,7 @@ async def _chooses_gateways(page: Page, merchant: Merchant) -> None:
     await expect(page.get_by_label("Selected gateways")).to_be_checked()
     await page.get_by_role("button", name="Save").click()
     await _sees(page, "Checkout now offers the selected gateways.")
-    # The page shows what was just saved, not a cached value.
+    # The page shows the value that was just saved, not a cached one.
     assert await page.locator("input[name=gateway]:checked").count() == 2
     assert await page.get_by_text("You have not selected it.").count() == len(everything) - 2
     await _becomes(everything[:2], offered)

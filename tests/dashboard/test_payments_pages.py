@@ -1,4 +1,4 @@
-"""Payments in the dashboard: listed, shown with their history, exported, refunded once."""
+"""Payments in the dashboard: list, details with timeline, export, and a refund exactly once."""
 
 import io
 import zipfile
@@ -42,7 +42,7 @@ async def test_an_export_has_exactly_the_rows_of_the_filtered_list(
     assert await dashboard.rows(PAYMENTS, until="2020-01-01") == []
 
     [row] = await dashboard.rows(PAYMENTS, q=paid)
-    assert row[1] == f"'{evil}"  # a spreadsheet would have run it
+    assert row[1] == f"'{evil}"  # without the apostrophe a spreadsheet would run the formula
     assert row[5] == "1234.50"
     assert "'+2348012345678" in row
     shown = await dashboard.owner.get(f"{PAYMENTS}?q={paid}")
@@ -80,7 +80,7 @@ async def test_a_payment_is_shown_with_its_history_only_to_its_merchant(
         "Notification created",
     ):
         assert part in story
-    assert "clearing" not in story  # the platform's own accounts are not shown to merchants
+    assert "clearing" not in story  # merchants do not see the platform's own accounts
 
     other_merchant = await new_dashboard(services, site)
     theirs = await other_merchant.owner.get(f"{PAYMENTS}/{trx_id}")

@@ -1,4 +1,4 @@
-"""Payouts in the dashboard: single or from a file, and never the same one twice."""
+"""Payouts in the dashboard, single or from a file: the same payout is never sent twice."""
 
 import csv
 import io
@@ -31,7 +31,7 @@ PAYOUTS, ACCOUNTS = "/sandbox/payouts", "/sandbox/accounts"
 async def dashboard(services: Services, site: Site) -> AsyncIterator[MerchantDashboard]:
     async with running_simulator(
         services
-    ):  # without credentials no rail is offered, even in the sandbox
+    ):  # a rail is offered only if it has credentials, even in the sandbox
         yield await new_dashboard(services, site)
 
 
@@ -109,11 +109,12 @@ async def test_a_rejected_payout_shows_the_reason_and_debits_nothing(
 ) -> None:
     before = await dashboard.balance()
     fields = await _order(dashboard, **changed)
-    for path in (f"{PAYOUTS}/new", PAYOUTS):  # when it is checked, and when it is paid
+    for path in (f"{PAYOUTS}/new", PAYOUTS):  # first the review, then the payment
         reply = await dashboard.owner.post(path, fields)
         assert reply.status in (400, 422), path
         assert reason in reply.body.decode(), path
-        assert fields["once"].encode() in reply.body  # a reloaded form has the same reference
+        # The form keeps its reference when it is shown again.
+        assert fields["once"].encode() in reply.body
     assert await dashboard.balance() == before
 
 
@@ -128,7 +129,7 @@ async def test_a_rail_that_does_not_respond_is_shown_before_it_is_chosen(
         live = await dashboard.owner.get("/production/payouts/new")
         assert live.body.count(b"Currently unavailable") == 1
         sandbox = await dashboard.owner.get(f"{PAYOUTS}/new")
-        assert b"Currently unavailable" not in sandbox.body  # where no provider is called
+        assert b"Currently unavailable" not in sandbox.body  # the sandbox calls no provider
     finally:
         await health.mark_up(rail)
 
@@ -209,7 +210,7 @@ async def test_a_row_paid_before_a_crash_is_not_paid_again(
     after = await dashboard.balance()
     count = await dashboard.count("payout")
 
-    # The process crashed before it saved the results of the rows and the batch.
+    # As if the process had crashed before it saved the results of the rows and of the batch.
     batch_id = batch.rsplit("/", 1)[1]
     await _forget(dashboard, batch_id)
     await dashboard.run_jobs()
@@ -219,7 +220,7 @@ async def test_a_row_paid_before_a_crash_is_not_paid_again(
     assert await dashboard.count("payout") == count
     assert before - after >= 2500_00
 
-    # In a second upload, rows with a reference are recognized.
+    # If the file is uploaded again, rows with a reference are recognized as duplicates.
     second_upload = await draft(dashboard, [f"1000,{GTBANK},{new_account()},Ada,{own},July"])
     assert (
         b"A payout with this reference already exists."
@@ -248,7 +249,8 @@ async def test_the_file_page_shows_each_payouts_status_until_all_are_final(
     assert unchanged.status == 204
     changed = await dashboard.owner.get(f"{batch}/progress?known=running-2-0")
     assert changed.status == 200
-    for text in ("2 of 3 payouts finished", "Paid (3)", "Completed"):  # columns in another order
+    # The file has its columns in another order.
+    for text in ("2 of 3 payouts finished", "Paid (3)", "Completed"):
         assert text in changed.body.decode()
 
 
@@ -350,7 +352,8 @@ async def test_a_user_pays_an_account_whose_name_appears_while_typing(
         assert "SANDBOX BENEFICIARY" in await page.inner_text("main")
         assert not await accessibility_violations(page)
         await dashboard.run_jobs()
-        await page.get_by_text("Payout completed").first.wait_for()  # without a reload
+        # The page updates without a reload.
+        await page.get_by_text("Payout completed").first.wait_for()
 
 
 async def test_a_user_pays_a_file_and_follows_its_progress(

@@ -1,4 +1,4 @@
-"""Receipts: as a page and as a file, with correct contents for every viewer."""
+"""Receipts as a page and as a file, with the correct contents for each viewer."""
 
 import re
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ ACCOUNT = "0123456789"
 async def dashboard(services: Services, site: Site) -> AsyncIterator[MerchantDashboard]:
     async with running_simulator(
         services
-    ):  # without credentials no rail is offered, even in the sandbox
+    ):  # a rail is offered only if it has credentials, even in the sandbox
         yield await new_dashboard(services, site)
 
 

@@ -1,4 +1,4 @@
-"""A whole instance with a merchant and crash points."""
+"""A whole instance with a merchant, whose processes can be killed at chosen crash points."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from tests.timeouts import TIMEOUT_SECONDS
 
 
 class LiveInstance:
-    """`manilla up` with its simulator. A process crashes at a crash point that a test has armed."""
+    """`manilla up` with its simulator. Processes exit at crash points that a test has armed."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.crashes = folder / "crashes"
@@ -44,7 +44,7 @@ class LiveInstance:
         assert self.instance.stop() == 0
 
     async def _raise_rate_limit(self) -> None:
-        """A test that polls on a slow machine makes more calls than the rate limit allows."""
+        """Raises the rate limit, because a test that polls on a slow machine would exceed it."""
         limit = "100000"
         self.instance.command("setting", "set", "rate_limit_per_minute", limit)
 
@@ -95,7 +95,9 @@ class LiveInstance:
         return trx_of(checkout) + "-1"
 
     async def control(self, path: str, document: Any = None) -> Any:
-        """Sends a command to the simulator; without a document, reads its state."""
+        """Sends a command to the simulator's control API, or reads its state if there is no
+        document.
+        """
         request = urllib.request.Request(
             f"{self.simulator}/control/api/{path}",
             None if document is None else json.dumps(document).encode(),
@@ -123,7 +125,7 @@ class LiveInstance:
                 await asyncio.sleep(0.1)
 
     async def end_leases(self) -> None:
-        """As if time had passed until the leases of a dead process have ended."""
+        """Ends all leases and makes all jobs due, as if time had passed after a crash."""
         await self.db.execute("UPDATE job SET due_at = now(), leased_until = now()")
 
     async def invariants_hold(self) -> bool:

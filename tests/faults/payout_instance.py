@@ -1,4 +1,4 @@
-"""A whole instance whose merchant pays out, and checks that must hold after every fault."""
+"""A whole instance with a merchant that sends payouts, and checks that hold after every fault."""
 
 import itertools
 import json
@@ -15,14 +15,14 @@ from tests.instance import MANILLA
 from tests.invariants import ALL
 from tests.payouts.payout_merchant import ACCOUNT, BANKS, INITIATE, MANUAL, RAILS
 
-FAILS_LATER = "0000000001"  # an account whose transfers are accepted and fail later
+FAILS_LATER = "0000000001"  # the simulator accepts transfers to this account and fails them later
 
 _numbers = itertools.count(time.time_ns())
 
 
 class PayoutInstance(LiveInstance):
     def __init__(self, folder: Path) -> None:
-        # One API process, so that the process a test warms up is the one it kills.
+        # Run one API process, so that a test kills the process it has warmed up.
         super().__init__(folder, "--workers", "1")
         words = ("NGN", "1000000", "--environment", "production")
         self.instance.command("wallet", "fund", str(self.merchant["id"]), *words)
@@ -46,14 +46,14 @@ class PayoutInstance(LiveInstance):
         }
 
     async def ask(self, order: dict[str, Any]) -> Reply | None:
-        """None if the process died before it responded."""
+        """Requests a payout. None if the process died before it responded."""
         try:
             return await self.call("POST", INITIATE, json.dumps(order).encode())
         except (OSError, IndexError):
             return None
 
     async def ask_until_answered(self, order: dict[str, Any]) -> Reply:
-        """Repeats a request whose outcome is unknown, as a merchant would."""
+        """Repeats the request until its outcome is known, as a merchant would."""
         answer: Reply | None = None
 
         async def is_answered() -> bool:
@@ -105,7 +105,7 @@ class PayoutInstance(LiveInstance):
         return [(r["id"], r["status"], json.loads(r["body"])["message"]) for r in records]
 
     async def steps(self, trx_id: str) -> list[str]:
-        """The statuses it went through."""
+        """The statuses that the transaction went through."""
         records = await self.db.records(
             """
             SELECT to_status FROM timeline
@@ -122,7 +122,7 @@ class PayoutInstance(LiveInstance):
         return listed
 
     async def sends(self, trx_id: str, rail: str = "a") -> int:
-        """How often the provider was asked to send this reference."""
+        """How many send requests the provider received with this reference."""
         listed = (await self.control(f"{rail}/requests?limit=1000&reference={trx_id}"))["requests"]
         return sum(request["call"] == "transfer" for request in listed)
 
@@ -137,7 +137,7 @@ class PayoutInstance(LiveInstance):
         assert [f for f in await invariants.check(self.db, ALL) if f.count] == []
 
     def worker(self) -> int:
-        """The process id of the instance's own worker."""
+        """The process id of the worker that the instance started."""
         [pid] = [
             pid
             for pid in self.instance.tree()
@@ -146,7 +146,7 @@ class PayoutInstance(LiveInstance):
         return pid
 
     def start_worker(self) -> "subprocess.Popen[bytes]":
-        """Starts a second worker."""
+        """Starts a second worker process."""
         with (self.instance.folder / "logs" / "second-worker.log").open("ab") as log:
             return subprocess.Popen(
                 [*MANILLA, "worker", "--data", str(self.instance.folder)],

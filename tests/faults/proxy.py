@@ -9,17 +9,18 @@ from urllib.parse import parse_qs, urlsplit
 from tests.timeouts import TIMEOUT_SECONDS
 
 READY_FOR_QUERY = (
-    b"Z\x00\x00\x00\x05I"  # with no open transaction: everything before it is committed
+    # ReadyForQuery with no open transaction, so everything before it is committed.
+    b"Z\x00\x00\x00\x05I"
 )
 
 
 class Cut(StrEnum):
-    BEFORE = "before"  # the server never receives it
-    AFTER = "after"  # the server has executed it; its response is lost
+    BEFORE = "before"  # the server never receives the message
+    AFTER = "after"  # the server has executed the message; its response is lost
 
 
 class Proxy:
-    """Forwards everything until a message contains the text a test waits for."""
+    """Forwards all traffic until a message contains the text that a test has set."""
 
     def __init__(self, database_url: str) -> None:
         parts = urlsplit(database_url)
@@ -52,11 +53,11 @@ class Proxy:
         self._needle = b""
 
     def freeze(self) -> None:
-        """Connections stay open and new ones are accepted, but no data passes: the host hangs."""
+        """Simulates a hanging host: connections stay open and are accepted, but no data passes."""
         self._flowing.clear()
 
     def freeze_at(self, needle: str) -> None:
-        """Freezes at the message that contains `needle`, which does not reach the server."""
+        """Freezes at the message that contains `needle`, so that the server does not receive it."""
         self._freezing = needle.encode()
 
     def thaw(self) -> None:

@@ -1,4 +1,4 @@
-"""The previous release, from the git history, and its processes."""
+"""The code of the previous release, from the git history, and its processes."""
 
 import os
 import re
@@ -13,7 +13,8 @@ from tests.instance import free_port
 
 RELEASE = re.compile(r"^(\w+) release: \d+\.\d+\.\d+$", re.MULTILINE)
 FIRST = (
-    "b11925c3f803fb9da1a382cca696316a1af269ea"  # version 0.1.0, from before releases were marked
+    # Version 0.1.0, committed before there were release commits.
+    "b11925c3f803fb9da1a382cca696316a1af269ea"
 )
 STOP_SECONDS = 30
 
@@ -29,7 +30,7 @@ def previous(project: Path) -> str:
 
 
 def unpack(project: Path, commit: str, folder: Path) -> Path:
-    """The code of that release, to run with the packages of this one."""
+    """Unpacks the release's code. It runs with the dependencies of the current version."""
     archive = folder / "release.tar"
     archive.write_bytes(_git(project, "archive", commit, "manilla").stdout)
     code = folder / "release"
@@ -43,7 +44,7 @@ def _git(project: Path, *words: str) -> "subprocess.CompletedProcess[bytes]":
 
 
 class Programs:
-    """The command, API and worker of one version, on a database."""
+    """The command, API and worker of one version on one database."""
 
     def __init__(self, code: Path, folder: Path, environment: dict[str, str]) -> None:
         self._code = code

@@ -56,7 +56,7 @@ class Replicated:
                 os.kill(pid, signal.SIGKILL)
 
     def url(self, role: str) -> str:
-        """The URL with both hosts. A client connects to the writable one."""
+        """A database URL with both hosts. Clients connect to the writable one."""
         hosts = ",".join(f"127.0.0.1:{port}" for port in self._ports)
         password = self.cluster.passwords[role]
         return f"postgresql://{role}:{password}@{hosts}/{NAME}"
@@ -75,7 +75,7 @@ class Replicated:
         await self._promote_the_standby()
 
     async def freeze_the_primary(self) -> None:
-        """The primary accepts connections but never responds. The standby is promoted."""
+        """Makes the primary accept connections but never respond, and promotes the standby."""
         server = self._servers[0].pid
         self._frozen = [server, *_children(server)]
         for pid in self._frozen:
@@ -84,7 +84,7 @@ class Replicated:
         await self._promote_the_standby()
 
     async def _promote_the_standby(self) -> None:
-        # The new primary has no standby yet.
+        # The new primary has no standby of its own yet.
         await self._ask("ALTER SYSTEM SET synchronous_standby_names = ''", self._ports[1])
         assert await self._ask("SELECT pg_promote()", self._ports[1])
 
@@ -95,7 +95,7 @@ class Replicated:
             )
 
     def _start(self, folder: Path) -> subprocess.Popen[bytes]:
-        """Without a supervisor, so that a killed server is not restarted."""
+        """Starts a server without a supervisor, so that it stays down when a test kills it."""
         program = self.cluster.program(None)
         account = program.account
         with (self._folder / f"{folder.name}.log").open("ab") as log:
@@ -141,7 +141,8 @@ class Replicated:
     async def _until(self, statement: str, port: int) -> None:
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
-            with contextlib.suppress(OSError, asyncpg.PostgresError):  # it is being started
+            # Errors are expected while the server is starting.
+            with contextlib.suppress(OSError, asyncpg.PostgresError):
                 if await self._ask(statement, port):
                     return
             assert time.monotonic() < deadline, statement

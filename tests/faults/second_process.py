@@ -1,4 +1,4 @@
-"""The same merchant calling a second web process with its own database sessions."""
+"""The same merchant calling a second web process with its own database connections."""
 
 import contextlib
 from collections.abc import AsyncIterator

@@ -24,7 +24,7 @@ from tests.timeouts import TIMEOUT_SECONDS
 
 
 async def end_lease(db: Database, trx_id: str) -> None:
-    """As if time had passed until the job is due and its lease has ended."""
+    """Makes the job due and ends its lease, as if time had passed."""
     await db.execute(
         """
         UPDATE job SET due_at = now(), leased_until = now()
@@ -34,13 +34,13 @@ async def end_lease(db: Database, trx_id: str) -> None:
 
 
 class Step(StrEnum):
-    BEFORE_BEGIN = "before_begin"  # it has read the payout and saved nothing
-    BEFORE_SEND = "before_send"  # it has saved that a send begins; nothing has been sent
-    BEFORE_SAVE = "before_save"  # the provider has responded; the response is not saved
+    BEFORE_BEGIN = "before_begin"  # the worker has read the payout and saved nothing
+    BEFORE_SEND = "before_send"  # the worker has saved that a send starts; nothing has been sent
+    BEFORE_SAVE = "before_save"  # the provider has responded; the worker has not saved the response
 
 
 class StalledWorker:
-    """Claims the one due job and works on it up to the step."""
+    """A worker that claims the one due job and stalls at the given step."""
 
     def __init__(self, services: Services, step: Step) -> None:
         self._step = step
@@ -78,7 +78,7 @@ class StalledWorker:
 
 
 class _Mark:
-    """Saves that a send begins."""
+    """Stalls the worker, if requested, and then saves that a send starts."""
 
     def __init__(self, worker: StalledWorker, mark: Batcher[Mark, bool]) -> None:
         self._worker = worker

@@ -1,4 +1,4 @@
-"""A host whose clock jumps: due times and leases use the database's clock."""
+"""A host whose clock jumps: due times and leases use the database's clock, so nothing changes."""
 
 from datetime import datetime, timedelta, tzinfo
 from typing import Self

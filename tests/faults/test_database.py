@@ -1,6 +1,6 @@
 """A database that is lost during a commit, overloaded or in conflict: callers get an error.
 
-The numbers in the test names are those of docs/faults.md.
+The numbers in the test names refer to docs/faults.md.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ async def proxy(settings: Settings) -> AsyncIterator[Proxy]:
 async def fragile(
     payer: PayoutMerchant, settings: Settings, proxy: Proxy
 ) -> AsyncIterator[PayoutMerchant]:
-    """The payer, calling a process whose database connection a test can break."""
+    """The same merchant, calling a process whose database connection a test can cut."""
     through = msgspec.structs.replace(settings, database_url=proxy.url)
     async with second_process(payer, through, connections=4) as fragile:
         yield fragile
@@ -104,7 +104,7 @@ async def test_27_a_connection_lost_before_the_commit_leaves_nothing_and_a_retry
 
 
 async def _warmed_up(fragile: PayoutMerchant, rail: str) -> int:
-    """Makes the next request debit without a lookup. Returns the wallet's balance."""
+    """Fills the caches, so that the next request only debits. Returns the wallet's balance."""
     await fragile.pay_out(rail)
     return await fragile.balance()
 
@@ -140,7 +140,7 @@ async def test_27_all_callers_of_a_lost_statement_get_an_error_and_can_look_up_t
                 "DUPLICATE_REFERENCE",
                 before.json["trx_id"],
             )
-        else:  # most shared the statement; on a busy machine some timed out before it
+        else:  # most requests shared the lost statement; on a busy machine some timed out before it
             assert after.code in ("DUPLICATE_REFERENCE", None)
     assert again[10].code == ("DUPLICATE_REFERENCE" if cut is Cut.AFTER else None)
     assert sorted(await _payouts(payer)) == sorted(reply.json["trx_id"] for reply in again)
@@ -172,7 +172,7 @@ async def test_27_a_connection_lost_while_committing_an_outcome_settles_it_once(
 async def test_27_a_connection_lost_at_any_statement_of_a_send_pays_once(
     payer: PayoutMerchant, fragile: PayoutMerchant, proxy: Proxy, cut: Cut, nth: int
 ) -> None:
-    """Every statement about a payout contains its id."""
+    """The connection is cut at each statement in turn, recognized by the payout's id."""
     trx_id = await payer.pay_out()
     proxy.cut(cut, trx_id, nth)
     for _ in range(4):
@@ -186,7 +186,7 @@ async def test_27_a_connection_lost_at_any_statement_of_a_send_pays_once(
 
 
 async def _check_now(payer: PayoutMerchant, fragile: PayoutMerchant, trx_id: str) -> None:
-    """The job becomes due, and its statements use the fragile connection."""
+    """Makes the job due and runs it with the database connection that a test can cut."""
     await end_lease(payer.services.db, trx_id)
     with contextlib.suppress(Unavailable):
         await fragile.simulator.run_jobs()
@@ -202,7 +202,8 @@ async def test_28_an_exhausted_pool_is_reported_quickly_with_retry_after_and_rec
         async with contextlib.AsyncExitStack() as held:
             for _ in range(2):
                 await held.enter_async_context(busy.services.db.connection())
-            await asyncio.sleep(1)  # the cached status is outdated and must be read again
+            # Wait until the cached status is outdated and must be read again.
+            await asyncio.sleep(1)
             asking = [
                 busy.merchant.post(INITIATE, order),
                 busy.verify(unknown),
@@ -263,7 +264,7 @@ async def _idle_in_transaction(payer: PayoutMerchant) -> int:
 async def _conflicts(
     owner: Database, table: str, operation: str, error: str
 ) -> AsyncIterator[None]:
-    """Every attempt to change the table fails and is counted until the count is used up."""
+    """Makes attempts to change the table fail until the given number of failures is used up."""
     await owner.execute(
         f"""
         CREATE SEQUENCE conflicts;
@@ -335,16 +336,17 @@ async def test_29_a_conflict_at_the_outcome_is_retried_and_settles_once(
 async def test_29_a_debit_in_a_real_deadlock_is_rolled_back_and_retried(
     payer: PayoutMerchant, cluster: Cluster
 ) -> None:
-    """The debit holds the wallet and waits for its rate limit row; we hold that row and wait for
-    the wallet.
+    """The debit locks the wallet and waits for its rate-limit row.
+
+    The test's transaction locks that row and waits for the wallet.
     """
     order, merchant_id = await payer.order(MANUAL), payer.merchant.new.id
-    await payer.pay_out(MANUAL)  # the rate limit row exists now
+    await payer.pay_out(MANUAL)  # creates the rate-limit row
     other = await Database.open(cluster.url(postgres.SUPERUSER), size=1, name="tests deadlock")
     async with other.transaction() as connection:
         await connection.execute(
             "SET LOCAL deadlock_timeout = '1min'"
-        )  # our transaction is not the victim
+        )  # PostgreSQL cancels the debit, not the test's transaction
         bucket = "SELECT used FROM rate_window WHERE bucket LIKE $1 FOR UPDATE"
         assert await connection.value(bucket, f"{merchant_id:011d}:%") is not None
         asking = asyncio.create_task(payer.merchant.post(INITIATE, order))

@@ -1,4 +1,4 @@
-"""A full disk: writes are rejected, and everything acknowledged is stored."""
+"""A full disk: writes are rejected, and everything that was acknowledged is stored."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ from tests.client import Reply
 from tests.faults.live_instance import LiveInstance
 from tests.timeouts import TIMEOUT_SECONDS
 
-SIZE = "192m"  # space for a database and little else
+SIZE = "192m"  # space for one database and little else
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ async def test_34_a_full_disk_is_reported_cleanly_and_service_recovers_with_spac
     acknowledged: list[str] = []
 
     async def until(status: int) -> Reply:
-        """Creates payments until one gets this status; others must get `meanwhile`."""
+        """Creates payments until one gets this status. The others must get 200 or 503."""
         async with asyncio.timeout(TIMEOUT_SECONDS):
             while True:
                 reference = secrets.token_hex(8)

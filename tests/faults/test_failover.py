@@ -1,4 +1,4 @@
-"""The primary is lost and its standby takes over: nothing acknowledged is lost."""
+"""The primary is lost and its standby takes over: no acknowledged payment is lost."""
 
 import asyncio
 import secrets
@@ -59,13 +59,13 @@ async def test_38_losing_the_primary_loses_no_data_and_the_standby_takes_over(
     await asyncio.gather(*calling)
     for trx_id in acknowledged:
         assert (await running.call("GET", VERIFY + trx_id)).json["status"] == "pending"
-    await running.db.close()  # its session is on the old primary
+    await running.db.close()  # its connection is to the old primary
     await running.open()
     assert await running.invariants_hold()
 
 
 async def _pay_in(running: LiveInstance, acknowledged: list[str], done: asyncio.Event) -> None:
-    """Creates payments one after another, whether they are accepted or not."""
+    """Creates payments one after the other, whether or not they are accepted."""
     while not done.is_set():
         reply = await running.initiate(ref_trx=secrets.token_hex(8))
         assert reply.status in (200, 503), reply.body

@@ -25,7 +25,7 @@ from tests.payments.orders import order as payment
 from tests.payouts.payout_merchant import INITIATE, MANUAL, PayoutMerchant
 from tests.web.signed_in_user import SignedInUser, administrator, member
 
-# Far above the documented 3 s, and far below the sum of several timeouts in a row.
+# Far longer than the documented 3 s, and far shorter than several timeouts in a row.
 ANSWER_SECONDS = 10
 RECOVERY_SECONDS = 30
 
@@ -52,7 +52,7 @@ async def fragile(
 
 
 class Callers:
-    """One caller for each kind of request that needs the database."""
+    """One request of each kind that needs the database."""
 
     def __init__(self, payer: PayoutMerchant, owner: SignedInUser, admin: SignedInUser) -> None:
         self._payer = payer
@@ -107,12 +107,13 @@ async def _all_get_an_error(callers: Callers) -> None:
 async def test_every_kind_of_request_gets_a_response_while_the_database_hangs(
     fragile: PayoutMerchant, proxy: Proxy, callers: Callers
 ) -> None:
-    async with asyncio.timeout(RECOVERY_SECONDS):  # open sessions and fill the caches
+    async with asyncio.timeout(RECOVERY_SECONDS):  # opens connections and fills the caches
         while any(r.status == 503 for r in await asyncio.gather(*callers.asking().values())):
             pass
     proxy.freeze()
     await _all_get_an_error(callers)
-    await _all_get_an_error(callers)  # the sessions are closed now, and new ones cannot be opened
+    # The connections are closed now, and no new ones can be opened.
+    await _all_get_an_error(callers)
     assert (await fragile.merchant.site.send("GET", "/healthz")).status == 200
 
     proxy.thaw()
@@ -126,7 +127,7 @@ async def test_every_kind_of_request_gets_a_response_while_the_database_hangs(
 async def test_a_payout_whose_database_response_is_delayed_is_debited_once(
     payer: PayoutMerchant, fragile: PayoutMerchant, proxy: Proxy
 ) -> None:
-    await fragile.pay_out(MANUAL)  # so that the next request debits immediately
+    await fragile.pay_out(MANUAL)  # fills the caches, so that the next request debits immediately
     before, orders = await payer.balance(), [await fragile.order(MANUAL) for _ in range(3)]
     proxy.freeze()
     async with asyncio.timeout(ANSWER_SECONDS):
@@ -148,7 +149,7 @@ async def test_a_payout_whose_database_response_is_delayed_is_debited_once(
 async def test_a_caller_that_stops_waiting_does_not_affect_others_in_the_statement(
     payer: PayoutMerchant, fragile: PayoutMerchant
 ) -> None:
-    """The wallet stays locked until the first caller has received its error."""
+    """Another transaction locks the wallet until the first caller has received its error."""
     early, late = await fragile.order(MANUAL), await fragile.order(MANUAL)
     async with payer.services.db.transaction() as connection:
         await connection.execute(

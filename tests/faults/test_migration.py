@@ -1,4 +1,4 @@
-"""A new version's functions and privileges are installed under load without errors."""
+"""A new version's SQL functions and privileges are installed under load without errors."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ async def test_35_functions_and_privileges_are_replaced_under_load_without_a_5xx
         before = answers.total()
         migrated = await asyncio.to_thread(running.instance.command, "migrate")
         assert migrated == {"version": newest_revision()}
-        assert answers.total() > before  # there was load
+        assert answers.total() > before  # requests were made during the installation
     done.set()
     await asyncio.gather(*calling)
     assert set(answers) == {"pending"}
@@ -48,7 +48,7 @@ async def _call(running: LiveInstance, answers: Counter[str], done: asyncio.Even
 
 
 async def _forget_the_functions(running: LiveInstance) -> None:
-    """Drops the functions, as in a database of the previous version, which has other functions."""
+    """Marks the SQL functions as outdated, as in a database of the previous version."""
     instance = json.loads((running.instance.folder / "instance.json").read_text())
     owner = await asyncpg.connect(instance["migration_url"])
     await owner.execute("UPDATE function_set SET digest = 'another'")

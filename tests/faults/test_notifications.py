@@ -1,4 +1,4 @@
-"""Processes that die during a notification: it is still sent, with the same id."""
+"""Processes that die while sending a notification: it is still sent, with the same id."""
 
 from collections.abc import AsyncIterator
 

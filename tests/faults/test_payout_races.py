@@ -1,6 +1,6 @@
-"""Concurrent actions on one payout, reference or wallet: one wins, and the sum is exact.
+"""Concurrent actions on one payout, reference or wallet: one wins, and the balance is exact.
 
-The numbers in the test names are those of docs/faults.md.
+The numbers in the test names refer to docs/faults.md.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from tests.faults.stalled_worker import StalledWorker, Step, end_lease
 from tests.payouts.payout_merchant import INITIATE, MANUAL, PayoutMerchant
 
 FULL, DEBITED = 1_000_000, 900_000
-MINIMUM = 500  # valid for every method
+MINIMUM = 500  # an amount that every method accepts
 FAILED = SettlementEvent(TransferEvent.FAILED, Source.STATUS_QUERY)
 
 
@@ -45,7 +45,7 @@ async def _count(payer: PayoutMerchant) -> int:
 
 
 async def _request_concurrently(payer: PayoutMerchant, orders: list[dict[str, Any]]) -> list[Reply]:
-    """Each request comes from another IP, with its own rate limit."""
+    """Sends the requests concurrently, each from another IP address with its own rate limit."""
     callers = [payer.from_new_ip().merchant for _ in orders]
     return await asyncio.gather(
         *(caller.post(INITIATE, order) for caller, order in zip(callers, orders, strict=True))
@@ -57,7 +57,7 @@ async def _request_concurrently(payer: PayoutMerchant, orders: list[dict[str, An
 async def test_23_of_64_concurrent_requests_with_one_reference_one_succeeds(
     payer: PayoutMerchant, rail: str, is_known: bool
 ) -> None:
-    """All other requests get the outcome of the first, whether or not its name must be resolved."""
+    """All other requests get the outcome of the first, whether or not the name is cached."""
     order = await payer.order(rail)
     if rail == "a":
         order["beneficiary"]["account_number"] = (
@@ -91,7 +91,8 @@ async def test_23_64_concurrent_requests_beyond_the_balance_are_all_rejected(
 async def test_24_parallel_debits_beyond_the_balance_never_overdraw_and_sum_exactly(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    amounts = [700 + 13 * number for number in range(40)]  # far more than the balance of 10,000.00
+    # Together far more than the balance of 10,000.00.
+    amounts = [700 + 13 * number for number in range(40)]
     orders = [await payer.order(rail, payout_amount=amount) for amount in amounts]
     replies = await _request_concurrently(payer, orders)
     assert {reply.status for reply in replies} == {200, 422}
@@ -99,7 +100,7 @@ async def test_24_parallel_debits_beyond_the_balance_never_overdraw_and_sum_exac
     taken = sum(amount for amount, reply in zip(amounts, replies, strict=True) if not reply.code)
     assert await payer.balance() == FULL - taken * 100 >= 0
     assert await payer.account("in_flight") == taken * 100
-    # No payout was rejected that the final balance would have covered.
+    # The remaining balance can still be paid out.
     left = await payer.balance() // 100
     if left >= MINIMUM:
         await payer.pay_out(rail, payout_amount=left)
@@ -112,7 +113,7 @@ async def test_24_parallel_debits_beyond_the_balance_never_overdraw_and_sum_exac
 
 
 async def _send_webhook(payer: PayoutMerchant, trx_id: str, event: SettlementEvent) -> bool:
-    """Sends a webhook as a provider does: again, if nobody had time to receive it."""
+    """Sends a webhook as a provider does: repeats it if the server was too busy to receive it."""
     while True:
         with contextlib.suppress(Unavailable):
             return await states.settle(payer.services.db, payer.merchant.new.id, trx_id, event)
@@ -162,7 +163,7 @@ async def test_25_of_two_administrators_deciding_a_payout_one_gets_an_error(
         [notified] = await payer.notifications(trx_id)
         assert notified["status"] == (await payer.payout(trx_id)).status == winner.status
         assert await payer.balance() == before - (100_000 if winner.status == "completed" else 0)
-    # A report that it was paid, after the money was returned, is a case.
+    # A report that the transfer was paid opens a case after the money was returned.
     assert {kind for kind, _ in await payer.cases()} <= (set() if both_agree else {"contradiction"})
 
 
@@ -178,10 +179,10 @@ async def test_30_a_worker_stalled_past_its_lease_cannot_act_on_a_job_taken_over
     await stalled.resume()
     assert (
         await _job(payer, trx_id) == job
-    )  # neither finished nor rescheduled by the worker that lost it
+    )  # the worker that lost the lease neither finished nor rescheduled the job
     [transfer] = await payer.transfers()
     assert (transfer["reference"], transfer["amount"]) == (trx_id, 1000)
-    # Only the worker that saved the start may still send, under the same reference.
+    # Only the worker that saved the start of the send may still send, with the same reference.
     assert transfer["duplicates"] == (1 if step is Step.BEFORE_SEND else 0)
     assert (await payer.payout(trx_id)).status == "pending"
     assert await payer.balance() == DEBITED
@@ -207,7 +208,8 @@ async def test_30_a_worker_with_an_older_fence_may_not_start(payer: PayoutMercha
     assert await sending.mark(db, PAYOUTS, [Mark(stalled, None)]) == [False]
     assert (await payer.payout(trx_id)).began_at is None
     assert await sending.mark(db, PAYOUTS, [Mark(holder, None)]) == [True]
-    assert await sending.mark(db, PAYOUTS, [Mark(holder, None)]) == [False]  # and only once
+    # The same worker cannot start the send a second time.
+    assert await sending.mark(db, PAYOUTS, [Mark(holder, None)]) == [False]
 
 
 @pytest.mark.parametrize(
@@ -222,14 +224,15 @@ async def test_30_a_worker_with_an_older_fence_may_not_start(payer: PayoutMercha
 async def test_30_a_refusal_seen_by_a_stalled_worker_refunds_nothing_sent_by_another(
     payer: PayoutMerchant, step: Step, status: int, message: str
 ) -> None:
-    """After two sends, a refusal of either one is not conclusive."""
+    """After two sends, a rejection of one of them does not prove that nothing was paid."""
     trx_id = await payer.pay_out()
     refusal = {"call": "transfer", "fault": "refuse", "status": status, "message": message}
     stalled = StalledWorker(payer.services, step)
     if step is Step.BEFORE_SAVE:
         await payer.simulator.control("a/faults", {"next": [refusal]})
     await stalled.stall()
-    await payer.simulator.run_jobs()  # another worker queries, finds nothing and sends it
+    # Another worker queries the transfer, does not find it and sends it.
+    await payer.simulator.run_jobs()
     assert [transfer["reference"] for transfer in await payer.transfers()] == [trx_id]
     if step is Step.BEFORE_SEND:
         await payer.simulator.control("a/faults", {"next": [refusal]})
@@ -246,7 +249,7 @@ async def test_30_a_refusal_seen_by_a_stalled_worker_refunds_nothing_sent_by_ano
 async def test_30_a_payout_requeued_during_a_send_is_refunded_only_if_nothing_was_sent(
     payer: PayoutMerchant,
 ) -> None:
-    """An operator funds the provider and requeues while the refusal is still on its way."""
+    """An operator funds the provider and requeues the payout before the rejection is saved."""
     trx_id = await payer.pay_out()
     refusal = {"call": "transfer", "fault": "refuse", "message": "Insufficient funds"}
     await payer.simulator.control("a/faults", {"next": [{**refusal, "status": 402}]})
@@ -261,7 +264,7 @@ async def test_30_a_payout_requeued_during_a_send_is_refunded_only_if_nothing_wa
 
 
 async def test_30_each_claim_has_a_new_fence_number(payer: PayoutMerchant) -> None:
-    """Even if the job was finished and created again, a stalled worker has lost it."""
+    """A stalled worker's fence number is outdated even if the job was created again."""
     db, trx_id = payer.services.db, await payer.pay_out()
     [stalled] = await claims.claim(db, {"transfer": 10})
     await end_lease(db, trx_id)
@@ -269,7 +272,7 @@ async def test_30_each_claim_has_a_new_fence_number(payer: PayoutMerchant) -> No
     await payer.simulator.control(f"a/transfers/{trx_id}/settle", {"status": "success"})
     await payer.check_now(trx_id)
     await payer.until(trx_id, "completed")
-    await jobs.put(db, payer.merchant.new.id, "transfer", trx_id)  # as a webhook does
+    await jobs.put(db, payer.merchant.new.id, "transfer", trx_id)  # a webhook does this
     [holder] = await claims.claim(db, {"transfer": 10})
     assert holder.fence > stalled.fence
 

@@ -1,6 +1,6 @@
-"""Providers that respond late, wrongly, twice or against their earlier report.
+"""Providers that respond late, wrongly, twice, or contradict an earlier report.
 
-The numbers in the test names are those of docs/faults.md.
+The numbers in the test names refer to docs/faults.md.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ FULL, DEBITED = 1_000_000, 900_000
 
 @pytest.fixture(autouse=True)
 async def _settle_on_command_without_webhooks(payer: PayoutMerchant, db: Database) -> None:
-    """The provider settles only on command and sends no webhooks.
+    """Makes the provider settle only on command and send no webhooks.
 
-    Jobs of other tests are postponed.
+    Postpones the jobs of other tests.
     """
     mine = payer.merchant.new.id
     await db.execute("UPDATE job SET due_at = 'infinity' WHERE merchant_id <> $1", mine)
@@ -55,7 +55,7 @@ async def _settle(
 
 
 async def _sent(payer: PayoutMerchant, rail: str = "a") -> str:
-    """A payout that the provider has accepted."""
+    """Creates a payout that the provider has accepted."""
     trx_id = await payer.pay_out(rail)
     await payer.simulator.run_jobs()
     assert len(await payer.transfers(rail)) == 1
@@ -63,7 +63,7 @@ async def _sent(payer: PayoutMerchant, rail: str = "a") -> str:
 
 
 async def _ended(payer: PayoutMerchant, rail: str, status: str) -> str:
-    """A payout whose outcome reconciliation found."""
+    """Creates a payout whose outcome a status query found."""
     trx_id = await _sent(payer, rail)
     await _settle(payer, rail, trx_id, status)
     await payer.check_now(trx_id)
@@ -75,7 +75,7 @@ async def _ended(payer: PayoutMerchant, rail: str, status: str) -> str:
 async def _is(
     payer: PayoutMerchant, trx_id: str, status: str, balance: int, *notified: str
 ) -> None:
-    """Status, balance, and the notification messages sent to the merchant."""
+    """Checks the status, the balance, and the notification messages sent to the merchant."""
     assert (await payer.payout(trx_id)).status == status
     assert await payer.balance() == balance
     assert [each["message"] for each in await payer.notifications(trx_id)] == list(notified)
@@ -158,7 +158,7 @@ async def test_10_a_send_that_never_arrived_is_sent_again_under_its_reference(
 async def test_10_a_refusal_after_an_unknown_send_ends_in_a_case_and_never_a_refund(
     payer: PayoutMerchant, db: Database, rail: str
 ) -> None:
-    """The refusal may be about the second send while the first one is on its way."""
+    """The provider may be rejecting the second send while the first one is still in progress."""
     refusal = {"call": "transfer", "fault": "refuse", "status": 422, "message": "Refused"}
     lost = {"call": "transfer", "fault": "5xx_before"}
     await _problems(payer, rail, lost, {**refusal, "times": None})
@@ -199,7 +199,7 @@ async def test_12_a_provider_that_changes_delivered_to_failed_causes_a_case_and_
 async def test_12_a_failed_webhook_against_the_status_query_causes_a_case_and_no_refund(
     payer: PayoutMerchant, site: Site, rail: str
 ) -> None:
-    """The status query still returns delivered."""
+    """The status query still reports the transfer as delivered."""
     trx_id = await _ended(payer, rail, "success")
     reply = await transfer_webhooks.send_webhook(
         site, rail, transfer_webhooks.transfer(rail, trx_id, "failed")
@@ -252,7 +252,7 @@ async def test_14_a_hundred_concurrent_copies_of_a_failed_webhook_cause_one_refu
     replies = await asyncio.gather(
         *(transfer_webhooks.send_webhook(site, rail, message) for message in messages)
     )
-    # On a busy machine we may ask the provider to send it again, and it would.
+    # On a busy machine a webhook may get 503; a real provider would send it again.
     assert {200} <= {reply.status for reply in replies} <= {200, 503}
     await asyncio.gather(*workers)
     await payer.until(trx_id, "failed")
@@ -300,7 +300,7 @@ async def test_19_a_webhook_that_arrives_before_we_save_the_send_is_matched_by_r
 async def test_20_webhook_status_query_and_reconciliation_together_cause_one_transition(
     payer: PayoutMerchant, site: Site
 ) -> None:
-    """With a provider whose status is really queried."""
+    """Uses provider A, which has both webhooks and a status query."""
     rounds = 20
     await payer.fund("20000")
     before = await payer.balance()
@@ -368,7 +368,7 @@ async def test_21_a_reversal_is_kept_while_the_provider_cannot_be_queried(
 async def test_21_a_reversal_without_a_webhook_is_found_by_reconciliation(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """B sends no webhooks about transfers."""
+    """Provider B sends no webhooks about transfers."""
     trx_id = await _ended(payer, rail, "success")
     await _settle(payer, rail, trx_id, "reversed")
     for _ in range(2):

@@ -1,6 +1,6 @@
 """Processes that die or stall during a payout: nothing is lost and nothing is paid twice.
 
-The numbers in the test names are those of docs/faults.md.
+The numbers in the test names refer to docs/faults.md.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import pytest
 from tests.faults.payout_instance import FAILS_LATER, PayoutInstance, stop_worker
 from tests.payouts.payout_merchant import MANUAL
 
-PAYABLE = 100_000  # the amount of every payout here, without a fee
+PAYABLE = 100_000  # the amount of every payout in this file; there is no fee
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ async def _invariants_hold_here(live: PayoutInstance) -> AsyncIterator[None]:
 
 
 async def _warm_up(live: PayoutInstance, rail: str) -> None:
-    """Makes the next request debit with its one statement, without a lookup."""
+    """Fills the caches, so that the next request runs only its debit statement."""
     if rail != MANUAL:
         await live.until_status(await live.pay_out(rail), "completed")
         await live.pay_out(rail)
@@ -117,7 +117,9 @@ async def test_4_a_crash_after_the_transfer_is_sent_leaves_one_transfer_at_the_p
 async def test_4_a_refusal_lost_in_a_crash_is_not_assumed_later(
     live: PayoutInstance,
 ) -> None:
-    """It is queried, not found, sent again under its reference, and accepted."""
+    """The status query does not find the transfer, so it is sent again with the same reference, and
+    the provider accepts it.
+    """
     before = await live.balance()
     refusal = {"call": "transfer", "fault": "refuse", "message": "Request refused", "status": 422}
     await live.control("a/faults", {"next": [refusal]})
@@ -163,7 +165,7 @@ async def test_5_a_crash_between_status_and_refund_leaves_both_or_neither(
 async def test_6_a_crash_after_a_final_status_keeps_its_notification_unchanged(
     live: PayoutInstance, account: str, status: str
 ) -> None:
-    """Delivery itself is tested with the notifier."""
+    """Other tests cover the delivery of the notification."""
     live.arm("after_payout_commit")
     trx_id = await live.pay_out(account=account)
     await live.until_crash("after_payout_commit")
@@ -204,10 +206,10 @@ async def test_26_killing_postgresql_under_load_loses_no_payout_and_pays_none_tw
 async def test_30_a_worker_stalled_past_its_lease_changes_nothing_when_it_resumes(
     live: PayoutInstance, has_arrived: bool
 ) -> None:
-    """If its transfer has not arrived yet, another worker may send it too; the provider accepts
-    one.
+    """If the stalled worker's request has not arrived yet, another worker may send the transfer
+    too. The provider accepts only one of them.
     """
-    await live.pay_out()  # the account name is cached, so resolving it takes no time below
+    await live.pay_out()  # caches the account name, so that the next payout need not resolve it
     await live.control("a/faults", {"latency_seconds": 1.5 if has_arrived else 6})
     trx_id = await live.pay_out()
 
@@ -232,7 +234,8 @@ async def test_30_a_worker_stalled_past_its_lease_changes_nothing_when_it_resume
     finally:
         os.kill(stalled, signal.SIGCONT)
         stop_worker(other)
-    await live.until_status(await live.pay_out(), "completed")  # by the worker that was stalled
+    # The worker that was stalled completes a new payout.
+    await live.until_status(await live.pay_out(), "completed")
     assert live.worker() == stalled
     assert await live.payout(trx_id) == finished
     assert [t["reference"] for t in await live.transfers(trx_id)] == [trx_id]

@@ -26,7 +26,7 @@ from tests.payments.orders import order
 from tests.signing import sign
 
 CALLERS = 4
-ENOUGH = 12  # rounds of calls in each phase of the upgrade
+ENOUGH = 12  # rounds of calls that must succeed in each phase of the upgrade
 WAIT_SECONDS = 120
 
 
@@ -55,12 +55,12 @@ def _programs(code: Path, folder: Path, on: Settings) -> Iterator[Programs]:
 
 
 class Callers:
-    """Merchants that create payouts and payments and query both, continuously."""
+    """Merchants that continuously create and query payouts and payments."""
 
     def __init__(self, keys: dict[str, str], method_id: int) -> None:
         self._keys = keys
         self._method_id = method_id
-        self.ports: list[int] = []  # the ports of processes that the proxy sends requests to
+        self.ports: list[int] = []  # ports of the processes that the proxy sends requests to
         self.rounds = 0
         self.refusals: list[bytes] = []
         self.payouts: list[str] = []
@@ -147,7 +147,7 @@ async def test_an_upgrade_from_the_previous_release_under_load_answers_no_5xx(
             await callers.until_more()
             before = callers.rounds
             await asyncio.to_thread(new.command, "migrate")
-            assert callers.rounds > before  # there was load while the database was migrated
+            assert callers.rounds > before  # requests were made while the database was migrated
             assert await migrate.is_current(on.database_url)
             await callers.until_more()
             new.start()
@@ -174,7 +174,7 @@ async def _callers(old: Programs, on: Settings) -> Callers:
 
 
 async def _check_invariants(on: Settings, callers: Callers) -> None:
-    """Every acknowledged payout and payment exists, and each payout was debited once."""
+    """Every acknowledged payout and payment exists, and each payout was debited exactly once."""
     db = await Database.open(on.database_url, size=1, name="tests")
     try:
         for table, answered in (("payout", callers.payouts), ("payment", callers.payments)):

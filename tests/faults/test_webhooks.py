@@ -48,7 +48,7 @@ async def _deliver(site: Site, rail: str, message: Any) -> None:
 
 
 async def _pass_time(payer: PayoutMerchant, trx_id: str) -> None:
-    """As if every limit per transaction had expired."""
+    """Makes the transaction's webhooks an hour older, so that its query limits no longer apply."""
     await payer.services.db.execute(
         """
         UPDATE webhook SET last_received_at = last_received_at - interval '1 hour',
@@ -77,7 +77,7 @@ def _ignored(rail: str) -> float:
 def _transfer_by(rail: str, trx_id: str, status: str, **data: Any) -> Any:
     """A webhook in the provider's format.
 
-    B has none about transfers, so it sends one about a charge.
+    Provider B has no webhooks about transfers, so its webhook is about a charge.
     """
     if rail == "b":
         return webhooks.paid("providerb", trx_id)
@@ -168,7 +168,7 @@ async def test_a_transfer_webhook_with_a_wrong_amount_opens_a_case_and_settles_n
     assert await payer.balance() == DEBITED
     assert await payer.cases() == [("webhook_disagrees", trx_id)]
 
-    # The scheduled status query returns the same, and that decides.
+    # The next scheduled status query reports the same status, which settles the payout.
     await _pass_time(payer, trx_id)
     await payer.check_now(trx_id)
     expected = {"success": ("completed", DEBITED), "failed": ("failed", FULL)}[status]

@@ -1,4 +1,4 @@
-"""Signed webhooks about transfers, to send in any order and number."""
+"""Signed webhooks about transfers, which tests send in any order and number."""
 
 import json
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 from tests.client import Reply, Site
 from tests.payments import webhooks
 
-# B sends none about transfers.
+# Provider B sends no webhooks about transfers.
 RAILS_WITH_WEBHOOKS = ["a", "c"]
 
 
 def transfer(rail: str, trx_id: str, status: str, amount: int = 1000, **more: Any) -> bytes:
-    """`status`: success, failed or reversed."""
+    """A signed webhook. `status` is success, failed or reversed."""
     data = {"reference": trx_id, "amount": amount, "fee": 10, "currency": "NGN"}
     if rail == "a":
         event = {"event": f"transfer.{status}", "data": {**data, "status": status}}

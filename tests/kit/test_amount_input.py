@@ -1,4 +1,4 @@
-"""Amounts as people write them: every accepted notation has exactly one meaning."""
+"""Amounts as users type them: every accepted notation has exactly one meaning."""
 
 import re
 from decimal import Decimal
@@ -79,7 +79,7 @@ def test_every_amount_is_read_in_every_notation(currency: str, minor: int) -> No
 
 
 def _with_decimal_comma(text: str) -> Money | None:
-    """How a reader used to decimal commas would understand the text, if at all."""
+    """The amount that a reader used to decimal commas would understand, or None."""
     plain = text.strip().removeprefix("₦").removeprefix("NGN").strip()
     if not re.fullmatch(r"([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)(,[0-9]{1,2})?", plain):
         return None

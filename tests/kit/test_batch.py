@@ -1,4 +1,4 @@
-"""The batcher alone, with functions that record their calls."""
+"""Unit tests of the batcher, with functions that record their calls."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ from manilla.kit.errors import Unavailable
 
 
 class Recorder:
-    """Doubles numbers. A thirteen raises, like a statement that cannot be executed."""
+    """Doubles numbers and records its calls. The number 13 raises, like a failing SQL statement."""
 
     def __init__(self) -> None:
         self.calls: list[list[int]] = []
@@ -124,7 +124,7 @@ async def test_concurrent_callers_are_batched_and_a_single_one_does_not_wait() -
     alone = asyncio.create_task(batcher.submit(1))
     await alone
     crowd = [asyncio.create_task(batcher.submit(number)) for number in (2, 3)]
-    await asyncio.sleep(0.01)  # their statement is done and the batcher is idle
+    await asyncio.sleep(0.01)  # the callers' statement is done and the batcher is idle
     late = [asyncio.create_task(batcher.submit(number)) for number in (4, 5)]
     await asyncio.sleep(0.01)
     later = asyncio.create_task(batcher.submit(6))
@@ -155,7 +155,7 @@ async def test_a_submitter_that_times_out_does_not_hold_back_the_others() -> Non
             await late
     release.set()
     assert await patient == 2
-    assert calls == [[1], [2]]  # the running one continued; the queued one did not
+    assert calls == [[1], [2]]  # the running call continued; the queued one was canceled
     with deadline.limited(0.01):
         with contextlib.suppress(Unavailable), deadline.counted():
             await asyncio.sleep(0.02)

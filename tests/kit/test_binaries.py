@@ -1,4 +1,4 @@
-"""PostgreSQL started by root from a directory that the server's account cannot read."""
+"""Starting PostgreSQL as root from a directory that the server's account cannot read."""
 
 import os
 import shutil
@@ -38,7 +38,7 @@ asyncio.run(run(*map(Path, sys.argv[1:])))
 
 @pytest.fixture
 def private(tmp_path: Path) -> Path:
-    """An installation that only root can read, as in root's home with a umask of 077."""
+    """A PostgreSQL installation that only root can read, as in root's home with a umask of 077."""
     tmp_path.chmod(0o700)
     package = postgres.find_binaries().parent.parent
     libraries = package.with_name(package.name + ".libs")
@@ -53,7 +53,7 @@ def private(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cache() -> Iterator[Path]:
-    """Not below pytest's directory, which other accounts cannot enter."""
+    """A cache directory outside pytest's own, which other accounts cannot enter."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     yield folder / "cache"
@@ -61,7 +61,7 @@ def cache() -> Iterator[Path]:
 
 
 class Server:
-    """A process that prepares a database and runs a server on it."""
+    """A process that initializes a database and runs a server on it."""
 
     def __init__(self, data: Path, binaries: Path, cache: Path, **environment: str) -> None:
         self._process = subprocess.Popen(
@@ -77,7 +77,7 @@ class Server:
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         for line in self._process.stdout:
-            if line.startswith("/"):  # otherwise it is a warning
+            if line.startswith("/"):  # other lines are warnings
                 return Path(line.strip())
         raise AssertionError(self._process.stderr.read())
 
@@ -113,7 +113,7 @@ def test_a_copy_is_removed_when_no_server_uses_it(
     second = Server(tmp_path / "second", private, cache)
     new = second.binaries()
     assert old != new
-    assert old.exists()  # the first process runs from it
+    assert old.exists()  # the first process still uses the old copy
     first.end()
     second.end()
     third = Server(tmp_path / "third", private, cache)

@@ -1,4 +1,4 @@
-"""A struct is the only place that names its columns."""
+"""Column lists of SQL statements are derived from structs."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""A database URL with several hosts, one of which hangs: the others are still found."""
+"""A database URL with several hosts, one of which hangs: the client still finds the others."""
 
 import asyncio
 import contextlib
@@ -23,14 +23,14 @@ WAIT_SECONDS = 60
 
 @contextlib.contextmanager
 def silent() -> Iterator[str]:
-    """Accepts connections and never responds."""
+    """A server that accepts connections and never responds."""
     with socket.create_server(("127.0.0.1", 0), backlog=1000) as listener:
         yield f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 @contextlib.contextmanager
 def dropping() -> Iterator[str]:
-    """Its accept queue is full, so the kernel drops further packets."""
+    """A server whose accept queue is full, so that the kernel drops further connection attempts."""
     with contextlib.ExitStack() as sockets:
         listener = sockets.enter_context(socket.socket())
         listener.bind(("127.0.0.1", 0))
@@ -46,7 +46,7 @@ HANGING = [silent, dropping]
 
 
 def url_of(hosts: list[str], one: str) -> str:
-    """The URL of the same database with these hosts."""
+    """The URL of the same database at these hosts."""
     parts = urlsplit(one)
     return f"{parts.scheme}://{parts.username}:{parts.password}@{','.join(hosts)}{parts.path}"
 
@@ -121,7 +121,7 @@ async def test_sessions_move_to_another_host_when_theirs_hangs(
             async with asyncio.timeout(WAIT_SECONDS):
                 while not await _answers(db):
                     pass
-            # Including the sessions that were idle when the host began to hang.
+            # This includes connections that were idle when the host began to hang.
             await asyncio.gather(*(db.value("SELECT pg_sleep(0.1)") for _ in range(4)))
             assert await kept.rows(_One, "SELECT 1 AS one") == [_One(1)]
         finally:

@@ -1,4 +1,4 @@
-"""Database sessions are returned to the pool in a clean state."""
+"""Database connections are returned to the pool in a clean state."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from manilla.settings import Settings
 async def test_a_value_that_cannot_be_encoded_leaves_no_open_statement(
     settings: Settings, db: Database
 ) -> None:
-    """A statement left prepared would time out for the next user of the session."""
+    """A statement that stayed prepared would time out for the next user of the connection."""
     one = await Database.open(settings.database_url, size=1, name="a test of sessions")
     try:
         with pytest.raises(asyncpg.DataError):

@@ -1,4 +1,4 @@
-"""Fields: declared once, selected by exports and commands."""
+"""Struct fields are declared once; exports and commands select from them."""
 
 import msgspec
 import pytest

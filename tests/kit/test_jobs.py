@@ -1,4 +1,4 @@
-"""Jobs run at least once, in one worker at a time, and are not lost with their worker."""
+"""Jobs run at least once, in one worker at a time, and survive the death of their worker."""
 
 import asyncio
 import itertools
@@ -150,7 +150,7 @@ async def test_a_stopping_runner_lets_its_jobs_finish(db: Database, kind: str) -
 async def test_a_runner_pauses_only_after_finding_no_job_of_any_kind(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With as many merchants as slots, the first one follows the last."""
+    """With as many merchants as slots, the round starts again with the first merchant."""
     stop, done = asyncio.Event(), []
 
     async def do(job: Job) -> None:

@@ -1,4 +1,4 @@
-"""Keyset pagination; cursors and filters from clients are validated."""
+"""Keyset pagination: cursors and filters from clients are validated."""
 
 from datetime import UTC, datetime
 

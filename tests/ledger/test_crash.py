@@ -1,4 +1,4 @@
-"""PostgreSQL killed under load: acknowledged postings are stored, other callers get an error."""
+"""PostgreSQL is killed under load: acknowledged postings are stored, other callers get an error."""
 
 import asyncio
 import json
@@ -46,7 +46,7 @@ async def test_no_acknowledged_posting_is_lost_and_service_resumes_automatically
         load = [asyncio.create_task(merchant_pays_in(merchant)) for merchant in MERCHANTS]
         for _ in range(3):
             before = len(acknowledged)
-            while len(acknowledged) < before + 200:  # the load continues
+            while len(acknowledged) < before + 200:  # the load continues after the kill
                 await asyncio.sleep(0.01)
             os.kill(instance.postmaster(), signal.SIGKILL)
             await asyncio.sleep(0.5)

@@ -1,4 +1,4 @@
-"""Each invariant finds its violation, and the application cannot cause one."""
+"""Each invariant detects its violation, and the application's database role cannot cause one."""
 
 import asyncpg
 import pytest

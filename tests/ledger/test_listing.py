@@ -1,4 +1,4 @@
-"""Listing postings and balances, and failed jobs."""
+"""Lists of postings, balances and failed jobs."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Concurrent postings: every interleaving keeps all invariants."""
+"""Concurrent postings keep all invariants in every interleaving."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ _merchants = iter(range(1_000_000, 2_000_000))
 
 
 async def open_wallets(db: Database, merchant_id: int, balance_minor: int = 0) -> None:
-    """Two NGN wallets (one per environment) and, if given, their opening balance."""
+    """Creates two NGN wallets, one per environment, with an optional opening balance."""
     await db.execute(
         "INSERT INTO wallet (merchant_id, environment, currency)"
         " VALUES ($1, 'sandbox', 'NGN'), ($1, 'production', 'NGN')",
@@ -35,7 +35,10 @@ async def open_wallets(db: Database, merchant_id: int, balance_minor: int = 0) -
 
 
 def batched_postings(db: Database) -> Batcher[Posting, Posted]:
-    """Safe to submit again after Unavailable: a stored posting is reported as a duplicate."""
+    """Submits postings through the batcher.
+
+    After `Unavailable` it is safe to submit a posting again: a stored one is a duplicate.
+    """
     return Batcher(partial(queries.post, db))
 
 
@@ -127,7 +130,7 @@ async def test_the_database_rejects_a_posting_that_does_not_sum_to_zero(db: Data
     merchant = next(_merchants)
     await open_wallets(db, merchant)
     crooked = move(merchant, 10)
-    # Bypasses the struct's own assertion, as a faulty caller might.
+    # Bypass the struct's own assertion, as a faulty caller might.
     msgspec.structs.force_setattr(crooked, "lines", (Line(posting.ADJUSTMENT, -9),))
     with pytest.raises(asyncpg.RaiseError, match="sum to zero"):
         await queries.post(db, [crooked])
@@ -159,7 +162,7 @@ async def test_parallel_debits_never_overdraw_and_sum_exactly(db: Database) -> N
 
 
 async def test_a_posting_waiting_for_a_wallet_locks_none_that_comes_later(db: Database) -> None:
-    """So that no two statements can deadlock, however their items are mixed."""
+    """Statements lock wallets in one order, so that no two of them can deadlock."""
     first, second = next(_merchants), next(_merchants)
     for merchant in (first, second):
         await open_wallets(db, merchant)
@@ -191,7 +194,9 @@ async def test_one_posting_submitted_concurrently_is_posted_once(db: Database) -
 async def test_one_posting_on_two_wallets_submitted_concurrently_is_posted_once(
     db: Database,
 ) -> None:
-    """Their wallet locks differ, but the posting's key conflicts: the loser is a duplicate."""
+    """The two submissions lock different wallets but have the same key, so one of them is reported
+    as a duplicate.
+    """
     for _ in range(20):
         merchant = next(_merchants)
         await open_wallets(db, merchant)
@@ -205,7 +210,7 @@ async def test_one_posting_on_two_wallets_submitted_concurrently_is_posted_once(
         assert outcomes == {PostingOutcome.POSTED: 1, PostingOutcome.DUPLICATE: 1}
 
 
-# An order: wallet, direction and amount; some share a transaction id.
+# A debit or credit: wallet, direction and amount. Some have the same transaction id.
 Order = tuple[int, str, int, int]
 orders = st.lists(
     st.tuples(
@@ -220,7 +225,8 @@ orders = st.lists(
 
 
 def as_postings(merchants: Sequence[int], chosen: Sequence[Order]) -> list[Posting]:
-    # The number identifies the transaction: equal numbers of one merchant are repetitions.
+    # The number identifies the transaction: a merchant's postings with equal numbers are
+    # repetitions.
     return [
         move(merchants[who], minor, Environment(where), trx_id=f"TXN{merchants[who]}{number:02}")
         for who, where, minor, number in chosen

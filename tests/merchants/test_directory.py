@@ -1,4 +1,4 @@
-"""The directory of callers: concurrent callers share one load, and never an outdated one."""
+"""The directory of API callers: concurrent lookups share one load, which is never outdated."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ Load = Callable[[Database, int], Awaitable[MerchantRow | None]]
 
 
 class Loads:
-    """Counts loads. The first load waits after reading until the test lets it continue."""
+    """Counts loads. The first load pauses after reading until the test resumes it."""
 
     def __init__(self, load: Load) -> None:
         self.count = 0
@@ -48,7 +48,7 @@ async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
 
 @pytest.fixture
 def directory(services: Services) -> Directory:
-    """An empty directory."""
+    """A directory that has not loaded any merchant."""
     return Directory(services.db, services.keyring, ChangeWatch(services.db))
 
 
@@ -66,7 +66,7 @@ async def test_a_hundred_concurrent_first_requests_cause_one_load(
         asyncio.create_task(directory.of(merchant.environment, merchant.new.id)) for _ in range(100)
     ]
     await loads.begun(1)
-    asking.pop().cancel()  # a caller that gives up does not cancel the load for the others
+    asking.pop().cancel()  # a caller that is canceled does not cancel the load for the others
     loads.advance.set()
     found = await asyncio.gather(*asking)
     assert {caller.merchant_id for caller in found} == {merchant.new.id}

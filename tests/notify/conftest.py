@@ -29,7 +29,7 @@ async def deliveries(
     receiver: Receiver,
     settings: Settings,
 ) -> AsyncIterator[Deliveries]:
-    """A sandbox merchant, its receiver, and a delivery worker that the test runs."""
+    """A sandbox merchant, its notification receiver, and a delivery worker that the test runs."""
     merchant = await new_merchant(site, db, keyring)
     async with outbound.open_session(
         is_public_only=False, connections=64, seconds=delivery.ATTEMPT_SECONDS

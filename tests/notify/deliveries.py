@@ -1,4 +1,4 @@
-"""Creates notifications and delivers them when a test says so."""
+"""Creates notifications, and delivers them when a test asks for it."""
 
 import asyncio
 from urllib.parse import urlsplit
@@ -45,7 +45,7 @@ class Deliveries:
         return trx_id
 
     async def deliver(self) -> None:
-        """One round of due deliveries."""
+        """Runs one round of due deliveries."""
         db, works = self.services.db, self.delivery.works()
         claimed, _ = await claims.claim_fairly(db, DELIVER, 100, self.merchant.new.id - 1)
         mine = [job for job in claimed if job.merchant_id == self.merchant.new.id]
@@ -53,8 +53,8 @@ class Deliveries:
         await asyncio.gather(*(runner._do(job) for job in mine))
 
     async def skip_to_next_attempt(self) -> float:
-        """Makes the next attempt due. Returns how long the wait would have been."""
-        # As the schema's owner, because the application may not change an attempt.
+        """Makes the next attempt due. Returns how long the worker would have waited."""
+        # Uses the schema's owner, because the application's role may not change an attempt.
         connection = await connect(self.owner_url)
         try:
             seconds: float = await connection.fetchval(

@@ -23,11 +23,11 @@ class Received(msgspec.Struct, frozen=True):
 
 
 class Receiver:
-    """Responds with raw bytes, so that it can also respond incorrectly."""
+    """An HTTP server that sends raw bytes, so that it can also send invalid responses."""
 
     def __init__(self) -> None:
         self.received: list[Received] = []
-        self.answers: list[Behave] = []  # used one by one; then 200
+        self.answers: list[Behave] = []  # behavior for the next requests, in order; 200 after that
         self.port = 0
 
     @property
@@ -61,7 +61,7 @@ def answer(status: int, body: bytes = b"ok", *headers: str) -> Behave:
 
 
 def raw(*parts: bytes, pause_seconds: float = 0, then_reset: bool = False) -> Behave:
-    """Sends the parts with a pause after each, then closes."""
+    """Sends the parts with a pause after each, then closes the connection."""
 
     async def behave(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for part in parts:
@@ -79,7 +79,7 @@ def hang() -> Behave:
 
 
 def drip() -> Behave:
-    """Sends a byte now and then, forever."""
+    """Sends one byte at a time, forever."""
     return raw(b"HTTP/1.1 200 OK\r\n\r\n", *[b"x"] * 1000, pause_seconds=0.1)
 
 

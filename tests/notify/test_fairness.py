@@ -23,7 +23,7 @@ MERCHANTS = 100
 
 
 async def _notifications(db: Database, merchant_id: int, url: str, count: int) -> None:
-    """This many transactions, each with a pending notification, without postings."""
+    """Creates this many pending notifications, each for its own transaction, without postings."""
     await db.execute(
         """
         WITH new AS (
@@ -66,12 +66,12 @@ async def test_one_percent_hanging_endpoints_do_not_delay_others(
             receiver.answers = [hang() if number == 0 else answer(200) for _ in range(200)]
             receivers.append(receiver)
             merchant = await new_merchant(site, db, keyring)
-            # The hanging endpoint has the most notifications.
+            # The endpoint that hangs has the most notifications.
             await _notifications(db, merchant.new.id, receiver.url, 150 if number == 0 else 5)
         async with _working(services, db):
             await asyncio.gather(*(receiver.until(5, 60) for receiver in receivers[1:]))
             hanging = len(receivers[0].received)
-        # It used its concurrency limit and no more.
+        # The hanging endpoint was called up to its concurrency limit.
         assert 1 <= hanging <= 2 * host_limits.AT_ONCE
     await db.execute("DELETE FROM job WHERE kind = 'notify'")
 
@@ -90,12 +90,12 @@ async def test_one_merchants_backlog_does_not_delay_another_merchant(
 async def test_running_and_held_notifications_delay_nobody(
     services: Services, site: Site, db: Database, keyring: Keyring
 ) -> None:
-    """Even if a merchant's share is one job: the oldest one that can be claimed."""
+    """Each round claims one job per merchant: the oldest that is neither running nor held."""
     merchants = [(await new_merchant(site, db, keyring)).new.id for _ in range(3)]
     before = merchants[0] - 1
 
     async def claimed() -> list[int]:
-        """The merchants of the claimed jobs. No job is claimed twice."""
+        """Claims jobs and returns their merchants. Fails if a job is claimed twice."""
         found, last = await claims.claim_fairly(db, DELIVER, 3, before)
         assert last == merchants[-1]
         had.extend((job.merchant_id, job.subject) for job in found)
@@ -123,7 +123,8 @@ async def test_running_and_held_notifications_delay_nobody(
 def test_each_host_has_a_concurrency_limit_lower_when_it_is_slow() -> None:
     limits = HostLimits()
     entered = [limits.enter("a", 1)[0] for _ in range(host_limits.NEW_AT_ONCE + 1)]
-    assert entered == [True] * host_limits.NEW_AT_ONCE + [False]  # until it has responded
+    # A new host has a lower limit until it has responded.
+    assert entered == [True] * host_limits.NEW_AT_ONCE + [False]
     limits.leave("a", 1, was_slow=False, seconds=0.1)
     more = host_limits.AT_ONCE - host_limits.NEW_AT_ONCE + 1
     assert [limits.enter("a", 1)[0] for _ in range(more + 1)] == [True] * more + [False]
@@ -133,7 +134,7 @@ def test_each_host_has_a_concurrency_limit_lower_when_it_is_slow() -> None:
     assert [limits.enter("a", 1) for _ in range(3)] == [(True, True), (True, True), (False, True)]
     assert [limits.enter("a", 2) for _ in range(3)] == [
         (True, False)
-    ] * 3  # on a host with many endpoints
+    ] * 3  # other endpoints on the slow host keep the normal limit
     limits.leave("a", 1, was_slow=True, seconds=0.1)
     assert limits.enter("a", 1) == (True, False)
 

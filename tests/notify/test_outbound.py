@@ -1,4 +1,4 @@
-"""Which hosts notifications may be sent to: checked on the resolved IP address."""
+"""Hosts that notifications may be sent to: the check applies to the resolved IP address."""
 
 import asyncio
 import re
@@ -78,7 +78,7 @@ async def test_loopback_is_allowed_in_development_mode(receiver: Receiver) -> No
 async def test_a_name_that_resolves_to_loopback_later_is_rejected_at_connect(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name can resolve to another IP each time, so only the socket's address counts."""
+    """A name can resolve to another IP address each time, so the socket's address is checked."""
     answers = iter(["8.8.8.8", "127.0.0.1"])
 
     async def resolve(_resolver: Any, host: str, port: int = 0, family: int = 0) -> list[Any]:
@@ -99,7 +99,7 @@ async def test_a_name_that_resolves_to_loopback_later_is_rejected_at_connect(
 
     def looked_at(address: str) -> bool:
         made.append(address)
-        return False if address == "8.8.8.8" else real(address)  # no outside host is called
+        return False if address == "8.8.8.8" else real(address)  # no external host is called
 
     monkeypatch.setattr(outbound, "is_public", looked_at)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""A Standard Webhooks library verifies our notifications without changes."""
+"""An unmodified Standard Webhooks library verifies our notifications."""
 
 import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
