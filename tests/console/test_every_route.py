@@ -60,7 +60,7 @@ async def test_a_role_can_do_exactly_what_its_permissions_say(
 
 
 async def test_support_can_change_nothing(table: list[Route]) -> None:
-    """Except for their own account, support users can send only POST requests that change nothing."""
+    """Except for their own account, support users can POST only what changes nothing."""
     may = permissions_of(ConsoleRole.SUPPORT)
     sent = [r for r in table if r.method == "POST" and r.needs in may]
     assert all(route.needs in LOOKING for route in sent)
