@@ -1,4 +1,4 @@
-"""Manilla with simulated providers over real HTTP. Jobs run when a test says so."""
+"""Manilla with simulated providers over real HTTP. Jobs run only when a test runs them."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ KEYS: dict[str, msgspec.Struct] = {
 
 
 class ProviderSimulator:
-    """Controls the three simulated providers and runs our jobs."""
+    """Controls the three simulated providers and runs Manilla's jobs."""
 
     def __init__(self, services: Services, session: aiohttp.ClientSession, url: str) -> None:
         self.services = services
@@ -70,7 +70,7 @@ class ProviderSimulator:
         await self.run_jobs()
 
     async def until(self, is_so: Callable[[], Any]) -> None:
-        """Runs due jobs until the condition holds, while webhooks arrive."""
+        """Runs due jobs until the condition holds. Webhooks can arrive in the meantime."""
         async with asyncio.timeout(TIMEOUT_SECONDS):
             while not await is_so():
                 await self.run_jobs()

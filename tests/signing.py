@@ -1,4 +1,4 @@
-"""The signature as specified, implemented independently of the product."""
+"""The API signature as specified, implemented independently of Manilla."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""Serialized money: every amount has exactly the decimals of its currency."""
+"""Amounts in JSON: each has exactly the decimals of its currency."""
 
 import json
 from collections.abc import Iterator
@@ -33,13 +33,13 @@ FIELDS = frozenset(
 
 
 class Number(str):
-    """A number as written."""
+    """A JSON number with its original digits."""
 
     __slots__ = ()
 
 
 def amounts(body: bytes) -> list[tuple[str, str]]:
-    """Every money field with its number as written."""
+    """Every money field in the document, with its original digits."""
     document = json.loads(body, parse_int=Number, parse_float=Number)
     return list(_amounts(document))
 
@@ -56,7 +56,7 @@ def _amounts(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def assert_decimals(body: bytes, currency: str) -> set[str]:
-    """Checks the decimals and returns the names of the money fields."""
+    """Checks the decimals of every amount and returns the names of the money fields."""
     found = amounts(body)
     for name, text in found:
         _, _, decimals = text.partition(".")

@@ -1,4 +1,4 @@
-"""Tables in the documents that are generated from the code. `make docs` rewrites them."""
+"""Generates the tables in the documents from the code. `make docs` rewrites them."""
 
 import re
 import sys
@@ -68,7 +68,7 @@ def collectors() -> list[Any]:
 
 
 def exposed() -> set[str]:
-    """Every metric name that is exported."""
+    """The names of all exported metrics."""
     return {each._name + suffix for each in collectors() for suffix in SUFFIXES[type(each)]}
 
 
@@ -91,7 +91,7 @@ class Made(msgspec.Struct, frozen=True):
     make: Callable[[], str]
 
     def written_into(self, text: str) -> str:
-        """The document with the generated table between its two marks."""
+        """The document with the generated table between its two markers."""
         marks = re.compile(
             rf"(<!-- {self.name}: made by `make docs` -->\n\n).*?(\n<!-- end -->)", re.DOTALL
         )

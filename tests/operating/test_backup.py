@@ -1,4 +1,4 @@
-"""The backup's password is never in a process's arguments, whatever its characters."""
+"""The backup script never passes the database password in a process's arguments."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ PASSWORDS = ["plain", "with:colon", "back\\slash", "a@b/c?d&e=f%g#h", "naÃ¯ve â‚
 
 
 def _recording(real: Path, folder: Path) -> Path:
-    """PostgreSQL's programs, wrapped to record their arguments."""
+    """Creates wrappers for pg_dump and pg_restore that record their arguments."""
     folder.mkdir()
     for name in ("pg_dump", "pg_restore"):
         program = folder / name
@@ -43,7 +43,7 @@ async def _back_up(project: Path, programs: Path, url: str, file: Path) -> str:
 
 @pytest.mark.parametrize("in_query", [False, True], ids=["before the host", "in the query"])
 @pytest.mark.parametrize("password", PASSWORDS)
-@pytest.mark.usefixtures("settings")  # whose database exists
+@pytest.mark.usefixtures("settings")  # creates the database
 async def test_the_password_is_passed_in_a_file_that_is_deleted_afterwards(
     cluster: Cluster, project: Path, tmp_path: Path, password: str, in_query: bool
 ) -> None:

@@ -1,4 +1,4 @@
-"""Production installs the platform alone: the simulator and the client are separate packages."""
+"""Production installs only the platform; the simulator and the client are separate packages."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-# Hides the packages from the interpreter, as if they were not installed.
+# Hides these packages from the interpreter, as if they were not installed.
 WITHOUT = """
 import sys
 class Hidden:

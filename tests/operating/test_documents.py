@@ -1,4 +1,4 @@
-"""The manual matches the code: tables, metrics, cases, commands, links and units."""
+"""The manual matches the code: tables, metrics, kinds of cases, commands, links and units."""
 
 import ast
 import json
@@ -19,13 +19,13 @@ from manilla.variables import VARIABLES
 from tests.operating import tables
 from tests.operating.tables import MADE, Made
 
-FOREIGN = {"up"}  # of Prometheus itself
+FOREIGN = {"up"}  # metrics of Prometheus itself
 NAME = re.compile(r"\b[a-z_]+_[a-z_]+\b|\bup\b")
 QUERY_WORDS = re.compile(
     r"\{[^}]*\}|\b(by|without) \([^)]*\)|\[\d+[smhd]\]|\bhistogram_quantile\b", re.DOTALL
 )
 OPERATING = "docs/operating"
-ELSEWHERE = {"reference", "client"}  # run by merchants
+ELSEWHERE = {"reference", "client"}  # code that merchants run
 
 
 def documents(project: Path) -> list[Path]:
@@ -103,7 +103,7 @@ def test_every_alert_is_documented_and_links_to_an_existing_section(project: Pat
 
 
 def test_an_absence_alert_fires_even_if_the_event_never_happened(project: Path) -> None:
-    """A comparison with a metric that does not exist is empty and so never fires."""
+    """Comparing a metric that does not exist yet gives no result, so such an alert never fires."""
     about_times = [rule for rule in alerts(project) if "_at_seconds" in rule["expr"]]
     assert len(about_times) >= 3
     for rule in about_times:
@@ -154,7 +154,7 @@ def test_the_shell_scripts_pass_shellcheck(project: Path) -> None:
 def test_the_manuals_command_loads_the_whole_environment_file(
     project: Path, tmp_path: Path
 ) -> None:
-    """A shell that sources the file ends a value at the first ampersand."""
+    """If a shell sourced the file, it would end a value at the first ampersand."""
     example = (project / "deploy/systemd/manilla.env.example").read_text()
     (tmp_path / "manilla.env").write_text(example)
     manual = (project / OPERATING / "installing.md").read_text()

@@ -26,7 +26,7 @@ SLOW = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
 
 
 async def script(project: Path, name: str, file: Path, cluster: Cluster, on: Settings) -> str:
-    """Runs a script of `deploy/` as an operator does, and returns its output."""
+    """Runs a script from `deploy/` as an operator does, and returns its output."""
     program = file.with_name("programs") / "manilla"
     program.parent.mkdir(exist_ok=True)
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m manilla "$@"\n')
@@ -76,7 +76,7 @@ async def test_nothing_is_paid_twice_after_restoring_an_older_backup(
         taken, waiting = await payer.pay_out(), await payer.pay_out()
         await script(project, "backup.sh", tmp_path / "backup", cluster, before)
 
-        # After the backup, one payout that it contains is sent, and one that it does not contain.
+        # After the backup, send one payout that the backup contains and one that it does not.
         await old.db.execute("UPDATE job SET due_at = 'infinity' WHERE subject = $1", waiting)
         await simulator.run_job_now("transfer", taken)
         lost = await payer.pay_out()
@@ -116,7 +116,7 @@ async def check_restored(
     assert line_of[taken][-3:] == ["will", "be", "queried"]
     assert line_of[waiting][-4:] == ["will", "be", "sent", "on", "release"][-4:]
 
-    # During the hold new payouts are accepted and not sent; sent ones are queried.
+    # During the hold, new payouts are accepted but not sent, and sent payouts are queried.
     new = await payer.pay_out()
     for reference in (under_way, taken):
         await payer.settle("a", reference, "success")

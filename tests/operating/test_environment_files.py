@@ -1,4 +1,4 @@
-"""The example environment files: their database URLs work once the placeholders are filled in."""
+"""The database URLs in the example environment files work once their placeholders are replaced."""
 
 import datetime
 import ipaddress
@@ -25,7 +25,7 @@ FOLDER = Path("deploy/systemd")
 
 
 def _variables(*files: Path) -> dict[str, str]:
-    """The variables as systemd reads them."""
+    """The variables in the file, parsed as systemd does."""
     lines = [line for file in files for line in file.read_text().splitlines()]
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
@@ -67,7 +67,7 @@ async def test_a_url_without_certificates_is_rejected_with_the_reason(urls: list
 
 
 class Server:
-    """A TLS server with its own certificate authority that speaks PostgreSQL up to a rejection."""
+    """A TLS server with its own certificate authority, which rejects every PostgreSQL login."""
 
     def __init__(self, folder: Path) -> None:
         self.certificate = folder / "certificate.pem"
@@ -88,7 +88,7 @@ class Server:
                 return
             with plain:
                 plain.settimeout(10)
-                plain.recv(8)  # the TLS request
+                plain.recv(8)  # the client's request for TLS
                 plain.sendall(b"S")
                 try:
                     with self._context.wrap_socket(plain, server_side=True) as secure:

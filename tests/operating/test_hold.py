@@ -1,4 +1,4 @@
-"""Payouts on hold: nothing is sent, sent payouts are queried, and a release sends once."""
+"""Payouts on hold: nothing is sent, sent payouts are queried, and a release sends the rest once."""
 
 from collections.abc import AsyncIterator
 
@@ -34,7 +34,7 @@ async def _released_in_the_end(services: Services) -> AsyncIterator[None]:
 
 
 async def forget_the_send(db: Database, trx_id: str) -> None:
-    """As in a database restored from before the send: accepted and never sent."""
+    """Makes a sent payout look unsent, as in a database restored from before the send."""
     await db.execute(
         "UPDATE payout SET began_at = NULL, accepted_at = NULL WHERE trx_id = $1", trx_id
     )
@@ -54,7 +54,7 @@ def transfer(reference: str) -> TransferOrder:
 
 
 async def look_at(services: Services, trx_id: str) -> FoundTransfer:
-    """Ignores payouts that other tests left open."""
+    """The status query's result for one payout, ignoring payouts that other tests left open."""
     found = await holding.look(services.db, services.rails)
     return next(each for each in found if each.transfer.trx_id == trx_id)
 
@@ -111,7 +111,7 @@ async def test_a_payout_the_provider_lost_is_not_resent_during_a_hold(
 async def test_a_send_missing_from_a_restored_database_is_never_repeated(
     payer: PayoutMerchant, services: Services, db: Database
 ) -> None:
-    """Not even if the provider would refuse it for another reason than the repetition."""
+    """The status query finds the transfer, although the provider would reject a second send."""
     await payer.simulator.control(
         "a/faults", {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
     )
@@ -151,7 +151,7 @@ async def test_a_release_is_rejected_while_a_provider_cannot_be_queried(
 ) -> None:
     trx_id = await payer.pay_out()
     await holding.hold(db)
-    later = await payer.pay_out()  # never sent, so it does not block the release
+    later = await payer.pay_out()  # this payout was never sent, so it does not block the release
     await payer.simulator.control("a/faults", {"next": [SILENT]})
     with pytest.raises(NotReleased, match="may have been sent"):
         await holding.release(db, services.rails)

@@ -22,7 +22,7 @@ async def measured(db: Database) -> dict[str, float]:
 async def test_backlog_metrics_rise_and_fall_with_the_backlog(
     payer: PayoutMerchant, services: Services, db: Database
 ) -> None:
-    await payer.order()  # postpone what earlier tests have left
+    await payer.order()  # postpones the jobs that earlier tests have left
     before = await measured(db)
     await holding.hold(db)
     trx_id = await payer.pay_out()
@@ -44,4 +44,5 @@ async def test_backlog_metrics_rise_and_fall_with_the_backlog(
     assert [after[name] - before[name] for name in (unsent, unknown, due)] == [0, 0, 0]
     assert after["manilla_payouts_held"] == 0
     decided = 'manilla_payouts_decided_total{event="delivered"}'
-    assert after[decided] >= before.get(decided, 0) + 1  # other waiting payouts may end as well
+    # Other waiting payouts may be decided as well.
+    assert after[decided] >= before.get(decided, 0) + 1

@@ -1,4 +1,4 @@
-"""Restarting one `manilla serve` after the other under load: the proxy sees no error."""
+"""Restarting the `manilla serve` processes one by one under load: the proxy sees no error."""
 
 import asyncio
 import base64
@@ -20,7 +20,7 @@ REQUEST = b"GET /healthz HTTP/1.1\r\nHost: manilla\r\n\r\n"
 
 
 class Backend:
-    """A group of API processes on one port."""
+    """A group of API processes that share one port."""
 
     def __init__(self, settings: Settings) -> None:
         self.port = free_port()
@@ -42,7 +42,7 @@ class Backend:
         )
 
     async def check(self) -> None:
-        """Health checks like a proxy's: polls whether it may send requests there."""
+        """Polls the readiness endpoint, as a proxy does."""
         while True:
             try:
                 self.is_ready = (await Site(self.port).send("GET", "/readyz")).status == 200
@@ -95,7 +95,7 @@ class Load:
                     pass
 
     async def _ask(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Whether the connection may be used again."""
+        """Sends one request. Returns whether the connection can be reused."""
         writer.write(REQUEST)
         head = (await reader.readuntil(b"\r\n\r\n")).lower()
         length = int(head.split(b"content-length: ")[1].split(b"\r\n")[0])

@@ -1,4 +1,4 @@
-"""Limits on a client's request apply to every kind of route."""
+"""The limits on requests apply to every kind of route."""
 
 import asyncio
 

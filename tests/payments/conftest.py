@@ -13,7 +13,7 @@ from tests.provider_simulator import ProviderSimulator, running_simulator
 
 @pytest.fixture
 async def simulator(services: Services, site: Site) -> AsyncIterator[ProviderSimulator]:
-    """All three providers, simulated. Their webhooks reach the site."""
+    """All three providers, simulated. They send their webhooks to the site under test."""
     async with running_simulator(services) as running:
         yield running
 

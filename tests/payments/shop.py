@@ -1,4 +1,4 @@
-"""A merchant, its customers, and queries about their payments."""
+"""A merchant, its customers, and helpers that read their payments."""
 
 import json
 from decimal import Decimal
@@ -17,7 +17,7 @@ from tests.client import Merchant, Reply
 from tests.payments.orders import INITIATE, VERIFY, order
 from tests.provider_simulator import ProviderSimulator
 
-# The provider of each method.
+# The provider that each method uses.
 PROVIDERS = {
     "providera-ngn": "a",
     "providera_ngn_va": "a",
@@ -48,7 +48,7 @@ class Shop:
         self.merchant = merchant
 
     def from_new_ip(self) -> "Shop":
-        """The same merchant calling from another IP, with its own rate limit."""
+        """The same merchant calling from another IP address, with its own rate limit."""
         site = self.merchant.site.from_new_ip()
         return Shop(
             self.services, self.simulator, msgspec.structs.replace(self.merchant, site=site)
@@ -66,7 +66,7 @@ class Shop:
         )
 
     async def change(self, wanted: MerchantUpdate) -> None:
-        """Reloads the change immediately, so that tests need not wait for it."""
+        """Changes the merchant and reloads the change, so that tests need not wait for it."""
         db, keyring = self.services.db, self.services.keyring
         await merchants.change(db, keyring, self.merchant.new.id, wanted)
         await self.services.directory._refresh(0)

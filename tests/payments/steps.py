@@ -1,4 +1,4 @@
-"""Steps shared by the payment tests."""
+"""Helper functions that the payment tests share."""
 
 import asyncio
 import contextlib
@@ -39,12 +39,15 @@ ALL_PROVIDERS: Given = {
 
 
 async def initiate(merchant: Merchant, body: Any, **headers: str | None) -> Reply:
-    """`Idempotency_Key="x"` sends that header."""
+    """Creates a payment. `Idempotency_Key="x"` sends that header."""
     return await merchant.call("POST", INITIATE, encoded(body), **headers)
 
 
 async def initiate_legacy(merchant: Merchant, body: Any, **headers: str | None) -> Reply:
-    """Sends only what the legacy API requires. A header set to None is omitted."""
+    """Creates a payment with only the fields that the legacy API requires.
+
+    A header set to None is omitted.
+    """
     given = {
         "Authorization": f"Bearer {merchant.credentials.api_key}",
         "X_Environment": str(merchant.environment),
@@ -70,13 +73,13 @@ def encoded(body: Any) -> bytes:
 
 
 def order_of(amount: str, **changed: Any) -> bytes:
-    """A request whose amount is written in the body exactly as given here."""
+    """A request body in which the amount is written exactly as given here."""
     text = json.dumps(order(payment_amount="@", **changed))
     return text.replace('"@"', amount).encode()
 
 
 def exact(reply: Reply) -> Any:
-    """The response with exact numbers."""
+    """The response's JSON with exact decimals instead of floats."""
     return json.loads(reply.body, parse_float=Decimal)
 
 
@@ -87,7 +90,7 @@ def trx_id_of(reply: Reply) -> str:
 
 @contextlib.asynccontextmanager
 async def second_program(services: Services, merchant: Merchant) -> AsyncIterator[Merchant]:
-    """The same merchant and IP, calling a second web process on the same database."""
+    """The same merchant and IP address, calling a second web process on the same database."""
     async with serving(app.build(services)) as port:
         yield msgspec.structs.replace(merchant, site=Site(port, merchant.site.address))
 
@@ -97,7 +100,11 @@ def in_environment(merchant: Merchant, environment: Environment) -> Merchant:
 
 
 async def change(services: Services, merchant: Merchant, **wanted: Any) -> None:
-    """Visible immediately before the merchant's first call, and within a second after it."""
+    """Changes the merchant.
+
+    The API applies the change immediately before the merchant's first call, and within a second
+    after it.
+    """
     await merchants.change(services.db, services.keyring, merchant.new.id, MerchantUpdate(**wanted))
 
 
@@ -131,7 +138,7 @@ async def expire(services: Services, merchant: Merchant, trx_id: str) -> None:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Waits for a change: processes see it within a second."""
+    """Waits until a change applies. Processes see changes within a second."""
     ends = time.monotonic() + TIMEOUT_SECONDS
     while not is_so():
         assert time.monotonic() < ends
@@ -139,7 +146,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 async def configure(services: Services, given: Given) -> None:
-    """Sets exactly these provider credentials."""
+    """Replaces all provider credentials with these."""
     for provider in KINDS:
         await credentials.clear(services.db, provider)
         if provider in given:

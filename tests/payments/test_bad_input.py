@@ -1,7 +1,4 @@
-"""Invalid values for every field are rejected with the field's name.
-
-Valid text is returned unchanged.
-"""
+"""Invalid values are rejected with the name of the field. Valid text is returned unchanged."""
 
 import json
 from typing import Any
@@ -23,12 +20,12 @@ TEXTS = ("currency_code", "ref_trx", *ADDRESSES, *OPTIONAL)
 
 @pytest.fixture
 async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
-    """An approved merchant, calling in the sandbox."""
+    """An approved merchant that calls the API in the sandbox."""
     return await new_merchant(site, db, keyring)
 
 
 def assert_refused(reply: Reply, *fields: str) -> None:
-    """400 with exactly these fields, each with an explanation."""
+    """The response is 400 with errors for exactly these fields, each with an explanation."""
     is_amount = set(fields) == {"payment_amount"}
     expected = "INVALID_AMOUNT" if is_amount else "VALIDATION_FAILED"
     assert (reply.status, reply.code) == (400, expected), reply.body
@@ -39,7 +36,7 @@ def assert_refused(reply: Reply, *fields: str) -> None:
 
 
 def assert_not_read(reply: Reply) -> None:
-    """400 for the whole body, without field errors."""
+    """The response is 400 for the whole body, without field errors."""
     assert (reply.status, reply.code) == (400, "VALIDATION_FAILED"), reply.body
     assert set(reply.json) == {"error", "error_code"}
 
@@ -381,7 +378,7 @@ async def test_nesting_is_limited_to_16_levels(
     merchant: Merchant, opening: str, closing: str
 ) -> None:
     def nested(levels: int) -> bytes:
-        """The body itself is the first level."""
+        """A request body with this many levels of nesting. The body itself is the first."""
         inner = opening * (levels - 1) + "1" + closing * (levels - 1)
         return steps.order_of("1000", unknown="?").replace(b'"?"', inner.encode())
 
@@ -433,7 +430,7 @@ OPTIONAL = ("description", "customer_name", "customer_email")
 async def test_empty_optional_text_counts_as_absent(
     merchant: Merchant, services: Services, field: str, escape: bool
 ) -> None:
-    """Bodies with an escape sequence are read field by field."""
+    """Tests both decoders: a body with an escape sequence is decoded field by field."""
     sent = json.dumps(order(**{field: ""})).encode()
     body = sent.replace(b"ORDER", b"\\u004fRDER") if escape else sent
     reply = await steps.initiate(merchant, body)

@@ -1,4 +1,4 @@
-"""A payment is settled once, whichever report arrives, in any order and number."""
+"""A payment is settled exactly once, whichever reports arrive, in any order and number."""
 
 import asyncio
 import itertools
@@ -143,7 +143,7 @@ async def test_a_signed_webhook_with_a_wrong_amount_after_the_credit_opens_a_cas
 async def test_a_webhook_that_arrives_before_we_save_is_matched_by_reference(
     shop: Shop, db: Database
 ) -> None:
-    """The provider's webhook arrived before we saved its response."""
+    """The webhook arrives before we have saved the provider's response to the request."""
     started = await shop.start()
     charge = await shop.choose(started, "providera-ngn")
     await db.execute("UPDATE charge SET status = 'opening' WHERE reference = $1", charge.reference)

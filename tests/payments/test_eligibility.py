@@ -1,4 +1,4 @@
-"""Which gateways are offered for a payment, under every rule."""
+"""Which gateways are offered for a payment: one test per rule."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -27,7 +27,7 @@ BVN = "12345678901"
 
 @pytest.fixture(scope="module", autouse=True)
 async def _dollars(services: Services) -> AsyncIterator[None]:
-    """A method in another currency, which must not be offered for payments in naira."""
+    """Adds a method in dollars, which must not be offered for payments in naira."""
     method = await catalogue.add(
         services.db,
         MethodKind.DEPOSIT,
@@ -61,7 +61,7 @@ restores_providers = pytest.mark.usefixtures("_providers_restored")
 
 @pytest.fixture
 async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
-    """An approved merchant, calling in the sandbox."""
+    """An approved merchant that calls the API in the sandbox."""
     return await new_merchant(site, db, keyring)
 
 
@@ -78,7 +78,7 @@ async def codes(merchant: Merchant, **changed: Any) -> list[str]:
 
 
 def without(provider: str, *names: str) -> steps.Given:
-    """All providers except this one, or without some of its credentials."""
+    """Credentials of all providers except this one, or except some of its fields."""
     rest = {n: v for n, v in steps.ALL_PROVIDERS[provider].items() if n not in names}
     return {**steps.ALL_PROVIDERS, provider: rest if names else {}}
 

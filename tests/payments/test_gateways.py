@@ -1,4 +1,4 @@
-"""Every gateway, from the customer's choice to money in the merchant's wallet."""
+"""Every gateway, from the customer's choice to the credit in the merchant's wallet."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Idempotency-Key: a repeated request gets the first response."""
+"""Idempotency-Key: a repeated request gets the response of the first one."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ REPLAYED = "idempotent-replayed"
 
 @pytest.fixture
 async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
-    """An approved merchant, calling in the sandbox."""
+    """An approved merchant that calls the API in the sandbox."""
     return await new_merchant(site, db, keyring)
 
 

@@ -1,4 +1,4 @@
-"""initiate-payment: the full response, who pays what, and which calls are rejected."""
+"""initiate-payment: the full response, who pays the commission, and which calls are rejected."""
 
 import asyncio
 import re
@@ -36,7 +36,7 @@ async def _providers(services: Services) -> AsyncIterator[None]:
 
 @pytest.fixture
 async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
-    """An approved merchant, calling in the sandbox."""
+    """An approved merchant that calls the API in the sandbox."""
     return await new_merchant(site, db, keyring)
 
 
@@ -435,7 +435,7 @@ async def test_production_rejects_scenarios(live: Merchant, scenario: str) -> No
 async def test_a_response_reveals_nothing_about_other_merchants(
     merchant: Merchant, site: Site, db: Database, keyring: Keyring
 ) -> None:
-    """Two concurrent merchants in one batch each get their own payment."""
+    """Two merchants whose concurrent requests share a batch each get their own payment."""
     neighbour = await new_merchant(site, db, keyring)
     callers = [merchant, neighbour] * 20
     replies = await asyncio.gather(*(steps.initiate(caller, order()) for caller in callers))
@@ -459,7 +459,7 @@ async def test_the_transaction_header_is_sent_on_replays_too(merchant: Merchant)
     assert again.headers["idempotent-replayed"] == "true"
     legacy = await steps.initiate_legacy(merchant, order())
     for reply in (first, again, legacy):
-        # The helper converts header names to lower case.
+        # The test client converts header names to lower case.
         assert reply.headers["x-transaction-id"] == steps.trx_id_of(reply).lower()
     duplicate = await steps.initiate(merchant, sent)
     assert "x-transaction-id" not in duplicate.headers

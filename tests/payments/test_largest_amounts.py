@@ -20,7 +20,7 @@ LARGEST = "99999999999999.99"
 
 
 async def _fill(shop: Shop, room_minor: int) -> None:
-    """Fills the wallet until this much room is left, with the largest possible postings."""
+    """Credits the wallet, with the largest possible postings, until this much room is left."""
     missing = WALLET_MAX - room_minor - await shop.balance()
     while missing:
         part = min(missing, 10**17 - 1)
@@ -107,7 +107,7 @@ async def test_held_money_is_credited_once_the_wallet_has_room(shop: Shop) -> No
 
 
 async def test_returned_money_may_exceed_the_wallet_limit(shop: Shop) -> None:
-    """A merchant's debit is returned even if the wallet was filled meanwhile."""
+    """A debit is returned to the wallet even if the wallet has been filled since."""
     await _fill(shop, 0)
     payer = PayoutMerchant(shop.services, shop.simulator, shop.merchant)
     trx_id = await payer.pay_out("platform")
@@ -127,7 +127,7 @@ async def test_a_sandbox_payment_that_would_exceed_the_wallet_limit_fails(
 
 
 async def test_the_ledgers_totals_can_be_larger_than_a_bigint(shop: Shop) -> None:
-    """Two full wallets exceed it: this one and an earlier test's."""
+    """The sum of two full wallets, this one and an earlier test's, exceeds a bigint."""
     await _fill(shop, 0)
     found = await balances.balances(shop.services.db)
     total = sum(each.balance_minor for each in found if each.currency == "NGN")

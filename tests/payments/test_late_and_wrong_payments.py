@@ -123,7 +123,7 @@ async def test_a_declined_charge_is_the_reason_when_the_payment_expires(
     started = await shop.start()
     charge = await shop.choose(started, method)
     await shop.pay(charge, outcome="failed", reason=reason)
-    # B sends no webhook about a failure, so its status is queried.
+    # Provider B sends no webhook about a failed charge, so we query its status.
     await shop.simulator.run_job_now("charge", charge.reference)
     await shop.until_charge(charge, "failed")
     assert await shop.status(started) == "pending"

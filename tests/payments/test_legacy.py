@@ -1,4 +1,4 @@
-"""The legacy API: a bearer token, fewer fields, the same payments. Notifications of both APIs."""
+"""The legacy API, with a bearer token and fewer fields, and the notifications of both APIs."""
 
 import json
 import time
@@ -32,7 +32,7 @@ FAILURES = [
 
 @pytest.fixture
 async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
-    """An approved merchant, calling in the sandbox."""
+    """An approved merchant that calls the API in the sandbox."""
     return await new_merchant(site, db, keyring)
 
 
@@ -42,7 +42,7 @@ def live(merchant: Merchant) -> Merchant:
 
 
 def small_order(**changed: Any) -> dict[str, Any]:
-    """Only the fields that the legacy API requires."""
+    """A request with only the fields that the legacy API requires."""
     fields = {
         "payment_amount": 1000,
         "currency_code": "NGN",
@@ -288,7 +288,7 @@ async def test_the_rate_limit_applies_to_legacy_calls(
 
 
 class StoredNotification(msgspec.Struct, frozen=True):
-    """A stored notification before it is sent."""
+    """A stored notification that has not been sent yet."""
 
     environment: str
     event: str
@@ -356,7 +356,7 @@ async def test_a_legacy_failure_notification_has_the_legacy_fields(
 
 
 def version_1_data(merchant: Merchant, sent: dict[str, Any], trx_id: str) -> dict[str, Any]:
-    """All of `data` except the commission."""
+    """The notification's `data` without the commission fields, as in version 1."""
     return {
         "ref_trx": sent["ref_trx"],
         "trx_id": trx_id,
@@ -374,7 +374,7 @@ def version_1_data(merchant: Merchant, sent: dict[str, Any], trx_id: str) -> dic
 
 
 def commission_of(data: dict[str, Any]) -> dict[str, Any]:
-    """`commission_trx_id` is optional; in the sandbox there is none."""
+    """Removes and returns the commission. In the sandbox it has no transaction id."""
     commission: dict[str, Any] = data.pop("commission")
     assert commission.pop("commission_trx_id", None) is None
     return commission

@@ -91,13 +91,13 @@ NewFactory = Callable[[], Awaitable[PaymentFactory]]
 
 @pytest.fixture
 async def new_factory(db: Database, owner: Database, keyring: Keyring) -> AsyncIterator[NewFactory]:
-    """Its payments have no postings and are deleted after the test."""
+    """Creates merchants with payments that have no postings. Deletes them after the test."""
     made = []
 
     async def make() -> PaymentFactory:
         new = await merchants.create(db, keyring, name="Lists", email="l@example.com")
         made.append(new.id)
-        # Set the merchant's age to that of its oldest payment.
+        # Make the merchant older than its oldest payment.
         await db.execute(
             "UPDATE merchant SET created_at = now() - interval '60 days' WHERE id = $1", new.id
         )

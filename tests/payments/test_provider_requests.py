@@ -1,4 +1,4 @@
-"""What we send to providers about the customer and the merchant."""
+"""The customer and merchant data that we send to providers."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Every payment request counts once, and beyond the limit nothing is written."""
+"""Every payment request counts once. Requests beyond the limit write nothing."""
 
 import asyncio
 from collections import Counter
@@ -19,7 +19,7 @@ from tests.payments.orders import order
 
 @pytest.fixture
 async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
-    """An approved merchant, calling in the sandbox."""
+    """An approved merchant that calls the API in the sandbox."""
     return await new_merchant(site, db, keyring)
 
 

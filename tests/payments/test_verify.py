@@ -29,7 +29,7 @@ CUSTOMER: dict[str, Any] = {
 
 @pytest.fixture
 async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
-    """An approved merchant, calling in the sandbox."""
+    """An approved merchant that calls the API in the sandbox."""
     return await new_merchant(site, db, keyring)
 
 
@@ -45,7 +45,7 @@ async def settle(
     event: PaymentEvent,
     code: PaymentErrorCode | None,
 ) -> None:
-    """Applies the outcome that a sandbox customer chooses on checkout."""
+    """Settles a payment with the outcome that a customer chooses on the sandbox checkout."""
     await states.settle_in_sandbox(services.db, merchant.new.id, trx_id, event, code)
 
 
@@ -235,7 +235,7 @@ async def test_another_merchants_payment_is_indistinguishable_from_an_unknown_on
     db: Database,
     keyring: Keyring,
 ) -> None:
-    """Unknown, another merchant's and another environment's ids return the same bytes."""
+    """Ids that are unknown, another merchant's or another environment's get identical responses."""
     neighbour = await new_merchant(site, db, keyring)
     mine, finished = await steps.new_payment(merchant), await steps.new_payment(merchant)
     await steps.complete(services, merchant, finished)

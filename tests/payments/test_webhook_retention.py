@@ -30,7 +30,7 @@ async def _kept(db: Database, reference: str) -> int:
 
 
 async def _paid(shop: Shop) -> str:
-    """A paid charge with a webhook from its provider."""
+    """Creates a paid charge with a stored webhook from its provider."""
     started = await shop.start()
     charge = await shop.choose(started, "providera-ngn")
     await shop.pay(charge)

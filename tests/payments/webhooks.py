@@ -1,4 +1,4 @@
-"""Signs webhooks like the simulated providers, to send invalid ones."""
+"""Signs webhooks as the simulated providers do, so that tests can send invalid ones."""
 
 import hmac
 import json
@@ -29,7 +29,10 @@ def paid(provider: str, reference: str, amount: str = "1000.00", currency: str =
 
 
 async def send(site: Site, provider: str, document: Any, **changed: Any) -> Reply:
-    """`signed=` signs other bytes, `secret=` uses another key, `header=` another header name."""
+    """Sends a signed webhook.
+
+    `signed=` signs other bytes, `secret=` uses another key, `header=` another header name.
+    """
     raw = document if isinstance(document, bytes) else json.dumps(document).encode()
     header, secret, digest = SIGNED_WITH[provider]
     key = changed.get("secret", secret).encode()

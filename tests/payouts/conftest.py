@@ -13,7 +13,10 @@ from tests.provider_simulator import ProviderSimulator, running_simulator
 
 @pytest.fixture
 async def simulator(services: Services, site: Site) -> AsyncIterator[ProviderSimulator]:
-    """All three providers, simulated, with sufficient balances. Their webhooks reach the site."""
+    """All three providers, simulated, with sufficient balances.
+
+    They send their webhooks to the site under test.
+    """
     async with running_simulator(services) as running:
         for provider in "abc":
             await running.control(f"{provider}/balance", {"available": 100_000_000})

@@ -1,7 +1,7 @@
-"""A model of payouts in plain arithmetic: their expected outcomes, whatever happens.
+"""A model of payouts in plain arithmetic, which predicts the outcome of any sequence of actions.
 
-It follows the decision records on payouts and the rules that all providers share, and uses no
-product code.
+It follows the decision records on payouts and the rules that all providers share, and uses none of
+Manilla's code.
 """
 
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ from tests.payouts.payout_merchant import MANUAL
 FEE_FIXED, FEE_PERCENT = "25", "1.5"
 AT_FIRST, MIDDLING = 1_500_000, 150_000
 
-# Results of a send: the simulator's fault, whether the provider has then accepted the transfer, and
-# whether its response is a conclusive refusal.
+# For each result of a send: the simulator's fault, whether the provider accepted the transfer, and
+# whether its response proves that it did not.
 SENDS: dict[str, tuple[dict[str, Any] | None, bool, bool]] = {
     "accepted": (None, True, False),
     "accepted, 5xx": ({"fault": "5xx_after_accept"}, True, False),
@@ -32,7 +32,7 @@ SENDS: dict[str, tuple[dict[str, Any] | None, bool, bool]] = {
     "no funds": ({"fault": "refuse", "status": 402, "message": "Insufficient funds"}, False, True),
     "not enabled": ({"fault": "refuse", "status": 403, "message": "Not enabled"}, False, True),
 }
-# Crash points within a job, in the order in which it reaches them.
+# Crash points within a job, in the order in which the worker reaches them.
 POINTS = [
     "after_claim",
     "before_transfer_is_sent",
@@ -47,12 +47,12 @@ CANCELED = "Payout Canceled"
 
 
 def fee_of(amount: int) -> int:
-    """25.00 plus 1.5 %, rounded half up."""
+    """The fee in minor units: 25.00 plus 1.5 %, rounded half up."""
     return 2500 + (amount * 15 + 500) // 1000
 
 
 class Killed(BaseException):
-    """The process is killed: no error handler sees it."""
+    """Raised where the process is killed. No error handler may catch it."""
 
 
 @dataclass
@@ -64,14 +64,17 @@ class Order:
     amount: int
     status: str = "pending"
     notified: list[str] = field(default_factory=list)
-    is_begun: bool = False  # a send may have started, so no refusal is conclusive
+    # A send may have started, so a rejection does not prove that nothing was paid.
+    is_begun: bool = False
     at_provider: str | None = None
-    said: list[str] = field(default_factory=list)  # the provider's statuses, in order
+    # The statuses that the provider reported, in order.
+    said: list[str] = field(default_factory=list)
     webhooks: set[str] = field(default_factory=set)
-    is_worked_on: bool = True  # a status query is still planned
+    is_worked_on: bool = True  # a status query is still scheduled
     is_old: bool = False
-    number: int = 0  # raised by each claim of its job, and by each new request for it
-    holder: int | None = None  # the number of the claim that holds it
+    # Incremented by each claim of the payout's job and by each new request to run it.
+    number: int = 0
+    holder: int | None = None  # the number of the claim that currently holds the job
 
     @property
     def payable(self) -> int:
@@ -79,7 +82,7 @@ class Order:
 
 
 class Model:
-    """The expected state, in plain dictionaries and integers, without product code."""
+    """The expected state of one merchant, in plain dictionaries and integers."""
 
     def __init__(self) -> None:
         self.balance = 0
@@ -91,7 +94,7 @@ class Model:
         self.dies_at: str | None = None
 
     def ask(self, ref_trx: str, rail: str, amount: int) -> str | None:
-        """The expected error code, or None if the payout is accepted."""
+        """Requests a payout. Returns the expected error code, or None if it is accepted."""
         order = Order(ref_trx, rail, amount, is_worked_on=rail != MANUAL)
         if self.is_disabled:
             return "MERCHANT_SUSPENDED"
@@ -109,7 +112,7 @@ class Model:
 
     @property
     def is_on_hold(self) -> bool:
-        """The merchant's unsent payouts wait."""
+        """Whether the merchant's unsent payouts must wait."""
         return self.is_disabled or self.has_payouts_off
 
     def change_merchant(self, *, is_disabled: bool, has_payouts_off: bool) -> None:
@@ -117,7 +120,8 @@ class Model:
         self.is_disabled, self.has_payouts_off = is_disabled, has_payouts_off
         if was_on_hold and not self.is_on_hold:
             for order in self.orders.values():
-                order.number += 1  # requested again: a worker that just saw the hold looks again
+                # Makes a worker that has just seen the hold check the payout again.
+                order.number += 1
 
     def claim(self, order: Order) -> int:
         order.number += 1
@@ -125,14 +129,14 @@ class Model:
         return order.number
 
     def work(self, order: Order, send: str, is_asked: bool, claim: int) -> None:
-        """One step of the worker with this claim. A crash releases nothing."""
+        """The worker with this claim does one step. A crash releases no lease."""
         self._point("after_claim")
         self._work(order, send, is_asked, claim)
         if order.holder == claim:
             order.holder = None
 
     def _work(self, order: Order, send: str, is_asked: bool, claim: int) -> None:
-        """Sends, or queries the status and applies only that."""
+        """Sends the transfer if it was never sent; otherwise queries and applies its status."""
         if self.is_down:
             self._wait(order)
         elif order.status == "pending" and not order.is_begun:
@@ -144,7 +148,7 @@ class Model:
                 self._wait(order)
                 return
             if claim != order.holder:
-                return  # fenced: another worker has taken the job
+                return  # the fence rejects this worker: another has claimed the job
             if not self._send(order, send):
                 self._wait(order)
         elif order.at_provider is None:
@@ -157,9 +161,9 @@ class Model:
     def _send_first(self, order: Order, send: str, claim: int) -> None:
         self._point("before_transfer_is_sent")
         if claim != order.holder or self.is_on_hold:
-            return  # fenced, or on hold
+            return  # the fence rejects this worker, or the payout is on hold
         order.is_begun = True
-        order.is_old = False  # from now on the provider has a day to respond
+        order.is_old = False  # the provider's 24 hours to respond start now
         self._point("after_send_is_begun")
         is_answered = self._send(order, send)
         self._point("after_transfer_is_sent")
@@ -170,7 +174,7 @@ class Model:
             self._wait(order)
 
     def _send(self, order: Order, send: str) -> bool:
-        """True if the provider reports that it accepted the transfer."""
+        """Sends the transfer. True if the provider reports that it accepted it."""
         _, is_taken_on, _ = SENDS[send]
         if is_taken_on:
             assert order.at_provider is None
@@ -178,7 +182,7 @@ class Model:
         return send == "accepted"
 
     def _hear(self, order: Order, word: str, claim: int) -> None:
-        """Only the provider's response to a status query decides."""
+        """Applies the provider's response to a status query. Nothing else settles a payout."""
         match (order.status, word):
             case ("pending", "success"):
                 self._end(order, "completed", COMPLETED)
@@ -206,16 +210,17 @@ class Model:
         self._point("after_payout_commit")
 
     def _doubt(self, order: Order) -> None:
-        """A signed webhook that contradicts the outcome opens a case."""
+        """Opens a case if a signed webhook contradicts the outcome."""
         against: dict[str, set[str]] = {
             COMPLETED: {"failed", "reversed"},
-            FAILED: {"success"},  # a returned transfer was delivered before, so it fits
+            # `reversed` is consistent: a returned transfer was delivered before.
+            FAILED: {"success"},
         }
         if order.webhooks & against.get(order.notified[-1], set()):
             self.cases.add(("contradiction", order.ref_trx))
 
     def _done(self, order: Order, claim: int) -> None:
-        """Unless another worker holds it, or it was requested again."""
+        """Finishes the job, unless another worker holds it or it was requested again."""
         if claim == order.holder and claim == order.number:
             order.is_worked_on = False
 
@@ -232,13 +237,13 @@ class Model:
         order.said.append(word)
 
     def hook(self, order: Order, word: str) -> None:
-        """Every delivery of a webhook, copies included, causes a status query."""
+        """Receives a webhook. Every delivery, copies included, schedules a status query."""
         order.webhooks.add(word)
         order.number += 1
         order.is_worked_on = True
 
     def decide(self, order: Order, status: str) -> bool:
-        """An administrator decides a manual payout, or an unsent one on hold, once."""
+        """An administrator decides a manual payout, or an unsent one on hold. Only once."""
         if order.status != "pending":
             return False
         if status == "completed":

@@ -1,7 +1,7 @@
-"""Runs each action on the model and on the product, and compares them.
+"""Runs each action on the model and on Manilla, and compares the results.
 
-After each action, all visible state is compared and every ledger invariant is checked for the
-machine's own merchant.
+After each action, all visible state is compared, and every ledger invariant is checked for this
+run's own merchant.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ STATUSES = {"MERCHANT_SUSPENDED": 403, "SERVICE_UNAVAILABLE": 503}
 
 
 class Stage:
-    """Shared by all runs: one product, one simulator and one observer."""
+    """Shared by all runs: the platform, a simulator, and an observer that reads payouts."""
 
     def __init__(
         self, services: Services, site: Site, simulator: ProviderSimulator, books: PayoutObserver
@@ -57,7 +57,7 @@ class Stage:
         self.numbers = itertools.count(1)
 
     async def open(self) -> "Stage":
-        # Reset what earlier tests broke and let all processes see it.
+        # Reset the faults of earlier tests and let all processes see it.
         await self.services.db.execute("UPDATE rail_state SET is_down = false")
         await self.services.rails.health._refresh(0)
         for rail in (*RAILS, MANUAL):
@@ -69,7 +69,7 @@ class Stage:
 
 
 class Machine:
-    """One run: a new merchant and its model."""
+    """One run: a new merchant in Manilla and in the model."""
 
     def __init__(self, stage: Stage, merchant: Merchant, rail: str) -> None:
         self.stage = stage
@@ -106,21 +106,22 @@ class Machine:
         return machine
 
     async def happens(self, name: str, arguments: dict[str, Any]) -> None:
-        """One step; then the model and the product must still agree."""
+        """Runs one step. Then the model and Manilla must have the same state."""
         rest = dict(arguments)
         if "which" not in rest:
             await getattr(self, name)(**rest)
         elif eligible := self._eligible(name):
             order = eligible[rest.pop("which") % len(eligible)]
             await getattr(self, name)(order, **rest)
-        elif eligible := self._eligible("work"):  # so that it can happen the next time
+        # Prepares a payout, so that the action is possible the next time.
+        elif eligible := self._eligible("work"):
             await (self.freeze if name == "resume" else self.work)(eligible[0])
         else:
             await self.pay_out(is_manual=False, amount=MIDDLING)
         await self._compare()
 
     def _eligible(self, name: str) -> list[Order]:
-        """The payouts to which the action can happen, newest first."""
+        """The payouts on which the action is possible, newest first."""
         orders = list(reversed(self.model.orders.values()))
         match name:
             case "work" | "crash" | "freeze" | "rail_is_down":
@@ -203,7 +204,7 @@ class Machine:
         self._health.reset()
 
     async def work_on_all(self) -> None:
-        """A long time passes without faults."""
+        """Runs all jobs, as if a long time passed without faults."""
         db = self.stage.services.db
         await db.execute(
             """
@@ -218,7 +219,7 @@ class Machine:
                 self.model.work(order, "accepted", True, self.model.claim(order))
 
     async def _claim(self, order: Order) -> tuple[Job, int]:
-        """This payout's job becomes due before all others and is claimed."""
+        """Makes this payout's job due before all others, and claims it."""
         db = self.stage.services.db
         await db.execute(
             """
@@ -260,7 +261,10 @@ class Machine:
     # Actions of providers.
 
     async def provider_decides(self, order: Order, word: str, then: str) -> None:
-        """`on`: the normal next status. Also invalid changes of a final status."""
+        """Sets the provider's status, also to one that should not follow.
+
+        `on` is the usual next one.
+        """
         if word == "on":
             word = {"processing": "success", "success": "reversed"}.get(order.said[-1], "failed")
         if word != order.at_provider:
@@ -273,7 +277,7 @@ class Machine:
             await self.work(order, is_asked=then != "both, badly")
 
     async def webhook(self, order: Order, said: int, is_forged: bool) -> None:
-        """A webhook about the current or an earlier status: late, in any order, repeated."""
+        """Sends a webhook about this or an earlier status: late, repeated or out of order."""
         words = [word for word in reversed(order.said) if word != "processing"]
         if not words or self.rail == "b":
             return
@@ -300,7 +304,7 @@ class Machine:
         headers = {header: hmac.digest(key, raw, digest).hex(), "Content-Type": "application/json"}
         return await self.stage.site.send("POST", f"/webhooks/provider{self.rail}", headers, raw)
 
-    # Actions of operators, and the passing of time.
+    # Actions of operators.
 
     async def decide(self, order: Order, status: str) -> None:
         db, trx_id = self.stage.services.db, self.trx_ids[order.ref_trx]
@@ -309,7 +313,7 @@ class Machine:
             if status == "completed":
                 await decisions.complete(db, trx_id, None)
             elif ("no_answer", order.ref_trx) in self.model.cases and order.is_begun:
-                raise Refusal  # other decisions have their own tests
+                raise Refusal  # other tests cover these decisions
             else:
                 await decisions.reject(db, self.stage.services.rails, trx_id, "By the machine.")
         except Refusal:
@@ -318,7 +322,7 @@ class Machine:
             same("whether an administrator decides", True, is_decided)
 
     async def merchant_is(self, what: str) -> None:
-        """`disabled`, `payouts off`, or neither."""
+        """Sets the merchant to `disabled` or `payouts off`; any other value enables both."""
         is_disabled, has_payouts_off = what == "disabled", what == "payouts off"
         self.model.change_merchant(is_disabled=is_disabled, has_payouts_off=has_payouts_off)
         wanted = MerchantUpdate(
@@ -349,7 +353,7 @@ class Machine:
             *(self.merchant.new.id, self.trx_ids[order.ref_trx]),
         )
 
-    # The comparison of both.
+    # The comparison of the model with Manilla.
 
     async def _compare(self) -> None:
         seen, model = await self.stage.books.seen(), self.model
@@ -365,7 +369,7 @@ class Machine:
         await self._compare_provider()
 
     async def _compare_provider(self) -> None:
-        """The provider has each transfer once, under our reference, and received no second send."""
+        """The provider has each transfer exactly once and received no second send."""
         listed = (await self.stage.simulator.read(f"{self.rail}/transfers?limit=1000"))["transfers"]
         seen = {
             transfer["reference"]: (
@@ -386,7 +390,7 @@ class Machine:
 def same(what: str, seen: Any, expected: Any) -> None:
     if seen == expected:
         return
-    if isinstance(seen, dict):  # only the differences
+    if isinstance(seen, dict):  # show only the differences
         keys = [key for key in {**seen, **expected} if seen.get(key) != expected.get(key)]
         seen = {key: seen.get(key) for key in keys}
         expected = {key: expected.get(key) for key in keys}
@@ -395,7 +399,7 @@ def same(what: str, seen: Any, expected: Any) -> None:
 
 @contextlib.contextmanager
 def dying_at(last: str | None) -> Iterator[None]:
-    """The crash point with this name kills the process that reaches it."""
+    """Kills the process that reaches the crash point with this name."""
     point = crash.point
 
     def die(name: str) -> None:

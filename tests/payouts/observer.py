@@ -1,4 +1,4 @@
-"""Reads the visible state of one merchant's payouts and checks its ledger invariants."""
+"""Reads the visible state of one merchant's payouts and checks the ledger invariants for it."""
 
 import contextlib
 import json
@@ -11,7 +11,7 @@ from tests.invariants import ALL
 
 
 class PayoutObserver:
-    """Checks all invariants for one merchant only, so that it is fast enough for every step."""
+    """Checks all invariants for one merchant only, which is fast enough after every step."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -23,9 +23,9 @@ class PayoutObserver:
     @classmethod
     @contextlib.asynccontextmanager
     async def opened(cls, url: str) -> AsyncIterator["PayoutObserver"]:
-        """In one session, views with the tables' names hide the rows of other merchants.
+        """Opens a connection on which temporary views hide the rows of other merchants.
 
-        The session is not from a pool, which would replace it after a number of statements.
+        The connection is not from a pool, which would replace it after a number of statements.
         """
         session = await asyncpg.connect(url)
         await session.execute("SET enable_seqscan = off")
@@ -55,7 +55,7 @@ class PayoutObserver:
         ]
 
     async def seen(self) -> Any:
-        """Everything a merchant, an operator and a worker could see of its payouts."""
+        """Everything about the payouts that a merchant, an operator or a worker could see."""
         return json.loads(
             await self._session.fetchval(
                 """

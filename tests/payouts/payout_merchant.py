@@ -1,4 +1,4 @@
-"""A merchant that pays out, and queries about its payouts."""
+"""A merchant that sends payouts, and helpers that read its payouts."""
 
 import contextlib
 import itertools
@@ -48,12 +48,12 @@ def new_reference() -> str:
 
 
 def new_account() -> str:
-    """An account whose name has not been resolved yet."""
+    """A new account number, whose name has not been resolved yet."""
     return str(next(_accounts))
 
 
 def exact(reply: Reply) -> Any:
-    """The response with exact numbers."""
+    """The response's JSON with exact decimals instead of floats."""
     return json.loads(reply.body, parse_float=Decimal)
 
 
@@ -76,7 +76,7 @@ class PayoutMerchant:
         self._has_begun = False
 
     def from_new_ip(self) -> "PayoutMerchant":
-        """The same merchant calling from another IP, with its own rate limit."""
+        """The same merchant calling from another IP address, with its own rate limit."""
         site = self.merchant.site.from_new_ip()
         return PayoutMerchant(
             self.services, self.simulator, msgspec.structs.replace(self.merchant, site=site)
@@ -84,7 +84,7 @@ class PayoutMerchant:
 
     @contextlib.asynccontextmanager
     async def at_second_process(self) -> AsyncIterator["PayoutMerchant"]:
-        """The same merchant and IP at a second web process with empty caches."""
+        """The same merchant and IP address, calling a second web process with empty caches."""
         db = self.services.db
         before = len(db._kept)
         try:
@@ -134,12 +134,12 @@ class PayoutMerchant:
         return {name: value for name, value in fields.items() if value is not None}
 
     async def order_of(self, amount: str, rail: str = "a", **changed: Any) -> bytes:
-        """A request whose amount is written in the body exactly as given here."""
+        """A request body in which the amount is written exactly as given here."""
         text = json.dumps(await self.order(rail, payout_amount="@", **changed))
         return text.replace('"@"', amount).encode()
 
     async def send(self, body: Any, **headers: str | None) -> Reply:
-        """`Idempotency_Key="x"` sends that header."""
+        """Requests a payout. `Idempotency_Key="x"` sends that header."""
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         return await self.merchant.call("POST", INITIATE, raw, **headers)
 
@@ -158,7 +158,7 @@ class PayoutMerchant:
         await wallets.fund(self.services.db, *wallet, money, "for a test")
 
     async def change(self, wanted: MerchantUpdate) -> None:
-        """Reloads the change immediately, so that tests need not wait for it."""
+        """Changes the merchant and reloads the change, so that tests need not wait for it."""
         db, keyring = self.services.db, self.services.keyring
         await merchants.change(db, keyring, self.merchant.new.id, wanted)
         await self.services.directory._refresh(0)
@@ -190,7 +190,7 @@ class PayoutMerchant:
         await self.simulator.until(is_so)
 
     async def settle(self, rail: str, trx_id: str, status: str, **how: Any) -> None:
-        """The provider settles, and sends its webhook if it has one."""
+        """The provider settles the transfer, and sends a webhook if it has any."""
         path = f"{rail}/transfers/{trx_id}/settle"
         await self.simulator.control(path, {"status": status, **how})
 
@@ -234,18 +234,18 @@ class PayoutMerchant:
         return [(record["kind"], record["reference"]) for record in records]
 
     async def transfers(self, rail: str = "a") -> list[Any]:
-        """The simulated provider's transfers."""
+        """The transfers that the simulated provider has."""
         listed: list[Any] = (await self.simulator.read(f"{rail}/transfers"))["transfers"]
         return listed
 
     async def calls(self, rail: str = "a") -> list[str]:
-        """The calls to the simulated provider, oldest first."""
+        """The calls that the simulated provider received, oldest first."""
         listed = (await self.simulator.read(f"{rail}/requests"))["requests"]
         return [request["call"] for request in reversed(listed)]
 
 
 async def see_changes(services: Services) -> None:
-    """Reloads what processes see within a second by themselves."""
+    """Reloads changes, which processes otherwise see within a second."""
     async with services.watch._looking:
         await services.watch._look()
 
@@ -298,7 +298,7 @@ def _restored(before: Method) -> catalogue.MethodUpdate:
 
 
 async def set_credentials(services: Services, rail: str, **wanted: str) -> None:
-    """Until the test ends. An empty value removes the field."""
+    """Changes provider credentials. An empty value removes the field."""
     provider = f"provider{rail}"
     await credentials.change(services.db, services.keyring, provider, wanted)
     await see_changes(services)

@@ -15,7 +15,7 @@ WHO = ("beneficiary", "withdraw_account_id")
 
 
 def assert_refused(reply: Reply, *fields: str) -> None:
-    """400 with exactly these fields, each with an explanation."""
+    """The response is 400 with errors for exactly these fields, each with an explanation."""
     is_amount = set(fields) == {"payout_amount"}
     expected = "INVALID_AMOUNT" if is_amount else "VALIDATION_FAILED"
     assert (reply.status, reply.code) == (400, expected), reply.body
@@ -26,7 +26,7 @@ def assert_refused(reply: Reply, *fields: str) -> None:
 
 
 def assert_not_read(reply: Reply) -> None:
-    """400 for the whole body, without field errors."""
+    """The response is 400 for the whole body, without field errors."""
     assert (reply.status, reply.code) == (400, "VALIDATION_FAILED"), reply.body
     assert set(reply.json) == {"error", "error_code"}
 

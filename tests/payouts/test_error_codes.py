@@ -1,4 +1,4 @@
-"""Every error code of a payout: when it is returned, and which money moves."""
+"""Every error code of a payout: when it is returned, and whether money moves."""
 
 import itertools
 from contextlib import AsyncExitStack
@@ -38,7 +38,7 @@ PROVIDER_FEES = {
     "a": "10.00",
     "b": "0.00",
     "c": "10.75",
-}  # for the providers whose contract reports it
+}  # fees of the providers whose contract reports them
 
 
 def assert_refused(reply: Reply, code: str, words: str = "") -> None:
@@ -48,7 +48,7 @@ def assert_refused(reply: Reply, code: str, words: str = "") -> None:
 
 
 def unresolved_beneficiary(rail: str = "a", account: str | None = None) -> dict[str, str]:
-    """A beneficiary whose name must be resolved."""
+    """A beneficiary whose account name is not cached and must be resolved."""
     return {"bank_code": BANKS[rail], "account_number": account or new_account()}
 
 
@@ -58,7 +58,7 @@ async def refuse(simulator: ProviderSimulator, rail: str, call: str, message: st
 
 
 async def assert_failed(payer: PayoutMerchant, trx_id: str, code: str, words: str) -> None:
-    """After the debit: verify-payout returns the reason, and the wallet is refunded."""
+    """The payout failed after the debit: verify-payout returns why, the wallet is refunded."""
     await payer.until(trx_id, "failed")
     reply = (await payer.verify(trx_id)).json
     assert (reply["status"], reply["error_code"]) == ("failed", code)
@@ -97,7 +97,7 @@ async def test_an_empty_wallet_is_rejected(payer: PayoutMerchant) -> None:
 async def test_a_provider_with_too_low_a_balance_is_reported_before_the_debit(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """Its balance must cover the amount and its own transfer fee."""
+    """The provider's balance must cover the amount and the provider's transfer fee."""
     await payer.check_until(await payer.pay_out(rail), "completed")
     fee_minor = await store.transfer_fee_minor(payer.services.db, f"provider{rail}", "NGN")
     assert fee_minor == int(PROVIDER_FEES[rail].replace(".", ""))
@@ -196,7 +196,7 @@ async def test_withdrawals_can_be_disabled_for_everyone(
 async def test_a_setting_a_process_has_not_seen_yet_applies_all_the_same(
     payer: PayoutMerchant,
 ) -> None:
-    """Cached settings may reject but never permit: the debit statement reads the rows."""
+    """A cached setting may reject a payout but never permit one: the debit checks the database."""
     trx_id = await payer.pay_out()
     refused = {
         "payouts_enabled = false": (422, "merchant_payout_disabled"),
@@ -215,7 +215,7 @@ async def test_a_setting_a_process_has_not_seen_yet_applies_all_the_same(
         )
         await payer.change(
             MerchantUpdate(payouts_enabled=True)
-        )  # seen, if the process has reloaded it
+        )  # whether or not the process has reloaded the setting
     assert await payer.balance() == 900_000
     assert (await payer.verify(trx_id)).json["status"] == "pending"
 
@@ -452,7 +452,7 @@ async def test_credentials_rejected_by_the_provider_are_not_a_temporary_error(
 async def test_a_rail_that_is_down_rejects_before_the_debit_until_it_is_up_again(
     payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
-    await payer.pay_out(rail)  # cached from now on, so only the rail itself is the reason
+    await payer.pay_out(rail)  # caches the beneficiary, so that only the rail can cause the error
     await payer.simulator.control(f"{rail}/faults", {"outage": True})
     for _ in range(FAILURES_TO_TRIP):
         reply = await payer.ask(rail, beneficiary=unresolved_beneficiary(rail))

@@ -1,4 +1,4 @@
-"""A reference or key that was used before: one payout, one debit, the same outcome for all."""
+"""A reference or key that was used before: one payout, one debit, one outcome for all calls."""
 
 import asyncio
 import json
@@ -103,7 +103,7 @@ async def test_of_64_concurrent_requests_with_one_reference_one_succeeds(
     payer: PayoutMerchant, sandbox_payer: PayoutMerchant, environment: str, rail: str
 ) -> None:
     caller = payer if environment == "production" else sandbox_payer
-    await caller.pay_out(rail)  # from now on the account name is cached
+    await caller.pay_out(rail)  # caches the account name
     before, sent = await caller.balance(), await caller.order(rail)
     replies = await asyncio.gather(*(caller.send(sent) for _ in range(64)))
     _assert_one_was_taken(replies)
@@ -134,7 +134,10 @@ def _assert_one_was_taken(replies: list[Reply]) -> None:
 async def test_concurrent_requests_of_several_merchants_are_independent(
     payer: PayoutMerchant, sandbox_payer: PayoutMerchant, site: Site, db: Database, keyring: Keyring
 ) -> None:
-    """One statement handles them all: all use the same reference, and one has too low a balance."""
+    """One SQL statement handles all requests.
+
+    They use the same reference, and one merchant has insufficient balance.
+    """
     neighbour = PayoutMerchant(
         payer.services, payer.simulator, await new_merchant(site, db, keyring)
     )

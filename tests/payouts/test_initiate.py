@@ -238,7 +238,7 @@ async def test_the_transaction_header_is_sent_on_replays_too(
     again = await sandbox_payer.send(sent, Idempotency_Key="header")
     assert again.headers["idempotent-replayed"] == "true"
     for reply in (first, again):
-        # The helper converts header names to lower case.
+        # The test client converts header names to lower case.
         assert reply.headers["x-transaction-id"] == first.json["trx_id"].lower()
     verified = await sandbox_payer.verify(first.json["trx_id"])
     assert "x-transaction-id" not in verified.headers

@@ -1,8 +1,8 @@
-"""Hypothesis drives payouts and a model of them through the same random sequences.
+"""Hypothesis runs the same random sequences of actions on payouts and on a model of them.
 
 `MANILLA_MACHINE_RUNS` sets the number of sequences of 40 steps for each rail; `make faults` raises
-it. They are the same every time. `MANILLA_MACHINE_SHRINK=1` shortens a failing sequence, which
-takes minutes.
+it. The sequences are the same in every run. `MANILLA_MACHINE_SHRINK=1` shortens a failing sequence,
+which takes minutes.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ Arguments = dict[str, Any]
 
 
 class Step(msgspec.Struct, frozen=True):
-    """An action. `which` selects a payout among those it can happen to."""
+    """An action. `which` selects one of the payouts on which the action is possible."""
 
     name: str
     arguments: Arguments
@@ -55,7 +55,7 @@ WORD = st.sampled_from(["on", "on", "success", "failed", "reversed"])
 MERCHANT = st.sampled_from(["enabled", "enabled", "disabled", "payouts off"])
 THEN = st.sampled_from(["nothing", "webhook", "work", "both", "both, badly"])
 
-# The weight of each action and its arguments.
+# The weight of each action, and its arguments.
 HAPPENS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
     "work": (6, {"which": WHICH, "send": SEND, "is_asked": IS_ASKED}),
     "pay_out": (3, {"is_manual": st.sampled_from([False] * 5 + [True]), "amount": AMOUNT}),
@@ -82,13 +82,13 @@ NAMES = [name for name, (weight, _) in HAPPENS.items() for _ in range(weight)]
 
 @st.composite
 def steps(draw: st.DrawFn) -> Step:
-    """One rule for all actions: with a rule for each, hypothesis omits whole rules in most runs."""
+    """All actions are one rule: with several rules, hypothesis omits some in most runs."""
     name = draw(st.sampled_from(NAMES))
     return Step(name, draw(st.fixed_dictionaries(HAPPENS[name][1])))
 
 
 class Payouts(RuleBasedStateMachine):
-    """One sequence. Its steps run on the product's event loop."""
+    """One sequence of actions. The steps run on Manilla's event loop."""
 
     stage: ClassVar[Stage]
     loop: ClassVar[asyncio.AbstractEventLoop]
@@ -111,7 +111,7 @@ class Payouts(RuleBasedStateMachine):
         self.on_loop(self.machine.happens(step.name, step.arguments))
 
     def teardown(self) -> None:
-        """After every sequence: without further faults, open payouts are decided or in progress."""
+        """Ends each sequence without faults: open payouts are settled or in progress."""
         if not self.is_broken:
             self.on_loop(self.machine.happens("merchant_is", {"what": "enabled"}))
             self.on_loop(self.machine.happens("work_on_all", {}))
@@ -138,7 +138,7 @@ async def stage(
     simulator: ProviderSimulator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Stage]:
-    # Steps follow each other faster than the limit on queries of one payout.
+    # Steps are faster than the minimum interval between status queries of one payout.
     monkeypatch.setattr(inbox, "QUERY_INTERVAL_SECONDS", 0.0)
     codes = [RAILS.get(rail, rail) for rail in (*RAILS, MANUAL)]
     with_fee = MethodUpdate(fee_fixed=FEE_FIXED, fee_percent=Decimal(FEE_PERCENT))
@@ -174,7 +174,7 @@ async def _run(stage: Stage, story: type[Payouts]) -> None:
 
 
 # A status query contradicts a signed webhook, and the worker dies as soon as the outcome is saved.
-# Nothing runs later, so the contradiction must be saved with the outcome.
+# No job runs later, so the contradiction must be saved with the outcome.
 CONTRADICTED = [
     Step("pay_out", {"is_manual": False, "amount": 150_000}),
     Step("work", {"which": 0}),
@@ -194,7 +194,7 @@ async def test_a_decision_and_its_contradictions_are_saved_together(stage: Stage
     assert len(machine.model.cases) == 1
 
 
-# Classes, so that the rails run in parallel.
+# One class per rail, so that pytest can run the rails in parallel.
 
 
 class TestOnA:

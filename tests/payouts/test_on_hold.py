@@ -1,4 +1,4 @@
-"""While a merchant may not pay out, its unsent payouts wait; then each is sent once."""
+"""While a merchant may not pay out, its unsent payouts wait; then each is sent exactly once."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime

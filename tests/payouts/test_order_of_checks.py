@@ -1,4 +1,4 @@
-"""With several errors, the caller gets the first one in the documented order of checks."""
+"""A request with several errors gets the first one in the documented order of checks."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -23,7 +23,7 @@ Cause = Callable[[PayoutMerchant, AsyncExitStack], Awaitable[None]]
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """How to cause the error (setup or request fields), and the expected response."""
+    """How to cause an error (by setup or request fields), and the expected response."""
 
     name: str
     code: str
@@ -90,7 +90,7 @@ FAULTS = (
 
 
 async def _changes(payer: PayoutMerchant, faults: tuple[Fault, ...]) -> dict[str, Any]:
-    """The request fields of all errors; if two change one field, the first wins."""
+    """The request fields that cause all these errors. If two set one field, the first wins."""
     stranger = {"bank_code": "058", "account_number": new_account()}
     changed: dict[str, Any] = {"beneficiary": stranger}
     for fault in reversed(faults):
@@ -125,7 +125,7 @@ async def test_the_first_failing_check_is_reported(
 async def test_the_methods_currency_is_checked_with_the_wallet(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """A merchant with two currencies uses a method with the wrong one."""
+    """The merchant has wallets in two currencies and uses a method with the wrong one."""
     await payer.change(MerchantUpdate(currencies=["NGN", "USD"]))
     reply = await payer.ask(rail, currency_code="USD", payout_amount=1)
     assert (reply.status, reply.code) == (422, "payout_failed")

@@ -1,4 +1,4 @@
-"""Every payout request counts once, and beyond the limit nothing is written."""
+"""Every payout request counts once. Requests beyond the limit write nothing."""
 
 import asyncio
 from collections import Counter
@@ -19,7 +19,7 @@ def remaining(reply: Reply) -> int:
 
 
 def unresolved_beneficiary(rail: str = "a") -> dict[str, str]:
-    """A beneficiary whose name must be resolved."""
+    """A beneficiary whose account name is not cached and must be resolved."""
     return {"bank_code": BANKS[rail], "account_number": new_account()}
 
 
@@ -61,7 +61,7 @@ async def test_every_request_counts_once_whatever_its_response(payer: PayoutMerc
 async def test_a_payout_counts_once_on_every_rail(
     payer: PayoutMerchant, sandbox_payer: PayoutMerchant, environment: str, rail: str
 ) -> None:
-    """Both with an unresolved and with a cached beneficiary name."""
+    """This holds whether or not the beneficiary's account name is cached."""
     caller = payer if environment == "production" else sandbox_payer
     changed = {} if rail == MANUAL else {"beneficiary": unresolved_beneficiary(rail)}
     async with caller.at_second_process() as other:

@@ -1,4 +1,4 @@
-"""Reconciliation compares our ledger with providers' balances and statuses."""
+"""Reconciliation compares our ledger with the providers' balances and transfer statuses."""
 
 from contextlib import nullcontext
 from decimal import Decimal
@@ -36,7 +36,7 @@ def naira(amount: str) -> Money:
 
 @pytest.fixture(autouse=True)
 async def _balances_match(payer: PayoutMerchant, db: Database, owner: Database) -> None:
-    """Makes the balances match and postpones the checks of earlier tests' payouts."""
+    """Makes the balances match, and postpones checks of payouts from earlier tests."""
     await db.execute("UPDATE payout SET created_at = created_at - interval '8 days'")
     await db.execute("UPDATE payout SET began_at = NULL WHERE status = 'pending'")
     await db.execute("UPDATE charge SET created_at = created_at - interval '1 day'")
@@ -63,7 +63,7 @@ async def minutes_pass(services: Services) -> None:
 
 
 async def confirmed(services: Services) -> dict[str, Reconciled]:
-    """Compares twice, minutes apart."""
+    """Compares twice, minutes apart, which confirms a difference."""
     await reports(services)
     await minutes_pass(services)
     return await reports(services)
@@ -87,7 +87,7 @@ async def test_matching_balances_are_reported_as_such(services: Services) -> Non
 async def test_delivered_payouts_keep_balances_matching(
     payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
-    """B does not report its transfer fee, so an operator posts it."""
+    """Provider B does not report its transfer fee, so an operator posts it."""
     async with method(services, rail, fee_fixed="50"):
         for amount in (1000, 1234.56):
             trx_id = await payer.pay_out(rail, payout_amount=amount)
@@ -120,7 +120,10 @@ async def test_a_failed_payout_keeps_balances_matching(payer: PayoutMerchant, ra
 async def test_a_reversed_payout_keeps_balances_matching_with_its_fee(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """It costs nothing. B reports neither the fee nor its return, so both are posted manually."""
+    """A reversed payout costs no fee.
+
+    Provider B reports neither the fee nor its return, so an operator posts both.
+    """
     db = payer.services.db
     await payer.simulator.control(f"{rail}/faults", {"settle_seconds": 3600})
     trx_id = await payer.pay_out(rail)
@@ -150,7 +153,7 @@ async def test_a_reversed_payout_keeps_balances_matching_with_its_fee(
 async def test_a_pending_transfer_explains_money_that_has_already_left(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """Including the fee, if the provider has reported it."""
+    """The difference includes the fee, if the provider has reported it."""
     await payer.simulator.control(f"{rail}/faults", {"settle_seconds": 3600})
     await payer.pay_out(rail)
     await payer.simulator.run_jobs()
@@ -308,7 +311,7 @@ async def test_a_returning_difference_is_noted_in_its_case(
 async def test_a_pending_transfer_with_an_unknown_fee_is_not_compared_yet(
     payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
-    """The provider's response was lost, so its fee is unknown."""
+    """The provider's response was lost, so the transfer's fee is unknown."""
     lost = {"call": "transfer", "fault": "5xx_after_accept"}
     await payer.simulator.control(f"{rail}/faults", {"settle_seconds": 3600, "next": [lost]})
     await payer.pay_out(rail)
@@ -317,7 +320,7 @@ async def test_a_pending_transfer_with_an_unknown_fee_is_not_compared_yet(
     assert found.balance == naira("100000000") - naira("1000") - naira(FEES[rail])
     assert (found.difference, found.result) == (None, "not comparable yet")
     assert await differences(services) == []
-    # No fee explains this large a difference.
+    # A difference this large cannot be the missing fee.
     await payer.simulator.control(f"{rail}/balance", {"available": 99_990_000})
     assert (await confirmed(services))[rail].difference == naira("-9000")
     assert len(await differences(services)) == 1
@@ -365,7 +368,10 @@ async def test_a_transfer_that_contradicts_our_status_is_reported_and_moves_noth
 async def test_a_reversal_without_a_webhook_is_found_and_refunded_once(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """B sends no webhooks about transfers; without this check the merchant would lose the money."""
+    """Provider B sends no webhooks about transfers.
+
+    Without this check the merchant would lose the money.
+    """
     quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
     await payer.simulator.control(f"{rail}/faults", quiet)
     trx_id = await payer.pay_out(rail)

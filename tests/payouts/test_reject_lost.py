@@ -39,7 +39,7 @@ async def pass_time(db: Database, trx_id: str, age: str) -> None:
 
 
 async def stuck(payer: PayoutMerchant, rail: str = "a") -> str:
-    """Its first send was lost, later ones are refused, and a day has passed."""
+    """Creates a payout whose first send was lost and whose later ones were rejected, a day ago."""
     lost_send = {"call": "transfer", "fault": "5xx_before"}
     await payer.simulator.control(f"{rail}/faults", {"next": [lost_send, REFUSED]})
     trx_id = await payer.pay_out(rail)
@@ -77,7 +77,7 @@ async def test_a_lost_payout_fails_with_one_refund_and_its_case_is_closed(
     assert await db.value(case, trx_id) == "resolved"
     assert (
         await db.value("SELECT count(*) FROM job WHERE subject = $1", trx_id) == 1
-    )  # its notification
+    )  # the only job left is its notification
     audited = "SELECT count(*) FROM audit WHERE action = 'payout.reject' AND subject = $1"
     assert await db.value(audited, f"payout:{trx_id}") == 1
     with pytest.raises(NotToDecide, match="failed already"):
@@ -102,7 +102,7 @@ async def test_nothing_is_rejected_without_a_case(payer: PayoutMerchant) -> None
 async def test_nothing_is_rejected_that_the_provider_knows(
     payer: PayoutMerchant, db: Database, says: str
 ) -> None:
-    """It accepted the transfer in the meantime."""
+    """The provider has accepted the transfer in the meantime."""
     trx_id = await stuck(payer)
     await payer.simulator.control("a/faults", {"next": []})
     await payer.check_now(trx_id)

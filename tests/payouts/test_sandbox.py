@@ -12,7 +12,7 @@ from tests.payouts.payout_merchant import BANKS, MANUAL, RAILS, PayoutMerchant, 
 
 START = 100_000_000
 JOB = "payout.sandbox"
-# The outcome for each test account number: status and error code.
+# The status and error code that each test account number causes.
 ENDS = {
     "0000000000": ("completed", None),
     "0123456789": ("completed", None),

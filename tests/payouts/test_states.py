@@ -1,4 +1,4 @@
-"""A payout's final status comes from the provider, once, and is notified exactly."""
+"""A payout gets its final status from the provider exactly once, and the merchant is notified."""
 
 import time
 from typing import Any
@@ -10,7 +10,7 @@ from tests.client import Reply, Site
 from tests.payments import webhooks
 from tests.payouts.payout_merchant import RAILS, PayoutMerchant, method
 
-# B sends no webhooks about transfers; its status is queried.
+# Provider B sends no webhooks about transfers, so we query its status.
 TELLING = ["a", "c"]
 WORDS = {"success": "SUCCESSFUL", "failed": "FAILED", "reversed": "REVERSED"}
 RETURNED = "Transfer was returned by the beneficiary bank"
@@ -23,7 +23,7 @@ async def _settle_on_command(payer: PayoutMerchant) -> None:
 
 
 async def sent(payer: PayoutMerchant, rail: str = "a", **changed: Any) -> str:
-    """A payout that the provider has accepted."""
+    """Creates a payout that the provider has accepted."""
     trx_id = await payer.pay_out(rail, **changed)
     await payer.simulator.run_jobs()
     assert (await payer.payout(trx_id)).accepted_at is not None
@@ -38,7 +38,7 @@ async def decided(payer: PayoutMerchant, rail: str, status: str) -> str:
 
 
 async def send_webhook(site: Site, rail: str, trx_id: str, status: str) -> Reply:
-    """Sends a signed webhook, independent of the status query."""
+    """Sends a signed webhook, whatever the status query returns."""
     data = {"reference": trx_id, "amount": 1000, "fee": 10, "currency": "NGN"}
     if rail == "a":
         document = {"event": f"transfer.{status}", "data": {**data, "status": status}}
@@ -284,7 +284,7 @@ async def test_a_hundred_copies_of_a_failed_webhook_cause_one_refund(
 
 
 async def test_reports_in_the_wrong_order_end_the_same(payer: PayoutMerchant) -> None:
-    """Delivered, then reversed; the webhook about the reversal arrives first."""
+    """The transfer is delivered, then reversed. The webhook about the reversal arrives first."""
     backwards = {"mode": "reorder", "delay_seconds": 0.1}
     await payer.simulator.control("a/faults", {"webhooks": backwards})
     trx_id = await sent(payer)

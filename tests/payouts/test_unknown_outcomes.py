@@ -19,7 +19,7 @@ AFTER = ["timeout_after_accept", "5xx_after_accept", "reset_after_accept", "garb
 async def _short_timeout_without_webhooks(
     request: pytest.FixtureRequest, payer: PayoutMerchant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A short provider timeout; the provider settles only on command and sends no webhooks."""
+    """Sets a short provider timeout. The provider settles only on command, without webhooks."""
     if "timeout" in request.node.name:
         monkeypatch.setattr(wire, "CALL_SECONDS", 0.5)
     for rail in RAILS:
@@ -119,7 +119,7 @@ async def test_an_error_that_is_not_the_providers_refusal_is_not_a_refusal(
 
 
 async def test_a_refusal_after_an_unknown_send_is_not_final(payer: PayoutMerchant) -> None:
-    """It may be about the second send while the first one is on its way."""
+    """The provider may be rejecting the second send while the first one is still in progress."""
     refused = {"call": "transfer", "fault": "refuse", "message": "Request refused"}
     await plan(payer, "a", {"call": "transfer", "fault": "5xx_before"}, {**refused, "times": 2})
     trx_id = await payer.pay_out()
@@ -151,7 +151,7 @@ async def test_a_status_query_without_a_response_decides_nothing(
 async def test_a_bare_404_does_not_mean_the_transfer_is_unknown(
     payer: PayoutMerchant,
 ) -> None:
-    """It may come from a proxy, so sending again would be a guess."""
+    """The 404 may come from a proxy, so we must not send again."""
     trx_id = await payer.pay_out()
     await payer.simulator.run_jobs()
     nowhere = {"fault": "refuse", "status": 404, "message": "No such endpoint"}

@@ -1,4 +1,4 @@
-"""Users who sign in, each with their own email and IP."""
+"""Users who sign in, each with their own email and IP address."""
 
 import contextlib
 import itertools
@@ -86,7 +86,7 @@ class Accounts:
         )
 
     async def lock(self, email: str, realm: Realm = Realm.DASHBOARD) -> None:
-        """Locks an email as a stranger does, with wrong passwords from many IPs."""
+        """Locks an email as an attacker would, with wrong passwords from many IP addresses."""
         with contextlib.suppress(sign_in.SignInRefused):
             await self.try_sign_in(email, "a wrong password!", realm=realm)
         await self.db.execute(
@@ -111,7 +111,10 @@ class Accounts:
         return await sessions.find(self.db, realm, token) is not None
 
     async def turn_on_totp(self, visitor: Visitor) -> tuple[pyotp.TOTP, list[str]]:
-        """Enrolls an app. Returns it and the recovery codes. Its current code can be used again."""
+        """Enrolls an authenticator app. Returns the app and the recovery codes.
+
+        The app's current code can be used again.
+        """
         begun = await second_factor.begin(self.db, self.keyring, visitor)
         app = pyotp.TOTP(begun.secret)
         codes = await second_factor.confirm(self.db, self.keyring, visitor, code_of(app))

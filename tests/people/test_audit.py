@@ -1,4 +1,4 @@
-"""Every change to a user is logged: what, to whom, by whom; never a token or a code."""
+"""Every change to a user is audited with its actor, without tokens and codes."""
 
 from manilla.audit import audit
 from manilla.audit.actor import Actor, ActorKind, acting
@@ -21,7 +21,7 @@ NEW_PASSWORD = "another long enough phrase"
 
 
 async def about(accounts: Accounts, person_id: int) -> list[AuditEntry]:
-    """The user's log entries, oldest first."""
+    """The audit log entries about this user, oldest first."""
     return (await audit.listed(accounts.db, AuditFilter(subject=f"person:{person_id}")))[::-1]
 
 

@@ -1,4 +1,4 @@
-"""An invitation is valid for seven days, once, and adds an existing account only if signed in."""
+"""An invitation works once, for seven days. Existing users must be signed in to accept it."""
 
 import asyncio
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Links are passed to the operator's mail program, and nothing else is."""
+"""Only links for users are passed to the operator's mail program."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ async def test_the_mail_program_gets_one_document_and_no_secrets(
 
 
 async def test_response_time_does_not_reveal_whether_a_mail_is_sent(tmp_path: Path) -> None:
-    """The response time would reveal who has an account."""
+    """Otherwise the response time would reveal who has an account."""
     post, has_answered = Mailer(program(tmp_path, f"cat >> {tmp_path}/got")), asyncio.Event()
 
     async def to_who_is_known() -> Email:

@@ -1,4 +1,4 @@
-"""Password reset links are valid for an hour, once, and end all sessions."""
+"""A password reset link works once, for an hour, and ends all sessions."""
 
 import asyncio
 from datetime import timedelta

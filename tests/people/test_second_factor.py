@@ -1,4 +1,4 @@
-"""Authenticator codes and recovery codes: each works once."""
+"""Authenticator codes and recovery codes: each works exactly once."""
 
 import asyncio
 from urllib.parse import parse_qs, unquote, urlsplit

@@ -1,4 +1,4 @@
-"""Sessions end when idle, old or revoked; important actions need a step-up."""
+"""Sessions end when idle, too old or revoked; important actions need a step-up."""
 
 from datetime import timedelta
 
@@ -38,7 +38,7 @@ async def test_a_session_expires_when_idle_or_old(
         each.id for each in await sessions.list_of(accounts.db, visitor.person_id)
     }
     if column == "seen_at":
-        # Activity restarts the idle time.
+        # Each request restarts the idle time.
         assert await accounts.is_signed_in(token, realm)
         await accounts.age_session(visitor.session_id, column, limit - timedelta(minutes=1))
     assert await accounts.is_signed_in(token, realm)
@@ -154,7 +154,7 @@ async def test_step_up_attempts_are_limited(db: Database, accounts: Accounts) ->
             await sessions.step_up(db, accounts.keyring, owner.visitor, password="not this one")
     with pytest.raises(TooManyAttempts):
         await sessions.step_up(db, accounts.keyring, owner.visitor, password=PASSWORD)
-    # A stolen session cannot lock the owner out of signing in.
+    # Somebody with a stolen session cannot lock the owner out of signing in.
     await accounts.sign_in(owner.email)
 
 

@@ -1,4 +1,4 @@
-"""Sign-in: the same error for all reasons, limited attempts, a new token every time."""
+"""Sign-in: one error message for all reasons, limited attempts, and a new token every time."""
 
 import asyncio
 
@@ -195,7 +195,8 @@ async def test_past_the_limit_an_ip_and_a_user_have_few_attempts(
             await accounts.try_sign_in(owner.email, "a wrong password!", "000000", address=address)
     with pytest.raises(TooManyAttempts):
         await accounts.try_sign_in(owner.email, code=code_of(app), address=address)
-    # Wrong passwords use up no code attempts; ten wrong codes with the right password do.
+    # Wrong passwords do not count toward the limit on codes. Ten wrong codes with the right
+    # password reach it.
     for _ in range(10):
         with pytest.raises(SignInRefused):
             await accounts.try_sign_in(owner.email, code="12345")
@@ -223,7 +224,8 @@ async def test_a_locked_email_can_sign_in_after_the_window_ends(
     for n in range(12):
         with pytest.raises((SignInRefused, TooManyAttempts)):
             await accounts.try_sign_in(owner.email, f"guess number {n}", address=address)
-    # Rejected attempts do not extend the window, and the limiter's cleanup does not shorten it.
+    # Rejected attempts do not extend the rate window, and the cleanup of windows does not shorten
+    # it.
     await ratelimit.forget_ended_windows(db)
     with pytest.raises(TooManyAttempts):
         await accounts.try_sign_in(owner.email, address=address)

@@ -1,4 +1,4 @@
-"""The documentation in a real browser: accessible, nothing cut off, working scripts."""
+"""The documentation in a real browser: accessible, nothing cut off, and the scripts work."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from tests.checkout.page_checks import accessibility_violations, opened
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "signatures.json").read_text())
 PHONE = 390
-# These pages contain every kind of element; the others skip the slow contrast check.
+# These pages contain every kind of element. The slow contrast check skips the other pages.
 COLOURED = ("/docs", "/docs/authentication", "/docs/errors", "/docs/api/initiate-payment-legacy")
 NO_CONTRAST = {"resultTypes": ["violations"], "rules": {"color-contrast": {"enabled": False}}}
 ALL = {"resultTypes": ["violations"]}
@@ -29,7 +29,7 @@ async def test_every_page_is_accessible_on_phone_and_desktop(
         async with opened(
             browser, base_url + "/docs/quick-start", width=width, scheme=scheme
         ) as page:
-            # Code colors are the same everywhere, so this slow check runs once.
+            # All pages use the same code colors, so this slow check runs once.
             found += [f"{scheme}: {fault}" for fault in await accessibility_violations(page)]
             for each in [*(page.address for page in documentation.pages), "/docs/search?q=payout"]:
                 await page.goto(base_url + each)
@@ -64,7 +64,7 @@ async def test_the_calculator_signs_like_the_api(browser: Browser, services: Ser
 
 
 async def _give_body(page: Page, body: str) -> None:
-    """Bytes that a text field would change are uploaded as a file."""
+    """Enters the body. Bytes that a text field would change are uploaded as a file."""
     as_file = "\r" in body
     payload: list[FilePayload] = [
         {"name": "body.json", "mimeType": "application/json", "buffer": body.encode()}

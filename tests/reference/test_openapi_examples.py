@@ -1,4 +1,4 @@
-"""The examples in the description have the same keys as real responses, which match the schemas."""
+"""Examples in the OpenAPI document have the keys of real responses, which match the schemas."""
 
 import json
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ JSON = "application/json"
 
 
 class Product:
-    """A sandbox merchant and the description that responses are compared with."""
+    """A sandbox merchant, and the OpenAPI document that its responses are compared with."""
 
     def __init__(self, simulator: ProviderSimulator, merchant: Merchant, document: Any) -> None:
         self.simulator = simulator
@@ -31,7 +31,7 @@ class Product:
         self.document = document
 
     def holds(self, name: str, example: str, reply: Reply) -> Any:
-        """The response matches the description and has the example's keys."""
+        """The response matches its schema and has the same keys as the example."""
         operation = self._operation(name)
         content = operation["responses"][str(reply.status)]["content"][JSON]
         schema = {**content["schema"], "components": self.document["components"]}
@@ -44,7 +44,7 @@ class Product:
         self.holds(name, code, reply)
 
     async def notified(self, event: str, trx_id: str) -> None:
-        """The newest notification of a transaction matches the description."""
+        """The newest notification about a transaction matches its schema."""
         body = await self.simulator.services.db.value(
             "SELECT body FROM notification WHERE trx_id = $1 ORDER BY id DESC LIMIT 1", trx_id
         )
@@ -84,7 +84,7 @@ class Product:
 
 
 def keys(value: Any) -> Any:
-    """The structure of a value without its scalars; list elements count by their kinds."""
+    """The nested keys of a value, without scalars. Equal list elements count once."""
     if isinstance(value, dict):
         return frozenset((key, keys(part)) for key, part in value.items())
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What is generated from the OpenAPI description: plain text for language models."""
+"""The plain text for language models that is generated from the OpenAPI document."""
 
 import asyncio
 import json

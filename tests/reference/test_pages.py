@@ -42,7 +42,7 @@ async def test_every_link_and_anchor_resolves(site: Site, documentation: Documen
     while waiting:
         address = waiting.pop()
         reply = await site.send("GET", address)
-        # A page that needs a session redirects to sign-in, so the URL exists.
+        # A page that needs a session redirects to sign-in, which shows that the URL exists.
         assert reply.status in (200, 303), address
         if address.startswith("/docs"):
             texts[address] = reply.body.decode()
@@ -123,7 +123,8 @@ async def test_the_search_works_without_javascript(site: Site) -> None:
 
 async def test_an_unchanged_page_is_not_sent_again(site: Site) -> None:
     first = await site.send("GET", "/docs")
-    tag = first.headers["etag"].replace("w/", "W/")  # we read headers in lower case
+    # The test client converts headers to lower case.
+    tag = first.headers["etag"].replace("w/", "W/")
     again = await site.send("GET", "/docs", {"If-None-Match": tag})
     assert (again.status, again.body) == (304, b"")
 

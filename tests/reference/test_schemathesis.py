@@ -1,4 +1,4 @@
-"""Schemathesis tests the API against its own description.
+"""Schemathesis tests the API against its OpenAPI document.
 
 `make test` makes about two hundred calls, always the same; `make fuzz` makes thousands.
 """
@@ -31,8 +31,8 @@ from tests.payments.steps import setting, trx_id_of
 from tests.provider_simulator import running_simulator
 from tests.signing import sign
 
-# The number of generated cases per operation, besides the examples. From 100 on, the limits of
-# every field and sequences of calls are tested too.
+# The number of generated cases per operation, in addition to the examples. With 100 or more, the
+# limits of every field and sequences of calls are tested too.
 CASES = int(os.environ.get("MANILLA_FUZZ_CASES", "12"))
 SEED = int(os.environ.get("MANILLA_FUZZ_SEED", "20260102"))
 LONG_FROM = 100
@@ -45,7 +45,7 @@ EXAMPLE = re.compile(rb'("ref_trx": ?"(?:ORDER|PAYOUT)-\d{4})"')
 
 
 class Signer(AuthBase):
-    """Signs the bytes that are about to be sent, with their environment's credentials."""
+    """Signs the bytes about to be sent, with the credentials of their environment."""
 
     def __init__(self, merchant: Merchant) -> None:
         self.merchant = merchant
@@ -75,7 +75,7 @@ class Signer(AuthBase):
         return request
 
     def _make_new(self, request: requests.PreparedRequest) -> None:
-        """Gives each repeated example a new reference and key."""
+        """Gives each repeated example a new reference and idempotency key."""
         number = next(self.numbers)
         key = request.headers.get("Idempotency-Key")
         if isinstance(key, str) and key:
@@ -95,7 +95,7 @@ def _raw(request: requests.PreparedRequest) -> bytes:
 
 
 class Found(msgspec.Struct):
-    """The results of all calls."""
+    """The statuses and problems of all calls."""
 
     statuses: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)
     problems: list[str] = msgspec.field(default_factory=list)
@@ -111,7 +111,7 @@ class Found(msgspec.Struct):
     def _add_calls(self, recorder: Any) -> None:
         for case_id, interaction in recorder.interactions.items():
             label = recorder.cases[case_id].value.operation.label
-            # Without a response, the server has closed the connection.
+            # If there is no response, the server has closed the connection.
             status = interaction.response.status_code if interaction.response else 0
             self.statuses[label, status] += 1
         for nodes in recorder.checks.values():
@@ -134,8 +134,8 @@ def _configuration(base_url: str) -> SchemathesisConfig:
             "request-timeout": 30.0,
             "cache": {"enabled": False},
             "checks": {
-                # A valid request may still be rejected: for a used reference, too many decimals for
-                # the currency, or an unknown method.
+                # A valid request may be rejected for a used reference, too many decimals or an
+                # unknown method.
                 "positive_data_acceptance": {"enabled": False},
             },
             "generation": {
@@ -144,7 +144,7 @@ def _configuration(base_url: str) -> SchemathesisConfig:
                 "database": "none",
                 "no-shrink": True,
                 "max-examples": CASES,
-                "with-security-parameters": False,  # the signer's
+                "with-security-parameters": False,  # the signer sets the security headers
             },
             "phases": {
                 "coverage": {"enabled": is_long},
@@ -187,7 +187,7 @@ async def test_every_response_matches_the_api_description(
 
 
 async def _transactions(merchant: Merchant) -> Any:
-    """One transaction of each kind, for the verify operations to find."""
+    """Creates one transaction of each kind, which the verify operations can find."""
     payment = await merchant.post(PAY, order())
     payout = {**REQUESTS["initiatePayout"]["manual"], "ref_trx": new_reference()}
     initiated = await merchant.post(PAY_OUT, payout)

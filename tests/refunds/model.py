@@ -1,16 +1,17 @@
-"""A model of refunds in plain arithmetic: their expected outcomes, whatever happens.
+"""A model of refunds in plain arithmetic, which predicts the outcome of any sequence of actions.
 
-It follows the decision records and the rules that all providers share, and uses no product code.
+It follows the decision records and the rules that all providers share, and uses none of Manilla's
+code.
 """
 
 from dataclasses import dataclass
 
 from tests.payouts.model import Killed
 
-PAID = 10_000_000  # minor units of the payment that is refunded in parts
+PAID = 10_000_000  # the payment, which is refunded in parts, in minor units
 
-# Results of a send: the simulator's fault, whether the provider then has the refund, and whether
-# its response is a conclusive refusal.
+# For each result of a send: the simulator's fault, whether the provider accepted the refund, and
+# whether its response proves that it did not.
 SENDS: dict[str, tuple[dict[str, object] | None, bool, bool]] = {
     "accepted": (None, True, False),
     "accepted, 5xx": ({"fault": "5xx_after_accept"}, True, False),
@@ -20,7 +21,7 @@ SENDS: dict[str, tuple[dict[str, object] | None, bool, bool]] = {
     "duplicate": ({"fault": "refuse", "status": 400, "message": "Duplicate"}, False, False),
     "refused": ({"fault": "refuse", "status": 400, "message": "Refused"}, False, True),
 }
-# Crash points within a job, in the order in which it reaches them.
+# Crash points within a job, in the order in which the worker reaches them.
 POINTS = [
     "before_transfer_is_sent",
     "after_send_is_begun",
@@ -34,13 +35,15 @@ class RefundInModel:
     trx_id: str
     amount: int
     status: str = "pending"
-    is_sent: bool = False  # a send may have started, so no refusal is conclusive
-    is_left: bool = False  # to an administrator
+    # A send may have started, so a rejection does not prove that nothing was paid.
+    is_sent: bool = False
+    is_left: bool = False  # an administrator must decide
     at_provider: str | None = None
-    is_worked_on: bool = True  # a status query is still planned
+    is_worked_on: bool = True  # a status query is still scheduled
     is_old: bool = False
-    number: int = 0  # raised by each claim of its job, and by each new cause for it
-    holder: int | None = None  # the number of the claim that holds it
+    # Incremented by each claim of the refund's job and by each new request to run it.
+    number: int = 0
+    holder: int | None = None  # the number of the claim that currently holds the job
 
 
 class RefundModel:
@@ -62,7 +65,7 @@ class RefundModel:
         return refund.number
 
     def work(self, refund: RefundInModel, send: str, is_asked: bool, claim: int) -> None:
-        """One step of the worker with this claim. A crash releases nothing."""
+        """The worker with this claim does one step. A crash releases no lease."""
         if refund.status == "pending" and not refund.is_sent:
             self._send_first(refund, send, claim)
         else:
@@ -73,15 +76,15 @@ class RefundModel:
     def _send_first(self, refund: RefundInModel, send: str, claim: int) -> None:
         self._point("before_transfer_is_sent")
         if claim != refund.holder or self.is_on_hold or refund.is_left:
-            return  # fenced, or nothing may leave
+            return  # the fence rejects this worker, or nothing may be sent
         refund.is_sent = True
-        refund.is_old = False  # from now on the provider has three days to answer
+        refund.is_old = False  # the provider's three days to respond start now
         self._point("after_send_is_begun")
         if self.rail != "b":
             self._send(refund, send)
         self._point("after_transfer_is_sent")
         if self.rail == "b":
-            refund.is_left = True  # it has no refunds
+            refund.is_left = True  # provider B has no refund API
         elif SENDS[send][2]:
             self._end(refund, "failed")
         elif send == "accepted" and refund.at_provider == "success":
@@ -94,7 +97,7 @@ class RefundModel:
 
     def _ask(self, refund: RefundInModel, send: str, is_asked: bool, claim: int) -> None:
         is_open = refund.status == "pending"
-        if self.rail != "a":  # it has no status query
+        if self.rail != "a":  # only provider A has a status query for refunds
             refund.is_left = refund.is_left or is_open
             self._done(refund, claim)
         elif not is_asked:
@@ -119,7 +122,7 @@ class RefundModel:
                 self._wait(refund, "no_answer")
 
     def _hear(self, refund: RefundInModel, claim: int) -> None:
-        """Only the provider's own answer to a query decides."""
+        """Applies the provider's response to a status query. Nothing else settles a refund."""
         status = {"success": "completed", "failed": "failed"}[refund.at_provider or ""]
         if refund.status == "pending":
             self._end(refund, status)
@@ -142,7 +145,7 @@ class RefundModel:
             self.cases.add((kind, refund.trx_id))
 
     def _done(self, refund: RefundInModel, claim: int) -> None:
-        """Unless another worker holds the job, or there is a new cause."""
+        """Finishes the job, unless another worker holds it or it was requested again."""
         if claim == refund.holder and claim == refund.number:
             refund.is_worked_on = False
 
@@ -161,7 +164,7 @@ class RefundModel:
         self.is_on_hold = is_on_hold
 
     def decide(self, refund: RefundInModel, *, is_paid: bool) -> bool:
-        """By an administrator: refunds that were left to them, and unsent ones on hold; once."""
+        """An administrator decides a refund left to them, or an unsent one on hold, once."""
         may_reject = not is_paid and self.is_on_hold and not refund.is_sent
         if refund.status != "pending" or not (refund.is_left or may_reject):
             return False

@@ -1,4 +1,4 @@
-"""Runs each action on the model of refunds and on the product, and compares them."""
+"""Runs each action on the model of refunds and on Manilla, and compares the results."""
 
 import contextlib
 import hmac
@@ -29,7 +29,7 @@ SEEN = """
 
 
 class RefundMachine:
-    """One run: a new merchant with one large payment, refunded in parts, and its model."""
+    """One run: a new merchant whose one large payment is refunded in parts, and its model."""
 
     def __init__(self, stage: Stage, shop: Shop, started: Started, rail: str) -> None:
         self.stage = stage
@@ -58,13 +58,13 @@ class RefundMachine:
         charge = await shop.choose(started, METHODS[rail])
         await shop.pay(charge)
         await shop.until(started, "success")
-        pending = "success" if rail == "c" else "pending"  # C decides in its response
+        pending = "success" if rail == "c" else "pending"  # provider C decides in its response
         quiet = {"refunds": pending, "webhooks": {"mode": "lost"}}
         await stage.simulator.control(f"{rail}/faults", quiet)
         return cls(stage, shop, started, rail)
 
     async def happens(self, name: str, arguments: dict[str, Any]) -> None:
-        """One step; then the model and the product must match."""
+        """Runs one step. Then the model and Manilla must have the same state."""
         rest = dict(arguments)
         if "which" not in rest:
             await getattr(self, name)(**rest)
@@ -119,7 +119,7 @@ class RefundMachine:
                 await self.work(refund)
 
     async def _claim(self, refund: RefundInModel) -> tuple[Job, int]:
-        """The refund's job becomes due before all others, and a worker claims it."""
+        """Makes this refund's job due before all others, and claims it."""
         db = self.stage.services.db
         await db.execute(
             """

@@ -1,6 +1,6 @@
-"""Runs random sequences of actions on refunds and on a model of them, driven by hypothesis.
+"""Hypothesis runs the same random sequences of actions on refunds and on a model of them.
 
-`MANILLA_MACHINE_RUNS` sets how many sequences each provider gets, as for payouts.
+`MANILLA_MACHINE_RUNS` sets the number of sequences for each provider, as for payouts.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ WHICH = st.integers(min_value=0, max_value=2)
 SEND = st.sampled_from(["accepted"] * 2 + sorted(SENDS))
 IS_ASKED = st.sampled_from([True, True, True, False])
 
-# How often each action happens, and its arguments.
+# The weight of each action, and its arguments.
 ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
     "refund": (2, {"amount": st.integers(min_value=100, max_value=100_000)}),
     "work": (6, {"which": WHICH, "send": SEND, "is_asked": IS_ASKED}),
@@ -65,7 +65,7 @@ def steps(draw: st.DrawFn) -> Step:
 
 
 class Refunds(RuleBasedStateMachine):
-    """One sequence. Its steps run on the product's event loop."""
+    """One sequence of actions. The steps run on Manilla's event loop."""
 
     stage: ClassVar[Stage]
     loop: ClassVar[asyncio.AbstractEventLoop]
@@ -91,7 +91,7 @@ async def stage(
     simulator: ProviderSimulator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Stage]:
-    # Steps come faster than the minimum interval between queries.
+    # Steps are faster than the minimum interval between status queries.
     monkeypatch.setattr(inbox, "QUERY_INTERVAL_SECONDS", 0.0)
     async with PayoutObserver.opened(settings.migration_url) as books:
         yield await Stage(services, site, simulator, books).open()

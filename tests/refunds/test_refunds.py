@@ -1,4 +1,4 @@
-"""Refunds: never more than was paid, never twice, never on a guess."""
+"""Refunds: never more than was paid, never twice, and never without a known outcome."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Cases: each kind has a few resolutions, which keep the ledger balanced and are recorded."""
+"""The resolutions of each kind of case keep the ledger balanced and are recorded."""
 
 import pytest
 import structlog
@@ -38,7 +38,7 @@ async def resolve(
 
 
 async def contradicted(payer: PayoutMerchant, rail: str, was: str, now: str) -> str:
-    """A decided payout of 1,000.00 with a fee of 50.00 whose provider then changed the status."""
+    """A payout of 1,000.00 with a fee of 50.00, whose provider changed the final status."""
     quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
     await payer.simulator.control(f"{rail}/faults", quiet)
     async with method(payer.services, rail, fee_fixed="50"):
@@ -51,7 +51,7 @@ async def contradicted(payer: PayoutMerchant, rail: str, was: str, now: str) -> 
 
 
 async def report_status(payer: PayoutMerchant, rail: str, trx_id: str, status: str) -> None:
-    """The provider reports this status, and a status query reads it."""
+    """Makes the provider report this status, and queries it."""
     await payer.settle(rail, trx_id, status, insist=True)
     await payer.services.db.execute(
         "INSERT INTO job (merchant_id, kind, subject, due_at) VALUES ($1, 'transfer', $2, now())",

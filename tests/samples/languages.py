@@ -1,4 +1,4 @@
-"""Runs the code samples of each language, if its tools are installed."""
+"""Runs the code samples of each language whose tools are installed."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ import pytest
 
 SAMPLES = Path(__file__).parents[2] / "manilla" / "reference" / "samples"
 
-# The required program, and the suffix of the samples' file names.
+# For each language: the required program, and the suffix of the samples' file names.
 LANGUAGES = {
     "curl": ("curl", ".sh"),
     "python": (sys.executable, ".py"),
@@ -61,7 +61,8 @@ class Runner:
                 return [self._compiled(sample, "go", "build", "-o", self._output(sample), path)]
             case "java":
                 self._compiled(NAMES[sample] + ".class", "javac", "-d", str(self._folder), path)
-                # These options avoid the JVM's start time, which dominates short programs.
+                # These options shorten the JVM's startup, which takes most of a short program's
+                # time.
                 quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
                 return ["java", *quick, "-cp", str(self._folder), NAMES[sample]]
             case _:
@@ -76,5 +77,5 @@ class Runner:
         return str(self._folder / name)
 
     def _alone(self) -> Mapping[str, str]:
-        """Prevents downloads from the network."""
+        """Environment variables that prevent Go from downloading anything."""
         return {**os.environ, "GOTOOLCHAIN": "local", "GOPROXY": "off", "GOFLAGS": "-mod=mod"}

@@ -1,4 +1,4 @@
-"""The script for Postman signs each request as the API expects, run in a stand-in for Postman."""
+"""The Postman script signs requests as the API expects. It runs in an imitation of Postman."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from tests.samples.languages import SAMPLES
 
 SCRIPT = SAMPLES / "postman" / "sign.js"
 
-# What Postman gives a script. It prints what the script did to the request.
+# An imitation of the objects that Postman gives a script. It prints the resulting request.
 POSTMAN = """
 const crypto = require("node:crypto");
 const given = JSON.parse(process.argv[1]);
@@ -72,6 +72,6 @@ def test_variables_are_replaced_before_the_body_is_signed_and_sent() -> None:
 
 
 def test_the_script_declares_no_name_that_postman_declares() -> None:
-    """A second declaration is an error, and nothing would be signed."""
+    """A second declaration would be an error, and no request would be signed."""
     declared = set(re.findall(r"\b(?:const|let|class|function) (\w+)", SCRIPT.read_text()))
     assert declared.isdisjoint({"CryptoJS", "crypto", "pm", "postman", "request", "_", "xml2Json"})

@@ -25,7 +25,7 @@ from tests.samples.languages import LANGUAGES, Runner
 
 @pytest.fixture(scope="module")
 def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    """With the demo, because it configures providers and so payout methods."""
+    """An instance with the demo, which configures the providers and so the payout methods."""
     instance = Instance(tmp_path_factory.mktemp("samples") / "data").wait()
     instance.command("setting", "set", "sandbox_complete_seconds", "0")
     yield instance

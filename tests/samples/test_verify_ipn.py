@@ -1,4 +1,4 @@
-"""The notification verifiers for merchants work in each installed language."""
+"""The code samples that verify notifications work in each installed language."""
 
 import base64
 import hashlib
@@ -19,7 +19,7 @@ BODY = (
     '"message":"Payment Completed","status":"completed","timestamp":1794722351}'
 ).encode()
 
-# The client library's verifier has its own tests, because it checks more.
+# The client library's verifier checks more and has separate tests.
 VERIFIERS = [language for language in LANGUAGES if language != "python-client"]
 
 
@@ -76,7 +76,7 @@ def test_the_verifiers_accept_what_we_send() -> None:
         SECRET.encode(), notification_id="msg_1", environment="sandbox", body=BODY, now=1794722351
     )
     assert headers["X-Signature"] == signature()
-    # As the Standard Webhooks specification defines it, and as its libraries decode the key.
+    # The signature that the Standard Webhooks specification defines.
     prefix, _, key = signing.standard_key(SECRET.encode()).partition("_")
     assert prefix == "whsec"
     signed = b".".join((b"msg_1", headers["webhook-timestamp"].encode(), BODY))

@@ -49,9 +49,9 @@ async def _back(_request: web.Request) -> web.Response:
 
 @pytest.fixture
 async def platform(_platform: Platform) -> Platform:
-    """A platform with a freshly reset simulator."""
+    """A platform with a simulator that has just been reset."""
     await _platform.control("reset", {})
-    await asyncio.sleep(0.02)  # webhooks of the previous test have arrived
+    await asyncio.sleep(0.02)  # webhooks of the previous test arrive in this time
     _platform.received.clear()
     _platform.answers.clear()
     return _platform

@@ -1,4 +1,4 @@
-"""The calls of a platform in each real provider's dialect, for the tests that all of them share."""
+"""A platform's calls to each real provider's simulated API, for the tests that all share."""
 
 import base64
 import hashlib
@@ -14,7 +14,7 @@ ACCOUNT = "0123456789"
 
 
 class Dialect(Protocol):
-    """A provider's calls, and its words for what happens to a transfer or a charge."""
+    """A provider's calls, and its statuses of transfers and charges."""
 
     key: str
     accepted: str
@@ -25,7 +25,8 @@ class Dialect(Protocol):
     reversed: str
     charge_paid: str
     charge_failed: str
-    approval_switch: str  # empty: no state waits for a person
+    # The setting that makes transfers wait for approval; empty if there is none.
+    approval_switch: str
     insufficient: tuple[int, str]
     duplicate: tuple[int, str]
     unauthorized: tuple[int, str]
@@ -168,7 +169,7 @@ class Kora:
         return reply.status, reply.json["message"]
 
     def payout(self, reference: str, account: str, amount: str, bank: str = "058") -> bytes:
-        """As text, so that the amount on the wire has exactly these digits."""
+        """A payout request, written as text so that the amount has exactly these digits."""
         return (
             f'{{"reference":"{reference}","destination":{{"type":"bank_account","amount":{amount},'
             f'"currency":"NGN","narration":"Rent","bank_account":{{"bank":"{bank}",'
@@ -222,7 +223,7 @@ class Kora:
         return await self.call(platform, "POST", f"{self.root}/refunds/initiate", body)
 
     def is_signed(self, received: Received) -> bool:
-        """Only the bytes of `data` are signed."""
+        """Kora signs only the bytes of `data`."""
         signed = received.raw[received.raw.index(b'"data":') + len(b'"data":') : -1]
         expected = hmac.new(self.secret_key.encode(), signed, hashlib.sha256).hexdigest()
         return received.headers.get("x-korapay-signature") == expected
@@ -249,7 +250,7 @@ class Monnify:
         return await platform.send("POST", "/monnify/api/v1/auth/login", b"", headers)
 
     async def call(self, platform: Platform, method: str, path: str, body: Any = None) -> Reply:
-        """With a new token for each call."""
+        """Sends a call with a new access token."""
         token = await self.login(platform)
         if token.status != 200:
             return token

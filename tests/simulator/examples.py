@@ -1,4 +1,4 @@
-"""The providers' answers as documented, to compare the simulator's with; see fixtures/README.md."""
+"""Documented provider responses, compared with the simulator's. See fixtures/README.md."""
 
 import json
 from pathlib import Path

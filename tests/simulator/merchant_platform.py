@@ -20,7 +20,7 @@ HEADERS: dict[str, dict[str, str]] = {
 }
 BANK = {"a": "058", "b": "000013", "c": "C058"}  # the same bank on all three rails
 
-# Each provider's words for an accepted transfer and for its outcomes.
+# Each provider's statuses for an accepted transfer and for its outcomes.
 ACCEPTED = {"a": "processing", "b": "pending", "c": "NEW"}
 PROCESSING = {"a": "processing", "b": "pending", "c": "PENDING"}
 SUCCESS = {"a": "success", "b": "success", "c": "SUCCESSFUL"}
@@ -34,7 +34,7 @@ class Reply(msgspec.Struct, frozen=True):
 
     @property
     def json(self) -> Any:
-        """With exact numbers instead of floats."""
+        """The response's JSON with exact decimals instead of floats."""
         return json.loads(self.body, parse_float=Decimal)
 
     @property
@@ -58,13 +58,13 @@ class Received(msgspec.Struct, frozen=True):
 
 
 class Platform:
-    """Calls the simulator like an adapter and records its webhooks."""
+    """Calls the simulator as a provider adapter does, and records the webhooks it receives."""
 
     def __init__(self, session: aiohttp.ClientSession, simulator: str) -> None:
         self.simulator = simulator
         self.url = ""
         self.received: list[Received] = []
-        self.answers: list[int] = []  # for the next webhooks; then 200
+        self.answers: list[int] = []  # response statuses for the next webhooks; 200 after that
         self._session = session
 
     async def receive(self, request: web.Request) -> web.Response:
@@ -72,7 +72,7 @@ class Platform:
         return web.Response(status=self.answers.pop(0) if self.answers else 200)
 
     async def webhooks(self, count: int) -> list[Received]:
-        """Waits until this many have arrived."""
+        """Waits until this many webhooks have arrived."""
         await until(lambda: len(self.received) >= count)
         return self.received
 
@@ -136,7 +136,7 @@ class Platform:
         return Decimal(state[key]["balance"]["available"])
 
     async def open_hosted(self, key: str, reference: str, amount: str = "1000.00") -> str:
-        """The URL of the hosted page."""
+        """Creates a charge and returns the URL of its hosted page."""
         back = f"{self.url}/back?order=7"
         customer = {"name": "Ada Obi", "email": "ada@example.com"}
         if key == "a":
@@ -154,7 +154,7 @@ class Platform:
         return str(reply.data["link"])
 
     async def open_account(self, key: str, reference: str, amount: str = "1000.00") -> str:
-        """The number of the virtual account."""
+        """Creates a charge and returns the number of its virtual account."""
         if key == "a":
             body = charge_a(reference, amount, kyc={"bvn": "22222222222"})
             reply = await self.call("a", "POST", "/merchant/api/v1/charges/bank-transfer", body)
@@ -193,7 +193,7 @@ def charge_a(reference: str, amount: str, **more: Any) -> dict[str, Any]:
 
 
 def _order(key: str, reference: str, account: str, amount: str) -> bytes:
-    """Written as text, so that the amount is sent exactly."""
+    """A request body written as text, so that the amount has exactly these digits."""
     if key == "a":
         return (
             f'{{"reference":"{reference}","destination":{{"type":"bank_account","amount":{amount},'

@@ -1,4 +1,4 @@
-"""The control API: state, commands and errors."""
+"""The simulator's control API: state, commands and errors."""
 
 import asyncio
 import socket
@@ -157,7 +157,7 @@ def new_charge(number: int) -> Charge:
 
 
 async def test_the_process_serves_until_it_is_stopped() -> None:
-    """Even while a request hangs on purpose."""
+    """It stops even while a request hangs on purpose."""
     program = await asyncio.create_subprocess_exec(
         sys.executable, "-c", PROGRAM, stdout=asyncio.subprocess.PIPE
     )

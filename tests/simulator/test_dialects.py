@@ -1,4 +1,4 @@
-"""What every real provider's dialect has in common with the others, each in its own words."""
+"""Behavior that all real providers' simulated APIs share, each with its own statuses and errors."""
 
 import asyncio
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Every fault that can be enabled, as a caller sees it."""
+"""Every fault that the simulator can cause, as the caller sees it."""
 
 import asyncio
 import time
@@ -129,14 +129,14 @@ async def test_an_outage_affects_one_provider_only(platform: Platform) -> None:
     shown = await platform.send("GET", page.removeprefix(platform.simulator))
     assert shown.status == 503
     assert (await platform.transfer("b", "TXN2")).status == 200
-    # Its webhooks wait until it is back.
+    # The provider sends its webhooks when it is back.
     await platform.control("a/transfers/TXN1/settle", {"status": "success"})
     await asyncio.sleep(0.1)
     assert not platform.received
     await platform.control("a/faults", {"outage": False})
     assert (await platform.webhooks(1))[0].json["event"] == "transfer.success"
     assert not await exists(platform, "a", "TXN2")
-    # Planned faults were not used up by calls that never reached it.
+    # Calls during the outage used up none of the planned faults.
     assert (await platform.transfer("a", "TXN2")).refusal == (400, "No")
 
 

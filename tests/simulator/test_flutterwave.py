@@ -1,4 +1,4 @@
-"""Flutterwave's dialect, call by call."""
+"""Every call of Flutterwave's simulated API."""
 
 import asyncio
 from decimal import Decimal

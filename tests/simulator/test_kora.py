@@ -1,4 +1,4 @@
-"""Kora's dialect, call by call."""
+"""Every call of Kora's simulated API."""
 
 import hashlib
 import hmac
@@ -174,7 +174,7 @@ async def test_webhooks_are_signed_in_one_of_three_ways(
 
 
 async def test_the_signature_of_a_known_body() -> None:
-    """Our own vector: no document publishes one. The bytes of `data` are signed as they are."""
+    """Our own test vector, because Kora publishes none. It covers the bytes of `data`."""
     from manilla_simulator.dialects.kora.contract import sign
     from manilla_simulator.settings import KoraAccount
 

@@ -1,4 +1,4 @@
-"""Monnify's dialect, call by call."""
+"""Every call of Monnify's simulated API."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""The simulator's pages in a real browser: a customer pays, and a developer controls a provider."""
+"""The simulator's pages in a real browser: customers pay, and developers control a provider."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +17,7 @@ looks = pytest.mark.parametrize(
 async def opened(
     browser: Browser, address: str, width: int = 390, scheme: str = "light"
 ) -> AsyncIterator[Page]:
-    """Opens a page that must cause no browser message and fit its width."""
+    """Opens a page that must cause no browser message and fit the screen's width."""
     page = await browser.new_page(
         viewport={"width": width, "height": 844},
         color_scheme=scheme,  # type: ignore[arg-type]
@@ -34,7 +34,7 @@ async def opened(
 
 
 def _note_failure(problems: list[str], request: Request) -> None:
-    """Ignores images that were aborted because the page was left."""
+    """Records a failed request, unless it is an image that was aborted by leaving the page."""
     if request.failure != "net::ERR_ABORTED":
         problems.append(request.url)
 

@@ -1,4 +1,4 @@
-"""Paystack's dialect, call by call."""
+"""Every call of Paystack's simulated API."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

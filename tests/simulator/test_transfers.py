@@ -1,4 +1,4 @@
-"""Transfer rules that all three providers share, each in its own words."""
+"""Rules for transfers that providers A, B and C share, each with its own statuses and errors."""
 
 import asyncio
 from decimal import Decimal

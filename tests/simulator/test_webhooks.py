@@ -1,4 +1,4 @@
-"""Webhooks that arrive, are lost, repeated, reordered or forged."""
+"""Webhooks that are delivered, lost, repeated, reordered or forged."""
 
 import asyncio
 import hashlib

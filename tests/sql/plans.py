@@ -1,4 +1,4 @@
-"""The query plans that the server used, read from auto_explain's log."""
+"""Reads the query plans that the server used from auto_explain's log."""
 
 import json
 import re
@@ -18,7 +18,7 @@ SETTINGS = {
     "auto_explain.log_format": "json",
     "auto_explain.log_analyze": "on",
     "auto_explain.log_timing": "off",
-    # Use generic plans from the start, as sessions do sooner or later.
+    # Use generic plans from the start, as long-lived connections do later.
     "plan_cache_mode": "force_generic_plan",
 }
 LOGGED = re.compile(r"ms  plan:\n((?:\t.*\n)+)")
@@ -26,14 +26,14 @@ LOGGED = re.compile(r"ms  plan:\n((?:\t.*\n)+)")
 
 class Scan(msgspec.Struct, frozen=True):
     table: str
-    index: str | None  # None: a sequential scan
+    index: str | None  # None for a sequential scan
     condition: str
     query: str
     rows_read: float
 
 
 class PlanLog:
-    """The plans logged on one database during a test."""
+    """The query plans logged on one database during a test."""
 
     def __init__(self, cluster: Cluster, database: str) -> None:
         self._cluster = cluster
@@ -41,7 +41,7 @@ class PlanLog:
         self._file = cluster.folder.parent / "postgres.log"
 
     async def turn_on(self) -> None:
-        """For sessions that start from now on."""
+        """Enables the log for connections that are opened from now on."""
         connection = await asyncpg.connect(self._cluster.url(postgres.SUPERUSER, "postgres"))
         try:
             for name, value in SETTINGS.items():
@@ -65,7 +65,7 @@ class PlanLog:
 def _scans(node: dict[str, Any], query: str) -> Iterator[Scan]:
     index = node.get("Index Name")
     if index is not None or node["Node Type"] == "Seq Scan":
-        # A bitmap scan names only its index, whose name starts with the table's.
+        # A bitmap scan names only its index, whose name starts with the table's name.
         table = node.get("Relation Name") or index
         condition = node.get("Index Cond", "")
         yield Scan(str(table), index, condition, " ".join(query.split()), _rows_read(node))
@@ -74,7 +74,7 @@ def _scans(node: dict[str, Any], query: str) -> Iterator[Scan]:
 
 
 def _rows_read(node: dict[str, Any]) -> float:
-    """Rows returned or filtered out, in all loops."""
+    """The number of rows returned or filtered out, in all loops."""
     passed_over = sum(
         node.get(f"Rows Removed by {reason}", 0) for reason in ("Filter", "Index Recheck")
     )

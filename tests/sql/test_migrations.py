@@ -16,9 +16,9 @@ from manilla.sql import migrate
 from tests.databases import database
 from tests.sql.test_schema import SMALL
 
-# Written before these rules; no released version ran on a database without them.
+# Migrations up to this one precede the rules. No released version ran without them.
 BEFORE_RULES = "0016"
-# Removals of objects that the previous version no longer uses, with the reason.
+# Migrations that remove objects which the previous version no longer uses, with the reason.
 CONTRACTIONS: dict[str, str] = {
     "0022_clearing_differences": "replaces a check by one that allows more values",
 }
@@ -42,7 +42,7 @@ CREATED = re.compile(r"\bCREATE (?:UNLOGGED )?TABLE (\w+)", re.IGNORECASE)
 
 
 def problems(sql: str) -> list[str]:
-    """The problems of a migration."""
+    """The rules that a migration breaks."""
     sql = re.sub(r"--[^\n]*", "", sql)
     without = set(CREATED.findall(sql)) | SMALL
     found = [why for rule, why in REMOVALS.items() if re.search(rule, sql, re.IGNORECASE)]
@@ -60,7 +60,7 @@ def problems(sql: str) -> list[str]:
 
 
 def _scripts(file: Path) -> str:
-    """The SQL that a migration runs with `script.run`: its module's strings."""
+    """The SQL that a migration runs with `script.run`, found as strings in its module."""
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
     assert spec.loader is not None
@@ -80,7 +80,7 @@ def test_a_migration_leaves_the_running_version_alone(file: Path) -> None:
 
 
 def test_functions_are_never_dropped() -> None:
-    """The running version calls them until its last process has been restarted."""
+    """The previous version calls the functions until its last process has been restarted."""
     for file in (migrate.FOLDER / "functions").glob("*.sql"):
         assert "DROP" not in re.sub(r"--[^\n]*", "", file.read_text()).upper(), file.name
 
@@ -140,7 +140,7 @@ async def test_an_index_left_invalid_by_a_crash_is_rebuilt(
 
 
 async def _invalidate(cluster: Cluster, name: str, index: str) -> None:
-    """As an interrupted concurrent build leaves it."""
+    """Marks an index as invalid, as an interrupted concurrent build does."""
     superuser = await asyncpg.connect(cluster.url("postgres", name))
     try:
         await superuser.execute(

@@ -1,4 +1,4 @@
-"""A request's reads do not grow with its merchant's history, whatever the statistics are."""
+"""The rows a request reads do not grow with its merchant's history, whatever the statistics."""
 
 import contextlib
 import re
@@ -26,19 +26,19 @@ from tests.sql.plans import PlanLog, Scan
 NAME = "plans"
 BLOCKS, BLOCK_REQUESTS = 4, 30
 
-# Growing tables, and the columns that are not selective by themselves.
+# Tables that grow with the number of transactions, and columns that are not selective alone.
 GROWING = {"payment", "payout", "charge", "refund", "posting", "entry", "timeline", "webhook"}
 GROWING |= {"notification", "delivery_attempt", "idempotency", "job", "operator_case"}
 GROWING |= {"api_request"}
 WIDE = {"merchant_id", "environment", "kind", "provider"}
-# A claim goes from merchant to merchant and takes the first row of each.
+# Claiming jobs reads the first row of one merchant after another.
 CLAIM = re.compile(r"^\(merchant_id > [^)]*\)$")
-# Written by the tests themselves.
+# A statement that only the tests run.
 BY_TESTS = "UPDATE job SET due_at = 'infinity'"
 
 
 class Business:
-    """One merchant, and all statements that its payments and payouts cause."""
+    """One merchant, and every SQL statement that its payments and payouts cause."""
 
     def __init__(self, payer: PayoutMerchant, shop: Shop) -> None:
         self.payer, self.shop = payer, shop
@@ -94,7 +94,7 @@ async def _analyze(owner: asyncpg.Connection) -> None:
 
 
 async def _lose_statistics(owner: asyncpg.Connection) -> None:
-    """As in a database restored from a logical backup."""
+    """Deletes the planner's statistics, as in a database restored from a logical backup."""
     await owner.execute(
         """
         SELECT pg_clear_relation_stats('public', relname) FROM pg_class
@@ -131,7 +131,7 @@ STATES: dict[str, State] = {
 
 
 async def _database(cluster: Cluster, settings: Settings, state: State) -> tuple[Settings, PlanLog]:
-    """Migrated, in this state, and never analyzed again."""
+    """A migrated database in this state, whose statistics are not updated again."""
     on = await database(cluster, settings, NAME)
     await migrate.upgrade(on.migration_url, on.database_url)
     owner = await asyncpg.connect(on.migration_url)
@@ -153,7 +153,8 @@ async def test_every_statement_of_a_payment_and_a_payout_uses_a_full_key(
     cluster: Cluster, settings: Settings, state: State
 ) -> None:
     on, log = await _database(cluster, settings, state)
-    await migrate.upgrade(on.migration_url, on.database_url)  # as the manual says for a restore
+    # The manual requires this after a restore.
+    await migrate.upgrade(on.migration_url, on.database_url)
     start = log.position()
     async with business(on) as shop:
         await shop.initiate_and_verify()
@@ -186,7 +187,7 @@ async def test_a_request_reads_as_few_rows_with_a_long_history_as_with_none(
 async def test_initiating_a_transaction_needs_no_table_statistics(
     cluster: Cluster, settings: Settings, state: State
 ) -> None:
-    """Every process caches its plan, so it must be right without statistics."""
+    """Each process caches the query plan, so it must be good even without statistics."""
     on, log = await _database(cluster, settings, state)
     rows_read = await _rows_read(on, log, Business.initiate)
     assert max(rows_read) <= rows_read[0] + BLOCK_REQUESTS, rows_read
@@ -195,7 +196,7 @@ async def test_initiating_a_transaction_needs_no_table_statistics(
 async def _rows_read(
     on: Settings, log: PlanLog, request: Callable[[Business], Awaitable[object]]
 ) -> list[float]:
-    """Blocks read from growing tables."""
+    """Rows that each block of requests read from growing tables."""
     rows_read = []
     async with business(on) as shop:
         await request(shop)

@@ -13,13 +13,13 @@ STATEMENT = re.compile(
     r"\b(?:(DELETE) FROM|(UPDATE)|(INSERT) INTO) (?:ONLY )?([a-z_]+)\b(?! OF| SKIP)"
 )
 UPSERT = re.compile(r"INSERT INTO ([a-z_]+)(?:(?!INSERT INTO).)*?DO UPDATE", re.DOTALL)
-# Table names chosen at run time: see the functions that write them.
+# These table names are chosen at run time, so the search does not find them in statements.
 NAMED_ELSEWHERE = {
     ("UPDATE", table)
     for table in ("approval", "credential", "master_key_proof", "merchant", "person")
 } | {("UPDATE", "provider_credentials"), ("DELETE", "invitation"), ("DELETE", "password_reset")}
 
-# Needed only by the previous version.
+# Privileges that only the previous version needs.
 NEEDED_BEFORE: set[tuple[str, str]] = set()
 
 
@@ -77,12 +77,12 @@ def test_no_privilege_is_granted_that_no_statement_needs(project: Path) -> None:
 
 
 def _written_by_all(project: Path) -> set[tuple[str, str]]:
-    """The platform, and the demo shop, which uses the same role in development mode."""
+    """Writes by the platform and by the demo shop, which uses the same role."""
     return _written(project / "manilla") | _written(project / "simulator" / "src")
 
 
 def _written(code: Path) -> set[tuple[str, str]]:
-    """The tables that the processes' statements write to. Migrations run as the owner."""
+    """The operation and table of each write in the code. Migrations run as the owner."""
     programs = (file for file in code.rglob("*.py") if code / "sql" not in file.parents)
     texts = [file.read_text() for file in (*programs, *code.glob("sql/functions/*.sql"))]
     found = {

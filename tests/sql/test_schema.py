@@ -13,20 +13,20 @@ from manilla.settings import Settings
 from manilla.sql import migrate
 from tests.command import manilla
 
-# Tables that do not grow with the business.
+# Tables that do not grow with the number of transactions.
 SMALL = {"alembic_version", "function_set", "change", "setting", "master_key_proof"}
 SMALL |= {"merchant", "merchant_key", "credential", "rate_window"}
 SMALL |= {"provider_credentials", "rail_state", "rail_minute", "method", "transfer_fee"}
 SMALL |= {"person", "invitation", "password_reset", "session"}
-SMALL |= {"audit", "audit_head", "approval"}  # one chain for all, written only by people's actions
+SMALL |= {"audit", "audit_head", "approval"}  # one chain, which grows only with users' actions
 SMALL |= {"proof"}  # one row
 SMALL |= {"clearing_difference"}  # one row per provider and currency
-SMALL |= {"shop_order", "shop_news"}  # of the demo
+SMALL |= {"shop_order", "shop_news"}  # tables of the demo shop
 
 
 @pytest.fixture
 async def empty(cluster: Cluster) -> str:
-    """The URL of a new database, as its owner."""
+    """The URL of a new database, which connects as the owner."""
     superuser = await Database.open(
         cluster.url(postgres.SUPERUSER, "postgres"), size=1, name="tests"
     )
@@ -70,7 +70,7 @@ async def test_a_single_database_role_is_possible_and_restricted(empty: str) -> 
 
 
 async def test_keys_of_growing_tables_start_with_the_merchant(owner: Database) -> None:
-    """So that a merchant can move to another cell: see the decision record on growth."""
+    """A merchant can then be moved to another cell: see the decision record on growth."""
     keys = await owner.records(
         """
         SELECT t.relname AS table, i.relname AS index, a.attname AS first

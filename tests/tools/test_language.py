@@ -1,4 +1,4 @@
-"""The check on words finds them in texts and names, and accepts stored names."""
+"""`tools.language` finds discouraged words in texts and names, and accepts stored names."""
 
 import pytest
 

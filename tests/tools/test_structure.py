@@ -1,4 +1,4 @@
-"""The structure check finds each kind of violation, and nothing in a tree without one."""
+"""`tools.structure` finds each kind of violation, and nothing in a tree without violations."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Opens every page of a realm in a real browser and collects accessibility and layout problems."""
+"""Opens every page of the dashboard or console and collects accessibility and layout problems."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ from tests.web.signed_in_user import SignedInUser
 
 PHONE = 390
 SCREENS = ((PHONE, "dark"), (1280, "light"))
-# Rules whose result can change with width and color scheme.
+# Accessibility rules whose result can change with the width and the color scheme.
 WIDE_RULES = ("color-contrast", "scrollable-region-focusable", "link-in-text-block", "target-size")
 
 
@@ -22,7 +22,7 @@ async def problems(
     table: Sequence[Route],
     samples: Mapping[str, str],
 ) -> list[str]:
-    """Problems found by the browser, by axe and at a phone's width, with the page of each."""
+    """Problems that the browser and axe report, also at a phone's width, with the page of each."""
     found: list[str] = []
     said: list[str] = []
     for width, scheme in SCREENS:

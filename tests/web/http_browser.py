@@ -36,7 +36,7 @@ class HttpBrowser:
     @classmethod
     @contextlib.asynccontextmanager
     async def of(cls, site: Site, root: str = "/dashboard") -> AsyncIterator[Self]:
-        jar = aiohttp.CookieJar(unsafe=True)  # accepts cookies for an IP address, too
+        jar = aiohttp.CookieJar(unsafe=True)  # also accepts cookies for an IP address
         async with aiohttp.ClientSession(cookie_jar=jar) as session:
             yield cls(session, site.from_new_ip(), root)
 
@@ -47,7 +47,7 @@ class HttpBrowser:
         return await self._ask("GET", path)
 
     async def post(self, path: str, fields: Mapping[str, str]) -> Page:
-        """With the sign-in page's CSRF token, unless the fields have one."""
+        """Submits a form with the sign-in page's CSRF token, unless the fields contain one."""
         given = dict(fields)
         if "csrf" not in given:
             given["csrf"] = (await self.get("/sign-in")).csrf

@@ -1,4 +1,4 @@
-"""The effect of each route in production, classified route by route."""
+"""Lists the effect of every dashboard and console route in production."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from manilla.people.roles import ConsoleRole, Role
 
 
 class Effect(StrEnum):
-    """What a user can cause with a route in production, directly or with what it returns."""
+    """What a user can cause through a route in production, directly or with what it returns."""
 
     NOTHING = "no money leaves, and nothing is obtained that could move it"
     OWN = "changes how one's own account is protected"
@@ -25,7 +25,7 @@ class Effect(StrEnum):
 
 WALLET = "/merchants/{merchant:int}/wallets/{environment:str}/{currency:str}"
 
-# The roles allowed in production. A role that is missing here gets 403.
+# The roles that may use routes with each effect in production. Other roles get 403.
 ROLES: dict[Effect, set[str]] = {
     Effect.OWN: {*Role, *ConsoleRole},
     Effect.MONEY: {Role.OWNER, Role.FINANCE},
@@ -39,8 +39,8 @@ ROLES: dict[Effect, set[str]] = {
     Effect.PLATFORM: {ConsoleRole.ADMINISTRATOR},
 }
 
-# The pages about a user's own account, in both realms. Invitations and reset links need their
-# token.
+# Pages about a user's own account, in the dashboard and the console. Invitations and reset links
+# need their token.
 ACCOUNT: dict[str, Effect] = {
     "POST /sign-in/demo": Effect.NOTHING,
     "GET /sign-in": Effect.NOTHING,

@@ -1,4 +1,4 @@
-"""Signed-in users, whose sessions are created without the sign-in pages."""
+"""Signed-in users, whose sessions are created without using the sign-in pages."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ PASSWORD = "three quiet kobo coins"
 
 
 class SignedInUser(msgspec.Struct, frozen=True):
-    """A user with a session, as a client with one cookie."""
+    """A user with a session: an HTTP client with the session cookie."""
 
     site: Site
     realm: Realm
@@ -33,11 +33,11 @@ class SignedInUser(msgspec.Struct, frozen=True):
         return {"Cookie": f"{self.cookie}={self.token}", "Accept": "text/html"}
 
     async def get(self, path: str) -> Reply:
-        """`path` is below the realm's root, or a full path."""
+        """Requests a page. `path` is relative to the dashboard or console, or a full path."""
         return await self.site.send("GET", self._target(path), self.headers())
 
     async def post(self, path: str, fields: Mapping[str, str], *, csrf: str | None = None) -> Reply:
-        """With the account page's CSRF token, unless another is given."""
+        """Submits a form with the account page's CSRF token, unless another is given."""
         token = await self.csrf() if csrf is None else csrf
         body = urlencode({**fields, "csrf": token}).encode()
         headers = {**self.headers(), "Content-Type": "application/x-www-form-urlencoded"}
@@ -58,13 +58,13 @@ class SignedInUser(msgspec.Struct, frozen=True):
         return found.group(1).decode()
 
     async def step_up(self, services: Services) -> None:
-        """As if they had just stepped up."""
+        """Marks the session as just stepped up."""
         await services.db.execute(
             "UPDATE session SET stepped_up_at = now() WHERE person_id = $1", self.person_id
         )
 
     async def enroll(self, services: Services) -> pyotp.TOTP:
-        """Enrolls a second factor. Returns the app, whose current code is unused."""
+        """Enrolls a second factor. Returns the authenticator app, whose current code is unused."""
         visitor = await sessions.find(services.db, self.realm, self.token)
         assert visitor is not None
         begun = await second_factor.begin(services.db, services.keyring, visitor)
@@ -76,7 +76,7 @@ class SignedInUser(msgspec.Struct, frozen=True):
         return app
 
     async def enter(self, context: BrowserContext) -> None:
-        """Gives a browser their session cookie."""
+        """Sets the session cookie in a browser context."""
         await context.add_cookies(
             [
                 {

@@ -1,4 +1,4 @@
-"""Sign-in, sessions and redirects in both realms, over real HTTP."""
+"""Sign-in, sessions and redirects in the dashboard and the console, over real HTTP."""
 
 import re
 from urllib.parse import urlencode
@@ -73,7 +73,7 @@ async def test_a_cookie_set_before_sign_in_never_becomes_the_session(
         assert "HttpOnly" in cookie
         assert "samesite=lax" in cookie.lower()
         assert await sessions.find(services.db, owner.realm, "planted") is None
-        # A form rendered without a session is not valid for a session either.
+        # The CSRF token of a form that was rendered without a session is not valid in a session.
         assert (await guest.post("/sign-out", {"csrf": before})).status == 403
         inside = (await guest.get("/account")).csrf
         assert (await guest.post("/sign-out", {"csrf": inside})).status == 303
@@ -182,7 +182,8 @@ async def test_a_step_up_expires(
         "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1", owner.person_id
     )
     turned_off = await owner.post("/account/second-factor/off", {"step_up_secret": PASSWORD})
-    assert turned_off.status == 303  # the page that asks for it again sees it in the same request
+    # The password in the form counts as a step-up for the same request.
+    assert turned_off.status == 303
 
 
 async def test_malformed_forms_are_rejected(site: Site, owner: SignedInUser) -> None:
@@ -203,7 +204,7 @@ async def test_malformed_forms_are_rejected(site: Site, owner: SignedInUser) -> 
     assert await status(b"\xff\xfe=&&&===%%%", headers) == 403
     assert await status(b"--x\r\nContent-Disposition: form-data\r\n\r\n", parted) in (400, 403)
     assert await status(b'{"csrf": 1}', {**headers, "Content-Type": "application/json"}) == 403
-    # Invalid UTF-8 is stored as a replacement character and never causes an error.
+    # Invalid UTF-8 is stored as a replacement character and never causes a server error.
     reply = await site.send("POST", path, headers, b"csrf=" + csrf + b"&name=a%ED%A0%80b")
     assert reply.status in (303, 400)
 

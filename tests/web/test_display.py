@@ -1,4 +1,4 @@
-"""How times, statuses and numbers are displayed."""
+"""How pages display times, statuses and numbers."""
 
 from datetime import UTC, date, datetime
 

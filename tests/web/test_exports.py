@@ -1,4 +1,4 @@
-"""An exported list has the page's rows, and nothing that a spreadsheet would run."""
+"""An export has the same rows as the page, and no cell that a spreadsheet would run."""
 
 import csv
 import io
@@ -43,7 +43,7 @@ async def _rows_of_csv(*pages: Sequence[Row]) -> list[list[str]]:
 
 
 def _cells(book: bytes) -> list[list[tuple[str, str]]]:
-    """The kind and text of each cell; a formula has its own kind."""
+    """The type and text of each cell. A formula has its own type."""
     with zipfile.ZipFile(io.BytesIO(book)) as archive:
         assert archive.testzip() is None
         sheet = ElementTree.fromstring(archive.read("xl/worksheets/sheet1.xml"))
@@ -133,7 +133,7 @@ async def test_an_export_has_exactly_the_rows_of_the_filtered_list(owner: Signed
 async def test_an_impossible_filter_returns_an_error_page(owner: SignedInUser, query: str) -> None:
     for format_ in ("", "&format=csv"):
         if "after" in query and format_:
-            continue  # an export starts with the first row
+            continue  # an export always starts with the first row
         reply = await owner.get(f"/sandbox/wallets/NGN?{query}{format_}")
         assert reply.status == 400
         assert b"<h1>Request failed</h1>" in reply.body

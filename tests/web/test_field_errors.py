@@ -1,4 +1,4 @@
-"""A form error is shown at its field, in plain words, and the first such field has focus."""
+"""A form shows each error at its field, in plain words, and focuses the first of these fields."""
 
 import re
 import secrets
@@ -29,14 +29,14 @@ async def operator(services: Services, site: Site) -> SignedInUser:
 
 
 def _error(page: str, field: str) -> str:
-    """The error text at the field, which must refer to it."""
+    """The error text at the field. The field must refer to it for screen readers."""
     control = re.search(rf'<(?:input|select|textarea)[^>]*id="f-{field}"[^>]*>', page)
     assert control, f"no field {field}"
     assert 'aria-invalid="true"' in control.group(0)
     assert re.search(rf'aria-describedby="h-{field}\b', control.group(0))
     text = re.search(rf'<p class="field-error" id="h-{field}">([^<]*)</p>', page)
     assert text, f"no error at {field}"
-    assert f'<a href="#f-{field}">' in page  # the summary at the top links to it
+    assert f'<a href="#f-{field}">' in page  # the summary at the top links to the field
     return text.group(1)
 
 
@@ -76,7 +76,7 @@ async def test_errors_after_a_redirect_are_shown_at_their_field(
     adjusted = {"direction": "take", "amount": "1500,50", "reason": "A correction"}
     page = await operator.follow(await operator.post(f"{wallet}/adjust", adjusted))
     assert _error(page, "amount") == "Use a decimal point, not a comma. Write 1500.50."
-    assert 'value="1500,50"' in page  # the user need not type it again
+    assert 'value="1500,50"' in page  # the form keeps the value that the user typed
     assert 'value="A correction"' in page
     assert "field-error" not in (await operator.get(wallet)).body.decode()
 
@@ -128,7 +128,8 @@ async def test_the_first_invalid_field_has_focus(
         await page.get_by_label("Amount").fill("1500,50")
         await page.get_by_role("button", name="Review payout").click()
         await page.locator("#h-account_number").wait_for()
-        assert await page.locator("#h-amount").inner_text() != ""  # all errors together
+        # The form shows all errors together.
+        assert await page.locator("#h-amount").inner_text() != ""
         assert await _focused(page) == "f-account_number"
         assert not await accessibility_violations(page)
         await context.close()

@@ -1,4 +1,4 @@
-"""Form input is read with its one meaning or rejected."""
+"""Form input is accepted only if it has exactly one meaning."""
 
 import pytest
 

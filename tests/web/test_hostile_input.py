@@ -1,4 +1,4 @@
-"""Malformed URLs: every page responds with a page, and never with a server error."""
+"""Malformed URLs get an error page, and never a server error."""
 
 import itertools
 import re
@@ -27,10 +27,10 @@ NASTY = (
     "NaN",
     "\u202e\U0001d52b\ufffe",
     "x" * 300,
-    "WyIwIl0",  # a cursor of another list
-    "WyI5OTk5LTEyLTMxVDIzOjU5OjU5WiIsICJ6Il0",  # a cursor at the end of time
+    "WyIwIl0",  # a pagination cursor of another list
+    "WyI5OTk5LTEyLTMxVDIzOjU5OjU5WiIsICJ6Il0",  # a pagination cursor in the year 9999
 )
-TRIED = 3  # this many for each parameter of each page, then the next ones
+TRIED = 3  # number of values tried for each parameter of each page, in rotation
 ANYWHERE = frozenset({"after", "q", "currency"})
 ELSEWHERE = ("q", "currency", "amount", "next")
 PLACES = ("%00", "9" * 30, "%F0%9D%94%AB" + "x" * 300)
@@ -77,7 +77,7 @@ async def _problems(visitor: SignedInUser, table: list[Route]) -> list[str]:
 
 
 async def _names(visitor: SignedInUser, path: str) -> list[str]:
-    """The filter names in a list's own form."""
+    """The filter names in a list's filter form."""
     page = (await visitor.get(path)).body
     if b"format=csv" not in page:
         return list(ELSEWHERE)

@@ -1,6 +1,6 @@
-"""Which role can move money, on every route: directly, or with what the route returns.
+"""Which roles can move money, on every route: directly, or with what the route returns.
 
-A new route fails these tests until it is classified in `money_routes.py`.
+A new route fails these tests until `money_routes.py` lists its effect.
 """
 
 import contextlib

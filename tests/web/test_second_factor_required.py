@@ -26,7 +26,7 @@ from tests.web.route_urls import shown
 from tests.web.signed_in_user import PASSWORD, SignedInUser, administrator, member
 
 NEEDED = b"Second factor required"
-# A value for each parameter that matches nothing: requests that are not rejected get 404.
+# Parameter values that match no object, so requests that are not rejected get 404.
 NOWHERE = {"trx_id": "TXN0", "batch": "none", "person": "1", "session": "1", "currency": "NGN"}
 _HIDDEN = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)">')
 
@@ -98,7 +98,7 @@ async def test_a_password_alone_moves_no_money(services: Services, production: S
 async def test_saved_accounts_require_it_in_the_sandbox_and_sandbox_money_does_not(
     services: Services, production: Site
 ) -> None:
-    """An account saved in the sandbox can be paid in production."""
+    """An account saved in the sandbox can be used for payouts in production."""
     owner = await _owner(services, production)
     await owner.step_up(services)
     assert NEEDED in (await owner.post("/sandbox/accounts", {"method": "1"})).body
@@ -135,7 +135,7 @@ async def test_a_user_without_one_enrolls_and_then_completes_the_action(
 async def test_a_session_that_stepped_up_by_password_must_enter_a_code(
     services: Services, production: Site, site: Site
 ) -> None:
-    """The second factor was enrolled in another browser in the meantime."""
+    """The user has enrolled a second factor in another browser in the meantime."""
     owner = await _owner(services, production)
     app_ = await owner.enroll(services)
     await owner.step_up(services)
@@ -194,7 +194,7 @@ async def test_a_console_session_without_it_can_only_enroll(
 async def test_a_removed_second_factor_is_noticed_at_the_next_request(
     services: Services, production: Site
 ) -> None:
-    """However it was removed, the session's own flag no longer counts."""
+    """However the second factor was removed, the session's own flag no longer counts."""
     visitor = await administrator(services, production, new_email())
     await visitor.enroll(services)
     await visitor.step_up(services)

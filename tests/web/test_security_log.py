@@ -1,4 +1,4 @@
-"""Sign-ins, step-ups, denied access and exports appear in the log, audit log and metrics."""
+"""Sign-ins, step-ups, denied access and exports are in the log, the audit log and the metrics."""
 
 import re
 from typing import Any
@@ -65,10 +65,10 @@ async def test_sixty_wrong_passwords_from_one_ip_appear_in_log_audit_and_metrics
     assert known == {(owner.person_id, owner.email, mine)}
     assert WRONG not in repr(logs)
     kept = await audited(services, f"person:{owner.person_id}", "sign_in.failed")
-    # Locked out of this account from here, then of every account from here.
+    # First the IP address is locked out of this account, then of every account.
     assert [line["outcome"] for line in kept] == ["wrong_password"] * 10 + ["locked_out"] * 2
     assert {line["address"] for line in kept} == {mine}
-    # Test processes that run in parallel count in the same place.
+    # Parallel test processes share these counters.
     assert counted("sign_in", "wrong_password") >= before[0] + 10
     assert counted("sign_in", "locked_out") >= before[1] + 50
 
@@ -110,7 +110,7 @@ async def test_unknown_emails_are_logged_without_what_was_typed_and_limited_in_t
             await services.db.execute(set_used, bucket, used)
             await guest.sign_in("nobody@example.com", WRONG)
             more.append(len(await audited(services, subject, "sign_in.failed")) - len(kept))
-        assert more == [0, 1, 1, 2]  # the 100th and the 1000th
+        assert more == [0, 1, 1, 2]  # beyond the limit, only the 100th and 1000th are added
         await services.db.execute(set_used, bucket, 0)
 
 

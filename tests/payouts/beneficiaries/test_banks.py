@@ -1,4 +1,4 @@
-"""bank-list: the banks a rail can reach, cached for an hour."""
+"""bank-list: the banks that a rail can send to, cached for an hour."""
 
 from types import SimpleNamespace
 
@@ -133,7 +133,7 @@ async def test_an_old_bank_list_is_used_while_the_provider_is_down(
 async def test_new_provider_credentials_reload_the_bank_list(
     payer: PayoutMerchant, services: Services
 ) -> None:
-    """Both the bank list and resolved names are requested again."""
+    """Both the bank list and the account names are requested from the provider again."""
     order = await payer.order("b")
     for calls in (1, 2):
         await set_credentials(services, "b", business_id=f"business-{calls}")

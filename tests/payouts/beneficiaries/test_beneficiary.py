@@ -1,4 +1,4 @@
-"""The beneficiary: given in the request or saved, with the name that the rail resolves."""
+"""The beneficiary, given in the request or saved, and the account name that the rail resolves."""
 
 import json
 from typing import Any

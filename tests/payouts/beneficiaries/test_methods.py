@@ -1,4 +1,4 @@
-"""payout-methods: the withdrawal methods of a merchant and their fields."""
+"""payout-methods: a merchant's withdrawal methods and their fields."""
 
 from typing import Any
 
@@ -145,7 +145,7 @@ async def test_limits_are_returned_as_configured(payer: PayoutMerchant, services
 async def test_methods_are_listed_even_while_payouts_are_disabled(
     payer: PayoutMerchant, services: Services, key: str, text: str
 ) -> None:
-    """The list shows what exists; payouts rejected today may be accepted tomorrow."""
+    """The list shows what exists, even if payouts are rejected at the moment."""
     async with setting(services, key, text):
         assert await codes(payer) == CODES
 

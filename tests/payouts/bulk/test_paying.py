@@ -1,4 +1,4 @@
-"""Rows of a confirmed payout file that cannot be paid at the moment."""
+"""Rows of a confirmed payout file that temporarily cannot be paid."""
 
 from manilla.ledger.scope import Tenant
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
@@ -10,7 +10,7 @@ from tests.payouts.payout_merchant import BANKS, RAILS, PayoutMerchant, new_acco
 
 
 async def _confirmed(payer: PayoutMerchant, amounts: list[int]) -> str:
-    """A confirmed file with these rows that is not paid yet."""
+    """Creates a confirmed payout file with these rows, none of them paid yet."""
     await payer.order()
     services, tenant = payer.services, Tenant(payer.merchant.new.id, payer.merchant.environment)
     method = services.methods.by_code(MethodKind.WITHDRAW, RAILS["a"])
