@@ -29,6 +29,7 @@ class Proxy:
         self._path = parts.path
         self._port = 0
         self._needle = b""
+        self._after = b""
         self._nth = 0
         self._cut = Cut.BEFORE
         self._links: set[asyncio.Task[None]] = set()
@@ -45,9 +46,14 @@ class Proxy:
     def url(self) -> str:
         return self._url.format(port=self._port) + self._path + "?sslmode=disable"
 
-    def cut(self, cut: Cut, needle: str, nth: int = 1) -> None:
-        """Cuts the connection once, at the nth message that contains `needle`."""
+    def cut(self, cut: Cut, needle: str, nth: int = 1, *, after: str = "") -> None:
+        """Cuts the connection once, at the nth message that contains `needle`.
+
+        If `after` is given, only transactions in which a message contained it count: a process
+        also commits its own statistics.
+        """
         self._cut, self._needle, self._nth, self.has_cut = cut, needle.encode(), nth, False
+        self._after = after.encode()
 
     def forget(self) -> None:
         self._needle = b""
@@ -69,13 +75,17 @@ class Proxy:
         self._links.add(link)
         server_reader, server_writer = await asyncio.open_unix_connection(self._socket)
         answers = asyncio.create_task(self._pass_on(server_reader, writer))
+        is_in_transaction = False  # in one that `after` selects
         try:
             while data := await reader.read(1 << 20):
+                is_in_transaction = self._after in data or (
+                    is_in_transaction and b"BEGIN;" not in data
+                )
                 if self._freezing and self._freezing in data:
                     self._freezing = b""
                     self.freeze()
                 await self._flowing.wait()
-                if not self._is_hit(data):
+                if not (is_in_transaction and self._is_hit(data)):
                     server_writer.write(data)
                     continue
                 if self._cut is Cut.AFTER:
