@@ -25,13 +25,13 @@ from manilla.settings import Settings
 from manilla.wiring import opened
 
 CONNECTIONS = 10
-STATEMENT_SECONDS = 2  # the limit for all statements of one request
+STATEMENT_SECONDS = 2  # total time limit for all SQL statements of one request
 GRACE_SECONDS = 10
-GARBAGE_MIN = 50_000  # objects allocated before the garbage collector runs
+GARBAGE_MIN = 50_000  # number of objects allocated before the garbage collector runs
 
 
 def build(services: Services, drain: Drain | None = None) -> Any:
-    """Builds the ASGI application. The API bypasses the pages' framework: see decision record 2."""
+    """Builds the ASGI application. API requests bypass the web framework: see decision record 2."""
     base_url = services.base_url
     endpoints = v1.endpoints(services)
     api = MerchantApi(services, endpoints)
@@ -60,7 +60,8 @@ def build(services: Services, drain: Drain | None = None) -> Any:
         path = scope["path"] if scope["type"] == "http" else ""
         is_page = path in documents or not path.startswith(("/api/", PREFIX))
         if is_page and scope.get("method") == "HEAD":
-            scope = {**scope, "method": "GET"}  # the server sends only the headers
+            # Handle HEAD like GET; the server then sends only the headers.
+            scope = {**scope, "method": "GET"}
         if path in documents:
             await documents[path](scope, receive, send)
         elif path.startswith("/api/"):
@@ -74,7 +75,7 @@ def build(services: Services, drain: Drain | None = None) -> Any:
 
 
 def _shop(services: Services) -> list[Router]:
-    """The demo shop: only in development mode, and where its package is installed."""
+    """Returns the demo shop, in development mode and if its package is installed."""
     world = development.find() if services.is_development else None
     if world is None:
         return []
@@ -82,7 +83,7 @@ def _shop(services: Services) -> list[Router]:
 
 
 async def serve(settings: Settings, listener: socket.socket) -> None:
-    """Serves until it receives a signal to stop, then waits for open requests."""
+    """Serves until a stop signal arrives, then waits for requests in progress."""
     async with opened(
         settings,
         name="manilla api",
@@ -106,7 +107,7 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
             drain,
             settings.drain_seconds,
         )
-        # Objects that exist now are permanent, so exclude them from garbage collection.
+        # Exclude all objects that exist now from garbage collection, because they are permanent.
         gc.collect()
         gc.freeze()
         gc.set_threshold(GARBAGE_MIN, 20, 50)
@@ -114,7 +115,7 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
 
 
 def _documents(description: dict[str, Any]) -> dict[str, Any]:
-    """Machine-readable documents about the API by path, built once."""
+    """Returns machine-readable documents about the API, keyed by path. They are built once."""
     json, text = http.JSON, b"text/plain; charset=utf-8"
     contents = {
         "/api/openapi.json": (strict_json.encode(description), json),

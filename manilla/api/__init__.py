@@ -1,1 +1,1 @@
-"""The merchant API: every endpoint goes through one kernel that authenticates and limits calls."""
+"""The merchant API. One kernel authenticates and rate-limits the requests to every endpoint."""

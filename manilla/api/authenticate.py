@@ -1,4 +1,4 @@
-"""Checks environment, credentials, timestamp and signature, in this order."""
+"""Checks a request's environment, credentials, timestamp and signature, in this order."""
 
 import hmac
 import re
@@ -46,14 +46,14 @@ def check_signed(
     headers: Headers,
     signed: "SignedRequest",
 ) -> None:
-    """Checks the timestamp, and that one of the valid secrets signed the request."""
+    """Checks the timestamp, and that one of the merchant's valid secrets signed the request."""
     if settings.signature_required:
         timestamp = _check_timestamp(headers, settings.timestamp_tolerance_seconds)
         _check_signature(live, headers, signed.string(timestamp))
 
 
 async def by_bearer(directory: Directory, environment: Environment, headers: Headers) -> "Identity":
-    """The legacy API: the API key alone, as a bearer token."""
+    """Authenticates a legacy API request, which has only the API key, as a bearer token."""
     scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
     if scheme.lower() != b"bearer" or not key.strip():
         raise InvalidCredentials
@@ -67,7 +67,7 @@ async def by_bearer(directory: Directory, environment: Environment, headers: Hea
 
 class Identity(NamedTuple):
     caller: Caller
-    generation: int  # of the credentials that the API key belongs to
+    generation: int  # generation of the credentials that the API key belongs to
 
 
 class SignedRequest:
@@ -85,7 +85,7 @@ class SignedRequest:
 
 
 def sign(secret: bytes, timestamp: int, method: str, target: str, body: bytes) -> str:
-    """The X-Signature that a merchant sends."""
+    """Computes the X-Signature header that a merchant sends."""
     string = SignedRequest(method, target.encode(), body).string(str(timestamp).encode())
     return hmac.digest(secret, string, "sha256").hex()
 

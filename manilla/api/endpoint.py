@@ -1,4 +1,4 @@
-"""An endpoint of the merchant API; the kernel and the OpenAPI document are built from them."""
+"""Describes the merchant API's endpoints. The kernel and the OpenAPI document use this table."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -11,30 +11,30 @@ from manilla.merchants.directory import Caller
 
 
 class Call(msgspec.Struct, frozen=True):
-    """The input of a use case: an authenticated caller, and a request with valid fields."""
+    """The input of a use case: an authenticated caller and a request whose fields are valid."""
 
     caller: Caller
-    parameter: str  # the last segment of the path, if the endpoint has a path parameter
+    parameter: str  # value of the path parameter, if the endpoint has one
     query: Any
     body: Any
     raw_body: bytes
-    headers: Mapping[bytes, bytes]  # only those that the kernel reads
+    headers: Mapping[bytes, bytes]  # only the request headers that the kernel reads
     ticket: RateTicket
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the endpoint table."""
+    """One row of the table of endpoints."""
 
     method: str
-    path: str  # may end in {name}
+    path: str  # URL path; may end in a path parameter, `{name}`
     summary: str
     description: str
     answers: tuple[type[msgspec.Struct], ...]  # the possible bodies of a successful response
     use_case: Callable[[Call], Awaitable[msgspec.Struct]]
-    # Whether the use case counts the request towards the rate limit, in a statement that it runs
-    # anyway. The kernel counts requests that the use case rejects before that statement.
+    # True if the use case counts the request toward the rate limit, as part of a statement that it
+    # runs anyway. If the use case rejects the request before that statement, the kernel counts it.
     counts: bool = False
-    is_repeatable: bool = False  # accepts Idempotency-Key and X-Sandbox-Scenario
+    is_repeatable: bool = False  # the endpoint accepts Idempotency-Key and X-Sandbox-Scenario
     is_signed: bool = True  # False for the legacy API, which uses a bearer token and no signature
     query: type[msgspec.Struct] | None = None
     body: type[msgspec.Struct] | None = None

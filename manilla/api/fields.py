@@ -1,6 +1,6 @@
 """Converts a JSON object or a query string to a struct, and reports all invalid fields at once.
 
-A struct can have a method `field_errors` that checks its fields together: see `_read_one_by_one`.
+A struct can define a method `field_errors` to validate fields together: see `_read_one_by_one`.
 """
 
 import re
@@ -27,7 +27,7 @@ Amount = Annotated[Decimal, msgspec.Meta(extra={AMOUNT_TAG: True})]
 
 # A function that validates a string and returns the error message, or None if it is valid.
 CHECK_TAG = "check"
-# The function used instead when only public URLs may be called (production mode).
+# The validation function that replaces it when only public URLs may be called (production mode).
 PUBLIC_CHECK_TAG = "public_check"
 NOT_PUBLIC = "Expected a public URL: notifications are not sent to private hosts."
 
@@ -78,7 +78,7 @@ CurrencyCode = Annotated[
 def read_body(
     kind: type[Given], raw: bytes, *, compressed: bool, is_public_only: bool = False
 ) -> Given:
-    """`is_public_only`: reject callback URLs with a private host."""
+    """Reads a JSON body. If `is_public_only`, callback URLs with a private host are rejected."""
     if compressed:
         raise ValidationFailed("Send the body uncompressed, without Content-Encoding.")
     try:
@@ -201,7 +201,7 @@ class _FieldError(Exception):
     pass
 
 
-# msgspec's messages, reworded for API callers.
+# Replaces msgspec's error messages with messages for API callers.
 _WORDS = (
     (re.compile(r"Expected `str` of length <= (\d+)"), "Use at most {} characters."),
     (re.compile(r"Expected `str` of length >= (\d+)"), "Use at least {} characters."),
@@ -246,18 +246,21 @@ def _amount(value: Any) -> Decimal:
 
 
 def money_of(amount: Decimal, currency: str | None) -> Money:
-    """Raises MoneyError. An unknown currency is reported later as not enabled."""
+    """Converts to Money, or raises MoneyError.
+
+    An unknown currency is reported later as not enabled.
+    """
     return Money.of(amount, currency if currency in money.DECIMALS else "NGN")
 
 
 def _takes_text(kind: Any) -> bool:
-    """Whether the type is `str`, also annotated or in a union; not a list or map of strings."""
+    """Whether the type is `str`, even annotated or in a union. A list or map of strings is not."""
     is_part = get_origin(kind) in (Annotated, Union, UnionType)
     return kind is str or (is_part and any(map(_takes_text, get_args(kind))))
 
 
 def _tag(kind: Any, name: str) -> Any:
-    """The value under this name in a type's annotations, or in those of a union's members."""
+    """Returns the annotation with this name from a type, or from a member of a union."""
     for part in (kind, *get_args(kind)):
         if get_origin(part) is Annotated:
             for meta in get_args(part)[1:]:

@@ -94,8 +94,8 @@ class MerchantApi:
             if name in READ:
                 # The parser leaves trailing whitespace, which is not part of the value.
                 value = sent.rstrip(b" \t")
-                # A repeated header is joined with a comma, so that it matches no key and no
-                # signature.
+                # Join repeated headers with a comma: the joined value matches no key and no
+                # signature, so the request is rejected.
                 headers[name] = headers[name] + b"," + value if name in headers else value
         peer = scope["client"][0] if scope.get("client") else ""
         address = http.client_address(
@@ -120,7 +120,7 @@ class MerchantApi:
         endpoint, parameter = self._find(scope["method"], scope["path"])
         request.endpoint = endpoint.path
         body = await _read_body(request, receive)
-        # Refresh cached settings and merchants before reading them: after a pause of this process
+        # Refresh cached settings and merchants before reading them: if this process was paused,
         # they may be outdated.
         await services.watch.ensure_fresh()
         identity = await self._identify(request, scope, endpoint, body)
@@ -146,7 +146,8 @@ class MerchantApi:
             if isinstance(refusal, Unavailable | RateLimitExceeded):
                 raise
             if ticket.allowance is None:
-                # The use case rejected the request before the statement that would have counted it.
+                # The use case rejected the request before the statement that counts it toward the
+                # limit.
                 await services.limiter.spend(ticket)
             first = await self._first_answer(endpoint, request, caller, body)
             if first is None:
@@ -156,7 +157,10 @@ class MerchantApi:
     async def _first_answer(
         self, endpoint: Endpoint, request: ApiRequest, caller: Caller, body: bytes
     ) -> Replayed | None:
-        """A request that succeeded is never rejected when repeated, whatever has changed since."""
+        """Returns the stored response to an idempotent request that succeeded before.
+
+        A repeated request is never rejected, whatever has changed since the first one.
+        """
         if not endpoint.is_repeatable or b"idempotency-key" not in request.headers:
             return None
         repeat = read_repeat_key(request.headers, endpoint.path, body)
@@ -186,14 +190,14 @@ class MerchantApi:
         if caller is not None:
             requests.note_use(caller.merchant_id, caller.environment, request.generation, at)
         elif isinstance(request.refusal, InvalidCredentials):
-            # Log failed authentication for the merchant that was named. The rate limit bounds how
-            # many such rows a caller can cause.
+            # Log failed authentication in the request log of the merchant whose key was sent. The
+            # rate limit bounds how many such rows a caller can cause.
             caller = self._named_merchant(request)
         if caller is not None:
             requests.add(request.line(caller, scope, status, seconds, at))
 
     def _named_merchant(self, request: ApiRequest) -> Caller | None:
-        """The merchant that a caller with invalid credentials named, if it is known."""
+        """Returns the merchant whose key was sent with invalid credentials, if it is cached."""
         merchant_key = request.headers.get(b"x-merchant-key", b"").decode("latin-1")
         environment = authenticate.read_environment(request.headers)
         return self._services.directory.remembered(environment, merchant_key)
@@ -230,14 +234,14 @@ class MerchantApi:
             try:
                 refusal = await self._count_address(request, refusal)
             except Unavailable as unavailable:
-                # If failed attempts cannot be counted, do not report whether the credentials were
-                # right.
+                # If failed attempts cannot be counted, do not reveal whether the credentials were
+                # valid.
                 refusal = unavailable if isinstance(refusal, InvalidCredentials) else refusal
         request.refusal = refusal
         return _refused(refusal)
 
     async def _count_address(self, request: ApiRequest, refusal: Refusal) -> Refusal:
-        """Counts failed authentication per IP address; other errors only read that count."""
+        """Counts failed authentications per IP address; other errors only read that count."""
         is_guess = isinstance(refusal, InvalidCredentials)
         allowance = request.address_allowance = await self._services.limiter.take(
             f"address:{address_bucket(request.address)}",
@@ -273,7 +277,7 @@ def _success(endpoint: Endpoint, answer: msgspec.Struct) -> ApiResponse:
 
 
 def _transaction(answer: Any) -> tuple[http.Header, ...]:
-    """The header with the transaction's id, so that a client need not parse the body for it."""
+    """Returns the header with the transaction's id, which saves clients parsing the body."""
     trx_id: str | None = getattr(answer, "trx_id", None)
     return () if trx_id is None else ((b"x-transaction-id", trx_id.encode()),)
 

@@ -36,7 +36,8 @@ MINIMUM = 1
 TOO_SMALL = "The minimum is 1.00."
 
 CustomerName = Annotated[Line, Meta(max_length=100)]
-LegacyEmail = Annotated[Line, Meta(max_length=100)]  # legacy clients send any text
+# Any text, because legacy clients send values that are not emails.
+LegacyEmail = Annotated[Line, Meta(max_length=100)]
 Keywords = Annotated[
     str | list[str] | None,
     Meta(description="Parts of gateway names or codes, as a list or comma-separated."),
@@ -44,7 +45,7 @@ Keywords = Annotated[
 
 
 class PaymentFields(Struct, frozen=True, kw_only=True):
-    """The fields that both request bodies have, and the validation of the amount."""
+    """The fields that both request bodies have in common, and the validation of their amount."""
 
     payment_amount: Amount
     currency_code: CurrencyCode

@@ -64,7 +64,7 @@ def _amount_errors(values: dict[str, Any]) -> dict[str, str]:
 
 def _beneficiary_errors(values: dict[str, Any], bad: Collection[str]) -> dict[str, str]:
     if "beneficiary" in bad or "withdraw_account_id" in bad:
-        return {}  # the field's own error is reported
+        return {}  # the invalid field already has its own error
     has_beneficiary = values.get("beneficiary") is not None
     has_account = values.get("withdraw_account_id") is not None
     if has_beneficiary and has_account:

@@ -22,7 +22,7 @@ class InvalidEnvironment(Refusal):
 
 
 class InvalidCredentials(Refusal):
-    """Names the wrong header only if that does not help an attacker; never the expected value."""
+    """Names the wrong header if that does not help an attacker; never reveals expected values."""
 
     status, code = 401, "INVALID_CREDENTIALS"
     message = "Invalid API credentials."
@@ -43,14 +43,14 @@ class MethodNotAllowed(Refusal):
 
 
 class ServerError(Refusal):
-    """A bug, which is logged with its traceback. The caller learns no details."""
+    """A bug in Manilla, logged with its traceback. The caller sees no details."""
 
     status, code = 500, "SERVER_ERROR"
     message = "Something went wrong on our side."
 
 
 def body(refusal: Refusal) -> bytes:
-    """The JSON body of an error."""
+    """Returns the JSON body of an error."""
     content: dict[str, Any] = {"error": refusal.text, "error_code": refusal.code}
     if refusal.errors:
         content["errors"] = refusal.errors
@@ -58,7 +58,7 @@ def body(refusal: Refusal) -> bytes:
 
 
 def headers(refusal: Refusal) -> list[tuple[bytes, bytes]]:
-    """The response headers of a refusal."""
+    """Returns the headers of an error response."""
     extra = []
     if refusal.retry_after_seconds is not None:
         extra.append((b"retry-after", str(refusal.retry_after_seconds).encode()))

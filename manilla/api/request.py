@@ -1,4 +1,4 @@
-"""One request on its way through the kernel: what is known about it, and what is logged."""
+"""A request while the kernel processes it, and what is logged about it."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -17,14 +17,14 @@ from manilla.merchants.directory import Caller
 from manilla.merchants.requests import log as request_log
 from manilla.merchants.requests.log import RequestLogLine
 
-# Looking up a labeled counter costs more than incrementing it; there are few endpoints and
-# statuses.
+# Cache the labeled counters: looking one up costs more than incrementing it, and there are few
+# combinations of endpoint and status.
 _requests = cache(metrics.requests.labels)
 _request_seconds = cache(metrics.request_seconds.labels)
 
 
 class ApiRequest(msgspec.Struct):
-    """What is known about a request so far."""
+    """The facts that the kernel has collected about a request so far."""
 
     headers: Mapping[bytes, bytes]
     address: str
@@ -35,7 +35,8 @@ class ApiRequest(msgspec.Struct):
     call: Call | None = None
     answer: msgspec.Struct | None = None
     ticket: RateTicket | None = None
-    address_allowance: Allowance | None = None  # of a caller who is not authenticated
+    # Rate limit of an unauthenticated caller's IP address.
+    address_allowance: Allowance | None = None
     refusal: Refusal | None = None
 
     @property
@@ -48,7 +49,7 @@ class ApiRequest(msgspec.Struct):
 
     @property
     def trx_id(self) -> str | None:
-        """The id of the transaction that the request is about, if known."""
+        """The id of the transaction that the request creates or refers to, if known."""
         if self.call is None:
             return None
         made = getattr(self.answer, "trx_id", None)
@@ -68,7 +69,7 @@ class ApiRequest(msgspec.Struct):
     def line(
         self, caller: Caller, scope: Any, status: int, seconds: float, at: datetime
     ) -> RequestLogLine:
-        """The row for the merchant's request log."""
+        """Returns the row for the merchant's request log."""
         refusal = self.refusal
         code = None if status == 200 else refusal.code if refusal else "SERVER_ERROR"
         return RequestLogLine(
@@ -90,7 +91,7 @@ class ApiRequest(msgspec.Struct):
         )
 
     def record(self, scope: Any, status: int, seconds: float) -> None:
-        """Updates the operator's metrics and writes a log line."""
+        """Updates the operator's metrics and writes a line to the process's log."""
         _requests(self.endpoint, status).inc()
         _request_seconds(self.endpoint).observe(seconds)
         logs.write_request(

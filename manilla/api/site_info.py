@@ -1,4 +1,4 @@
-"""GET /api/v1/site-info: texts about this site for the merchant's own pages."""
+"""GET /api/v1/site-info: the name of this site and texts about it, for merchants' own pages."""
 
 import msgspec
 

@@ -1,4 +1,7 @@
-"""Provider webhooks: verified on the raw bytes and stored. The worker processes them later."""
+"""Receives provider webhooks: verifies the signature of the raw bytes and stores them.
+
+The worker processes them later.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,7 +32,7 @@ class WebhookNotSigned(Refusal):
 
 
 def build(services: Services) -> Any:
-    """Builds an ASGI application for everything under /webhooks/."""
+    """Builds the ASGI application that handles every path under /webhooks/."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         try:
@@ -63,8 +66,8 @@ async def _receive(services: Services, scope: Any, receive: Any) -> None:
             log.warning("webhook_forged", provider=provider)
             raise WebhookNotSigned
         case Unreadable(reason):
-            # The provider signed it, but it does not match the provider's contract. Accept it:
-            # if we rejected it, the provider would only send it again.
+            # The signature is valid, but the body does not match the provider's contract. Accept
+            # the webhook, because the provider would only send a rejected one again.
             metrics.webhooks.labels(provider, "unreadable").inc()
             log.warning("webhook_unreadable", provider=provider, reason=reason)
         case event:

@@ -1,4 +1,4 @@
-"""Approvals: a second administrator, never the requester, decides each of them once."""
+"""Approvals: a second administrator, never the requester, decides on each of them exactly once."""
 
 import msgspec
 
@@ -31,7 +31,7 @@ class ApprovalNotAllowed(Refusal):
 
 
 class Approvals(msgspec.Struct, frozen=True):
-    """What is needed to apply a change, or to request its approval."""
+    """Applies changes, or requests their approval, with the services that this needs."""
 
     db: Database
     keyring: Keyring
@@ -44,7 +44,7 @@ class Approved(msgspec.Struct, frozen=True):
 
 
 async def request(services: Approvals, change: Change, reason: str = "") -> int:
-    """Stores the encrypted change. Returns the id of the new approval."""
+    """Stores the change, encrypted. Returns the id of the new approval."""
     async with services.db.transaction() as connection:
         return await request_in(connection, services.keyring, change, reason)
 
@@ -87,7 +87,7 @@ async def request_in(
 
 
 async def approve(services: Approvals, approval_id: int) -> Approved:
-    """Applies the change, once: the transaction locks the approval's row."""
+    """Applies the change exactly once, because the transaction locks the approval's row."""
     actor = current.get()
     async with services.db.transaction() as connection:
         asked = await _open(connection, approval_id)
@@ -118,7 +118,7 @@ async def find(db: Database | Connection, approval_id: int) -> Approval:
 
 
 async def waiting(db: Database) -> list[Approval]:
-    """Returns approvals that can be decided now, newest first."""
+    """Returns pending approvals that have not expired, newest first."""
     return await queries.approvals(db, waiting_only=True, before_id=None, limit=LIST_MAX)
 
 
@@ -148,7 +148,7 @@ def _check_second(actor: Actor, asked: Approval) -> None:
 async def _change(connection: Connection, keyring: Keyring, asked: Approval) -> Change:
     sealed = await queries.payload(connection, asked.id)
     change = _DECODER.decode(keyring.open(sealed, _context(asked.id)))
-    # Apply only what the second administrator was shown.
+    # Apply only exactly what the second administrator was shown.
     if plain(await kinds.describe(connection, change)) != asked.detail:
         raise ApprovalNotAllowed(
             f"Approval {asked.id} would do something other than what it shows."

@@ -1,4 +1,4 @@
-"""Applies a change at once, or requests a second administrator's approval if it needs one."""
+"""Applies a change immediately, or requests a second administrator's approval if it needs one."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ from manilla.approvals.kinds import Change, Result
 
 
 class ApprovalRequested(msgspec.Struct, frozen=True):
-    """Nothing has changed yet: a second administrator must approve the approval with this id."""
+    """The change was not applied: a second administrator must approve the approval with this id."""
 
     approval_id: int
 
@@ -16,7 +16,7 @@ class ApprovalRequested(msgspec.Struct, frozen=True):
 async def apply_or_ask(
     services: Approvals, change: Change, reason: str = ""
 ) -> Result | ApprovalRequested:
-    """In development mode the change is always applied at once."""
+    """Applies the change or requests its approval. Development mode requires no approvals."""
     async with services.db.transaction() as connection:
         if services.is_production_mode and await kinds.needs_second(
             connection, services.keyring, change

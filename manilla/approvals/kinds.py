@@ -1,4 +1,4 @@
-"""Changes that may need a second administrator: when, and how they are applied and shown."""
+"""Changes that may need a second administrator: when they do, how they are applied and shown."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -36,9 +36,8 @@ class WalletFunding(msgspec.Struct, frozen=True, tag="wallet_funding"):
     environment: Environment
     amount: Money
     reason: str
-    needs_second: bool = (
-        False  # for any amount, because the requester's role has no limit of its own
-    )
+    # True if any amount needs approval, because the requester's role may move no money alone.
+    needs_second: bool = False
 
 
 class WalletAdjustment(msgspec.Struct, frozen=True, tag="wallet_adjustment"):
@@ -47,7 +46,7 @@ class WalletAdjustment(msgspec.Struct, frozen=True, tag="wallet_adjustment"):
     amount: Money
     reason: str
     needs_second: bool = False
-    trx_id: str | None = None  # set if the same form may be submitted twice
+    trx_id: str | None = None  # id that makes a form that is submitted twice move money once
 
 
 class ProviderChange(msgspec.Struct, frozen=True, tag="provider"):
@@ -65,7 +64,7 @@ class MerchantChange(msgspec.Struct, frozen=True, tag="merchant"):
 
 
 class MethodChange(msgspec.Struct, frozen=True, tag="method"):
-    """A change of a method.
+    """A change to a deposit or withdrawal method.
 
     `wanted` has only the fields that differ, so that a later approval does not undo other changes.
     """
@@ -76,7 +75,7 @@ class MethodChange(msgspec.Struct, frozen=True, tag="method"):
 
 
 class CaseResolution(msgspec.Struct, frozen=True, tag="case"):
-    """A resolution of a case. `merchant_id` and `amount` are the case's, shown to the approver."""
+    """A resolution of a case. The approver is shown the case's `merchant_id` and `amount`."""
 
     case_id: int
     action: CaseAction
@@ -136,8 +135,8 @@ async def needs_second(connection: Connection, keyring: Keyring, change: Change)
             return await _amount_needs_second(connection, change)
         case ProviderChange() | ProviderClearing():
             known = (await credentials.load(connection, keyring))[change.provider]
-            # Otherwise a provider could be cleared, and then be set up as a new one with other
-            # credentials.
+            # Otherwise one administrator could delete a provider's credentials and then enter
+            # others as if for a new provider.
             return known.is_valid and (
                 isinstance(change, ProviderClearing) or _provider_changes(known, change.wanted)
             )
@@ -156,7 +155,7 @@ def _setting_loosens(current: settings.PlatformSettings, change: SettingChange) 
     match change.key:
         case "signature_required":
             return bool(before and not value)
-        case "second_factor_for_money":  # on by default in production mode
+        case "second_factor_for_money":  # the setting is on by default in production mode
             return before is not False and not value
         case "timestamp_tolerance_seconds":
             return bool(value > max(before, TOLERANCE_SECONDS_MAX))
@@ -172,9 +171,9 @@ def _setting_loosens(current: settings.PlatformSettings, change: SettingChange) 
 async def _amount_needs_second(
     connection: Connection, change: WalletFunding | WalletAdjustment
 ) -> bool:
-    """Money in the sandbox needs no approval.
+    """Whether the amount needs approval. Sandbox money never does.
 
-    Otherwise several small amounts count as one large one.
+    In production, several small amounts count as one large one.
     """
     if change.environment is Environment.SANDBOX:
         return False
@@ -182,7 +181,10 @@ async def _amount_needs_second(
 
 
 async def _resolution_needs_second(connection: Connection, change: CaseResolution) -> bool:
-    """A resolution with an unknown amount always needs a second administrator."""
+    """Whether a resolution needs approval.
+
+    In production, one with an unknown amount always does.
+    """
     case = await cases.find(connection, change.case_id)
     if change.action is CaseAction.NOTHING or case.environment == Environment.SANDBOX:
         return False
@@ -192,7 +194,7 @@ async def _resolution_needs_second(connection: Connection, change: CaseResolutio
 
 
 async def _is_above_limit(connection: Connection, change: Change, amount: Money) -> bool:
-    """Adds what the same user has moved alone in the last 24 hours."""
+    """Whether the amount is above the limit, with what the user moved alone in 24 hours."""
     limit = (await settings.load(connection)).adjustment_limit_in(amount.currency)
     if limit is None:
         return True
@@ -201,7 +203,7 @@ async def _is_above_limit(connection: Connection, change: Change, amount: Money)
 
 
 def _provider_changes(current: Credentials, wanted: Mapping[str, str]) -> bool:
-    """Whether the change needs a second administrator.
+    """Whether the change to the provider needs a second administrator.
 
     Disabling a provider, or switching to its test account, must never have to wait.
     """
@@ -223,7 +225,7 @@ async def _commission_needs_second(connection: Connection, change: MerchantChang
         wanted.commission_bearer in (None, before.commission_bearer)
     ):
         return False
-    # A merchant that was set back to pending may have received payments before.
+    # Even a merchant whose status was set back to pending may have received payments before.
     return (
         before.status != merchants.MerchantStatus.PENDING
         or await queries.has_production_payment(connection, change.merchant_id)
@@ -231,7 +233,7 @@ async def _commission_needs_second(connection: Connection, change: MerchantChang
 
 
 async def check(connection: Connection, change: Change) -> None:
-    """Rejects a change that could never be applied, before anybody is asked to approve it."""
+    """Rejects a change that can never be applied, before anybody is asked to approve it."""
     match change:
         case SettingChange():
             settings.parse(change.key, change.value)
@@ -281,7 +283,7 @@ def merchant_of(change: Change) -> int | None:
 
 
 async def describe(connection: Connection, change: Change) -> dict[str, Any]:
-    """Returns the change for display, without secrets."""
+    """Returns the change in displayable form, without secrets."""
     match change:
         case SettingChange():
             return {"setting": change.key, "value": change.value}

@@ -26,7 +26,7 @@ class Approval(msgspec.Struct, frozen=True):
     decision: str | None
 
 
-# An approval past its deadline is expired, even if its row does not say so yet.
+# An approval past its deadline has expired, even if its row does not yet have that status.
 _APPROVAL = """
     SELECT id, kind, subject, merchant_id, detail, reason,
            CASE WHEN status = 'waiting' AND expires_at <= now() THEN 'expired' ELSE status END
@@ -67,7 +67,7 @@ async def payload(connection: Connection, approval_id: int) -> bytes:
 
 
 async def next_id(connection: Connection) -> int:
-    """Returns the next id, which is needed to encrypt the payload before the insert."""
+    """Reserves an approval id before the insert, because the encryption of the change needs it."""
     return await connection.number("SELECT nextval(pg_get_serial_sequence('approval', 'id'))")
 
 
@@ -96,7 +96,7 @@ async def insert(
 async def decide(
     connection: Connection, approval_id: int, status: str, actor: Actor, decision: str | None
 ) -> None:
-    """Writes the decision and deletes the change, which can then neither be applied nor read."""
+    """Writes the decision and deletes the stored change, so that nobody can apply or read it."""
     await connection.execute(
         """
         UPDATE approval
@@ -126,19 +126,21 @@ async def has_production_payment(connection: Connection, merchant_id: int) -> bo
 
 
 async def moved_alone(connection: Connection, actor: Actor, subject: str, currency: str) -> Money:
-    """Returns what the actor has moved by adjustments and cases in 24 hours without approval.
+    """Returns the amount that the actor moved without approval in the last 24 hours.
 
-    For a user it is the sum over all wallets and cases. A command's host user may stand for several
-    people, who have access to the keys anyway, so theirs is summed for this wallet or case only.
+    Counts adjustments and case resolutions. For a user, it is the total over all wallets and cases.
+    Several people may share one host account, and they have access to the keys anyway, so the
+    amount for commands is totaled for this wallet or case only.
     """
     is_person = actor.kind is ActorKind.PERSON
     who = f"{actor.kind}:{actor.id if is_person else actor.name}"
-    # If two changes run at the same time, the second one sees what the first has moved.
+    # Serialize concurrent changes by the same actor: the second one must see the amount that the
+    # first has moved.
     await connection.execute(
         "SELECT pg_advisory_xact_lock(hashtextextended('moved alone:' || $1::text, 0))", who
     )
-    # Audit entries of a transaction are consecutive, so an approved movement is followed by its
-    # approval.
+    # A transaction's audit entries are consecutive, so the entry of an approved movement is
+    # followed by the entry of its approval.
     moved = await connection.value(
         """
         SELECT coalesce(sum(abs(split_part(line.detail ->> 'amount', ' ', 1)::numeric)), 0)

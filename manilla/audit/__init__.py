@@ -1,1 +1,1 @@
-"""The audit log: who changed what. Append-only, hash-chained, written with the change."""
+"""The audit log of who changed what: append-only, hash-chained, written in the same transaction."""

@@ -1,4 +1,4 @@
-"""The current actor: set where a request or command starts, read when a change is logged."""
+"""The current actor: set when a request or command starts, read when a change is logged."""
 
 import contextlib
 from collections.abc import Iterator
@@ -10,18 +10,18 @@ import msgspec
 
 class ActorKind(StrEnum):
     PERSON = "person"  # a signed-in user
-    COMMAND = "command"  # the CLI, with the name of the operating system user
-    SYSTEM = "system"  # the program itself
+    COMMAND = "command"  # the CLI; the actor's name is the operating system user's
+    SYSTEM = "system"  # Manilla itself, such as a worker
 
 
 class Actor(msgspec.Struct, frozen=True):
     kind: ActorKind
     id: int | None
     name: str
-    realm: str | None = None  # realm of the user; ids are unique only within a realm
+    realm: str | None = None  # realm of a user, because user ids are unique only within one
 
     def is_same_as(self, other: "Actor") -> bool:
-        """Compares users by id, because names can change, and other actors by name."""
+        """Compares users by id, because names can change. Compares other actors by name."""
         if self.kind is ActorKind.PERSON:
             return (other.kind, other.realm, other.id) == (self.kind, self.realm, self.id)
         return (other.kind, other.name) == (self.kind, self.name)
@@ -30,12 +30,13 @@ class Actor(msgspec.Struct, frozen=True):
 SYSTEM = Actor(ActorKind.SYSTEM, None, "system")
 
 current: ContextVar[Actor] = ContextVar("actor", default=SYSTEM)
-address: ContextVar[str | None] = ContextVar("address", default=None)  # None outside of requests
+# The client's IP address; None outside of requests.
+address: ContextVar[str | None] = ContextVar("address", default=None)
 
 
 @contextlib.contextmanager
 def acting(actor: Actor, from_address: str | None = None) -> Iterator[None]:
-    """Attributes all changes in this block to the actor."""
+    """Attributes all changes that are made in this block to the actor."""
     tokens = current.set(actor), address.set(from_address)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Adds lines to the audit log in the transaction of the change; lists and verifies them."""
+"""Adds entries to the audit log in the transaction of each change; lists and verifies entries."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -24,21 +24,21 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Fields that are None do not filter."""
+    """Filters for audit log entries. Fields that are None do not filter."""
 
-    actor: str | None = None  # a name
+    actor: str | None = None  # name of the actor
     action: str | None = None  # `wallet.fund`, or `wallet` for all wallet actions
     merchant_id: int | None = None
     subject: str | None = None
     since: datetime | None = None
-    until: datetime | None = None  # exclusive
+    until: datetime | None = None  # exclusive upper bound of the time
 
 
 class AuditVerification(msgspec.Struct, frozen=True):
-    count: int  # lines that were verified
-    last_id: int  # from the head; save id and hash elsewhere to check the log against them later
+    count: int  # number of entries that were verified
+    last_id: int  # id in the log's head; save it with the hash elsewhere for later verifications
     last_hash: str
-    broken_id: int | None = None  # the first line that was altered, removed or inserted
+    broken_id: int | None = None  # id of the first entry that was altered, removed or inserted
     reason: str | None = None
 
     @property
@@ -54,10 +54,11 @@ async def record(
     merchant_id: int | None = None,
     **detail: Any,
 ) -> None:
-    """Adds a line. Call it last in the transaction, and never pass a secret.
+    """Adds an entry. Call it last in the transaction, and never pass a secret.
 
-    The head stays locked until the commit, so lines have no gaps and one order. A transaction that
-    takes another lock after this one can deadlock with a transaction that waits for the head.
+    The head of the log stays locked until the commit, so entries are in one order without gaps. A
+    transaction that takes another lock after this one can deadlock with a transaction that waits
+    for the head.
     """
     head = await connection.row(_Head, "SELECT id, hash FROM audit_head FOR UPDATE")
     assert head is not None, "the audit log has no head"
@@ -93,7 +94,7 @@ async def _insert(connection: Connection, line: AuditEntry) -> None:
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values that differ, each before and after."""
+    """Returns the values that differ, each with its value before and after."""
     return {
         name: {"before": before.get(name), "after": value}
         for name, value in after.items()
@@ -107,7 +108,7 @@ async def listed(
     before_id: int | None = None,
     limit: int = 100,
 ) -> list[AuditEntry]:
-    """Returns lines newest first; `before_id` is the last line of the previous page."""
+    """Returns entries, newest first; `before_id` is the last entry of the previous page."""
     wanted = filters or AuditFilter()
     records = await db.records(
         _ENTRY
@@ -126,7 +127,7 @@ async def listed(
 
 
 async def latest(db: Database, action: str) -> dict[str, AuditEntry]:
-    """Returns the newest line with this action for each subject."""
+    """Returns, for each subject, its newest entry with this action."""
     records = await db.records(
         f"SELECT DISTINCT ON (subject) * FROM ({_ENTRY} WHERE action = $1) AS done"
         " ORDER BY subject, id DESC",
@@ -136,17 +137,17 @@ async def latest(db: Database, action: str) -> dict[str, AuditEntry]:
 
 
 class SavedHead(msgspec.Struct, frozen=True):
-    """The last line according to an earlier verification, saved outside of the database."""
+    """The last entry at an earlier verification, saved outside of the database."""
 
     id: int
     hash: str
 
 
 async def verify(db: Database, kept: SavedHead | None = None) -> AuditVerification:
-    """Verifies the hash chain in one snapshot, up to the first broken line.
+    """Verifies the hash chain in one snapshot, up to the first broken entry.
 
-    A log that was rewritten completely, including its head, has a valid chain. Only `kept` reveals
-    that.
+    If somebody rewrote the entire log including its head, the chain is valid. Only a comparison
+    with `kept` reveals that.
     """
     async with db.transaction() as connection:
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")

@@ -1,4 +1,4 @@
-"""A line of the audit log, and the hash that links it to the line before."""
+"""An entry of the audit log, and the hash that links it to the previous entry."""
 
 import hashlib
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from manilla.audit.actor import Actor, ActorKind
 from manilla.kit.clock import iso
 from manilla.kit.money import Money
 
-GENESIS = bytes(32)  # the previous hash of the first line
+GENESIS = bytes(32)  # stands for the previous hash in the first entry
 
 
 class AuditEntry(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ class AuditEntry(msgspec.Struct, frozen=True):
 
     @property
     def computed_hash(self) -> bytes:
-        """SHA-256 of all fields in canonical form: a JSON array with sorted keys."""
+        """Computes the SHA-256 of all fields in canonical form: a JSON array with sorted keys."""
         said = [
             *(self.id, iso(self.at)),
             *(self.actor_kind, self.actor_id, self.actor_name, self.actor_realm),
@@ -45,8 +45,9 @@ class AuditEntry(msgspec.Struct, frozen=True):
 
 
 def plain(value: Any) -> Any:
-    """Converts a value to the form in which the database returns it; anything ambiguous becomes
-    text.
+    """Converts a value to the form in which the database returns it.
+
+    A value whose form is ambiguous becomes text.
     """
     match value:
         case None | bool() | int():
@@ -65,7 +66,7 @@ def _text(value: Any) -> str:
         case str():
             return str(value)
         case Decimal():
-            # Remove the zeros that the column's scale adds: 1.5, not 1.5000.
+            # Remove the trailing zeros that the column's scale adds: 1.5, not 1.5000.
             digits = f"{value:f}"
             return digits.rstrip("0").rstrip(".") if "." in digits else digits
         case Money():

@@ -1,4 +1,4 @@
-"""Lists of the audit log."""
+"""Lists entries of the audit log."""
 
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
@@ -14,7 +14,7 @@ FIELDS = Fields(AuditEntry, actor="actor_name")
 async def entries(
     db: Database, wanted: AuditFilter, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[AuditEntry]:
-    """Returns one page of lines, newest first."""
+    """Returns one page of entries, newest first."""
     limit = min(limit, PAGE_ROWS_MAX)
     rows = await audit.listed(db, wanted, listing.read_cursor(int, after), limit)
     return Page(rows, listing.cursor(rows[-1].id) if len(rows) == limit else None)

@@ -1,1 +1,1 @@
-"""Cases for administrators: opened, listed and closed."""
+"""Cases that administrators must decide: opening, listing and closing them."""

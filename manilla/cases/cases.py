@@ -1,4 +1,4 @@
-"""Cases: opened by the system when it must not decide by itself, resolved by an administrator."""
+"""Cases: the system opens one when it must not decide by itself; an administrator resolves it."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -15,19 +15,21 @@ log = structlog.get_logger(__name__)
 
 
 class CaseKind(StrEnum):
-    PAID_AFTER_DECLINE = "paid_after_decline"  # in older data; not opened any more
+    PAID_AFTER_DECLINE = "paid_after_decline"  # exists in older data only
     SECOND_CHARGE_PAID = "second_charge_paid"
-    WRONG_AMOUNT = "wrong_amount"  # a different amount or currency than requested
-    WALLET_FULL = "wallet_full"  # the wallet would exceed the maximum balance
+    WRONG_AMOUNT = "wrong_amount"  # received an amount or currency other than requested
+    WALLET_FULL = "wallet_full"  # credit would exceed the wallet's maximum balance
     WEBHOOK_DISAGREES = "webhook_disagrees"  # a signed webhook and the provider's API differ
     UNKNOWN_REFERENCE = "unknown_reference"
-    CONTRADICTION = "contradiction"  # a report contradicts a final status; no money moved
+    # A provider's report contradicts a final status; no money moved.
+    CONTRADICTION = "contradiction"
     CLEARING_DIFFERS = "clearing_differs"  # our ledger and a provider's balance differ
     STILL_OPEN = "still_open"  # the provider has reported no final status for too long
     NO_ANSWER = "no_answer"  # the provider has given no usable answer for too long
 
 
-# Kinds that are reopened after they were resolved: always, or only with a new detail.
+# Kinds of cases that are reopened after they were resolved: whenever the problem recurs, or only if
+# there is new evidence.
 REOPENED_BY_RECURRENCE = frozenset((CaseKind.CLEARING_DIFFERS,))
 REOPENED_BY_NEW_EVIDENCE = frozenset((CaseKind.CONTRADICTION, CaseKind.WEBHOOK_DISAGREES))
 
@@ -36,14 +38,14 @@ class CaseAction(StrEnum):
     """What to do with the money that a case is about."""
 
     NOTHING = "nothing"
-    # For money in suspense:
-    CREDIT = "credit"  # it belongs to the merchant
-    RETURN = "return"  # it goes back to the payer, through the provider
-    KEEP = "keep"  # nobody claims it
-    # For a contradiction:
-    WRITE_OFF = "write_off"  # the provider has it, and the platform bears the loss
-    DEBIT = "debit"  # the provider has it, and the merchant pays for it
-    REVERSE = "reverse"  # the payout came back and is reversed
+    # Actions for money in suspense:
+    CREDIT = "credit"  # credit the money to the merchant, who owns it
+    RETURN = "return"  # return the money to the payer, through the provider
+    KEEP = "keep"  # keep the money, because nobody claims it
+    # Actions for a contradiction:
+    WRITE_OFF = "write_off"  # the provider has the money; the platform bears the loss
+    DEBIT = "debit"  # the provider has the money; the merchant bears the loss
+    REVERSE = "reverse"  # the payout's money came back, so the payout is reversed
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -60,7 +62,7 @@ class Case(msgspec.Struct, frozen=True):
     resolution: str | None
     opened_at: datetime
     resolved_at: datetime | None
-    vanished_at: datetime | None = None  # since when the problem no longer exists
+    vanished_at: datetime | None = None  # when the problem was found to be gone
 
     @property
     def amount(self) -> Money | None:
@@ -93,7 +95,7 @@ async def open_case(
     trx_id: str | None = None,
     amount: Money | None = None,
 ) -> None:
-    """Opens a case, once for each kind and reference, however often the problem is found."""
+    """Opens one case per kind and reference, however often the problem is found."""
     opened = await connection.value(
         """
         WITH opened AS (
@@ -149,7 +151,7 @@ def check_open(case: Case) -> None:
 
 
 async def lock(connection: Connection, case: Case) -> Case:
-    """Locks an open case. Lock its transaction before, as functions that open a case do."""
+    """Locks an open case. Lock its transaction first, as the functions that open a case do."""
     current = await connection.row(
         Case,
         CASE + " WHERE merchant_id = $1 AND id = $2 FOR UPDATE",
@@ -168,7 +170,7 @@ async def find(db: Database | Connection, case_id: int) -> Case:
 
 
 async def history(db: Database, case: Case) -> list[CaseEvent]:
-    """Returns the events, oldest first."""
+    """Returns the case's events, oldest first."""
     return await db.rows(
         CaseEvent,
         """
@@ -181,7 +183,7 @@ async def history(db: Database, case: Case) -> list[CaseEvent]:
 async def close(
     connection: Connection, merchant_id: int, kind: CaseKind, reference: str, resolution: str
 ) -> None:
-    """Closes the case, if it is open, because the problem was decided in another way."""
+    """Closes the case, if it is open, because the problem was resolved in another way."""
     case = await connection.row(
         Case,
         CASE + " WHERE (merchant_id, kind, reference, status) = ($1, $2, $3, 'open') FOR UPDATE",
@@ -200,7 +202,7 @@ async def mark_vanished(
     merchant_id: int,
     is_vanished: bool,
 ) -> None:
-    """Records in the open case, if there is one, that the problem has vanished or returned."""
+    """Records in the open case, if there is one, that its problem has vanished or returned."""
     await db.execute(
         """
         WITH noted AS (

@@ -1,4 +1,4 @@
-"""Lists of cases. There are few of them, because each is an exception."""
+"""Lists cases. There are few, because each one is an exception."""
 
 from enum import StrEnum
 
@@ -25,7 +25,7 @@ class CaseFilter(msgspec.Struct, frozen=True, kw_only=True):
     status: CaseStatus | None = None
     kind: CaseKind | None = None
     since: Moment | None = None
-    until: Moment | None = None  # exclusive
+    until: Moment | None = None  # exclusive upper bound of the time
     search: str | None = None  # a full reference or trx_id, or the case's id
 
 
@@ -66,7 +66,7 @@ async def about(db: Database, merchant_id: int, trx_id: str) -> list[Case]:
 
 
 def _within(scope: Scope) -> Conditions:
-    """Includes cases without an environment in production.
+    """Filters by environment. In production, includes cases without an environment.
 
     A case about an unknown reference has no environment, but may be about real money.
     """

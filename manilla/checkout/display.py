@@ -1,4 +1,4 @@
-"""Formatting of names and texts on checkout."""
+"""Formats names and texts on the checkout pages."""
 
 import re
 
@@ -9,15 +9,15 @@ __all__ = ["clean", "duration", "gateway", "money", "name"]
 
 NAME_MAX = 100
 
-# words that the method's label already contains
+# words to omit, because the method's label contains them
 _SAID_ALREADY = re.compile(r"\s+(checkout|bank transfer)$", re.IGNORECASE)
 
 
 def name(text: str) -> str:
-    """A merchant's name on one line."""
+    """Returns a merchant's name on one line."""
     return clean(text.replace("\n", " "), NAME_MAX).replace("\n", " ") or "the merchant"
 
 
 def gateway(method: Method) -> str:
-    """A method's name without the words that the label already contains."""
+    """Returns a method's name without words that its label already contains."""
     return name(_SAID_ALREADY.sub("", method.name))

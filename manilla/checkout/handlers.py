@@ -1,4 +1,4 @@
-"""What a customer can do with the signed link of a payment."""
+"""Request handlers for a customer who has the signed link of a payment."""
 
 from collections.abc import Awaitable
 from typing import Any
@@ -12,7 +12,7 @@ from manilla.kit.errors import Refusal
 from manilla.payments.checkout import SandboxOutcome
 from manilla.payments.payment import PaymentStatus
 
-# Values of `status` in the return URL by which providers report a canceled payment.
+# Values of `status` in the return URL with which providers report a canceled payment.
 CANCELED_WORDS = frozenset(("canceled", "cancelled"))
 
 
@@ -22,7 +22,7 @@ async def show(request: CheckoutRequest) -> Response[Any]:
 
 
 async def show_methods(request: CheckoutRequest) -> Response[Any]:
-    """All payment methods, even if the customer has already started to pay with one."""
+    """Shows all payment methods, even if the customer has already started to pay with one."""
     view = await request.view()
     if not can_choose(view):
         return request.redirect()
@@ -36,7 +36,7 @@ async def choose(request: CheckoutRequest) -> Response[Any]:
 
 
 async def pay(request: CheckoutRequest) -> Response[Any]:
-    """Shows the provider's page or the account to transfer to."""
+    """Shows the provider's page, or the bank account that the customer must transfer to."""
     view = await request.view()
     page = page_of(view)
     if page in (CheckoutPage.PREPARING, CheckoutPage.TRANSFER):
@@ -47,7 +47,10 @@ async def pay(request: CheckoutRequest) -> Response[Any]:
 
 
 async def return_from_provider(request: CheckoutRequest) -> Response[Any]:
-    """The customer returns from the provider's page. Only the provider's status decides."""
+    """Handles the customer's return from the provider's page.
+
+    The outcome is taken only from the provider's status, never from the return URL.
+    """
     await request.query_provider()
     if request.http.query_params.get("status", "").lower() not in CANCELED_WORDS:
         return request.redirect()
@@ -66,7 +69,7 @@ async def cancel(request: CheckoutRequest) -> Response[Any]:
 
 
 async def choose_outcome(request: CheckoutRequest) -> Response[Any]:
-    """The outcome that a sandbox customer chose."""
+    """Applies the outcome that the customer of a sandbox payment chose."""
     outcome = await request.field("outcome")
     if outcome not in set(SandboxOutcome):
         return request.redirect()
@@ -75,14 +78,14 @@ async def choose_outcome(request: CheckoutRequest) -> Response[Any]:
 
 
 async def show_status(request: CheckoutRequest) -> Response[Any]:
-    """Polled by pages to find out whether they show the current state."""
+    """Returns the version of the payment's state, which open pages poll."""
     view = await request.view()
     status = {"status": view.payment.status.value, "version": version_of(view)}
     return Response(status, headers=NO_STORE)
 
 
 async def redirect_to_start(request: CheckoutRequest) -> Response[Any]:
-    """A reload of the page that a form was submitted to."""
+    """Redirects to checkout when the customer reloads the URL that a form was posted to."""
     return request.redirect()
 
 

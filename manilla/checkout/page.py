@@ -1,4 +1,4 @@
-"""Selects the checkout page for a payment's current state."""
+"""Selects the checkout page that matches a payment's current state."""
 
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -10,16 +10,16 @@ from manilla.payments.payment import Charge, ChargeStatus, PaymentErrorCode, Pay
 
 
 class CheckoutPage(StrEnum):
-    """A page, named after its template."""
+    """A checkout page; the value is the name of its template."""
 
     METHODS = "methods"
     PREPARING = "preparing"  # another request is creating the charge right now
     TRANSFER = "transfer"
     WAITING = "waiting"
     SANDBOX = "sandbox"
-    LINK_EXPIRED = "link_expired"  # the link has expired, but the payment is not decided
-    CLOSED = "closed"  # only offers to return to the merchant
-    HELD = "held"  # money was received, but not as expected
+    LINK_EXPIRED = "link_expired"  # the link has expired, but the payment's status is not final
+    CLOSED = "closed"  # the page only has a link back to the merchant
+    HELD = "held"  # money was received that does not match the payment
     SUCCESS = "success"
     DECLINED = "declined"
     INSUFFICIENT_FUNDS = "insufficient_funds"
@@ -35,7 +35,7 @@ _FAILED = {
 }
 
 
-# Messages above the payment methods after a declined charge.
+# Messages shown above the payment methods after a charge was declined.
 DECLINES = {
     PaymentErrorCode.PAYMENT_DECLINED: "Your bank declined the payment. "
     "Please choose another way to pay.",
@@ -70,13 +70,13 @@ def outcome_page(view: CheckoutView) -> CheckoutPage:
 
 
 def version_of(view: CheckoutView) -> str:
-    """Changes whenever the customer should see another page."""
+    """Returns a version that changes whenever the customer should see a different page."""
     charge, declined = (each.number if each else 0 for each in (view.charge, view.declined))
     return f"{page_of(view)}-{charge}-{declined}-{view.released or ''}"
 
 
 def decline_of(view: CheckoutView) -> str | None:
-    """Why the customer has to choose again, if the last charge was declined."""
+    """Returns why the last charge was declined, if the customer has to choose a method again."""
     if view.declined is None or view.declined.error_code is None:
         return None
     return DECLINES[view.declined.error_code]
@@ -93,7 +93,10 @@ def _page_of_charge(view: CheckoutView, charge: Charge) -> CheckoutPage:
 
 
 def _is_being_created(charge: Charge) -> bool:
-    """Whether another request may still be creating the charge. If not, that request has failed."""
+    """Whether another request may still be creating the charge.
+
+    After a time limit, it has failed.
+    """
     return datetime.now(UTC) - charge.created_at < timedelta(seconds=OPENING_SECONDS_MAX)
 
 
@@ -109,15 +112,16 @@ def can_choose(view: CheckoutView) -> bool:
 
 
 def is_hosted(view: CheckoutView) -> bool:
-    """Whether the charge has a provider's page and its method is still offered."""
+    """Whether the charge is paid on a provider's page and its method is still offered."""
     charge = view.charge
     return charge is not None and bool(charge.checkout_url) and method_of(view) is not None
 
 
 def method_of(view: CheckoutView) -> Method | None:
-    """The charge's method, or None if it is no longer offered.
+    """Returns the charge's method, or None if it is no longer offered.
 
-    A customer who has paid can then still wait for the result, but nobody can start to pay.
+    With None, a customer who has already paid can still wait for the result, but nobody can start
+    to pay.
     """
     charge = view.charge
     if charge is None:

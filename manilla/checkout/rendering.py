@@ -1,4 +1,4 @@
-"""Renders the pages of checkout. Responses are not cached."""
+"""Renders the checkout pages. Responses must not be cached."""
 
 import functools
 import math
@@ -26,7 +26,7 @@ FOLDER = Path(str(resources.files("manilla.checkout")))
 STATIC = FOLDER / "static"
 STATIC_PATH = "/static/checkout"
 
-# Longer descriptions are folded, so that the amount and the merchant stay visible.
+# Longer descriptions are collapsed, so that the amount and the merchant stay visible.
 DESCRIPTION_SHOWN = 160
 
 
@@ -41,8 +41,8 @@ def show_page(
 ) -> Response[str]:
     """Shows a payment's current state. `alert` says why the last action failed.
 
-    The page polls for its version and reloads when it changes. After the link has expired, it
-    cannot poll.
+    The page polls the version of the state, and reloads when it changes. After the link has
+    expired, the page cannot poll.
     """
     is_final = status == 410 or view.payment.status is PaymentStatus.SUCCESS
     if shown is CheckoutPage.METHODS and alert is None:
@@ -67,7 +67,10 @@ def show_page(
 
 
 def redirect_to_provider(request: CheckoutRequest, view: CheckoutView) -> Response[str]:
-    """Uses a refresh and a link: browsers do not follow a form's redirect to another site."""
+    """Redirects with a refresh and a link.
+
+    Browsers do not follow the redirect of a submitted form to another site.
+    """
     method = page.method_of(view)
     return _respond(
         request,
@@ -79,12 +82,12 @@ def redirect_to_provider(request: CheckoutRequest, view: CheckoutView) -> Respon
 
 
 def link_altered(request: CheckoutRequest) -> Response[str]:
-    """Reveals nothing about a payment, because the link is not valid."""
+    """Shows that the link is invalid, and nothing about the payment."""
     return _respond(request, "link_altered.html", 403)
 
 
 def error_page(request: CheckoutRequest, status: int, text: str) -> Response[str]:
-    """An error on our side. The same URL may work again in a moment."""
+    """Shows an error on our side. Reloading the same URL may succeed shortly."""
     return _respond(request, "error.html", status, text=text, again=request.url())
 
 
@@ -125,7 +128,7 @@ def _templates() -> jinja2.Environment:
 
 
 def _end(request: CheckoutRequest, shown: CheckoutPage, view: CheckoutView) -> datetime:
-    """When the link expires, or the account to transfer to, if that is earlier."""
+    """Returns when the link or the virtual account expires, whichever is earlier."""
     account_ends = view.charge.account_expires_at if view.charge else None
     if shown is not CheckoutPage.TRANSFER or account_ends is None:
         return request.link_expires_at
@@ -133,5 +136,5 @@ def _end(request: CheckoutRequest, shown: CheckoutPage, view: CheckoutView) -> d
 
 
 def _seconds_until(moment: datetime) -> int:
-    """Rounded up, so that a page that reloads at zero does not reload too early."""
+    """Rounds the seconds up, so that a page that reloads at zero does not reload too early."""
     return max(0, math.ceil((moment - datetime.now(UTC)).total_seconds()))

@@ -1,7 +1,7 @@
 """A request with the signed link of a payment. Whoever has the link may pay; there is no session.
 
-Checkout uses no cookies, so forms need no CSRF token: another site that sends a customer's browser
-here would have to know the signature.
+Checkout uses no cookies, so its forms need no CSRF token: to forge a request, another site would
+have to know the signature in the link.
 """
 
 import contextlib
@@ -44,19 +44,19 @@ class CheckoutRequest:
         return accepted == "application/json"
 
     async def field(self, name: str) -> str:
-        """A field of the submitted form."""
+        """Returns a field of the submitted form."""
         return str((await self.http.form()).get(name, ""))
 
     async def view(self) -> CheckoutView:
         return await self.services.checkout.view(self.trx_id)
 
     async def query_provider(self) -> None:
-        """Queries the provider now. If that fails, the page shows the known status and polls on."""
+        """Queries the provider now. If that fails, the page shows the stored status and polls."""
         with contextlib.suppress(Refusal):
             await self.services.checkout.look_again(self.trx_id)
 
     def url(self, page: str = "", **more: str) -> str:
-        """The URL of another page of this payment, without query parameters added by a provider."""
+        """Returns the URL of another page of this payment, without a provider's parameters."""
         query = urlencode({"expires": self._expires, "signature": self._signature, **more})
         return f"/checkout/{self.trx_id}{'/' if page else ''}{page}?{query}"
 

@@ -1,4 +1,4 @@
-"""The routes of checkout, the check of a payment's link, and error responses."""
+"""The checkout routes, the verification of a payment's link, and error responses."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
@@ -76,11 +76,14 @@ def _link_altered(request: CheckoutRequest) -> Response[Any]:
 
 
 async def _link_expired(request: CheckoutRequest) -> Response[Any]:
-    """The link was once valid, so whoever has it may see the payment's outcome."""
+    """Shows the payment's outcome.
+
+    The link was valid before it expired, so this reveals nothing new.
+    """
     if request.wants_json:
         return _json(410, EXPIRED)
     if request.http.url.path.endswith("/return"):
-        # The customer may have paid in the last minute before the link expired.
+        # Query the provider, because the customer may have paid just before the link expired.
         await request.query_provider()
     view = await request.view()
     is_decided = view.payment.status is not PaymentStatus.PENDING

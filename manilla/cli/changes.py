@@ -1,4 +1,4 @@
-"""Changes that may need a second administrator."""
+"""Applies changes that may need a second administrator, for several commands."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,13 +19,13 @@ def approvals_in(tools: Tools) -> Approvals:
 async def apply(
     tools: Tools, change: Change, describe: Callable[[Any], Mapping[str, Any]], reason: str = ""
 ) -> Result:
-    """Applies the change and describes its result, or requests the approval that it needs."""
+    """Applies the change and describes its result, or requests the required approval."""
     done = await apply_or_ask(approvals_in(tools), change, reason)
     return done if isinstance(done, ApprovalRequested) else describe(done)
 
 
 def print_result(result: Result, *, as_json: bool) -> None:
-    """Prints the result of a change, or the number of the approval it waits for."""
+    """Prints the result of a change, or the number of the approval that it waits for."""
     if not isinstance(result, ApprovalRequested):
         print_fields(result, as_json=as_json)
     elif as_json:

@@ -1,4 +1,4 @@
-"""Finds the instance a command works on, by its data folder or its database URL."""
+"""Finds the instance that a command works on, by its data folder or its database URL."""
 
 import asyncio
 import contextlib
@@ -38,7 +38,7 @@ class InstanceRefusal(Refusal):
 
 
 class Running(msgspec.Struct, frozen=True):
-    """What a running instance writes to its data folder, so that commands can find it."""
+    """The file that a running instance writes to its data folder, so that commands can find it."""
 
     pid: int
     mode: Mode
@@ -68,7 +68,10 @@ def run(data: Path | None, command: Callable[[Tools], Coroutine[Any, Any, Result
 
 
 def _user_name() -> str:
-    """The process's user; environment variables are not used because anyone can set them."""
+    """Returns the process's user.
+
+    Environment variables are not used, because anyone can set them.
+    """
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -144,7 +147,7 @@ def read_running(folder: Path) -> Running | None:
 
 
 def environment_of(folder: Path) -> dict[str, str]:
-    """The environment variables for a program that runs next to this folder's instance."""
+    """Returns environment variables for a program to run alongside the instance in this folder."""
     running = read_running(folder)
     if running is None:
         raise InstanceRefusal(f"No instance is running in {folder}.")
@@ -179,11 +182,12 @@ def ensure_master_key(folder: Path) -> None:
 
 @contextlib.contextmanager
 def claimed(folder: Path) -> Iterator[None]:
-    """Locks the data folder. The kernel releases the lock when the process ends."""
+    """Locks the data folder. The operating system releases the lock when the process ends."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not any(folder.iterdir()):
-            # Somebody else created the folder, perhaps readable by others: restrict it.
+            # Restrict the folder's permissions: another program may have created it readable by all
+            # users.
             with contextlib.suppress(PermissionError):
                 folder.chmod(0o700)
         lock_file = (folder / "lock").open("w")

@@ -1,4 +1,4 @@
-"""The root of the command line: the table of commands, and how errors are reported."""
+"""The root of the command line: the table of commands, and the reporting of errors."""
 
 import sys
 from importlib import import_module
@@ -11,9 +11,9 @@ from manilla.kit.errors import Refusal
 
 
 class Command(NamedTuple):
-    """A command or a group of commands, with its line in the overview."""
+    """A command or a group of commands, with its one-line summary in the overview."""
 
-    where: str  # module:attribute
+    where: str  # import path of the command, as `module:attribute`
     summary: str
 
     def load(self) -> Any:
@@ -21,8 +21,8 @@ class Command(NamedTuple):
         return getattr(import_module(f"manilla.cli.{module}"), attribute)
 
 
-# Only the module of the requested command is imported, and none for the overview, so that the
-# command line starts fast.
+# Import only the module of the requested command, and none for the overview, so that the command
+# line starts fast.
 COMMANDS = {
     "up": Command("running.up:up", "Run Manilla on this machine."),
     "serve": Command("running.programs:serve", "Serve the API and the pages."),
@@ -83,7 +83,7 @@ def _root(
 
 
 def build(*names: str) -> typer.Typer:
-    """The app with these commands, or with all commands if none are given."""
+    """Builds the app with these commands, or with all commands if none are given."""
     app = _empty()
     for name in names or COMMANDS:
         command, summary = COMMANDS[name].load(), COMMANDS[name].summary
@@ -95,7 +95,7 @@ def build(*names: str) -> typer.Typer:
 
 
 def _overview() -> typer.Typer:
-    """For --help, --version and mistyped commands: names and summaries."""
+    """Builds the app for --help, --version and mistyped commands, with names and summaries only."""
     app = _empty()
     for name, command in COMMANDS.items():
         app.command(name, help=command.summary)(_nothing)
@@ -119,14 +119,17 @@ def _empty() -> typer.Typer:
 
 
 def main() -> None:
-    """Exits with 0, with 1 and a one-line message for a refusal, or with 2 for bad usage."""
+    """Runs a command.
+
+    Exits with 0, with 1 and a one-line message for an expected error, or with 2 for a usage error.
+    """
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
     if wanted not in COMMANDS:
         _overview()()
         return
     import structlog  # imported here because it is slow to load
 
-    # Programs may read standard output, so logs go to standard error.
+    # Write logs to standard error, because programs may read standard output.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     try:
         build(wanted)()

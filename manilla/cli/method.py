@@ -157,7 +157,10 @@ def described(method: Method) -> dict[str, Any]:
 
 
 def _fee(method: Method) -> dict[str, Any]:
-    """For withdrawal methods only: on payments the platform charges a commission."""
+    """Parses the fee.
+
+    Only withdrawal methods have one: on payments the platform charges a commission.
+    """
     return {
         "fee_fixed": _amount(method, method.fee.fixed_minor),
         "fee_percent": method.fee.percent.normalize() + 0,

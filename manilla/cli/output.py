@@ -1,4 +1,4 @@
-"""Output of the command line: tables for people, JSON for programs."""
+"""Prints the command line's output: tables for people, JSON for programs."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ def print_json(value: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Amounts in major units, and times as in the API."""
+    """Converts amounts to major units, and times to the API's format."""
     match value:
         case Money():
             return value.amount
@@ -61,7 +61,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, empty: str) 
             table.add_column(name.replace("_", " "), overflow="fold")
         for row in rows:
             table.add_row(*(Text(_cell(value)) for value in row.values()))
-        # Do not wrap a table that is written to a pipe, because a pipe has no width.
+        # Do not wrap a table that is written to a pipe, which has no width.
         width = None if sys.stdout.isatty() else PIPE_WIDTH
         Console(highlight=False, emoji=False, width=width).print(table)
 
@@ -78,7 +78,10 @@ def print_fields(fields: Mapping[str, Any], *, as_json: bool) -> None:
 
 
 def print_record(fields: dict[str, Any], *, as_json: bool, **lists: str) -> None:
-    """Prints a record and a table of each of its lists, given with the text for an empty one."""
+    """Prints a record and a table for each of its lists.
+
+    Each list has a text to print if it is empty.
+    """
     if as_json:
         print_json(fields)
         return

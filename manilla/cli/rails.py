@@ -1,4 +1,4 @@
-"""The configured providers, for commands that query them."""
+"""Opens the configured providers, for commands that query them."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from manilla.providers.rails import Rails, open_session
 
 
 async def check_provider(tools: Tools, provider: str) -> None:
-    """Rejects the name of an account that does not exist, as a mistake in the command line."""
+    """Reports an unknown provider account as a usage error."""
     names = await accounts.load(tools.db)
     if provider not in names:
         known = ", ".join(names)

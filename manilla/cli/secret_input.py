@@ -1,4 +1,4 @@
-"""Reads secrets from standard input, because any user of the machine can see a command line."""
+"""Reads secrets from standard input, because all users of the machine can see command lines."""
 
 import getpass
 import sys

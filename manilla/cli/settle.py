@@ -1,4 +1,4 @@
-"""`manilla settle` and `manilla reconcile`: our ledger and the balances at providers."""
+"""`manilla settle` and `manilla reconcile`: compare our ledger with balances at providers."""
 
 from typing import Annotated
 

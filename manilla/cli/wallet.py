@@ -112,6 +112,6 @@ async def _described(
 
 
 def _signed_money(amount: str, currency: str) -> Money:
-    """A leading minus sign means a debit."""
+    """Parses a signed amount. A leading minus sign means a debit."""
     money = read_money(amount.removeprefix("-"), currency)
     return Money(currency, -money.minor) if amount.startswith("-") else money

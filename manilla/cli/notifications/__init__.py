@@ -1,1 +1,1 @@
-"""Commands about notifications, and their signatures."""
+"""Commands for notifications and for verifying their signatures."""

@@ -157,7 +157,7 @@ def read_moment(text: str) -> datetime:
 
 
 def _merchant_of(trx_id: str, merchant: int | None) -> int:
-    """Returns the merchant encoded in the transaction id, so that only its rows are searched."""
+    """Returns the merchant whose id the transaction id contains, to search only its rows."""
     owner = trx_ids.merchant_of(trx_id)
     if owner is None:
         raise TransactionNotFound(f"{trx_id!r} is not a transaction id.")

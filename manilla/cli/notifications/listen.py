@@ -28,7 +28,8 @@ from manilla.notify.queries import Notification
 from manilla.platform.changes import ChangeWatch
 
 POLL_SECONDS = 0.3
-# A row that is committed later can have an earlier created_at, so each query looks back this far.
+# Each query looks back this far, because a row that is committed later can have an earlier
+# created_at.
 OVERLAP = timedelta(seconds=15)
 AT_ONCE_MAX = 10_000
 FORWARD_SECONDS = 10.0
@@ -105,7 +106,7 @@ async def _follow(
 
 
 class _Feed:
-    """Notifications that are new since the last query, by the database's clock."""
+    """Finds the notifications since the last query, by the database's clock."""
 
     def __init__(self, db: Database, merchant_id: int, environment: Environment) -> None:
         self._db = db

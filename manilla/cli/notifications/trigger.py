@@ -1,4 +1,4 @@
-"""`manilla trigger`: creates a sandbox transaction with the API's own use cases."""
+"""`manilla trigger`: creates a sandbox transaction with the same use cases as the API."""
 
 import secrets
 from decimal import Decimal
@@ -72,7 +72,8 @@ def trigger(
 
     async def command(tools: Tools) -> dict[str, Any]:
         await merchants.get(tools.db, merchant)
-        async with open_session() as session:  # for provider calls; the sandbox makes none
+        # The session for provider calls, which the sandbox never makes.
+        async with open_session() as session:
             services = wiring.build(tools.settings, tools.db, session)
             await services.watch.ensure_fresh()
             caller = await services.directory.of(Environment.SANDBOX, merchant)
@@ -94,7 +95,7 @@ def trigger(
 
 
 class _Sandbox(msgspec.Struct, frozen=True):
-    """Runs what the API and the worker do for a sandbox merchant, immediately."""
+    """Does immediately, for a sandbox merchant, what the API and the worker do."""
 
     services: Services
     caller: Caller
@@ -123,7 +124,8 @@ class _Sandbox(msgspec.Struct, frozen=True):
         )
         session = await self._call(payments.INITIATE, body)
         trx_id = urlsplit(session.payment_url).path.rpartition("/")[2]
-        # The worker does the same in a moment; whichever comes second finds the payment completed.
+        # The worker also completes the payment shortly. Whichever is second finds it completed and
+        # changes nothing.
         await states.settle_in_sandbox(
             self.services.db, self.caller.merchant_id, trx_id, states.PaymentEvent.PAID
         )
@@ -172,7 +174,7 @@ class _Sandbox(msgspec.Struct, frozen=True):
         return sorted(usable, key=lambda currency: (currency != PREFERRED_CURRENCY, currency))
 
     def _payout_method(self) -> Method:
-        """Returns an automatic method if one is offered, otherwise the manual one."""
+        """Returns an automatic withdrawal method if one is offered, otherwise the manual one."""
         methods, sandbox = self.services.methods, Environment.SANDBOX
         offered = [
             method

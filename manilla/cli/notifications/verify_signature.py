@@ -1,6 +1,6 @@
-"""`manilla verify-signature`: checks a signature with the secrets of a merchant.
+"""`manilla verify-signature`: checks a signature with a merchant's stored secrets.
 
-The check itself is a part of the merchants' client, where it works with a secret from a file.
+The check itself is part of the merchants' client, where it uses a secret from a file.
 """
 
 import re
@@ -101,9 +101,9 @@ async def _stored(
     is_notification: bool,
     tools: Tools,
 ) -> tuple[list[Any], list[Any]]:
-    """The merchant's secrets, and the notifications that were sent for this transaction."""
+    """Returns the merchant's secrets, and the notifications that were sent for this transaction."""
     await merchants.get(tools.db, merchant_id)
-    # Accepted secrets first: a request may use an older secret until it expires.
+    # List valid secrets first: a request may be signed with an older secret until it expires.
     records = await tools.db.records(
         """
         SELECT environment, generation, secret_sealed, expires_at FROM credential
@@ -129,7 +129,7 @@ async def _stored(
 
 
 async def _others(check: Any, merchant_id: int, body: bytes, tools: Tools) -> list[Any]:
-    """Other bodies that were sent to the merchant for the transaction the body names."""
+    """Returns other notification bodies that were sent for the transaction that this body names."""
     named = _TRX_ID.search(body)
     if named is None:
         return []

@@ -92,14 +92,14 @@ def migrate(data: Data = None, as_json: Json = False) -> None:
 
 
 def _settings(data: Path | None) -> Settings:
-    """Settings from the environment or, with --data, of the instance running in that folder."""
+    """Reads settings from the environment or, with --data, from the instance in that folder."""
     if data is not None:
         os.environ.update(environment_of(data))
     return Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)
 
 
 def api_program(listener: socket.socket, number: int, environment: dict[str, str]) -> Program:
-    """An API process that accepts connections on our socket, which all API processes share."""
+    """Returns an API process, which accepts connections on the socket of all API processes."""
     return Program(
         name=f"api {number}",
         command=[sys.executable, "-m", "manilla", "serve", "--fd", str(listener.fileno())],
@@ -139,7 +139,8 @@ def _serve_here(settings: Settings, listener: socket.socket) -> None:
 
 
 async def _serve_many(listener: socket.socket, workers: int) -> Supervisor:
-    # Importing it sets PROMETHEUS_MULTIPROC_DIR, which all processes share.
+    # Import the module for its side effect: it sets PROMETHEUS_MULTIPROC_DIR, which all processes
+    # share.
     from manilla.kit import prometheus  # noqa: F401
 
     supervisor = Supervisor()

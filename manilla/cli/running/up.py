@@ -75,7 +75,10 @@ def up(
 
 
 def _wants_demo(mode: Mode, wanted: bool | None) -> bool:
-    """Defaults to yes in development mode if the package with the demo is installed."""
+    """Whether to create the demo.
+
+    Defaults to yes in development mode if its package is installed.
+    """
     if wanted is None:
         return mode is Mode.DEVELOPMENT and development.find() is not None
     if wanted:
@@ -157,7 +160,7 @@ async def _start_programs(plan: _Plan, supervisor: Supervisor) -> None:
 def _fresh_folders(folder: Path) -> Path:
     log_folder = folder / "logs"
     log_folder.mkdir(exist_ok=True)
-    # The old counter files belong to processes that have ended.
+    # Delete old counter files, which belong to processes that have ended.
     shutil.rmtree(folder / "metrics", ignore_errors=True)
     (folder / "metrics").mkdir()
     for file in log_folder.glob("*.log"):
@@ -167,7 +170,7 @@ def _fresh_folders(folder: Path) -> Path:
 
 
 async def _database(plan: _Plan, supervisor: Supervisor, log_folder: Path) -> dict[str, str]:
-    """The database URLs: from MANILLA_DATABASE_URL, or of a server started here."""
+    """Returns the database URLs: from MANILLA_DATABASE_URL, or of a server started here."""
     named = os.environ.get("MANILLA_DATABASE_URL")
     if named:
         return {"MANILLA_DATABASE_URL": named}
@@ -218,7 +221,7 @@ async def _start_simulator(
 ) -> str:
     """Starts the three simulated providers and returns their base URL.
 
-    They listen on the port after ours or, if that is taken, on any free port.
+    They listen on the port after the API's or, if that is taken, on any free port.
     """
     try:
         listener = listen(plan.host, platform.getsockname()[1] + 1)
