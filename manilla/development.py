@@ -1,8 +1,8 @@
-"""What the distributions `manilla-simulator` and `manilla-client` add where they are installed.
+"""Loads the optional distributions `manilla-simulator` and `manilla-client`, if installed.
 
-The first holds the simulated providers, the demo merchant and the demo shop, the second the tools
-for merchants' developers. A production installation has neither, so the platform never imports them
-by name.
+The first contains the simulated providers, the demo merchant and the demo shop. The second contains
+the tools for merchants' developers. A production installation has neither, so no other module
+imports them by name.
 """
 
 import socket
@@ -19,7 +19,7 @@ from manilla.merchants.credentials import NewCredentials
 
 
 class NotInstalled(Refusal):
-    """A distribution that production does not need is missing; the message says which."""
+    """A distribution that production does not need is missing; the message names it."""
 
 
 class Demo(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class Demo(msgspec.Struct, frozen=True):
 
 
 class Development(Protocol):
-    """The functions of `manilla_simulator.development`."""
+    """The functions of the module `manilla_simulator.development`."""
 
     def shop(self, db: Database, keyring: Keyring, base_url: str) -> Router: ...
 
@@ -45,7 +45,7 @@ class Development(Protocol):
 
 
 def find() -> Development | None:
-    """None where the distribution is not installed."""
+    """Returns the functions for development, or None if the distribution is not installed."""
     try:
         return required()
     except NotInstalled:
@@ -57,7 +57,7 @@ def required() -> Development:
 
 
 def signature_tools() -> tuple[Any, Any]:
-    """The modules `signature_check` and `command` of the client."""
+    """Returns the modules `signature_check` and `command` of the merchants' client."""
     return tuple(_load("manilla_client", name, "client") for name in ("signature_check", "command"))
 
 

@@ -1,6 +1,6 @@
-"""Metrics of the whole instance, measured by the worker; every worker measures the same values.
+"""Metrics of the whole instance. Each worker measures them, with the same result.
 
-A value that no longer exists is set to zero, so that its alert can end.
+A value whose subject no longer exists is set to zero, so that its alert ends.
 """
 
 from collections.abc import Collection
@@ -54,7 +54,7 @@ class _Open(msgspec.Struct, frozen=True):
 
 
 async def _measure_payouts(db: Database, accounts: Collection[str]) -> None:
-    """Counts open payouts by their jobs, so that the payout history need not be read."""
+    """Counts open payouts by their jobs, which avoids reading the payout history."""
     rows = await db.rows(
         _Open,
         f"""

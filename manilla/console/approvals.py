@@ -48,7 +48,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def _current_values(request: PageRequest, asked: Approval) -> dict[str, Any]:
-    """Returns the current values of what the change would set.
+    """Returns the current values of the fields that the change would set.
 
     They may differ from those at the time of the request.
     """
@@ -100,7 +100,7 @@ async def refuse(request: PageRequest) -> PageResponse:
 
 
 def _in_words(asked: Approval, today: Mapping[str, Any] = MappingProxyType({})) -> list[str]:
-    """Each change as `Setting kyc_required: true → false`, then the other details."""
+    """Returns each change as `Setting kyc_required: true → false`, then the other details."""
     detail, kind = dict(asked.detail), asked.kind
     if kind == "setting":
         name = asked.subject.partition(":")[2]
@@ -143,7 +143,7 @@ def _method_current_values(method: Method) -> dict[str, Any]:
 
 
 def _place(subject: str) -> str | None:
-    """Path of the page that the approval is about."""
+    """Returns the path of the page that the approval is about."""
     match subject.split(":"):
         case ["wallet", merchant, environment, currency]:
             return f"/merchants/{merchant}/wallets/{environment}/{currency}"
@@ -153,7 +153,7 @@ def _place(subject: str) -> str | None:
 
 
 def _is_own(asked: Approval) -> bool:
-    """Whether the current user requested it."""
+    """Whether the current user requested the approval."""
     return current.get().is_same_as(asked.asked_by)
 
 

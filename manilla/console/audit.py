@@ -13,7 +13,7 @@ from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest, PageResponse
 
 VERIFY_SECONDS = 20.0
-_VERIFYING = asyncio.Lock()  # one verification at a time
+_VERIFYING = asyncio.Lock()  # allows only one verification at a time
 TOO_LONG = "The log is too long to verify on this page. Run `manilla audit verify` on the server."
 
 COLUMNS = listing.FIELDS.select(
@@ -34,8 +34,8 @@ async def verify(request: PageRequest) -> PageResponse:
         )
     async with _VERIFYING:
         try:
-            # Verification runs many short statements. In total they may take longer than the
-            # limit of other pages.
+            # Verification runs many short statements, which together may exceed the time limit of
+            # other pages.
             with deadline.limited(VERIFY_SECONDS):
                 verdict = await audit.verify(request.db)
         except Unavailable:

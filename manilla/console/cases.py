@@ -1,4 +1,4 @@
-"""Cases: the evidence on both sides, and the allowed resolutions."""
+"""Case pages: our evidence and the provider's, and the allowed resolutions."""
 
 from functools import partial
 from typing import Any
@@ -78,7 +78,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def ask(request: PageRequest) -> PageResponse:
-    """Renders a page instead of redirecting, because the provider's answer is not stored."""
+    """Renders a page instead of redirecting, because the provider's response is not stored."""
     details = await _details(request, await _case(request))
     if details["evidence"].question is None:
         raise PageNotFound
@@ -108,7 +108,7 @@ async def resolve(request: PageRequest) -> PageResponse:
 
 
 async def close(request: PageRequest) -> PageResponse:
-    """Closes a case whose difference is gone. No money moves."""
+    """Closes a case whose difference no longer exists. No money moves."""
     case = await _case(request)
     try:
         await resolutions.close_vanished(request.db, case.id)

@@ -1,4 +1,4 @@
-"""Evidence for a case: our records and the provider's."""
+"""Collects the evidence for a case: our records and the provider's."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ THEIRS = frozenset({"Provider"})
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """`ours` and `theirs` are in chronological order.
+    """The evidence for a case. `ours` and `theirs` are in chronological order.
 
     Fields that do not apply to the case are None.
     """

@@ -1,4 +1,4 @@
-"""Failed jobs: what failed, why, and retrying it."""
+"""Lists failed jobs with their errors, and retries them."""
 
 from functools import partial
 
@@ -9,7 +9,7 @@ from manilla.kit.jobs.failed import FailedJobFilter
 from manilla.platform import work
 from manilla.web.page_request import PageRequest, PageResponse
 
-# Pages of a job's subject, by kind of job.
+# For each kind of job, the page that shows its subject.
 PATHS = {"transfer": "/payouts/", "refund": "/refunds/", "notify": "/notifications?q="}
 
 COLUMNS = failed.FIELDS.select("merchant_id kind subject attempts failures parked_at last_error")

@@ -1,4 +1,4 @@
-"""The ledger: account balances, postings, and the result of the ledger checks."""
+"""Ledger pages: account balances, postings, and the result of the ledger check."""
 
 from collections.abc import AsyncIterator
 
@@ -30,7 +30,7 @@ EXPLANATIONS = {
 }
 
 
-ASSETS = ("clearing",)  # shown with the opposite sign of the ledger
+ASSETS = ("clearing",)  # accounts whose balance is shown with the sign reversed
 
 
 COLUMNS = books.ENTRY_FIELDS.select(
@@ -39,7 +39,7 @@ COLUMNS = books.ENTRY_FIELDS.select(
 
 
 async def show(request: PageRequest) -> PageResponse:
-    # Calculating the balances can take too long for a page.
+    # Show the page without balances if summing them takes too long.
     sums = await deadline.or_none(balances.balances(request.db))
     return request.page(
         "ledger.html",
@@ -51,7 +51,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def show_proof(request: PageRequest) -> PageResponse:
-    """The result of the check alone, for the script that polls for it."""
+    """Renders the result of the ledger check alone, for the script that polls it."""
     return request.page("ledger_proof.html", proof=await proofs.last(request.db))
 
 
@@ -73,7 +73,7 @@ async def show_postings(request: PageRequest) -> PageResponse:
 
 
 def _grouped(sums: list[AccountBalance]) -> list[tuple[str, str, list[AccountBalance]]]:
-    """Groups by environment and currency, production first."""
+    """Groups the balances by environment and currency, production first."""
     keys = sorted({(each.environment, each.currency) for each in sums})
     return [
         (
@@ -86,7 +86,7 @@ def _grouped(sums: list[AccountBalance]) -> list[tuple[str, str, list[AccountBal
 
 
 def _balance(row: AccountBalance) -> Money:
-    """Shows money that a provider holds for us as a positive balance."""
+    """Returns a balance with the sign to show: money that a provider holds for us is positive."""
     is_asset = row.account.partition(":")[0] in ASSETS
     return Money(row.currency, -row.balance_minor if is_asset else row.balance_minor)
 

@@ -1,4 +1,4 @@
-"""Lists of all merchants' records: their filters in the query string, and their pages."""
+"""Lists of all merchants' records: the filters in their query strings, and their pages."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 ALL = "all"
 ENVIRONMENT, SHOW = "environment", "show"
-VIEWS = (ENVIRONMENT, SHOW)  # parameters that select the list itself, apart from its filters
+VIEWS = (ENVIRONMENT, SHOW)  # query parameters that select which list is shown; not filters
 
 
 Row = TypeVar("Row")
@@ -31,14 +31,17 @@ class ScopeFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def scope(request: PageRequest) -> Everyone:
-    """All merchants and both environments, unless the query selects one."""
+    """Returns the scope: all merchants and both environments, unless the query selects one."""
     environment = request.query.text("environment")
     known = environment in set(Environment)
     return Everyone(merchant(request), Environment(environment) if known else None)
 
 
 def money_scope(request: PageRequest) -> Everyone:
-    """Production unless the sandbox is selected, because people pay real money from these lists."""
+    """Returns a scope of one environment: production, unless the query selects the sandbox.
+
+    Administrators pay real money from these lists, so sandbox rows must not be among them.
+    """
     is_sandbox = request.query.text(ENVIRONMENT) == Environment.SANDBOX
     request.environment_or_none = Environment.SANDBOX if is_sandbox else Environment.PRODUCTION
     return Everyone(merchant(request), request.environment_or_none)
@@ -55,9 +58,9 @@ def merchant(request: PageRequest, name: str = "merchant") -> int | None:
 
 
 def selected(request: PageRequest, name: str, options: Sequence[str]) -> str:
-    """The selected option, or the first one if the query selects none.
+    """Returns the selected option, or the first option if the query selects none.
 
-    A search without a selected option covers all of them.
+    A search without a selected option covers all options.
     """
     given = request.query.text(name)
     if given in options or given == ALL:
@@ -66,14 +69,14 @@ def selected(request: PageRequest, name: str, options: Sequence[str]) -> str:
 
 
 def checked_scope(request: PageRequest) -> Everyone:
-    """Like `scope`, but rejects an unknown environment."""
+    """Returns the same as `scope`, but rejects an unknown environment."""
     given = {name: request.query.text(name) for name in ("merchant", "environment")}
     wanted = listing.read_filter(ScopeFilter, given)
     return Everyone(wanted.merchant, wanted.environment)
 
 
 def path_number(request: PageRequest, name: str, at_most: int = listing.INTEGER_MAX) -> int:
-    """An id in the path."""
+    """Returns an id from the path."""
     number = int(request.parameter(name))
     if not 0 < number <= at_most:
         raise PageNotFound
@@ -91,7 +94,7 @@ async def show(
     more: Callable[[ListView, list[Row]], Awaitable[dict[str, Any]]] | None = None,
     **values: Any,
 ) -> PageResponse:
-    """Shows or exports a list. The page also gets the names of the rows' merchants."""
+    """Shows or exports a list. The page template also gets the names of the rows' merchants."""
 
     async def with_names(view: ListView, rows: list[Row]) -> dict[str, Any]:
         found = {} if more is None else await more(view, rows)

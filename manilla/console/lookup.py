@@ -1,4 +1,4 @@
-"""Finds the console page for any of our ids."""
+"""Finds the console page for an id of any kind of record."""
 
 import asyncio
 from urllib.parse import quote
@@ -13,9 +13,10 @@ SECONDS_MAX = 5
 
 
 async def path_of(db: Database, text: str) -> str | None:
-    """Path of the console page for this id, or None if nothing has it."""
+    """Returns the path of the console page for this id, or None if no record has it."""
     if text.isdigit():
-        # Either a case number, which the case list finds, or more often part of a reference.
+        # A number is either a case's id, which the case list finds, or more often part of a
+        # reference.
         return None
     try:
         async with asyncio.timeout(SECONDS_MAX):

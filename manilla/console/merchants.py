@@ -1,4 +1,4 @@
-"""Merchants: pending approvals, the list, and the page of one merchant."""
+"""Merchant pages: merchants waiting for approval, the list, and the page of one merchant."""
 
 from decimal import Decimal
 from functools import partial
@@ -44,7 +44,7 @@ QUEUE_ROWS = 10
 RECENT_ROWS = 5
 AUDIT_ROWS = 10
 
-# Allowed next statuses of a merchant, with the label of each button.
+# For each status of a merchant, the statuses that can follow, with the label of the button.
 DECISIONS: dict[MerchantStatus, tuple[tuple[MerchantStatus, str], ...]] = {
     MerchantStatus.PENDING: (
         (MerchantStatus.APPROVED, "Approve"),
@@ -131,7 +131,7 @@ async def create(request: PageRequest) -> PageResponse:
 
 
 async def _invite_owner(request: PageRequest, merchant_id: int, email: str) -> bool:
-    """Invites the owner by mail only, because whoever has the link becomes an owner."""
+    """Invites the owner by email only, because whoever has the link becomes an owner."""
     if not request.services.mailer.is_open:
         return False
     token = await invitations.invite(
@@ -166,7 +166,10 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def decide(request: PageRequest) -> PageResponse:
-    """If two administrators decide at the same time, the second one gets an error."""
+    """Sets the merchant's status.
+
+    If two administrators decide concurrently, the second gets an error.
+    """
     merchant = await _merchant(request)
     back = f"/merchants/{merchant.id}"
     try:
@@ -184,8 +187,9 @@ async def decide(request: PageRequest) -> PageResponse:
 
 
 async def check(request: PageRequest) -> PageResponse:
-    """Changes only one of KYC, phone or payouts, so that a concurrent change to another one is
-    kept.
+    """Changes only one of KYC, phone and payouts.
+
+    A concurrent change to another one is kept.
     """
     merchant = await _merchant(request)
     if request.form.text("what") not in CHECKS:
@@ -254,7 +258,7 @@ async def _recent(request: PageRequest, merchant_id: int) -> dict[str, Any]:
 
 
 async def _keys(request: PageRequest, merchant_id: int) -> list[Any]:
-    """The newest credential of each environment, without its secret."""
+    """Returns the newest credential of each environment, without its secret."""
     found = [
         await queries.credentials(request.db, merchant_id, environment)
         for environment in Environment
@@ -274,6 +278,9 @@ def _first_status(request: PageRequest) -> MerchantStatus:
 
 
 def _currencies(methods: Catalogue) -> list[tuple[str, str]]:
-    """Currencies that at least one method supports. A wallet in any other could not be used."""
+    """Returns the currencies that at least one method supports.
+
+    A wallet in any other currency could not be used.
+    """
     codes = {method.currency for kind in MethodKind for method in methods.all(kind)}
     return [(code, code) for code in sorted(codes, key=lambda code: (code != "NGN", code))]

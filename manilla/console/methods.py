@@ -1,4 +1,4 @@
-"""Deposit and withdrawal methods: limits, fees, order, and whether they are offered."""
+"""Pages of deposit and withdrawal methods: limits, fees, order, and whether they are offered."""
 
 import hashlib
 from functools import partial
@@ -19,7 +19,7 @@ from manilla.methods.method import Method, MethodKind
 from manilla.web.forms import BadForm, Form
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
-EXAMPLE = 10_000  # in major units
+EXAMPLE = 10_000  # amount of the fee preview, in major units
 POSITION_MAX = 10_000
 
 
@@ -39,7 +39,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def show_fee(request: PageRequest) -> PageResponse:
-    """Fee preview for the unsaved form, updated as the user types."""
+    """Shows a preview of the fee for the unsaved form, updated as the user types."""
     method = await _method(request)
     try:
         method, problem = catalogue.preview(method, _change(request.query, method)), ""
@@ -71,7 +71,7 @@ async def _method(request: PageRequest) -> Method:
 
 
 def _not_offered_reason(request: PageRequest, method: Method) -> str:
-    """Why the method is not offered in production; empty if it is offered."""
+    """Returns why the method is not offered in production; empty if it is offered."""
     if not method.active:
         return "Disabled"
     is_usable = request.services.methods.is_usable(method, Environment.PRODUCTION)
@@ -99,12 +99,12 @@ def _fee(request: PageRequest, method: Method) -> dict[str, Any]:
 
 
 def _version(method: Method) -> str:
-    """Changes whenever any field of the method changes."""
+    """Returns a version that changes whenever any field of the method changes."""
     return hashlib.sha256(msgspec.json.encode(method)).hexdigest()[:16]
 
 
 def _change(given: Form, method: Method) -> MethodUpdate:
-    """Reads the whole form. An empty optional field means no limit."""
+    """Reads the change from the whole form. An empty optional field means no limit."""
     name = given.required("name", at_most=catalogue.NAME_LENGTH_MAX)
     position = given.integer("position")
     if position > POSITION_MAX:

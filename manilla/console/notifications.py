@@ -1,4 +1,4 @@
-"""Notifications of all merchants: failed ones first, their attempts, and resending."""
+"""Notifications to all merchants: failed ones first, their delivery attempts, and redelivery."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -13,7 +13,7 @@ from manilla.web import lists
 from manilla.web.forms import BadForm, Form
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
-FIELD_FORMAT = "%Y-%m-%dT%H:%M"  # format of a datetime-local input
+FIELD_FORMAT = "%Y-%m-%dT%H:%M"  # format of an HTML datetime-local input
 STATES = (NotificationState.FAILED, NotificationState.WAITING, NotificationState.DELIVERED)
 
 COLUMNS = listing.FIELDS.select(
@@ -73,7 +73,7 @@ async def _notification(request: PageRequest) -> Notification:
 
 
 def _moment(given: Form, name: str) -> datetime:
-    """Reads Lagos time and returns UTC."""
+    """Parses a Lagos time from the form and returns it in UTC."""
     try:
         at = datetime.strptime(given.text(name), FIELD_FORMAT).replace(tzinfo=lists.ZONE)
         return at.astimezone(UTC)

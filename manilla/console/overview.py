@@ -1,4 +1,4 @@
-"""The overview: open tasks and platform figures."""
+"""The overview page: open tasks and figures of the whole platform."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -24,7 +24,7 @@ FAILED_NOTIFICATIONS_AGE = timedelta(days=7)
 
 
 class OpenTasks(msgspec.Struct, frozen=True):
-    """The number of open tasks of one kind."""
+    """The number of open tasks of one kind, such as manual payouts."""
 
     title: str
     count: int | None  # None if counting took too long
@@ -66,7 +66,7 @@ async def _open_tasks(request: PageRequest, environment: Environment) -> list[Op
         ("Failed jobs", "/jobs", "inbox"): failed.count_failed_jobs(db),
         ("Rails down", "/providers", "plug-connected"): _rails_down(request),
     }
-    # One slow count does not delay the page.
+    # A count that takes too long is shown as unknown, so that it does not delay the page.
     counts = await asyncio.gather(*map(deadline.or_none, tasks.values()))
     return [
         OpenTasks(title, count, path, icon)

@@ -1,4 +1,4 @@
-"""Payouts that need an administrator: manual, on hold or stuck."""
+"""Payouts that need an administrator: manual, on hold, or stuck."""
 
 from collections.abc import Awaitable
 from functools import partial
@@ -99,7 +99,7 @@ async def _decide(request: PageRequest, work: Awaitable[object], done: str) -> P
 
 
 async def _refused(request: PageRequest, refusal: Refusal) -> PageResponse:
-    """If somebody else has already decided the payout, the error includes that decision."""
+    """Returns the error page. If another administrator has decided the payout, it says how."""
     details = await _details(request)
     if details["decision"] is not None and isinstance(refusal, NotToDecide):
         refusal = NotToDecide(f"{refusal.text} {details['decision']}")

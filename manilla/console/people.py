@@ -1,4 +1,4 @@
-"""Console users: their roles and access."""
+"""Pages of console users: their roles and access."""
 
 from collections.abc import Awaitable, Callable
 
@@ -114,10 +114,10 @@ async def sign_out(request: PageRequest) -> PageResponse:
 
 
 def _require_operator(request: PageRequest, role: str | None, before: str | None = None) -> None:
-    # One person must not be able to both request and approve a change. An administrator who could
-    # add an operations user or another administrator would hold that user's sign-in link, or could
-    # set up their second factor, and so act as both. The support role can do neither, so it may be
-    # added here.
+    # One person must not be able to both request and approve a change. An administrator who added
+    # an operations user or another administrator would hold that user's sign-in link, or could set
+    # up their second factor, and so act as both. The support role can neither request nor approve,
+    # so it may be added here.
     if request.services.is_development:
         return
     may = permissions_of(role)
@@ -142,14 +142,14 @@ async def _do(
 
 
 async def _invited(request: PageRequest, person: Person, token: str) -> PageResponse:
-    """Shows the link once, whether or not mail can be sent."""
+    """Shows the invitation link once, whether or not email can be sent."""
     link = links.invitation(request.services.base_url, Realm.CONSOLE, token)
     request.services.mailer.send_later(Email(mail.MailKind.INVITATION, person.email, link))
     return await show(request, link, f"{person.email} can use it to choose a password.")
 
 
 async def _person(request: PageRequest) -> Person:
-    """Returns a console user. Merchants' users are managed by their owners."""
+    """Returns a console user. Dashboard users are managed by their merchant's owners."""
     person = await persons.get(request.db, list_pages.path_number(request, "person"))
     if person.realm != Realm.CONSOLE:
         raise PageNotFound

@@ -1,4 +1,4 @@
-"""Providers: rail health, balances, credentials and switches."""
+"""Provider pages: rail health, balances, credentials and switches."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -49,7 +49,7 @@ class ProviderRail(msgspec.Struct, frozen=True):
     """One direction of a provider, as shown on its page."""
 
     direction: Direction
-    is_open: bool  # configured and enabled
+    is_open: bool  # whether the rail is configured and enabled
     health: RailHealth | None  # None if the rail was never called
 
 
@@ -115,7 +115,7 @@ async def try_out(request: PageRequest) -> PageResponse:
 
 
 async def compare(request: PageRequest) -> PageResponse:
-    """Compares the balance and recent transfers with the provider now."""
+    """Compares our ledger with the provider's balance and recent transfers now."""
     provider = _provider(request)
     adapter = request.services.rails.adapter(provider)
     if adapter is None:
@@ -157,7 +157,7 @@ async def _current(request: PageRequest, provider: str) -> Credentials:
 async def _about(request: PageRequest, provider: str) -> dict[str, Any]:
     db, current = request.db, await _current(request, provider)
     since = datetime.now(UTC) - BANKS_SINCE
-    # Summing the ledger can take too long for a page.
+    # Show the page without the balance if summing the ledger takes too long.
     books = await deadline.or_none(reconcile.in_our_books(db, provider))
     return {
         "provider": provider,
@@ -177,10 +177,9 @@ async def _about(request: PageRequest, provider: str) -> dict[str, Any]:
 
 
 def _changed(given: Form, current: Credentials) -> dict[str, str]:
-    """Returns only the fields that differ from what the form showed, so that concurrent changes are
-    kept.
+    """Returns only the fields that differ from what the form showed, to keep concurrent changes.
 
-    An empty secret is kept, because secrets are never shown. A checkbox deletes it.
+    A secret whose field is empty is kept, because secrets are never shown. A checkbox deletes it.
     """
     wanted: dict[str, str] = {}
     for field in current.kind.fields:

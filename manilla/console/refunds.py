@@ -1,4 +1,4 @@
-"""Refunds: those to pay manually, and the list of all."""
+"""Refund pages: refunds to pay manually, and the list of all refunds."""
 
 from functools import partial
 from typing import Any
@@ -120,7 +120,7 @@ async def _decide(request: PageRequest, field: str, done: str, *, is_paid: bool)
 
 
 async def _refused(request: PageRequest, refusal: Refusal) -> PageResponse:
-    """If somebody else has already decided the refund, the error includes that decision."""
+    """Returns the error page. If another administrator has decided the refund, it says how."""
     details = await _details(request)
     if details["decision"] is not None and isinstance(refusal, RefundRefused):
         refusal = RefundRefused(f"{refusal.text} {details['decision']}")

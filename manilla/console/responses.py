@@ -1,11 +1,11 @@
-"""Flash messages of the console."""
+"""Flash messages after a change in the console."""
 
 from manilla.approvals.changes import ApprovalRequested
 from manilla.web.page_request import PageRequest, PageResponse
 
 
 def done_or_asked(request: PageRequest, path: str, result: object, done: str) -> PageResponse:
-    """Redirects with the message `done`, or says that the change needs approval.
+    """Redirects with the message `done`, or with the message that the change needs approval.
 
     `result` is the return value of `apply_or_ask`.
     """

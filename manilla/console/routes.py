@@ -103,8 +103,8 @@ ROUTES = [
         step_up=True,
     ),
     Route("GET", "/approvals", approvals.show, VIEW),
-    # Only administrators can approve, because they could make every such change themselves.
-    # The operations role can only request changes.
+    # Only administrators may approve changes, because they could make every such change themselves.
+    # The operations role may only request changes.
     Route("POST", "/approvals/{approval:int}/approve", approvals.approve, PLATFORM, step_up=True),
     Route("POST", "/approvals/{approval:int}/refuse", approvals.refuse, OPERATIONS, step_up=True),
     Route("GET", "/people", people.show, PEOPLE),

@@ -1,4 +1,4 @@
-"""Platform settings: value, default, last change, and reset to the default."""
+"""The page of platform settings: value, default, last change, and reset to the default."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ class SettingRow(msgspec.Struct, frozen=True):
     title: str
     value: str
     default: str
-    changed: AuditEntry | None  # the last change
+    changed: AuditEntry | None  # the audit entry of the last change
 
     @property
     def is_default(self) -> bool:
@@ -59,7 +59,7 @@ class SettingRow(msgspec.Struct, frozen=True):
 
     @property
     def limits(self) -> str:
-        """The allowed values as a sentence; empty if there are no limits to mention."""
+        """Returns the allowed values as a sentence; empty if there are no limits to show."""
         if self.setting.key == "adjustment_limits":
             return "A whole amount for each currency, such as NGN:10000000,USD:10000."
         unit, words = _unit(self.setting.key), self.bounds.words
@@ -141,7 +141,7 @@ def _given(given: Form, row: SettingRow) -> str:
 
 
 def _readable(key: str, value: str) -> str:
-    """The value in readable form."""
+    """Formats the value for people."""
     if key == DAYS:
         days = [DAY_NAMES[day] for day in value.split(",") if day]
         return "Every day" if len(days) == len(WEEKDAYS) else ", ".join(days) or "No days"
@@ -156,7 +156,7 @@ def _readable(key: str, value: str) -> str:
 
 
 def _unit(key: str) -> str:
-    """Unit of a duration; empty for other settings."""
+    """Returns the unit of a duration; empty for other settings."""
     return key.rpartition("_")[2] if key.endswith(("_seconds", "_minutes")) else ""
 
 

@@ -1,4 +1,4 @@
-"""System health: processes, queues, the database and API response times."""
+"""The system health page: processes, queues, the database and API response times."""
 
 import platform
 import shutil
@@ -57,7 +57,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 def _disk(request: PageRequest) -> Disk | None:
-    """Returns None if there is no data folder, because the database runs elsewhere."""
+    """Returns the disk usage, or None without a data folder (the database runs elsewhere)."""
     folder = request.services.data_folder
     if folder is None or not folder.is_dir():
         return None
@@ -66,7 +66,7 @@ def _disk(request: PageRequest) -> Disk | None:
 
 
 def _charts(hours: Sequence[RequestHour]) -> list[tuple[str, str]]:
-    """Pairs of chart title and chart data."""
+    """Returns pairs of chart title and chart data."""
     moments = [hour.hour for hour in hours]
     return [
         (

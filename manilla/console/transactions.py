@@ -1,4 +1,4 @@
-"""Payments, payouts and refunds of all merchants, and the timeline of each."""
+"""Pages of all merchants' payments, payouts and refunds, and each one's timeline."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from enum import StrEnum
@@ -43,7 +43,7 @@ STATUSES = {
 
 
 class NamedTransaction(msgspec.Struct, frozen=True):
-    """A row with its merchant's name."""
+    """A transaction with its merchant's name."""
 
     row: Any
     merchant: str
@@ -86,7 +86,7 @@ async def show_all(request: PageRequest) -> PageResponse:
 
 
 async def show(request: PageRequest) -> PageResponse:
-    """Shows a payment or payout. For any other id, redirects to the page that it belongs to."""
+    """Shows a payment or payout. For any other id, redirects to the page of its record."""
     trx_id = request.parameter("trx_id")
     merchant_id = trx_ids.merchant_of(trx_id)
     db = request.db
@@ -180,7 +180,10 @@ def _view(request: PageRequest, kind: TransactionKind, following: str | None) ->
 
 
 def _is_search_alone(request: PageRequest) -> bool:
-    """Whether the search is the only filter: others could exclude what is found elsewhere."""
+    """Whether the search is the only filter.
+
+    Other filters could exclude a record that the search finds on another page.
+    """
     given = {name for name, text in request.query.pairs() if text}
     return "q" in given and given <= {"kind", "q"}
 

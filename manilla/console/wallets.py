@@ -1,4 +1,4 @@
-"""A merchant's wallet: its statement and adjustments."""
+"""Pages of a merchant's wallet: its statement and adjustments."""
 
 import base64
 import binascii
@@ -45,9 +45,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def adjust(request: PageRequest) -> PageResponse:
-    """Adjusts now if the user may move money alone, up to the limit; otherwise requests an
-    approval.
-    """
+    """Adjusts the wallet if the user may move this amount alone; otherwise requests an approval."""
     merchant, wallet = await _wallet(request)
     back = f"/merchants/{merchant.id}/wallets/{request.environment}/{wallet.currency}"
     try:
@@ -80,9 +78,9 @@ async def _wallet(request: PageRequest) -> tuple[MerchantRow, WalletRow]:
     return merchant, wallet
 
 
-# A form that is submitted twice, by a double click or the back button, must move money only
-# once. So the form carries its transaction id. The id is encrypted, so that nobody can submit
-# the id of another transaction in the ledger.
+# A form that is submitted twice, by a double click or the back button, must move money only once.
+# So the form contains the transaction id of the adjustment. The id is encrypted, so that nobody can
+# submit the id of another transaction in the ledger.
 
 
 def _ticket(request: PageRequest, merchant_id: int, currency: str) -> str:

@@ -1,4 +1,4 @@
-"""Saved accounts: beneficiaries that are paid often. The API refers to them by id."""
+"""Pages of saved accounts: beneficiaries that a merchant pays often. The API takes their ids."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -47,7 +47,7 @@ async def show_new(request: PageRequest) -> PageResponse:
 
 
 async def add(request: PageRequest) -> PageResponse:
-    """Saves an account after the rail has resolved its name."""
+    """Saves an account after the provider has resolved the account holder's name."""
     caller = await request.caller()
     method = request.services.previews.method(caller, request.form.integer("method"))
     try:
@@ -55,7 +55,8 @@ async def add(request: PageRequest) -> PageResponse:
         check_beneficiary(request.form, method)
         given = given_beneficiary(request.form, method)
         holder = await request.services.previews.holder(caller, method, given)
-        # Do not save the sandbox's made-up name: the account may later be paid in production.
+        # Do not save the sandbox's made-up name, because the account may later be paid in
+        # production.
         name = None if caller.is_sandbox else holder.account_name
         account_id = await accounts.add(
             request.db,
@@ -83,7 +84,7 @@ async def remove(request: PageRequest) -> PageResponse:
 
 
 async def _bank_names(request: PageRequest, rows: Sequence[SavedAccount]) -> dict[str, Any]:
-    """Bank names by method and code, for the rails that are available now."""
+    """Returns bank names, keyed by method and bank code, for the rails that are available now."""
     caller, names = await request.caller(), {}
     for code in {row.method_code for row in rows}:
         method = request.services.methods.by_code(MethodKind.WITHDRAW, code)

@@ -1,4 +1,4 @@
-"""Bulk payouts: upload, review, confirm and follow the progress."""
+"""Pages of bulk payouts: upload, review, confirm and follow the progress."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ from manilla.web.page_request import NO_STORE, PageNotFound, PageRequest, PageRe
 
 ROWS = 100
 BATCHES = 20
-# the file and the other fields of the form
+# maximum size of the form: the file and the other fields
 UPLOAD_BYTES_MAX = file.BYTES_MAX + 64 * 1024
 BANK_OF_EXAMPLE = "GTBank"
 
@@ -79,7 +79,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def show_progress(request: PageRequest) -> PageResponse:
-    """Renders the parts of the page that change while rows are paid; 204 if none has changed."""
+    """Renders the parts of the page that change while rows are paid; 204 if none changed."""
     batch = await _batch(request)
     about = await _progress(request, batch)
     if request.query.text(lists.KNOWN) == about["known"]:
@@ -107,7 +107,7 @@ async def _progress(request: PageRequest, batch: Batch) -> dict[str, Any]:
 
 
 async def send_unpaid(request: PageRequest) -> PageResponse:
-    """Sends the rows that were not debited as a file to correct and upload again."""
+    """Downloads the rows that were not debited, as a file to correct and upload again."""
     batch = await _batch(request)
     lines = [
         [exports.plain(cell) for cell in _cells(row, batch)]
@@ -162,9 +162,9 @@ def _state(request: PageRequest) -> RowState | None:
 
 
 def _cells(row: BatchRow, batch: Batch) -> list[str]:
-    """Cells in the order of the file's columns.
+    """Returns a row's cells in the order of the file's columns.
 
-    The reference is kept, so that a row uploaded twice is paid once.
+    The row keeps its reference, so that a row that is uploaded twice is paid once.
     """
     amount = Money(batch.currency, row.amount_minor).amount
     return [

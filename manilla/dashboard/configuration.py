@@ -1,4 +1,4 @@
-"""Payment configuration: gateways on checkout, and who pays the commission."""
+"""The page of payment settings: gateways on checkout, and who pays the commission."""
 
 from itertools import groupby
 from typing import Any
@@ -12,7 +12,7 @@ from manilla.payments import commission
 from manilla.payments.eligibility import gateways
 from manilla.web.page_request import PageRequest, PageResponse
 
-EXAMPLE = 10_000  # in major units
+EXAMPLE = 10_000  # default amount of the commission example, in major units
 
 
 async def show_gateways(request: PageRequest) -> PageResponse:
@@ -26,7 +26,7 @@ async def show_gateways(request: PageRequest) -> PageResponse:
 
 
 async def choose_gateways(request: PageRequest) -> PageResponse:
-    """Saves the selection. As in the specification, selecting none offers all gateways."""
+    """Saves the selected gateways. As specified, selecting none means that all are offered."""
     is_all = request.form.text("which") == "all"
     chosen = [] if is_all else request.form.all("gateway")
     try:
@@ -45,7 +45,7 @@ async def show_commission(request: PageRequest) -> PageResponse:
 
 
 async def show_example(request: PageRequest) -> PageResponse:
-    """The worked example alone, updated as the user types."""
+    """Renders the commission example alone, updated as the user types."""
     return request.page("commission_example.html", **await _example(request))
 
 
@@ -75,7 +75,7 @@ async def _change(request: PageRequest, change: MerchantUpdate) -> None:
 
 
 def _amount(request: PageRequest, currency: str) -> Money:
-    """The amount typed so far, or the default example if it is not an amount yet."""
+    """Returns the amount typed so far, or the default amount if the text is not an amount yet."""
     try:
         given = request.query.money("amount", currency)
     except Refusal:

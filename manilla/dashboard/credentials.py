@@ -1,4 +1,4 @@
-"""API keys and secrets: list and rotation."""
+"""The page of API keys and secrets: the list, and rotation."""
 
 import base64
 
@@ -54,5 +54,5 @@ def _may_rotate(request: PageRequest) -> bool:
 
 
 def _webhook_secret(secret: str) -> str:
-    """The secret in the format that Standard Webhooks libraries expect."""
+    """Returns the API secret in the format that Standard Webhooks libraries expect."""
     return "whsec_" + base64.b64encode(secret.encode()).decode()

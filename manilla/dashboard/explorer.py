@@ -20,8 +20,8 @@ from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 CURRENCY = "NGN"
 SAMPLES = {"currency": CURRENCY}
-_api = functools.lru_cache(maxsize=1)(ExplorerApi)  # a process has one
-# Used in a header, so it must not contain line breaks.
+_api = functools.lru_cache(maxsize=1)(ExplorerApi)  # each process has only one
+# Allowed characters in values that are sent in a header, which must have no line breaks.
 PRINTABLE = {chr(code) for code in range(0x20, 0x7F)}
 
 
@@ -52,7 +52,7 @@ def _operations(request: PageRequest) -> Sequence[Operation]:
 
 
 def _operation(request: PageRequest, wanted: str) -> Operation | None:
-    """Returns one of a fixed list of endpoints. The form cannot supply a URL."""
+    """Returns the selected endpoint from a fixed list, because a form must not supply a URL."""
     return next((one for one in _operations(request) if one.id == wanted), None)
 
 
@@ -64,7 +64,7 @@ async def _call(request: PageRequest, operation: Operation) -> ExplorerCall:
         merchant_key=rows[0].merchant_key,
         address=request.address,
         parameters=_parameters(request, operation),
-        # Browsers submit line breaks in text areas as CRLF.
+        # Replace the CRLF line breaks that browsers submit from text areas.
         body=request.form.text("body", at_most=VALUE_LENGTH_MAX).replace("\r\n", "\n"),
         idempotency_key=_printable(request, "idempotency_key"),
         scenario=request.form.choice("scenario", Scenario) if request.form.text("scenario") else "",
@@ -86,7 +86,7 @@ async def _about(request: PageRequest, operation: Operation) -> dict[str, Any]:
 
 
 async def _body(request: PageRequest, operation: Operation) -> str:
-    """The endpoint's example body with a new reference and an existing receiver and method."""
+    """Returns the endpoint's example with a new reference and an existing `ipn_url` and method."""
     example = example_body(operation)
     if example is None:
         return ""
@@ -102,7 +102,10 @@ async def _body(request: PageRequest, operation: Operation) -> str:
 
 
 async def _receiver(request: PageRequest) -> str | None:
-    """The URL that last accepted a notification, or the demo shop's for the demo merchant."""
+    """Returns the URL that last accepted a notification.
+
+    Demo merchants default to the demo shop.
+    """
     db, environment = request.db, request.environment
     url = await notifications.last_delivered_url(db, request.merchant_id, environment)
     if url is not None or not request.services.is_development:

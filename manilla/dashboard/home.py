@@ -1,4 +1,4 @@
-"""The home page: balances, payment figures, and items that need attention."""
+"""The home page: balances, payment statistics, and items that need attention."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -34,7 +34,7 @@ class AttentionItem(msgspec.Struct, frozen=True):
 
 
 class OnboardingStep(msgspec.Struct, frozen=True):
-    """A step from signing up to the first production payment."""
+    """One of the steps from signing up to the first production payment."""
 
     title: str
     is_done: bool
@@ -120,7 +120,10 @@ async def _blocked_notifications(request: PageRequest) -> list[AttentionItem]:
 
 
 async def _key_rotations(request: PageRequest, since: datetime) -> list[AttentionItem]:
-    """Shown to owners, because whoever rotated the keys holds a secret that can pay out."""
+    """Returns recent key rotations, which only owners see.
+
+    Whoever rotated the keys holds a secret that can create payouts.
+    """
     if not request.may(Permission.MANAGE_TEAM):
         return []
     rotations = await key_rotations.since(request.db, request.merchant_id, since)
@@ -135,12 +138,13 @@ async def _key_rotations(request: PageRequest, since: datetime) -> list[Attentio
 
 
 async def _steps(request: PageRequest, merchant: MerchantRow) -> list[OnboardingStep]:
-    """Steps to get started; empty if all are done."""
+    """Returns the onboarding steps; empty if all are done."""
     db, sandbox = request.db, Tenant(request.merchant_id, Environment.SANDBOX)
     production = Tenant(request.merchant_id, Environment.PRODUCTION)
     keys = await merchant_queries.credentials(db, request.merchant_id, Environment.SANDBOX)
     root = request.layout.root
-    # The explorer signs with the merchant's secret but does not use the API key.
+    # Requests from the explorer count too. They are signed with the merchant's secret, but do not
+    # update the API key's last use.
     has_called = any(key.last_used_at for key in keys) or await has_succeeded(db, sandbox)
     steps = [
         OnboardingStep(

@@ -1,4 +1,4 @@
-"""The merchant's notifications: their attempts, and resending."""
+"""Pages of the merchant's notifications: their delivery attempts, and redelivery."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial

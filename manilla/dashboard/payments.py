@@ -1,4 +1,4 @@
-"""Payments: the list, the page of one payment, and refunds."""
+"""Payment pages: the list, the page of one payment, and refunds."""
 
 from functools import partial
 from typing import Any
@@ -95,5 +95,5 @@ def _about(history: PaymentStory) -> dict[str, Any]:
 
 
 def _version(history: PaymentStory) -> str:
-    """Changes with every event of the payment, including those that keep its status."""
+    """Returns a version that changes with every event, even if the status stays the same."""
     return f"{history.payment.status}-{len(history.steps)}"

@@ -1,4 +1,4 @@
-"""Payouts: the list, the page of one payout, and creating one in three steps."""
+"""Payout pages: the list, the page of one payout, and creating a payout in three steps."""
 
 import secrets
 from collections.abc import Sequence
@@ -32,8 +32,8 @@ MANUAL_DONE = "Payout created. An administrator will pay it manually; this page 
 CHOOSE_BANK = "Choose a bank."
 SAVED_SHOWN = 8
 REFERENCE_LENGTH_MAX = 60
-ONCE = "once"  # fixed when the form is rendered, so that submitting it twice creates one payout
-# The form field where each error is shown.
+ONCE = "once"  # form field with the idempotency key, set when the form is rendered
+# The form field next to which each error is shown.
 AT_FIELD = (
     (refusals.UnknownBank, "bank_code"),
     (refusals.InvalidBeneficiary, "account_number"),
@@ -93,7 +93,7 @@ async def show_new(request: PageRequest) -> PageResponse:
 
 
 async def show_name(request: PageRequest) -> PageResponse:
-    """Part of the form: the holder of the account being typed."""
+    """Renders the account holder's name for the account number being typed."""
     if not request.query.text("method"):
         return _name(request)
     caller = await request.caller()
@@ -134,7 +134,7 @@ async def review(request: PageRequest) -> PageResponse:
 async def pay(request: PageRequest) -> PageResponse:
     caller = await request.caller()
     method = _method(request, caller, request.form)
-    # Same rate limit as the API.
+    # The dashboard has the same rate limit as the API.
     limit = request.services.platform.now.rate_limit_per_minute
     ticket = request_limit.ticket(request.merchant_id, "dashboard", limit)
     try:
@@ -165,13 +165,13 @@ async def _preview(request: PageRequest, caller: Caller, method: Method) -> Payo
 
 
 async def _details(request: PageRequest, caller: Caller, method: Method) -> dict[str, Any]:
-    """The values that the form template needs."""
+    """Returns the values that the form template needs."""
     saved = await payouts.saved_accounts(
         request.db, request.merchant_id, AccountFilter(method=method.code), limit=SAVED_SHOWN
     )
     wanted = request.query.text("account") or request.form.text("account_id")
     chosen = await _saved(request, int(wanted)) if _is_number(wanted) else None
-    # A form that is shown again keeps its reference, because the first submission may have been
+    # Keep the reference when the form is shown again, because the first submission may have been
     # accepted.
     once = request.form.text(ONCE) or f"DASH-{ids.base32(secrets.randbits(80), 16)}"
     return {
@@ -185,7 +185,7 @@ async def _details(request: PageRequest, caller: Caller, method: Method) -> dict
 
 
 async def _saved(request: PageRequest, account_id: int) -> SavedAccount | None:
-    """The merchant's saved account, unless it was removed."""
+    """Returns the merchant's saved account, or None if it was removed."""
     return await accounts.find(request.db, request.merchant_id, account_id)
 
 
@@ -194,7 +194,7 @@ def _method(request: PageRequest, caller: Caller, given: Form) -> Method:
 
 
 def bank_options(banks: Sequence[Bank]) -> list[tuple[str, str]]:
-    """Empty if the list of banks is not available."""
+    """Returns the banks to choose from; empty if the list of banks is not available."""
     if not banks:
         return []
     return [("", "Choose a bank"), *((bank.code, clean(bank.name, 80)) for bank in banks)]
@@ -214,13 +214,13 @@ def given_beneficiary(given: Form, method: Method) -> dict[str, str]:
 
 
 def _is_complete(given: dict[str, str], method: Method) -> bool:
-    """Whether the account number is complete, so that the rail is not called on every digit."""
+    """Whether the account number is complete. The provider is not called on every typed digit."""
     number = given.get(methods.ACCOUNT_NUMBER, "")
     return not method.is_manual and methods.BANK_CODE in given and len(number) == 10
 
 
 def check_beneficiary(given: Form, method: Method) -> None:
-    """Errors for missing or mistyped beneficiary fields, by form field."""
+    """Returns errors for missing or invalid beneficiary fields, keyed by form field."""
     if errors := _beneficiary_errors(given, method):
         raise BadForm(errors=errors)
 
@@ -241,7 +241,7 @@ def _beneficiary_errors(given: Form, method: Method) -> dict[str, str]:
 
 
 def _check_form(given: Form, method: Method) -> None:
-    """All errors at once, in the order of the fields."""
+    """Returns all errors at once, in the order of the form fields."""
     errors = {} if given.text("account_id") else _beneficiary_errors(given, method)
     try:
         given.money("amount", method.currency)

@@ -1,4 +1,4 @@
-"""The business profile: approval, KYC, phone and the owner's BVN."""
+"""The page of the business profile: approval, KYC, phone and the owner's BVN."""
 
 from manilla.kit.errors import Refusal
 from manilla.merchants import merchants

@@ -7,7 +7,7 @@ from manilla.web.page_request import PageRequest
 
 
 async def transactions_named(request: PageRequest) -> list[str]:
-    """Ids of the transactions whose merchant reference is the search text.
+    """Returns the ids of the transactions whose merchant reference is the search text.
 
     A payment and a payout may have the same reference.
     """

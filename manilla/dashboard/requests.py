@@ -1,4 +1,4 @@
-"""The log of API requests with their responses and errors."""
+"""The page of the API request log, with responses and errors."""
 
 from functools import partial
 

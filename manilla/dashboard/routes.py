@@ -121,7 +121,8 @@ ROUTES = [
     Route("POST", BATCH + "/confirm", bulk.confirm, MOVE_MONEY, step_up=True),
     Route("GET", ENV + "/accounts", accounts.show_all, VIEW),
     Route("GET", ENV + "/accounts/new", accounts.show_new, MOVE_MONEY),
-    # Saved accounts belong to no environment: one saved in the sandbox can be paid in production.
+    # Saved accounts are not bound to an environment: an account saved in the sandbox can be paid in
+    # production.
     Route(
         "POST",
         ENV + "/accounts",

@@ -1,4 +1,4 @@
-"""The merchant's users, their roles, and open invitations."""
+"""The page of the merchant's users, their roles, and open invitations."""
 
 from manilla.kit.errors import Refusal
 from manilla.people import invitations, links, mail, members
@@ -28,7 +28,7 @@ async def show(request: PageRequest, link: str | None = None) -> PageResponse:
 
 
 async def invite(request: PageRequest) -> PageResponse:
-    """Shows the link once, whether or not mail can be sent."""
+    """Shows the invitation link once, whether or not email can be sent."""
     try:
         email, role = request.form.required("email"), request.form.choice("role", Role)
         token = await invitations.invite(

@@ -1,4 +1,4 @@
-"""Wallets: balances, statements, and test money for the sandbox."""
+"""Wallet pages: balances, statements, and test money for the sandbox."""
 
 from functools import partial
 
@@ -14,7 +14,7 @@ from manilla.web import display, lists
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 _KINDS = ("payment", "commission", "payout", "payout_refund", "refund", "funding", "adjustment")
-TOP_UP_MAX = 10_000_000  # in major units: enough for every test, without overflow
+TOP_UP_MAX = 10_000_000  # in major units: enough for tests, and cannot overflow the wallet
 KINDS = tuple((kind, display.title(kind)) for kind in _KINDS)
 
 COLUMNS = listing.STATEMENT_FIELDS.select(
@@ -60,7 +60,7 @@ async def statement(request: PageRequest) -> PageResponse:
 
 
 async def top_up(request: PageRequest) -> PageResponse:
-    """Adds test money. Production wallets cannot be topped up this way."""
+    """Adds test money to a sandbox wallet. Production wallets are rejected."""
     if request.environment is not Environment.SANDBOX:
         raise PageNotFound
     wallet = await _wallet(request)

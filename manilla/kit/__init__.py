@@ -1,1 +1,1 @@
-"""General-purpose tools that know nothing about payments and import no other package of Manilla."""
+"""General-purpose tools, independent of payments. They import no other package of Manilla."""

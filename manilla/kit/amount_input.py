@@ -21,7 +21,10 @@ _DECIMAL_COMMA = re.compile(r"([0-9]{1,15}|[0-9]{1,3}(\.[0-9]{3})+),[0-9]{1,2}")
 
 
 def parse_amount(text: str, currency: str) -> Money:
-    """Returns the exact amount, zero or more. The text of MoneyError says what to write instead."""
+    """Parses an amount of zero or more, exactly.
+
+    The text of MoneyError says what to write instead.
+    """
     decimals = DECIMALS.get(currency)
     if decimals is None:
         raise MoneyError(f"{currency} is not an ISO 4217 currency.")

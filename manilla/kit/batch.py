@@ -1,6 +1,6 @@
 """Combines concurrent submissions into one database statement.
 
-Items that arrive while a statement runs wait, and the next statement takes all of them. An idle
+Items that arrive while a statement runs wait, and the next statement processes all of them. An idle
 batcher therefore adds no delay, and a busy one turns a hundred commits into one.
 """
 
@@ -20,15 +20,17 @@ CONFLICT_TRIES = 5
 
 
 class Batcher(Generic[Item, Result]):
-    """`run` takes items and returns one result per item, in the same order.
+    """Batches items.
 
-    A busy batcher waits `gather_seconds` between statements so that each statement takes more
-    items. A caller that is alone never waits.
+    `run` takes a list of items and returns one result per item, in the same order.
 
-    A refusal is a result, not an exception. If `run` raises, the batch is split in half and each
-    half runs again, until the failing item is alone and only its submitter gets the error. This is
-    safe because a statement that raised has changed nothing. If that is uncertain (Unavailable),
-    nothing is retried here and every submitter gets the error.
+    A busy batcher waits `gather_seconds` between statements, so that each statement processes more
+    items. A single submitter never waits.
+
+    An expected error is a result, not an exception. If `run` raises, the batch is split in half and
+    each half runs again, until the failing item is alone and only its submitter gets the error.
+    This is safe because a statement that raised has changed nothing. If it is uncertain whether
+    anything changed (Unavailable), nothing is retried here and every submitter gets the error.
     """
 
     def __init__(
@@ -49,7 +51,7 @@ class Batcher(Generic[Item, Result]):
     async def submit(self, item: Item) -> Result:
         if len(self._queue) >= self._waiting_max:
             raise Unavailable
-        deadline.left()  # a request that is out of time must not write
+        deadline.left()  # raises if the request's time is up, because it must not write
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._queue.append((item, future))
         if self._drain is None:
@@ -66,11 +68,11 @@ class Batcher(Generic[Item, Result]):
         try:
             while queue:
                 taken = [queue.popleft() for _ in range(min(len(queue), self._batch_max))]
-                # Skip submitters that stopped waiting: their request timed out or their client
-                # disconnected.
+                # Skip submitters that no longer wait, because their request timed out or their
+                # client disconnected.
                 await self._settle([pair for pair in taken if not pair[1].done()])
                 if self._gather_seconds and len(taken) > 1:
-                    # The batcher is busy, so a short pause lets more items share the next
+                    # The batcher is busy. Pause briefly, so that more items share the next
                     # statement.
                     await asyncio.sleep(self._gather_seconds)
         finally:

@@ -1,13 +1,13 @@
-"""Timestamps as the API formats them, and days as merchants count them."""
+"""Formats timestamps as in the API, and computes days as merchants count them."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-LAGOS = ZoneInfo("Africa/Lagos")  # merchants' days start and end in this time zone
+LAGOS = ZoneInfo("Africa/Lagos")  # the time zone of merchants' days
 
 
 def iso(moment: datetime) -> str:
-    """Formats as `2026-01-02T03:04:05.678901Z`: always UTC, always six decimals."""
+    """Formats a time as `2026-01-02T03:04:05.678901Z`: always UTC, always six decimals."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 

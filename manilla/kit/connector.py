@@ -1,7 +1,7 @@
 """Opens database sessions for a URL that may name several hosts.
 
-asyncpg tries the hosts one after the other under a single timeout, so one host that accepts
-connections but never answers would block access to the others.
+asyncpg tries the hosts one after the other with one timeout for all, so a host that accepts
+connections but never answers would keep it from trying the others.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from urllib.parse import parse_qsl, urlencode
 import asyncpg
 import msgspec
 
-HOST_TIMEOUT_SECONDS = 1  # per host, if the URL names several
+HOST_TIMEOUT_SECONDS = 1  # timeout per host, if the URL names several
 ONLY_HOST_TIMEOUT_SECONDS = 2
 
-# Detects within about 20 s that a host stopped answering without closing its connections, even
-# during a statement that may run for an hour.
+# TCP settings that detect within about 20 s that a host stopped answering without closing its
+# connections, even during a statement that may run for an hour.
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5),
@@ -28,7 +28,8 @@ _KEEPALIVE = (
     (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 20_000),
 )
 
-# Errors that a lost, full or stopping server causes. Another host or a later attempt may succeed.
+# Errors of a server that is unreachable, full or stopping. Another host or a later attempt may
+# succeed.
 PASSING = (
     OSError,
     TimeoutError,
@@ -40,8 +41,8 @@ PASSING = (
 
 
 class Host(msgspec.Struct, frozen=True):
-    name: str  # for logs, without user and password
-    url: str  # names only this host
+    name: str  # the host's name for logs, without user and password
+    url: str  # a database URL that names only this host
 
 
 class NoUsableHost(ConnectionError):
@@ -70,7 +71,7 @@ class Connector:
         return self._last.name if self._last else ",".join(host.name for host in self._hosts)
 
     async def connect(self, *_url: str, **options: Any) -> Any:
-        """Ignores the URL that the pool passes and uses the configured hosts."""
+        """Connects to the configured hosts. The URL that the pool passes is ignored."""
         options = {**options, **self._options}
         failed: dict[Host, Exception] = {}
         rest = self._hosts
@@ -80,7 +81,7 @@ class Connector:
             except Exception as error:
                 failed[last] = error
                 rest = [host for host in self._hosts if host != last]
-        self._last = None  # if this fails too, the next call tries all hosts at once
+        self._last = None  # if this attempt fails too, the next call tries all hosts at once
         self._last, session = await _first(rest, options, failed)
         return session
 
@@ -112,7 +113,7 @@ def _close_unwanted(attempt: "asyncio.Task[Any]") -> None:
 
 
 def _clearest_error(failed: dict[Host, Exception]) -> Exception:
-    """Prefers a permanent error, such as a wrong password, to that of a host that is down."""
+    """Returns the most helpful error: a permanent one, such as a wrong password, if any."""
     for error in failed.values():
         if not isinstance(error, PASSING):
             return error
@@ -139,7 +140,7 @@ async def _open(host: Host, options: dict[str, Any]) -> Any:
 
 
 def _read_certificates(url: str) -> tuple[str, dict[str, Any]]:
-    """Returns the URL and options for `sslrootcert=system`, which asyncpg does not support."""
+    """Handles `sslrootcert=system`, which asyncpg does not support. Returns the URL and options."""
     query = _query(url)
     file = query.get("sslrootcert")
     if file is None:
@@ -151,7 +152,7 @@ def _read_certificates(url: str) -> tuple[str, dict[str, Any]]:
     if query.get("sslmode") != "verify-full":
         raise ValueError("sslrootcert=system needs sslmode=verify-full")
     del query["sslrootcert"], query["sslmode"]
-    # In asyncpg, True means the system's certificates with host name verification.
+    # For asyncpg, True means the system's certificates, with verification of the host name.
     return _split(url).url(query=query), {"ssl": True}
 
 
@@ -160,9 +161,9 @@ def _query(url: str) -> dict[str, str]:
 
 
 class _Parts(msgspec.Struct, frozen=True):
-    """A split database URL. urllib rejects a host list with a bracketed IPv6 address."""
+    """The parts of a database URL. urllib rejects a list of hosts with a bracketed IPv6 address."""
 
-    start: str  # everything before the hosts: scheme, user and password
+    start: str  # everything before the hosts, including user and password
     hosts: str
     path: str
     query: str

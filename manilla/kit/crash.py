@@ -1,8 +1,8 @@
 """Crash points: named steps at which a test can kill the process to check that nothing is lost.
 
-They are off unless `arm` is called, which only happens in development mode. A point fires if the
-armed folder contains a file with its name. It deletes the file first, so the restarted process does
-not crash again.
+They are disabled unless `arm` is called, which only happens in development mode. A crash point
+kills the process if the armed folder contains a file with the point's name. It deletes the file
+first, so that the restarted process does not crash again.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""Encryption of secrets: AES-GCM with one data key per value, wrapped by the master key.
+"""Encrypts secrets with AES-GCM. Each value has its own data key, wrapped by the master key.
 
-The master key is kept outside the database. A sealed value is bound to its row (its context), so a
-value copied to another row cannot be opened. Rotating the master key rewraps the small data keys
-and leaves the encrypted contents unchanged.
+The master key is kept outside the database. An encrypted value is bound to its row (its context),
+so a value copied to another row cannot be decrypted. Rotating the master key rewraps the small data
+keys and leaves the encrypted contents unchanged.
 """
 
 import base64
@@ -26,7 +26,7 @@ _WRAPPED_BYTES = _NONCE_BYTES + KEY_BYTES + _TAG_BYTES
 
 
 class SealError(Exception):
-    """The value cannot be opened: wrong master key, wrong row, or altered bytes."""
+    """The value cannot be decrypted: wrong master key, wrong row, or altered bytes."""
 
 
 class _SealedParts(NamedTuple):
@@ -36,7 +36,7 @@ class _SealedParts(NamedTuple):
 
 
 class Keyring:
-    """The current master key, followed by older keys that existing values may still use."""
+    """The current master key, and older keys with which existing values may still be wrapped."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         assert keys
@@ -53,7 +53,7 @@ class Keyring:
         return _decrypt(self._unwrap(parts, context), parts.content, context)
 
     def rewrap(self, sealed: bytes, context: str) -> bytes:
-        """Returns the same secret, wrapped with the current key."""
+        """Returns the same encrypted secret, its data key wrapped by the current master key."""
         parts = _split(sealed)
         return self._join(self._wrap(self._unwrap(parts, context), context), parts.content)
 
@@ -121,7 +121,7 @@ def _decrypt(key: bytes, data: bytes, context: str) -> bytes:
 
 
 class SealedColumn(msgspec.Struct, frozen=True):
-    """A column with sealed values, and how to derive a row's context from its key."""
+    """A column of encrypted values, and the function that derives a row's context from its key."""
 
     table: str
     column: str
@@ -130,7 +130,10 @@ class SealedColumn(msgspec.Struct, frozen=True):
 
 
 async def rewrap_column(db: Database, keyring: Keyring, place: SealedColumn) -> int:
-    """Returns how many values were rewrapped; values with the current key do not change."""
+    """Rewraps a column's values and returns their number.
+
+    Values with the current key do not change.
+    """
     names = ", ".join(place.key)
     rows = await db.records(
         f"SELECT {names}, {place.column} AS sealed FROM {place.table}"
@@ -139,7 +142,7 @@ async def rewrap_column(db: Database, keyring: Keyring, place: SealedColumn) -> 
     stale = [row for row in rows if not keyring.is_current(row["sealed"])]
     match = " AND ".join(f"{name} = ${n}" for n, name in enumerate(place.key, start=3))
     for row in stale:
-        # Match the old value, so that a value written in the meantime is not overwritten.
+        # Compare with the old value, so that a value written in the meantime is not overwritten.
         await db.execute(
             f"UPDATE {place.table} SET {place.column} = $1 WHERE {place.column} = $2 AND {match}",
             keyring.rewrap(row["sealed"], place.context(row)),

@@ -1,4 +1,4 @@
-"""PostgreSQL through asyncpg: plain SQL in, structs out, early errors instead of long queues."""
+"""PostgreSQL through asyncpg: runs plain SQL, returns structs, fails early instead of queueing."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -28,19 +28,20 @@ START_TIMEOUT_SECONDS = 10
 ACQUIRE_TIMEOUT_SECONDS = 2
 CLOSE_TIMEOUT_SECONDS = 10
 STATEMENT_TIMEOUT_SECONDS = 5
-# A healthy server enforces its own statement timeout. A server that has not done so after this
-# additional time hangs.
+# Additional time for the server to enforce its own statement timeout. A server that has not done so
+# by then hangs.
 GRACE_SECONDS = 1
 
 # Errors that a lost connection, a failover, a full disk or a server without free connections
-# causes. With any of them it is unknown whether a commit in progress took effect.
+# causes. After any of them it is unknown whether a commit in progress took effect.
 AWAY = (
     *PASSING,
     asyncpg.InterfaceError,
-    # The server of this session has been demoted from primary to standby.
+    # The session's server has been demoted from primary to standby.
     asyncpg.ReadOnlySQLTransactionError,
 )
-# Two statements conflicted and this one had no effect. A retry sees what the other one did.
+# Errors of a statement that conflicted with another one and had no effect. A retry sees the other
+# one's changes.
 CONFLICTS = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
@@ -49,24 +50,24 @@ CONFLICTS = (
 
 
 def columns(kind: type[msgspec.Struct]) -> str:
-    """The struct's fields as a column list, so that only the struct names them."""
+    """Returns the struct's fields as a column list, so that only the struct names columns."""
     return ", ".join(kind.__struct_fields__)
 
 
 def shared(kind: type[msgspec.Struct], source: msgspec.Struct) -> dict[str, Any]:
-    """The fields of `kind`, read from a struct that has them too."""
+    """Returns the fields of `kind` with their values from a struct that has them too."""
     return {name: getattr(source, name) for name in kind.__struct_fields__}
 
 
 class Queries(ABC):
-    """What a session and the pool have in common: they run statements.
+    """The methods for running statements, which sessions and the pool share.
 
     `row` and `rows` convert each record to the given struct.
     """
 
     @abstractmethod
     def _session(self) -> AbstractAsyncContextManager[Any]:
-        """Opens asyncpg's session for one statement."""
+        """Opens an asyncpg session for one statement."""
 
     async def rows(self, kind: type[Row], sql: str, *values: Any) -> list[Row]:
         return [kind(**record) for record in await self.records(sql, *values)]
@@ -92,7 +93,7 @@ class Queries(ABC):
         return int(await self.value(sql, *values))
 
     async def has_row(self, sql: str, *values: Any) -> bool:
-        """Whether the statement returns a row, for example a changed row."""
+        """Whether the statement returns a row, such as the row that it has changed."""
         return await self.record(sql, *values) is not None
 
     async def execute(self, sql: str, *values: Any) -> None:
@@ -118,8 +119,8 @@ class Connection(Queries):
 class KeptConnection:
     """A dedicated session for a statement that runs constantly, one call at a time.
 
-    It avoids the overhead of the pool, which costs more than a small statement. If the session is
-    lost, the next statement opens another.
+    It avoids the pool, whose overhead costs more than a small statement. If the session is lost,
+    the next statement opens another.
     """
 
     def __init__(
@@ -155,8 +156,8 @@ class Database(Queries):
     def __init__(self, connector: Connector, options: dict[str, Any], size: int) -> None:
         self._connector = connector
         settings = options["server_settings"]
-        # Plan each statement once. By default the server plans statements with array parameters on
-        # every call.
+        # Plan each statement only once. By default the server plans statements with array
+        # parameters again on every call.
         kept = {**settings, "plan_cache_mode": "force_generic_plan"}
         self._kept_options = {**options, "server_settings": kept}
         self._kept: list[KeptConnection] = []
@@ -164,7 +165,8 @@ class Database(Queries):
             connect=connector.connect,
             min_size=0,
             max_size=size,
-            # No code changes session settings, so a released session needs no reset round trip.
+            # Skip the reset round trip when a session is released, because no code changes session
+            # settings.
             reset=_keep_session,
             **options,
         )
@@ -198,14 +200,14 @@ class Database(Queries):
             db = cls(Connector(url), options, size)
             await db._pool
             async with db._pool.acquire():
-                pass  # check that the database can be reached
+                pass  # only checks that the database can be reached
         return db
 
     async def close(self) -> None:
         for kept in self._kept:
             with suppress(*AWAY):
                 await kept.close()
-        with suppress(TimeoutError):  # asyncpg has terminated the remaining connections
+        with suppress(TimeoutError):  # on timeout, asyncpg has closed the connections by force
             async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS):
                 await self._pool.close()
 
@@ -221,7 +223,7 @@ class Database(Queries):
 
     @asynccontextmanager
     async def _guarded(self, raw: Any) -> AsyncIterator[Any]:
-        """Leaves no session behind that a failed statement has made unusable."""
+        """Closes or cleans up a session that a failed statement has made unusable."""
         try:
             yield raw
         except Refusal:
@@ -243,8 +245,8 @@ class Database(Queries):
             return
         raw.terminate()
         if isinstance(error, TimeoutError):
-            # The server hangs. Idle sessions still look usable: unless they are dropped, each of
-            # them costs one more caller a timeout, even after another host has taken over.
+            # The server hangs. Idle sessions still look usable: unless they are closed, each of
+            # them causes a timeout for one more caller, even after another host has taken over.
             log.error("database_hangs", host=self._connector.host)
             await self._pool.expire_connections()
             for kept in self._kept:
@@ -258,7 +260,7 @@ class Database(Queries):
 
 @asynccontextmanager
 async def transaction_of(db: Database | Connection) -> AsyncIterator[Connection]:
-    """Opens a transaction; on a connection with a transaction in progress, a savepoint in it."""
+    """Opens a transaction, or a savepoint on a connection that already has a transaction."""
     if isinstance(db, Database):
         async with db.transaction() as connection:
             yield connection
@@ -274,7 +276,7 @@ def unavailable_when_away(connector: Connector | None = None) -> Iterator[None]:
     except AWAY as error:
         if isinstance(error, ValueError):
             # asyncpg.DataError is both an InterfaceError and a ValueError. It means that a value
-            # cannot be encoded: a bug in the caller, not an unavailable server.
+            # cannot be encoded, which is a bug in the caller and not an unavailable server.
             raise
         raise Unavailable(host=connector.host if connector else None) from error
 
@@ -292,14 +294,14 @@ def refused_when_unusable() -> Iterator[None]:
         asyncpg.InvalidCatalogNameError,
         asyncpg.InvalidAuthorizationSpecificationError,
         asyncpg.InsufficientPrivilegeError,
-        ValueError,  # the URL is invalid; includes asyncpg's own subclass
+        ValueError,  # an invalid URL, including asyncpg's own subclass
         OverflowError,
     ) as error:
         raise UnusableDatabase(f"The database cannot be used: {error}") from error
 
 
 async def connect(url: str, *, statement_seconds: float | None = None) -> Any:
-    """Opens a single session. Migrations pass no statement limit because they can take hours."""
+    """Opens a single session. Migrations pass no statement timeout, because they can take hours."""
     with unavailable_when_away(), refused_when_unusable():
         connector = Connector(url, only_host_seconds=START_TIMEOUT_SECONDS)
         return await connector.connect(command_timeout=statement_seconds)
@@ -309,7 +311,7 @@ async def connect(url: str, *, statement_seconds: float | None = None) -> Any:
 async def session(
     url: str, *, statement_seconds: float = START_TIMEOUT_SECONDS
 ) -> AsyncIterator[Any]:
-    """Opens a single session for work at startup, and closes it afterwards."""
+    """Opens a single session for work at startup, and closes it at the end of the block."""
     raw = await connect(url, statement_seconds=statement_seconds)
     try:
         with unavailable_when_away():
@@ -328,8 +330,8 @@ def _seconds_to_acquire() -> float:
 async def _until_late(raw: Any) -> AsyncIterator[None]:
     """Terminates the session when the request's time is up, even during a commit.
 
-    It does not cancel the statement. A cancel request needs a responding server, and it would make
-    a commit that waits for a synchronous standby take effect without the standby.
+    The statement is not canceled. A cancel request needs a responding server, and it would make a
+    commit that waits for a synchronous standby take effect without the standby.
     """
     left = deadline.left()
     if left is None:
@@ -345,8 +347,8 @@ async def _until_late(raw: Any) -> AsyncIterator[None]:
 async def _end_statement(raw: Any) -> None:
     """Ends a statement that was prepared but not executed.
 
-    The server considers it still running: its timeout would hit the next user of the session, who
-    would also get its start time from `now()`.
+    The server considers it still running. Its timeout would end the statement of the next user of
+    the session, whose `now()` would also return the old start time.
     """
     with suppress(Exception):
         await raw.execute("")

@@ -1,6 +1,6 @@
-"""Limits the time that one request may wait for the database, over all its statements.
+"""Limits the total time that one request may wait for the database.
 
-Waiting for other services, such as a provider, does not count.
+Time spent waiting for other services, such as a provider, does not count.
 """
 
 import asyncio
@@ -13,15 +13,15 @@ from typing import Any, TypeVar
 from manilla.kit.errors import Unavailable
 
 REQUEST_SECONDS = 2.5
-# For an optional part of a page, which is left out if the database is slow. The limit is lower
-# because the rest of the page needs time too.
+# Time limit for an optional part of a page, which is omitted if the database is slow. It is lower
+# than the request's limit, because the rest of the page needs time too.
 OPTIONAL_SECONDS = 1.2
 
 Result = TypeVar("Result")
 
 
 class Budget:
-    """The remaining database time of a request. Overlapping waits count once."""
+    """The remaining database time of a request. Overlapping waits count only once."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -51,7 +51,7 @@ _budget: ContextVar[Budget | None] = ContextVar("database_budget", default=None)
 
 @contextmanager
 def limited(seconds: float | None = None) -> Iterator[None]:
-    """Makes database work in this block raise Unavailable once the time is used up."""
+    """Limits database work in this block, which raises Unavailable once the time is used up."""
     token = _budget.set(Budget(seconds or REQUEST_SECONDS))
     try:
         yield
@@ -60,7 +60,7 @@ def limited(seconds: float | None = None) -> Iterator[None]:
 
 
 def renew() -> None:
-    """Restarts the time limit, for a response that is sent in many parts."""
+    """Restarts the time limit, for each part of a response that is sent in many parts."""
     if (budget := _budget.get()) is not None:
         budget.renew(REQUEST_SECONDS)
 
@@ -80,7 +80,7 @@ def left() -> float | None:
 
 @contextmanager
 def counted() -> Iterator[None]:
-    """Counts the duration of this block against the request's time."""
+    """Counts the duration of this block toward the request's database time."""
     budget = _budget.get()
     if budget is None:
         yield
@@ -100,7 +100,7 @@ def detached(work: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":
 
 
 async def wait_for(shared: "asyncio.Future[Result]") -> Result:
-    """Waits for work that other callers may also wait for, so a timeout here does not cancel it."""
+    """Waits for a task that others may wait for too, so a timeout here does not cancel it."""
     with counted():
         done, _ = await asyncio.wait({shared}, timeout=left())
     if not done:
@@ -109,7 +109,10 @@ async def wait_for(shared: "asyncio.Future[Result]") -> Result:
 
 
 async def answered(future: "asyncio.Future[Result]") -> Result:
-    """Waits for the caller's own future. On timeout, sets its exception, so the worker skips it."""
+    """Waits for the caller's own future.
+
+    On timeout the future gets an exception, so that the batcher skips the item.
+    """
     seconds = left()
     if seconds is None:
         return await future

@@ -1,4 +1,4 @@
-"""How pages and files show money, durations and text from third parties."""
+"""Formats money, durations and text from third parties for pages and files."""
 
 import re
 
@@ -7,7 +7,7 @@ from babel.numbers import format_currency, get_currency_symbol
 from manilla.kit.money import DECIMALS, Money
 
 LOCALE = "en_NG"
-TEXT_MAX = 4_000  # for a description; a longer text would only slow the page down
+TEXT_MAX = 4_000  # maximum length of a description, so that pages stay fast
 
 # Invisible characters that change how text is displayed: controls, direction marks, zero-width
 # characters and blank fillers. A name that contains them can imitate another name or reverse the
@@ -21,7 +21,7 @@ _LINE_ENDS = re.compile("\r\n?|[\u0085\u2028\u2029]")
 
 
 def money(amount: Money) -> str:
-    """Formats as `₦1,234,567.50`, always with all decimals of the currency."""
+    """Formats money as `₦1,234,567.50`, always with all decimals of the currency."""
     symbol = money_symbol(amount.currency)
     gap = "\N{NO-BREAK SPACE}" if symbol[-1].isalpha() else ""
     decimals = DECIMALS[amount.currency]
@@ -37,7 +37,7 @@ def money_symbol(currency: str) -> str:
 
 
 def duration(seconds: int) -> str:
-    """Formats as `29 min`. Used where no script counts the seconds down."""
+    """Formats a duration as `29 min`. Used where there is no JavaScript countdown."""
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86_400
     if days:
         return f"{days} {'day' if days == 1 else 'days'} {hours % 24} h"
@@ -48,8 +48,8 @@ def duration(seconds: int) -> str:
 
 def clean(text: str, at_most: int = TEXT_MAX) -> str:
     """Removes invisible characters and extra whitespace, and limits the length for display."""
-    # Cut before cleaning too, so a huge text costs little: at most 8 * `at_most` characters are
-    # read.
+    # Also cut the text before cleaning it, so that a huge text costs little: at most 8 * `at_most`
+    # characters are read.
     seen = _UNSEEN.sub("", _LINE_ENDS.sub("\n", text[: 8 * at_most]))
     lines = (" ".join(line.split()) for line in seen.split("\n"))
     joined = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()

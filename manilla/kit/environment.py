@@ -1,4 +1,4 @@
-"""The two environments, `sandbox` and `production`. Data of one never mixes with the other's."""
+"""The two environments, `sandbox` and `production`, whose data never mixes."""
 
 from enum import StrEnum
 

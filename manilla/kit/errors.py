@@ -1,11 +1,11 @@
-"""Refusals: errors that the caller can act on. Any other exception is a bug."""
+"""Expected errors, which the caller can act on. Any other exception is a bug."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 
 class Refusal(Exception):
-    """An error that the caller can act on. The API, the pages and the CLI each format it."""
+    """An expected error, which the caller can act on. The API, the pages and the CLI format it."""
 
     status: ClassVar[int] = 422
     code: ClassVar[str] = "REFUSED"
@@ -26,7 +26,7 @@ class Refusal(Exception):
 
     @classmethod
     def at(cls, field: str, text: str) -> Self:
-        """A refusal because of one field."""
+        """Returns an error about one field."""
         return cls(text, errors={field: text})
 
     @property
@@ -46,7 +46,7 @@ class Unavailable(Refusal):
 
     @property
     def facts(self) -> dict[str, str]:
-        """The cause and the host, for logs and operators. Never shown to callers."""
+        """The cause and the host, for logs and operators. API callers never see them."""
         error = self.__cause__
         cause = (
             "too many requests are waiting" if error is None else str(error) or type(error).__name__

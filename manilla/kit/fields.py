@@ -1,4 +1,4 @@
-"""The fields that exports and commands show of a record, declared once beside the record."""
+"""Declares, once for each kind of record, the fields that exports and commands show."""
 
 from collections.abc import Callable, Mapping
 from operator import attrgetter
@@ -8,14 +8,15 @@ Record = TypeVar("Record")
 Outer = TypeVar("Outer")
 
 Getter = Callable[[Record], Any]
-Columns = dict[str, Getter[Record]]  # by title, in the order in which they are shown
+# Functions that read a column's value, by column title, in display order.
+Columns = dict[str, Getter[Record]]
 
 
 class Fields(Generic[Record]):
     """The fields of one kind of record.
 
-    Every attribute of the record is a field under its own name. `others` declares fields that are
-    named differently from their attribute, or that a function computes.
+    Every attribute of the record is a field with the same name. `others` declares fields whose name
+    differs from the attribute, or whose value a function computes.
     """
 
     def __init__(self, record: type[Record], **others: str | Getter[Record]) -> None:
@@ -23,14 +24,14 @@ class Fields(Generic[Record]):
         self._others = others
 
     def select(self, names: str | Mapping[str, str]) -> Columns[Record]:
-        """Returns columns for these fields: `"id status"`, or `{"Id": "id"}` to title them."""
+        """Returns columns for these fields: `"id status"`, or `{"Id": "id"}` with titles."""
         titles = {name: name for name in names.split()} if isinstance(names, str) else names
         return {title: self._getter(name) for title, name in titles.items()}
 
     def inside(
         self, outer: type[Outer], attribute: str, **others: str | Getter[Outer]
     ) -> "Fields[Outer]":
-        """Returns the fields of a record that has a record of this kind in an attribute."""
+        """Returns the fields of an outer record, including those of the record it contains."""
         return _Outer(self, outer, attribute, **others)
 
     def _getter(self, name: str) -> Getter[Record]:

@@ -1,4 +1,4 @@
-"""Status of the database server, for operators."""
+"""Reads the status of the database server, for operators."""
 
 from datetime import datetime
 
@@ -8,7 +8,7 @@ from manilla.kit.db import Database
 
 
 class ConnectedProgram(msgspec.Struct, frozen=True):
-    """Database connections with the same name; a program on several hosts uses one name for all."""
+    """The database connections of programs with one name, on any number of hosts."""
 
     name: str
     hosts: int
@@ -28,7 +28,7 @@ class DatabaseServer(msgspec.Struct, frozen=True):
 
 class Replica(msgspec.Struct, frozen=True):
     name: str
-    state: str | None  # None: not visible to our role
+    state: str | None  # None if our role may not see it
     sync_state: str | None
     lag_seconds: float | None
 

@@ -1,4 +1,4 @@
-"""HTTP at the connection level: header limits, request target, client address and body."""
+"""HTTP at the connection level: limits on headers, request target, client address and body."""
 
 import asyncio
 import ipaddress
@@ -22,11 +22,11 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class Protocol(HttpToolsProtocol):
-    """uvicorn's protocol with a limit on the header size, and with errors in the API's format."""
+    """uvicorn's HTTP protocol with a limit on the header size and errors in the API's format."""
 
     _head_bytes = 0
     _in_head = True
-    _deadline: asyncio.TimerHandle | None = None  # for the next data from the client
+    _deadline: asyncio.TimerHandle | None = None  # time limit for the next data from the client
     _problem = "Invalid HTTP request received."
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -47,9 +47,9 @@ class Protocol(HttpToolsProtocol):
             self._deadline = None
 
     def _end_slow_body(self) -> None:
-        """Sends 400, or closes the connection if a response has started.
+        """Responds 400, or closes the connection if a response has started.
 
-        Code that waits for the body sees a disconnect.
+        The application that waits for the body sees a disconnect.
         """
         if self.cycle is not None and self.cycle.response_started:
             self.transport.close()
@@ -69,7 +69,7 @@ class Protocol(HttpToolsProtocol):
             self.send_400_response("The request's headers are too large.")
 
     def _parse(self, data: bytes) -> None:
-        """Ignores requests to switch to another protocol, as RFC 9110 (7.8) allows."""
+        """Parses data. Ignores requests to switch protocols, as RFC 9110 (7.8) allows."""
         while data:
             try:
                 self.parser.feed_data(data)
@@ -81,7 +81,7 @@ class Protocol(HttpToolsProtocol):
 
     def _head_without_offer(self) -> bytes:
         method, version = self.parser.get_method(), self.parser.get_http_version()
-        if method == b"CONNECT":  # always asks for an upgrade, and is not supported
+        if method == b"CONNECT":  # CONNECT always asks for an upgrade, and is not supported
             raise httptools.HttpParserError
         lines = [b"%b %b HTTP/%b" % (method, self.url, version.encode())]
         lines += [b"%b: %b" % (name, value) for name, value in self.headers if name != b"upgrade"]
@@ -102,7 +102,7 @@ class Protocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._await_within(BODY_SECONDS_MAX, self._end_slow_body)
         if len(self.url) + sum(len(n) + len(v) for n, v in self.headers) > HEAD_BYTES_MAX:
-            # The parser reports this to data_received as an invalid request.
+            # The parser passes this exception to data_received as an invalid request.
             raise ValueError
         if self._has_wrong_host():
             self._problem = "A request must have exactly one Host header."
@@ -115,7 +115,7 @@ class Protocol(HttpToolsProtocol):
         self.scope["state"][_TARGET] = self.url
 
     def _has_wrong_host(self) -> bool:
-        """Whether the Host header is missing or repeated, as defined in RFC 9112 (3.2).
+        """Whether the Host header is missing or repeated (RFC 9112, 3.2).
 
         HTTP/1.0 requests, such as health checks, may have no Host header.
         """
@@ -130,8 +130,8 @@ class Protocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         if self._owes_an_answer():
-            # The client would take this 400 for the response to the earlier request, and would
-            # conclude that its payout was rejected.
+            # Close without a response: the client would take this 400 for the response to its
+            # earlier request, and would conclude that its payout was rejected.
             self.transport.close()
             return
         body = strict_json.encode({"error": msg, "error_code": "VALIDATION_FAILED"})
@@ -144,7 +144,7 @@ class Protocol(HttpToolsProtocol):
         self.transport.close()
 
     def _owes_an_answer(self) -> bool:
-        """Whether an earlier, complete request on this connection has not been answered yet."""
+        """Whether an earlier, complete request on this connection still awaits its response."""
         cycle = self.cycle
         is_whole = cycle is not None and not cycle.more_body and not cycle.response_complete
         return is_whole or bool(self.pipeline)
@@ -202,7 +202,7 @@ async def read_body(receive: Any, size_max: int) -> bytes:
 def client_address(
     peer: str, forwarded_for: bytes | None, trusted_proxies: Sequence[Network]
 ) -> str:
-    """Returns the nearest address that is not a trusted proxy.
+    """Returns the nearest address that is not a trusted proxy, as the client's address.
 
     `forwarded_for` is ignored unless the peer is a trusted proxy.
     """
@@ -219,7 +219,7 @@ def client_address(
     return nearest
 
 
-@lru_cache(maxsize=4096)  # merchants send the same URLs with every order
+@lru_cache(maxsize=4096)  # cached, because merchants send the same URLs with every order
 def is_web_address(text: str) -> bool:
     """Whether the text is an http or https URL with a host.
 
@@ -230,7 +230,8 @@ def is_web_address(text: str) -> bool:
         return False
     try:
         parts = urlsplit(text)
-        # Raises ValueError for an invalid port, and for brackets without an IPv6 address.
+        # The attribute raises ValueError for an invalid port, and for brackets without an IPv6
+        # address.
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
@@ -246,7 +247,7 @@ def _is_in(address: str, networks: Sequence[Network]) -> bool:
         return False
     parsed = ipaddress.ip_address(address)
     if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
-        parsed = parsed.ipv4_mapped  # how a dual-stack socket shows an IPv4 peer
+        parsed = parsed.ipv4_mapped  # a dual-stack socket shows an IPv4 peer as IPv6
     return any(parsed in network for network in networks)
 
 

@@ -1,4 +1,4 @@
-"""Ids that sort by time, ids of requests, and random keys."""
+"""Generates ids that sort by time, request ids and random keys."""
 
 import secrets
 import time
@@ -13,7 +13,7 @@ OWNER_MAX = 32**OWNER_CHARACTERS - 1
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# Encoding two digits at a time halves the number of steps.
+# Encode two digits at a time, which halves the number of steps.
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
 
 
@@ -26,7 +26,7 @@ class TimedIds(msgspec.Struct, frozen=True):
     """Ids of a prefix, the time, the owner's number and 65 random bits. They sort by time."""
 
     prefix: str
-    unit_microseconds: int  # of the time in the id
+    unit_microseconds: int  # resolution of the time in the id
     time_characters: int
 
     @property
@@ -43,19 +43,19 @@ class TimedIds(msgspec.Struct, frozen=True):
         )
 
     def owner_of(self, text: str) -> int | None:
-        """Returns the owner that an id contains, or None if the text is not such an id."""
+        """Returns the number of the owner from an id, or None if the text is not such an id."""
         digits = text.removeprefix(self.prefix)
         if len(text) != self.length or digits == text or not set(digits) <= set(ALPHABET):
             return None
         return _number(digits[self.time_characters :][:OWNER_CHARACTERS])
 
     def floor(self, moment: datetime) -> str:
-        """Returns a text that sorts after all earlier ids, and before those of this moment."""
+        """Returns a text that sorts after all ids from before this time, and before later ones."""
         units = (moment - _EPOCH) // timedelta(microseconds=self.unit_microseconds)
         return self.prefix + base32(max(0, units), self.time_characters)
 
     def moment_of(self, text: str) -> datetime | None:
-        """Returns the time of an id or of a `floor`, or None if the text is neither."""
+        """Returns the time of an id or of a `floor` text, or None if the text is neither."""
         digits = text[len(self.prefix) :][: self.time_characters]
         if not text.startswith(self.prefix) or len(digits) != self.time_characters:
             return None
@@ -68,7 +68,7 @@ class TimedIds(msgspec.Struct, frozen=True):
 
 
 def _number(text: str) -> int | None:
-    """Decodes what `base32` encoded; None if the text is invalid."""
+    """Decodes a number that `base32` encoded; returns None if the text is invalid."""
     number = 0
     for character in text:
         if character not in ALPHABET:
@@ -82,5 +82,5 @@ def new_request_id() -> str:
 
 
 def new_key(prefix: str = "") -> str:
-    """Returns 160 random bits as text that a double click selects completely."""
+    """Returns a key of 160 random bits, as text that a double click selects completely."""
     return prefix + base32(secrets.randbits(160), 32).lower()

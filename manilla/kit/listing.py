@@ -1,9 +1,10 @@
 """Paginated lists, newest first, and complete lists for exports.
 
-Pages continue from a key instead of an offset, so rows that arrive in the meantime are neither
-repeated nor skipped. Most keys start with a timestamp. A query without an index of its own reads a
-time span before the last key, and widens the span if it found few rows. A page can have fewer rows
-than requested: it ends after LOOK_MAX rows were read, and the next page continues from there.
+Pages continue from a key instead of an offset, so that rows that arrive in the meantime cause
+neither repeated nor skipped rows. Most keys start with a timestamp. A query without an index of its
+own reads a time span before the last key, and widens the span if it found few rows. A page can have
+fewer rows than requested: it ends after LOOK_MAX rows were read, and the next page continues from
+there.
 """
 
 import base64
@@ -20,7 +21,7 @@ from manilla.kit.ids import TimedIds
 
 PAGE_ROWS = 50
 PAGE_ROWS_MAX = 500
-LOOK_MAX = 50_000  # rows read for one page
+LOOK_MAX = 50_000  # maximum number of rows read for one page
 SEARCH_LENGTH_MAX = 200
 CURSOR_LENGTH_MAX = 600
 FIRST_SPAN = timedelta(minutes=1)
@@ -60,8 +61,8 @@ def read_filter(kind: type[Filter], given: Mapping[str, str]) -> Filter:
     try:
         return msgspec.convert(fields, kind, strict=False)
     except msgspec.ValidationError as error:
-        # Of "Expected `str` of length <= 3 - at `$.currency`", only the field name is useful to
-        # users.
+        # In a message such as "Expected `str` of length <= 3 - at `$.currency`", only the field
+        # name is useful to users.
         name = str(error).partition("at `$.")[2].rstrip("`")
         given_text = fields.get(name, "")
         raise BadFilter.at(name, f"“{given_text[:40]}” is not a valid {_label(name)}.") from None
@@ -113,7 +114,7 @@ def _is_storable(part: Any) -> bool:
 
 
 class Conditions:
-    """A WHERE clause: SQL from constants, values as parameters."""
+    """A WHERE clause. Its SQL comes from constants; values are passed as parameters."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []
@@ -144,17 +145,17 @@ class Conditions:
 
 
 class Clock(msgspec.Struct, frozen=True):
-    """Keys that start with their creation time."""
+    """The key columns of a table whose keys start with the creation time."""
 
     columns: tuple[str, ...]
-    kind: Any  # type of the key, a tuple
-    # Returns a key that is not greater than any key of this time or later.
+    kind: Any  # type of the key, which is a tuple
+    # Returns a key that sorts at or before all keys from this time on.
     floor: Callable[[datetime], tuple[Any, ...]]
     moment: Callable[[tuple[Any, ...]], datetime | None]
 
 
 def id_clock(column: str, ids: TimedIds) -> Clock:
-    """The clock of a table whose key is such an id."""
+    """Returns the clock of a table whose key is an id that contains its time."""
     return Clock(
         (column,),
         tuple[str],
@@ -164,13 +165,13 @@ def id_clock(column: str, ids: TimedIds) -> Clock:
 
 
 class Query(msgspec.Struct, frozen=True):
-    """A query on a table with time-ordered keys."""
+    """A query on a table whose keys are in time order."""
 
     table: str
-    columns: str  # includes the key
+    columns: str  # column list, which must include the key
     clock: Clock
     whose: Conditions  # conditions that the index covers
-    wanted: Conditions  # `whose` and the other filters
+    wanted: Conditions  # the conditions in `whose` and the other filters
     since: datetime | None = None
     until: datetime | None = None
 
@@ -179,7 +180,7 @@ class Query(msgspec.Struct, frozen=True):
 
 
 async def exact(db: Database, steps: Query, read: Callable[[Any], T]) -> list[T]:
-    """Runs a query that has its own index, such as for an exact reference, over all time."""
+    """Runs a query that has its own index, such as for an exact reference, without a time span."""
     wanted, key = steps.wanted.copy(), steps.clock.columns[0]
     if steps.since is not None:
         wanted.add(f"{key} >= {{}}", steps.clock.floor(steps.since)[0])
@@ -196,7 +197,7 @@ async def exact(db: Database, steps: Query, read: Callable[[Any], T]) -> list[T]
 async def walk(
     db: Database, steps: Query, read: Callable[[Any], T], after: str | None, limit: int
 ) -> Page[T]:
-    """Returns one page, going back in time from the cursor, or from now."""
+    """Returns one page of rows, going back in time from the cursor, or from now."""
     limit = min(limit, PAGE_ROWS_MAX)
     clock, high = steps.clock, _highest(steps, after)
     lowest = clock.floor(steps.since or await _earliest(db))
@@ -227,7 +228,10 @@ class _Found(msgspec.Struct, frozen=True):
 async def _matching(
     db: Database, steps: Query, low: tuple[Any, ...], high: tuple[Any, ...], limit: int
 ) -> _Found:
-    """Returns matching rows between two keys and, if these are all, how many were read."""
+    """Returns matching rows between two keys.
+
+    If there are no more, also returns how many rows were read.
+    """
     first, wanted = steps.clock.columns[0], steps.wanted.copy()
     between = _between(steps.clock, wanted, low, high)
     order = ", ".join(f"{column} DESC" for column in steps.clock.columns)
@@ -256,7 +260,7 @@ async def _matching(
 def _between(
     clock: Clock, conditions: Conditions, low: tuple[Any, ...], high: tuple[Any, ...]
 ) -> str:
-    """Bounds the first column separately, so that the index can be used."""
+    """Returns a condition that bounds the first column separately, so that the index is used."""
     first = clock.columns[0]
     bounds = [conditions.value(part) for part in (low[0], *high)]
     if len(high) == 1:
@@ -277,13 +281,16 @@ def _highest(steps: Query, after: str | None) -> tuple[Any, ...]:
     key: tuple[Any, ...] | None = read_cursor(clock.kind, after)
     if key is not None and clock.moment(key) is None:
         raise BadCursor
-    # Another host's clock may be ahead of ours.
+    # Allow for another host's clock that is ahead of ours.
     latest = clock.floor(steps.until or datetime.now(UTC) + timedelta(minutes=10))
     return latest if key is None else min(key, latest)
 
 
 async def _earliest(db: Database) -> datetime:
-    """No row is older than the first merchant; one day of margin covers clock differences."""
+    """Returns a time before all rows: one day before the first merchant's creation.
+
+    The day covers clock differences between hosts.
+    """
     first: datetime | None = await db.value("SELECT min(created_at) FROM merchant")
     return (first or datetime.now(UTC)) - timedelta(days=1)
 
@@ -293,7 +300,7 @@ async def in_pages(
 ) -> AsyncIterator[list[T]]:
     """Yields the whole list in pages: `in_pages(listing.payments, db, scope, wanted)`.
 
-    No connection is held between pages, so a slow reader is fine.
+    No connection is held between pages, so a slow reader blocks nobody.
     """
     after: str | None = None
     while True:

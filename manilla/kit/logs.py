@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object per line, with secrets removed."""
+"""Structured logs: one JSON object per line, from which secrets are removed."""
 
 import logging
 import os
@@ -45,8 +45,8 @@ def _render(_logger: WrappedLogger, _method: str, event: EventDict) -> bytes:
 class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
     """The log line of a request.
 
-    It has its own struct because it is written most often: its fields are fixed, and none of them
-    is secret.
+    It is a struct because it is the most frequent line. Its fields are fixed, and none of them is
+    secret.
     """
 
     timestamp: str
@@ -65,7 +65,7 @@ class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _encode_line = msgspec.json.Encoder().encode
-_program: str | None = None  # None: logging is not configured, and nothing is written
+_program: str | None = None  # None if logging is not configured; then nothing is written
 
 
 def write_request(**fields: Any) -> None:
@@ -96,7 +96,7 @@ def configure(program: str) -> None:
 
 
 class _Forward(logging.Handler):
-    """Forwards messages that libraries log through the standard library."""
+    """Forwards messages that libraries log with Python's `logging` module."""
 
     def emit(self, record: logging.LogRecord) -> None:
         structlog.get_logger(record.name).log(

@@ -6,7 +6,7 @@ from typing import Self
 
 import msgspec
 
-# ISO 4217 currencies, by the number of decimals of the minor unit.
+# ISO 4217 currencies, grouped by the number of decimals of the minor unit.
 _BY_DECIMALS = {
     0: "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF",
     2: "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BMD BND BOB BRL BSD BTN BWP BYN BZD CAD "
@@ -22,7 +22,7 @@ DECIMALS = {code: decimals for decimals, codes in _BY_DECIMALS.items() for code 
 
 _AMOUNT = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
 
-# A 64-bit integer can hold the sum of ninety amounts of this size.
+# The largest amount. A 64-bit integer can hold the sum of ninety such amounts.
 MINOR_MAX = 10**17 - 1
 
 
@@ -36,7 +36,7 @@ class Money(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def of(cls, amount: Decimal | int | str, currency: str) -> Self:
-        """Returns exactly this amount of major units, or raises MoneyError; never rounds."""
+        """Converts an amount in major units exactly, or raises MoneyError; never rounds."""
         decimals = DECIMALS.get(currency)
         if decimals is None:
             raise MoneyError(f"{currency} is not an ISO 4217 currency.")
@@ -48,7 +48,7 @@ class Money(msgspec.Struct, frozen=True, order=True):
         return Decimal(self.minor).scaleb(-DECIMALS[self.currency])
 
     def percent(self, rate: Decimal) -> Self:
-        """Rounds half up. This is the only place where money is rounded."""
+        """Returns a percentage of the amount, rounded half up. No other function rounds money."""
         exact = Decimal(self.minor) * rate / 100
         return type(self)(self.currency, int(exact.quantize(Decimal(1), ROUND_HALF_UP)))
 
@@ -78,7 +78,7 @@ def to_minor(amount: Decimal, decimals: int) -> int:
 
 
 def exact_decimal(amount: Decimal | int | str) -> Decimal:
-    # Decimal would also accept underscores, surrounding spaces, and non-ASCII digits.
+    # Reject what Decimal would also accept: underscores, surrounding spaces and non-ASCII digits.
     if isinstance(amount, str) and not _AMOUNT.fullmatch(amount):
         raise MoneyError(f"{amount!r} is not an amount.")
     try:

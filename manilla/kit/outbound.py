@@ -1,7 +1,7 @@
 """HTTP calls to URLs that merchants choose, which must never reach our own network.
 
-The IP address is checked when the socket is created, after DNS resolution. So it does not matter
-how the URL was written, or whether the name resolves to something else before or after.
+The IP address is checked when the socket is created, after DNS resolution. So it makes no
+difference how the URL is written, or whether the name resolves to another address at another time.
 """
 
 import asyncio
@@ -33,8 +33,9 @@ _SPECIAL = tuple(
 )
 
 
-# One message for both cases, so that a caller cannot learn which names exist in our network or what
-# they resolve to. Delivery attempts store this text and are searched by it, so it must not change.
+# Use one message for both cases, so that a caller cannot learn which names exist in our network or
+# what they resolve to. Delivery attempts store this text and are searched by it, so it must not
+# change.
 NOT_REACHED = "not a public address, or a name that is not known"
 
 
@@ -50,7 +51,7 @@ def is_public(text: str) -> bool:
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
-@lru_cache(maxsize=4096)  # merchants send the same URLs with every order
+@lru_cache(maxsize=4096)  # cached, because merchants send the same URLs with every order
 def has_private_host(url: str) -> bool:
     """Whether a URL's host is `localhost` or an IP address that is not public.
 
@@ -76,9 +77,9 @@ def _written_address(host: str) -> str | None:
 class ThreadedResolver(AbstractResolver):
     """Resolves host names in its own threads.
 
-    The system's resolver blocks a thread while a name server does not answer, longer than any call
-    waits. In the shared thread pool, a few such names would prevent the process from resolving its
-    own database and providers.
+    If a name server does not answer, the system's resolver blocks a thread for longer than any call
+    waits. In the shared thread pool, a few such names would prevent the process from resolving the
+    names of its own database and providers.
     """
 
     def __init__(self, threads: int) -> None:
@@ -131,13 +132,13 @@ def open_session(*, is_public_only: bool, connections: int, seconds: float) -> A
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
         trust_env=False,
-        # Responses are shown to people as received, so they must not be compressed.
+        # Ask for uncompressed responses, because they are shown to users exactly as received.
         headers={"User-Agent": "Manilla", "Accept-Encoding": "identity"},
     )
 
 
 def describe(error: Exception) -> str:
-    """Describes a failed call in one line, in plain words instead of the library's."""
+    """Describes a failed call in one line, in plain words instead of the library's error text."""
     match error:
         case aiohttp.ClientConnectorCertificateError():
             text = f"the TLS certificate was rejected: {error.certificate_error}"
@@ -160,7 +161,8 @@ def describe(error: Exception) -> str:
 
 def _system_reason(error: OSError) -> str:
     number = error.errno
-    # For rejected addresses, DNS and TLS, the error's own text says more than the number.
+    # For rejected addresses, DNS and TLS, use the error's own text, which says more than its
+    # number.
     if number is None or number <= 0 or number == errno.EACCES or isinstance(error, ssl.SSLError):
         return error.strerror or str(error)
     return os.strerror(number)

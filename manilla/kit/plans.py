@@ -1,12 +1,12 @@
-"""Query plans for batches: many rows in one statement, each found by its key."""
+"""Query plans for batches: statements that process many rows, each found by its key."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from manilla.kit.db import Connection, Database
 
-# When a batch is joined with a small table, the planner prefers reading the whole table. The
-# session may keep that plan while the table grows, until the next ANALYZE.
+# When a batch is joined with a small table, the planner prefers a sequential scan. The session may
+# keep that plan while the table grows, until the next ANALYZE.
 SETTINGS = """
     SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off;
     SET LOCAL enable_mergejoin = off"""

@@ -1,7 +1,7 @@
 """Prometheus metrics that all processes on a machine share through files, served at one URL.
 
-When a process has ended, its file is merged into one. Deleting it instead would decrease the
-totals, and a counter must never decrease.
+When a process has ended, its file is merged into one file for all ended processes. Deleting it
+would decrease the totals, and a counter must never decrease.
 """
 
 import atexit
@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-# prometheus-client selects its storage on import. With this variable set, it uses files that
+# prometheus-client selects its storage on import. If this variable is set, it uses files that
 # processes share.
 if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="manilla-metrics-")
@@ -34,13 +34,13 @@ __all__ = ["CONTENT_TYPE", "Counter", "Histogram", "gauge", "merge_ended_process
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _NAME = re.compile(r"(counter|histogram|gauge_mostrecent)_(\d+)\.db")
-_Counts: Any = MmapedDict  # the library has no type annotations
-MERGED = 0  # stands in for the process id in file names
+_Counts: Any = MmapedDict  # typed as Any, because the library has no type annotations
+MERGED = 0  # replaces the process id in the names of merged files
 LOCK = "lock"
 
 
 def gauge(name: str, text: str, *labels: str) -> Gauge:
-    """A gauge with the value that any process has set last."""
+    """Creates a gauge whose value is the one that any process has set last."""
     return Gauge(name, text, labels, multiprocess_mode="mostrecent")
 
 
@@ -82,7 +82,7 @@ def _runs(pid: int) -> bool:
 def render() -> bytes:
     try:
         return _render()
-    except FileNotFoundError:  # a starting process has just merged the files of an ended one
+    except FileNotFoundError:  # a starting process has just merged and deleted a file: read again
         return _render()
 
 

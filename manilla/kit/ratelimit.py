@@ -1,7 +1,7 @@
 """A rate limit that is exact across all processes and hosts.
 
-The counts are in an unlogged database table: a crash may lose one minute of counting, which costs
-no money. Requests that arrive at the same time are counted by one statement.
+The counts are in an unlogged database table: a crash may lose one minute of counts, which costs no
+money. One statement counts all requests that arrive at the same time.
 """
 
 import ipaddress
@@ -19,7 +19,7 @@ WINDOW_SECONDS = 60
 GATHER_SECONDS = 0.002
 WINDOW = timedelta(seconds=WINDOW_SECONDS)
 
-# Only buckets with this prefix may have windows longer than WINDOW, up to SLOW_WINDOW.
+# Only buckets whose name has this prefix may have windows longer than WINDOW, up to SLOW_WINDOW.
 SLOW = "slow:"
 SLOW_WINDOW = timedelta(minutes=15)
 
@@ -27,7 +27,7 @@ IPV6_NETWORK_BITS = 64
 UNPARSED_CHARACTERS_MAX = 64
 
 
-@lru_cache(maxsize=4096)  # callers send many requests from the same address
+@lru_cache(maxsize=4096)  # cached, because callers send many requests from the same address
 def address_bucket(address: str) -> str:
     """Returns the bucket in which requests from this address are counted.
 
@@ -67,10 +67,10 @@ class Allowance(msgspec.Struct, frozen=True):
 
 
 class RateTicket:
-    """A request to be counted once: by the limiter, or by a statement that runs anyway.
+    """A request that is counted exactly once: by the limiter, or by a statement that runs anyway.
 
-    A statement that writes passes the ticket's bucket to `rate_take`, so that counting needs no
-    extra round trip. It writes only if the count allows it.
+    A statement that writes passes the ticket's bucket to the SQL function `rate_take`, so that
+    counting needs no extra round trip. It writes only if the count is within the limit.
     """
 
     __slots__ = ("allowance", "bucket", "limit")
@@ -108,7 +108,7 @@ class RateLimiter:
         return Allowance(limit, count.used, count.resets_in_seconds)
 
     async def spend(self, ticket: RateTicket) -> None:
-        """Counts a request that no statement has counted; raises if the limit is exceeded."""
+        """Counts a request that no other statement has counted; raises if the limit is exceeded."""
         count = await self._batcher.submit(_Take(ticket.bucket, 1))
         ticket.spend(count.used, count.resets_in_seconds)
 

@@ -11,13 +11,13 @@ POLL_SECONDS = 0.1
 
 
 class Drain(msgspec.Struct):
-    """Whether this process is about to stop; it then reports that it is not ready."""
+    """Whether this process is about to stop. If so, its readiness check fails."""
 
     is_on: bool = False
 
 
 class DrainingServer(uvicorn.Server):
-    """On SIGTERM it keeps serving for a while before it stops accepting connections.
+    """A server that, after SIGTERM, keeps serving for a while before it rejects new connections.
 
     During that time the readiness check fails, so proxies send new requests elsewhere, and every
     response has `Connection: close`, so proxies do not reuse its connections. Closing idle
@@ -35,7 +35,7 @@ class DrainingServer(uvicorn.Server):
         for tick in range(round(self._seconds / POLL_SECONDS)):
             if self.force_exit:
                 break
-            await self.on_tick(tick)  # keeps the Date header correct
+            await self.on_tick(tick)  # keeps the responses' Date header current
             await asyncio.sleep(POLL_SECONDS)
         await super().shutdown(sockets)
 

@@ -1,7 +1,7 @@
-"""Strict JSON for money: exact numbers in and out, and nothing ambiguous.
+"""Strict JSON for money: numbers are exact, and ambiguous documents are rejected.
 
-The standard library decodes it, because it passes on every key-value pair of an object (so repeated
-keys are detected) and every number as text (so no digit goes through a float). msgspec encodes it.
+The standard library decodes, because it passes on every key-value pair of an object (so repeated
+keys are detected) and every number as text (so no digit goes through a float). msgspec encodes.
 """
 
 import json
@@ -65,7 +65,7 @@ def _integer(text: str) -> int | Decimal:
 
 
 # Stands for a well-formed number that is too large or too precise to represent. It is not a valid
-# amount, and the check of the field rejects it.
+# amount, so field validation rejects it.
 BEYOND_BOUNDS = Decimal("Infinity")
 
 _decoder = json.JSONDecoder(

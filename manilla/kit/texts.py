@@ -1,4 +1,4 @@
-"""Validation of text that people enter."""
+"""Validates text that people enter."""
 
 import re
 
@@ -27,5 +27,5 @@ def has_controls(text: str, *, allowed: str = "") -> bool:
 
 
 def is_email(text: str) -> bool:
-    """Whether we accept this email address: no quoted parts, comments or brackets."""
+    """Whether we accept this text as an email address: no quoted parts, comments or brackets."""
     return text.isprintable() and _EMAIL.fullmatch(text) is not None

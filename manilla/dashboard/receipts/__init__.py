@@ -1,1 +1,1 @@
-"""Receipts of payments and payouts: a page, a PDF, and a public verification page."""
+"""Receipts for payments and payouts: a page, a PDF, and a public verification page."""

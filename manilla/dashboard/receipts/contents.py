@@ -23,10 +23,10 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     is_sandbox: bool
     amount: str
     state: str
-    tone: str  # green, yellow or red
+    tone: str  # color of the status: green, yellow or red
     when: str
     groups: list[Lines]
-    beneficiary: str | None  # masked, for the public verification page
+    beneficiary: str | None  # the beneficiary's masked name, for the public verification page
     verification_url: str
 
 
@@ -136,7 +136,7 @@ def _masked(payout: Payout) -> str:
 
 
 def mask_name(name: str) -> str:
-    """`ADA OBI` as `A•• O••`: recognizable only for people who know the name."""
+    """Masks a name, `ADA OBI` as `A•• O••`, so that only people who know the name recognize it."""
     return " ".join(f"{part[0]}••" for part in clean(name, 100).split())
 
 
@@ -149,5 +149,5 @@ def _references(row: Payment | Payout) -> Lines:
 
 
 def _when(since: datetime) -> str:
-    """In Lagos time, because a printout does not know its reader's time zone."""
+    """Formats a time in Lagos time, because a printout does not know its reader's time zone."""
     return since.astimezone(LAGOS).strftime("%d %B %Y, %H:%M (Lagos)")

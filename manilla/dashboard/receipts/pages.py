@@ -1,4 +1,4 @@
-"""The pages of receipts, also as a PDF, and the public verification page."""
+"""Receipt pages, receipts as a PDF, and the public verification page."""
 
 import asyncio
 from datetime import datetime
@@ -74,7 +74,7 @@ async def _send_pdf(request: PageRequest, receipt: Receipt) -> PageResponse:
 
 
 def _render_pdf(receipt: Receipt, site_name: str) -> bytes:
-    # Imported for the first PDF only, because it takes a third of the program's startup time.
+    # Import the PDF library for the first PDF only, because it adds a third to the startup time.
     from manilla.dashboard.receipts import pdf
 
     return pdf.draw(receipt, site_name)
@@ -100,9 +100,9 @@ def _verification_url(services: Services, trx_id: str) -> str:
 
 
 async def _status_since(services: Services, row: Payment | Payout) -> datetime:
-    """When the row got its current status.
+    """Returns when the transaction got its current status.
 
-    A refund changes the row but not the time of payment.
+    A refund updates the payment's row, but not the time at which it was paid.
     """
     steps = await timeline.steps(services.db, row.merchant_id, row.trx_id)
     arrived = [
@@ -114,7 +114,10 @@ async def _status_since(services: Services, row: Payment | Payout) -> datetime:
 
 
 def verification(layout: Layout) -> HTTPRouteHandler:
-    """Public: anyone with the link to a receipt can open it. The URL cannot be guessed."""
+    """Shows the public verification page.
+
+    Anyone with the link can open it; it cannot be guessed.
+    """
 
     @litestar_get(VERIFY + "/{trx_id:str}/{signature:str}", media_type=MediaType.HTML)
     async def verify(request: Request[Any, Any, Any]) -> Response[str]:

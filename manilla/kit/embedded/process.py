@@ -34,10 +34,10 @@ class Program(msgspec.Struct, frozen=True):
     name: str
     command: Sequence[str]
     environment: dict[str, str]
-    log_file: Path | None = None  # None: the program writes to our own output
+    log_file: Path | None = None  # None: the program writes to our standard output
     folder: Path | None = None
     account: SystemAccount | None = None
-    # Passed to the program, and kept open so that a restarted program can use them.
+    # File descriptors passed to the program, and kept open here for restarts of the program.
     sockets: Sequence[socket.socket] = ()
     stop_signal: int = signal.SIGTERM
     stop_seconds: float = 20
@@ -66,8 +66,8 @@ class Supervisor:
         keeper.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await keeper
-        # Close our copy of the socket: a connection waiting on it would be reset when the program
-        # is gone.
+        # Close our copy of the socket. Otherwise connections that wait on it would be reset when
+        # the program is gone.
         for each in program.sockets:
             each.close()
         await end(self._running[program.name], program)
@@ -120,8 +120,8 @@ async def spawn(program: Program) -> asyncio.subprocess.Process:
             stdout=output,
             stderr=output,
             pass_fds=[each.fileno() for each in program.sockets],
-            # In a separate session, Ctrl-C reaches only this process, which stops the programs in
-            # order.
+            # Start programs in a separate session, so that Ctrl-C reaches only this process, which
+            # stops them in order.
             start_new_session=True,
             user=account.uid if account else None,
             group=account.gid if account else None,
@@ -152,7 +152,7 @@ def follow_parent() -> None:
 
 
 def _die_with_parent(signal_number: int) -> Callable[[], None]:
-    # Prepare the function before the fork, because little is safe between fork and exec.
+    # Prepare the function before the fork, because few calls are safe between fork and exec.
     def set_parent_death_signal() -> None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0)
 

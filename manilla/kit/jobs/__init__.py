@@ -1,10 +1,10 @@
-"""Work that a worker process does now or later, stored in the same database as its cause.
+"""Jobs: work that a worker process does now or later, stored beside the data it works on.
 
 A worker claims a job by taking a lease, and renews it while it works, so the jobs of a dead worker
-soon become free. Each claim and each new cause raises the job's fence, a number; the worker keeps
-the fence of its claim. A worker that stalled past its lease therefore cannot end a job that another
-worker has claimed since. A cause that arrives while the job runs is not lost either: the job
-becomes due again when it ends.
+soon become free. Each claim and each new event about the job's subject raises the job's fence, a
+number; the worker keeps the fence of its claim. A worker that stalled past its lease therefore
+cannot end a job that another worker has claimed since. An event that arrives while the job runs is
+not lost either: the job becomes due again when it ends.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,20 +21,21 @@ class Job(msgspec.Struct, frozen=True):
     subject: str
     attempts: int
     failures: int
-    fence: int  # as of this claim
+    fence: int  # the job's fence at this claim
 
 
-# Does the work. Returns None when done, or the number of seconds until the next attempt.
+# A function that does the work. It returns None when done, or the number of seconds until the next
+# attempt.
 Handler = Callable[[Job], Awaitable[float | None]]
 
 
 class Work(msgspec.Struct, frozen=True):
-    """The handler for one kind of job, and its concurrency."""
+    """The handler for one kind of job, and how many of these jobs run at once."""
 
     handler: Handler
     concurrency: int
-    # True: fair scheduling, merchant by merchant, however many jobs a merchant has waiting. False:
-    # by due time.
+    # True: fair scheduling, in which merchants take turns however many jobs each has waiting.
+    # False: jobs run in order of their due time.
     is_fair: bool = False
 
 
@@ -46,7 +47,7 @@ async def put(
     *,
     in_seconds: float = 0,
 ) -> None:
-    """Adds a job. If the subject already has one, the earlier due time applies."""
+    """Adds a job. If the subject already has a job of this kind, the earlier due time applies."""
     await connection.execute(
         """
         INSERT INTO job (merchant_id, kind, subject, due_at)
@@ -67,10 +68,10 @@ async def forget(connection: Connection, merchant_id: int, kind: str, subject: s
 
 
 async def wake(connection: Connection, merchant_id: int, kinds: Sequence[str]) -> None:
-    """Makes a merchant's jobs due now, because what they waited for has changed.
+    """Makes a merchant's jobs due now, because the condition that they waited for has changed.
 
-    Skips jobs that another session has locked, which stay due at their own time: workers lock
-    several jobs in any order, so waiting for a lock could deadlock.
+    Skips jobs that another session has locked; they keep their due time. Workers lock several jobs
+    in any order, so waiting for a lock could deadlock.
     """
     await connection.execute(
         """
@@ -84,7 +85,10 @@ async def wake(connection: Connection, merchant_id: int, kinds: Sequence[str]) -
 
 
 async def is_held(connection: Connection, job: Job) -> bool:
-    """Whether the worker still holds the job. Locks the job, so the result holds until commit."""
+    """Whether the worker still holds the job.
+
+    Locks the job's row, so the result holds until commit.
+    """
     return await connection.has_row(
         """
         SELECT true FROM job

@@ -13,7 +13,7 @@ FAILURES_MAX = 12
 FAILURE_WAIT_SECONDS_MAX = 300
 
 _IS_FREE = "parked_at IS NULL AND (leased_until IS NULL OR leased_until <= now())"
-# Updates the rows that `due` has locked by ctid, a plan that suits any number of waiting jobs.
+# Finds the rows that `due` has locked by their ctid, a plan that suits any number of waiting jobs.
 _CLAIM = """
         UPDATE job
            SET leased_until = now() + $3, attempts = attempts + 1,
@@ -24,7 +24,7 @@ _CLAIM = """
 
 
 async def claim(db: Database, limits: Mapping[str, int]) -> list[Job]:
-    """Claims up to the given number of jobs per kind, the longest due first."""
+    """Claims up to the given number of jobs per kind; the jobs that became due first come first."""
     return await db.rows(
         Job,
         f"""
@@ -48,13 +48,13 @@ async def claim_fairly(
 ) -> tuple[list[Job], int | None]:
     """Claims an equal share of due jobs for each merchant, starting after `after_merchant`.
 
-    It visits as many merchants as there are free slots, and only the oldest jobs of each, so the
+    It reads as many merchants as there are free slots, and only the oldest jobs of each, so the
     length of a merchant's queue makes no difference. If the share is one, it takes the merchant's
-    first job, which the visit has already found, and searches for another one only if that job is
-    locked or leased.
+    first job, which it has already found, and searches for another one only if that job is locked
+    or leased.
 
-    Also returns the last merchant visited, or None if no merchants remain. The kind is part of the
-    SQL text because the partial index covers only that kind.
+    Also returns the last merchant read, or None if no merchants remain. The kind is part of the SQL
+    text because the partial index covers only that kind.
     """
     assert kind.isidentifier()
     waits = f"kind = '{kind}' AND parked_at IS NULL"
@@ -113,21 +113,24 @@ def _keys(jobs: Sequence[Job]) -> tuple[list[int], list[str], list[str], list[in
     )
 
 
-# A worker that has lost the lease changes nothing. A worker that still has the lease but not the
-# newest fence gives the job back, and it is due now, because a new cause has arrived since the
-# claim.
+# A worker that has lost the lease changes nothing. If the worker still has the lease but not the
+# newest fence, an event has arrived since the claim: the worker releases the job, which is due
+# again.
 _MINE = """
       FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]{more})
            AS mine (merchant_id, kind, subject, fence{name})
      WHERE job.merchant_id = mine.merchant_id AND job.kind = mine.kind
        AND job.subject = mine.subject AND job.lease = mine.fence"""
 _GIVE_BACK = "lease = NULL, leased_until = NULL"
-# A cause that arrived in the meantime may have set a due time in the future.
+# An event that arrived in the meantime may have set a due time in the future.
 _DUE_AGAIN = "greatest(job.due_at, now())"
 
 
 async def renew(db: Database, held: Sequence[Job]) -> None:
-    """Renews the leases. Skips locked jobs, because another statement is finishing them."""
+    """Renews the leases.
+
+    Skips locked jobs, because the statement that locks them is finishing them.
+    """
     mine = _MINE.format(more="", name="").replace("FROM unnest", "FROM job, unnest", 1)
     await db.execute(
         f"""
@@ -166,9 +169,9 @@ async def put_off(db: Database, later: Sequence[tuple[Job, float]]) -> list[None
 
 
 async def fail(db: Database, job: Job, error: str) -> None:
-    """Schedules a retry with increasing delay.
+    """Schedules a retry after a delay that increases with each failure.
 
-    After FAILURES_MAX failures the job waits for a person.
+    After FAILURES_MAX failures the job is marked as failed and waits for an administrator.
     """
     failures = job.failures + 1
     wait = timedelta(seconds=min(2**failures, FAILURE_WAIT_SECONDS_MAX))

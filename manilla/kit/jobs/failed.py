@@ -1,4 +1,4 @@
-"""Failed jobs: jobs that have used all their attempts and wait for a person."""
+"""Failed jobs, which have used all their attempts and wait for an administrator."""
 
 from datetime import datetime
 
@@ -11,7 +11,7 @@ from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
 
 
 class FailedJob(msgspec.Struct, frozen=True):
-    merchant_id: int  # 0: no known merchant
+    merchant_id: int  # 0 if the merchant is unknown
     kind: str
     subject: str
     attempts: int
@@ -26,7 +26,7 @@ FIELDS = Fields(FailedJob, merchant_id=lambda job: job.merchant_id or None)
 class FailedJobFilter(msgspec.Struct, frozen=True, kw_only=True):
     merchant_id: listing.Number | None = None
     kind: str | None = None
-    search: str | None = None  # an exact subject
+    search: str | None = None  # exact subject of the job
 
 
 async def failed_jobs(

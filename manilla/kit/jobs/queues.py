@@ -1,4 +1,4 @@
-"""How many jobs of each kind wait, run or have failed."""
+"""Counts the jobs of each kind that wait, run or have failed."""
 
 from datetime import datetime
 
@@ -8,11 +8,11 @@ from manilla.kit.db import Database
 
 
 class JobQueue(msgspec.Struct, frozen=True):
-    """Jobs of one kind."""
+    """The number of jobs of one kind, by state."""
 
     kind: str
     count: int
-    due: int  # due, and not yet claimed by any worker
+    due: int  # jobs that are due and that no worker has claimed yet
     running: int
     failed: int
     oldest_due_at: datetime | None

@@ -1,4 +1,4 @@
-"""Runs the jobs that are due."""
+"""Runs the jobs that are due, in a worker process."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,8 @@ from manilla.kit.jobs import Job, Work, claims
 log = structlog.get_logger(__name__)
 
 RENEW_SECONDS = 5.0
-WORK_SECONDS_MAX = 180.0  # a job that takes longer hangs, and its lease is no longer renewed
+# A job that takes longer is considered hanging, and its lease is no longer renewed.
+WORK_SECONDS_MAX = 180.0
 POLL_SECONDS = 0.2
 STOP_SECONDS = 10
 
@@ -29,7 +30,7 @@ class Runner:
         self._works = works
         self._running: dict[str, set[asyncio.Task[None]]] = {kind: set() for kind in works}
         self._held: dict[Job, float] = {}  # start time of each job that this process holds
-        self._full: set[str] = set()  # kinds with no capacity at the last claim
+        self._full: set[str] = set()  # kinds whose capacity was used up at the last claim
         self._freed = asyncio.Event()
         self._end: Batcher[Job, None] = Batcher(partial(claims.end, db))
         self._put_off: Batcher[tuple[Job, float], None] = Batcher(partial(claims.put_off, db))
@@ -105,7 +106,7 @@ class Runner:
     def _free(self, kind: str) -> int:
         """Returns how many more jobs to claim; 0 until a quarter of the capacity is free.
 
-        Claiming several jobs at once makes the statement worth its cost.
+        Claiming several jobs in one statement reduces its cost per job.
         """
         limit = self._works[kind].concurrency
         free = limit - len(self._running[kind])
@@ -139,7 +140,7 @@ class Runner:
                 await self._end.submit(job)
             else:
                 await self._put_off.submit((job, again_seconds))
-        except Unavailable as away:  # the lease will run out, and another claim follows
+        except Unavailable as away:  # the lease will expire, and a worker claims the job again
             log.warning("job_not_ended", kind=job.kind, subject=job.subject, **away.facts)
         finally:
             del self._held[job]
