@@ -1,4 +1,4 @@
-"""All metrics of Manilla. Each process on a machine adds to them; `/metrics` serves them."""
+"""All metrics of Manilla. Each process on a machine updates them; `/metrics` serves them."""
 
 from manilla.kit.prometheus import Counter, Histogram, gauge
 

@@ -15,7 +15,7 @@ DAYS = 30
 
 
 class CountedTable(msgspec.Struct, frozen=True):
-    """What to count: a table, and the statuses that mean success or failure."""
+    """A table to count transactions in, and its statuses that mean success or failure."""
 
     table: str
     succeeded: str
@@ -38,14 +38,14 @@ class CountedTable(msgspec.Struct, frozen=True):
 
 
 class DailyFigures(msgspec.Struct, frozen=True):
-    """The transactions created on one day, with their current results."""
+    """The transactions created on one day, by their current status."""
 
     day: date
     currency: str
     count: int
     succeeded: int
     failed: int
-    volume_minor: int  # total of the successful ones
+    volume_minor: int  # total amount of the successful transactions
 
     @property
     def volume(self) -> Money:

@@ -1,4 +1,4 @@
-"""Idempotency keys: repeated requests get the response of the first one."""
+"""Idempotency keys: a repeated request gets the response to the first one."""
 
 import hashlib
 import re
@@ -33,8 +33,8 @@ class Replayed(msgspec.Struct, frozen=True):
     def trx_id(self) -> str | None:
         """The id of the transaction that the first request created.
 
-        It is the first id in such a response: in `trx_id`, or in the path of `payment_url`. Values
-        that the caller sent, which may look like ids, come later.
+        It is the first id in the stored response: in `trx_id`, or in the path of `payment_url`.
+        Values from the request, which may look like ids, come later.
         """
         found = _TRX_ID.search(self.body)
         return found.group() if found else None

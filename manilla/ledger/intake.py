@@ -1,7 +1,7 @@
-"""Creates rows that arrive at the same time in one statement.
+"""Writes payments or payouts that are created at the same time in one statement.
 
 The statement calls a database function that takes the items as JSON and returns a result for each.
-It also counts the requests for the rate limit.
+It also counts the requests toward the rate limit.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,10 +24,11 @@ COMMA = ord(",")
 class IntakeOutcome(StrEnum):
     CREATED = "created"
     FREE = "free"  # a dry run found no reason to reject the item
-    REPLAYED = "replayed"  # the key was used before with the same body
-    KEY_CONFLICT = "key_conflict"  # the key was used before with another body
-    DUPLICATE = "duplicate"  # the reference was used before
-    # An earlier item of the batch has the same reference or key; on retry, its result is known.
+    REPLAYED = "replayed"  # the idempotency key was used before, with the same body
+    KEY_CONFLICT = "key_conflict"  # the idempotency key was used before, with another body
+    DUPLICATE = "duplicate"  # the merchant used the reference before
+    # An earlier item of the same batch has the same reference or key. On retry, that item's result
+    # is known.
     AGAIN = "again"
     RATE_LIMITED = "rate_limited"
     MERCHANT_BLOCKED = "merchant_blocked"
@@ -38,7 +39,7 @@ class IntakeOutcome(StrEnum):
 
 
 class NewRow(Protocol):
-    """A struct whose fields are columns of the row to create."""
+    """A struct whose fields are the columns of the row to create."""
 
     @property
     def merchant_id(self) -> int: ...
@@ -49,22 +50,22 @@ class NewRow(Protocol):
 
 
 class NewItem(msgspec.Struct, frozen=True, kw_only=True):
-    """What is written or checked together with a new row. Payments and payouts add their own."""
+    """Values to write or check together with a new row. Payments and payouts add fields."""
 
     bucket: str
     rate_limit: int
     endpoint: str | None = None
     key: str | None = None
     body_hash: str | None = None
-    answer: str | None = None  # the response to store under the key
+    answer: str | None = None  # the response to store under the idempotency key
     job_kind: str | None = None
-    due_in_seconds: float = 0  # by the database's clock, because hosts' clocks may differ
-    # Check for reasons to reject the item, and write nothing. The stored functions, which the
-    # previous version calls too, know this field as `only_look`.
+    due_in_seconds: float = 0  # counted by the database's clock, because hosts' clocks may differ
+    # Checks for reasons to reject the item, and writes nothing. The stored functions, which the
+    # previous version of the code calls too, know this field as `only_look`.
     dry_run: bool = msgspec.field(name="only_look", default=False)
-    # `item` is the position in the batch. `cost` says whether the item counts for the rate limit,
-    # and `behind` how many later items of its bucket do. `repeats` says whether an earlier item
-    # writes the same reference or key.
+    # `item` is the position in the batch. `cost` is 1 if the item counts toward the rate limit, and
+    # `behind` is the number of later items in its bucket that do. `repeats` says whether an earlier
+    # item writes the same reference or key.
     item: int = 0
     cost: int = 1
     behind: int = 0
@@ -79,9 +80,9 @@ class NewItem(msgspec.Struct, frozen=True, kw_only=True):
 class IntakeResult(msgspec.Struct, frozen=True):
     item: int
     outcome: IntakeOutcome
-    trx_id: str | None  # of the first transaction with this reference
+    trx_id: str | None  # id of the first transaction with this reference
     status: str | None
-    answer: str | None  # the response to the first request with this key
+    answer: str | None  # the response to the first request with this idempotency key
     used: int
     resets_in_seconds: int
 
@@ -127,7 +128,7 @@ def _encoded(new: Sequence[tuple[NewRow, NewItem]]) -> str:
     for row, item in _batched(new):
         strict_json.encode_into(row, text, -1)
         brace = len(text) - 1
-        strict_json.encode_into(item, text, brace)  # from the row's closing brace on
+        strict_json.encode_into(item, text, brace)  # overwrites the row's closing brace
         text[brace] = COMMA
         text += b","
     text[-1:] = b"]"
@@ -135,7 +136,7 @@ def _encoded(new: Sequence[tuple[NewRow, NewItem]]) -> str:
 
 
 def _batched(new: Sequence[tuple[NewRow, NewItem]]) -> Iterator[tuple[NewRow, NewItem]]:
-    """Fills in the fields that relate each item to the others of its batch."""
+    """Fills in the fields that depend on the other items of the batch."""
     behind: dict[str, int] = {}
     for _, item in new:
         behind[item.bucket] = behind.get(item.bucket, 0) + item.cost
@@ -152,7 +153,7 @@ def _batched(new: Sequence[tuple[NewRow, NewItem]]) -> Iterator[tuple[NewRow, Ne
 
 
 def _unique_keys(row: NewRow, item: NewItem) -> set[tuple[object, ...]]:
-    """Returns the unique keys that writing this item would use."""
+    """Returns the unique keys that writing this item would insert."""
     if item.dry_run:
         return set()
     owner = (row.merchant_id, row.environment)

@@ -11,13 +11,13 @@ from manilla.kit.db import Connection, Database
 class Invariant(msgspec.Struct, frozen=True):
     name: str
     promise: str
-    violations: str  # SQL; the rule holds if it returns no rows
+    violations: str  # SQL query for violations; the rule holds if it returns no rows
 
 
 class Finding(msgspec.Struct, frozen=True):
     name: str
     promise: str
-    count: int  # rows that violate the rule
+    count: int  # number of rows that violate the rule
     examples: list[Any]
 
 
@@ -89,7 +89,7 @@ LEDGER: tuple[Invariant, ...] = (
 
 
 async def check(db: Database, invariants: Sequence[Invariant]) -> list[Finding]:
-    """Checks all invariants in one snapshot, so that concurrent postings do not look wrong."""
+    """Checks all invariants in one snapshot, so that concurrent postings are not violations."""
     async with db.transaction() as connection:
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         return [await _find(connection, invariant) for invariant in invariants]

@@ -1,14 +1,14 @@
-"""The kinds of jobs that the packages above create, for one another's jobs and for statements."""
+"""The kinds of jobs, in one place because several packages and SQL statements refer to them."""
 
 from enum import StrEnum
 
 
 class JobKind(StrEnum):
-    CHARGE = "charge"  # query a charge
+    CHARGE = "charge"  # query a charge's status
     EXPIRE_PAYMENT = "payment.expire"
     SANDBOX_PAYMENT = "payment.sandbox"
-    TRANSFER = "transfer"  # send or query a payout
+    TRANSFER = "transfer"  # send a payout, or query its status
     SANDBOX_PAYOUT = "payout.sandbox"
     BULK_PAYOUTS = "payout.bulk"
-    REFUND = "refund"  # send or query a refund
+    REFUND = "refund"  # send a refund, or query its status
     NOTIFY = "notify"

@@ -1,4 +1,4 @@
-"""Lists of the ledger: a wallet's statement, and postings with their entries."""
+"""Lists from the ledger: a wallet's statement, and postings with their entries."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, Tenant, within
 
-LOOK_MAX = 10_000  # rows read for one page
+LOOK_MAX = 10_000  # maximum number of rows read for one page
 CHUNK_MAX = 1_000
 CLOSE = 20
 # A posting gets its id slightly later than its timestamp, so the order of ids and the order of
@@ -24,13 +24,13 @@ ASTRAY = timedelta(minutes=5)
 class StatementFilter(msgspec.Struct, frozen=True, kw_only=True):
     kind: str | None = None
     since: Moment | None = None
-    until: Moment | None = None  # exclusive
+    until: Moment | None = None  # exclusive upper bound of the time
     search: str | None = None  # an exact trx_id or charge reference
-    named: list[str] = []  # related transactions that also match the search
+    named: list[str] = []  # ids of related transactions, which the search matches too
 
 
 class StatementLine(msgspec.Struct, frozen=True):
-    """One change of a wallet, with the balance after it."""
+    """One change to a wallet, with the balance after it."""
 
     posting_id: int
     posted_at: datetime
@@ -57,14 +57,14 @@ class PostingFilter(msgspec.Struct, frozen=True, kw_only=True):
     kind: str | None = None
     currency: str | None = None
     since: Moment | None = None
-    until: Moment | None = None  # exclusive
+    until: Moment | None = None  # exclusive upper bound of the time
     search: str | None = None  # an exact trx_id or charge reference
 
 
 class EntryLine(msgspec.Struct, frozen=True):
     account: str
     amount_minor: int
-    balance_minor: int | None  # only for wallet entries
+    balance_minor: int | None  # the balance after the entry; only for wallet entries
 
 
 class PostingLine(msgspec.Struct, frozen=True):
@@ -185,7 +185,7 @@ async def postings(
 async def postings_of(
     db: Database, merchant_id: int, references: Sequence[str]
 ) -> list[PostingLine]:
-    """Returns everything posted for these transaction ids and charge references, oldest first."""
+    """Returns all postings for these transaction ids and charge references, oldest first."""
     conditions = (
         Conditions()
         .add("merchant_id = {}", merchant_id)
@@ -221,7 +221,7 @@ async def _postings(db: Database, conditions: Conditions, limit: int) -> list[Po
 async def _numbers(
     db: Database, merchant_id: int | None, low: int, high: int, limit: int
 ) -> list[int]:
-    """Returns posting ids in descending order: those of one merchant, or of all."""
+    """Returns posting ids in descending order, either one merchant's or all."""
     if merchant_id is None:
         last: int = await db.value("SELECT coalesce(pg_sequence_last_value('posting_id_seq'), 0)")
         highest = min(high - 1, last)
@@ -237,7 +237,10 @@ async def _numbers(
 
 
 def _numbered(conditions: Conditions, numbers: Sequence[int]) -> Conditions:
-    """`numbers` are descending. If they are close together, reading the whole range is faster."""
+    """Adds a condition for these posting ids, which are in descending order.
+
+    If they are close together, reading the whole range is faster.
+    """
     if numbers[0] - numbers[-1] < CLOSE * len(numbers):
         return conditions.copy().add("id >= {} AND id <= {}", numbers[-1], numbers[0])
     return conditions.copy().add("id = ANY({}::bigint[])", numbers)

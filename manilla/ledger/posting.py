@@ -1,4 +1,4 @@
-"""Postings to the ledger and their results."""
+"""Types for postings to the ledger, and their results."""
 
 from enum import StrEnum
 
@@ -7,31 +7,31 @@ import msgspec
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 
-LINES_MAX = 2  # as `ledger_post` takes them
+LINES_MAX = 2  # the number of lines that the SQL function `ledger_post` takes
 
 
 class PostingOutcome(StrEnum):
     POSTED = "posted"
-    DUPLICATE = "duplicate"  # (trx_id, kind) has been posted before; it is posted only once
+    DUPLICATE = "duplicate"  # the (trx_id, kind) was posted before; nothing is posted again
     INSUFFICIENT_BALANCE = "insufficient_balance"
     NO_WALLET = "no_wallet"
     BALANCE_LIMIT = "balance_limit"
 
 
 class Line(msgspec.Struct, frozen=True):
-    """The change of one platform account; negative for a decrease."""
+    """The change to one platform account's balance; negative for a decrease."""
 
     account: str
     minor: int
 
 
 def nonzero(*lines: Line) -> tuple[Line, ...]:
-    """Leaves out lines without an amount, such as a commission of zero."""
+    """Omits lines whose amount is zero, such as a commission of zero."""
     return tuple(line for line in lines if line.minor)
 
 
 class Posting(msgspec.Struct, frozen=True):
-    """A movement of money: the change of a wallet, balanced by one or two platform accounts."""
+    """A movement of money: a change to a wallet, balanced by one or two platform accounts."""
 
     merchant_id: int
     trx_id: str
@@ -48,16 +48,16 @@ class Posting(msgspec.Struct, frozen=True):
 
 class Posted(msgspec.Struct, frozen=True):
     outcome: PostingOutcome
-    balance_minor: int | None  # the wallet's balance, if the posting changed it
+    balance_minor: int | None  # the wallet's balance after the posting, if it changed
 
 
 def clearing(provider: str) -> str:
-    """The account for money that a provider holds for us."""
+    """Returns the account for money that a provider holds for us."""
     return f"clearing:{provider}"
 
 
 def provider_fee(provider: str) -> str:
-    """The account for fees that a provider has kept."""
+    """Returns the account for fees that a provider has kept."""
     return f"provider_fee:{provider}"
 
 

@@ -1,4 +1,4 @@
-"""SQL queries of the ledger."""
+"""SQL queries for the ledger."""
 
 from collections.abc import Sequence
 
@@ -40,7 +40,7 @@ async def post(db: Database | Connection, postings: Sequence[Posting]) -> list[P
 
 
 def _line_columns(postings: Sequence[Posting]) -> list[list[str | int | None]]:
-    """Returns the accounts and the amounts of all first lines, then those of all second lines."""
+    """Returns accounts and amounts of all postings' first lines, then those of the second lines."""
     columns: list[list[str | int | None]] = []
     for number in range(LINES_MAX):
         lines = [posting.lines[number : number + 1] for posting in postings]

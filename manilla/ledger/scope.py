@@ -1,4 +1,4 @@
-"""Whose rows a list may show. Merchants only see one merchant in one environment: their own."""
+"""Which rows a list may show. A merchant sees only its own rows in one environment."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ class Tenant(msgspec.Struct, frozen=True):
 
 
 class Everyone(msgspec.Struct, frozen=True):
-    """For administrators: all merchants, or a single one."""
+    """All merchants or a single one, for administrators."""
 
     merchant_id: int | None = None
     environment: Environment | None = None
@@ -24,7 +24,7 @@ Scope = Tenant | Everyone
 
 
 def whose(scope: Scope) -> Conditions:
-    """Filters by merchant, the first column of every key."""
+    """Filters by merchant id, the first column of every key."""
     return Conditions().add_given("merchant_id = {}", scope.merchant_id)
 
 

@@ -1,4 +1,4 @@
-"""Money moved between a provider and our bank, and provider fees, entered by administrators."""
+"""Settlements between a provider and our bank, and provider fees, entered by administrators."""
 
 from enum import StrEnum
 
@@ -19,10 +19,10 @@ NOTE_LENGTH_MAX = 200
 
 
 class SettlementKind(StrEnum):
-    TOP_UP = "top_up"  # from our bank to the provider's wallet
-    SETTLEMENT = "settlement"  # from the provider to our bank
-    FEE = "fee"  # the provider has kept it
-    FEE_RETURNED = "fee_returned"  # the provider has returned it
+    TOP_UP = "top_up"  # money from our bank to the provider's wallet
+    SETTLEMENT = "settlement"  # money from the provider to our bank
+    FEE = "fee"  # a fee that the provider has kept
+    FEE_RETURNED = "fee_returned"  # a fee that the provider has returned
 
 
 class BadSettlement(Refusal):
@@ -48,7 +48,7 @@ async def settle(
     note: str,
     trx_id: str | None = None,
 ) -> SettlementResult:
-    """Posts a settlement. With a `trx_id`, sending it twice posts it only once."""
+    """Posts a settlement. The same `trx_id` is posted only once."""
     if amount.minor <= 0:
         raise BadSettlement("The amount must be above zero.")
     if not is_line(note, NOTE_LENGTH_MAX):
@@ -82,7 +82,10 @@ async def settle(
 
 
 def _lines(kind: SettlementKind, provider: str, minor: int) -> tuple[Line, Line]:
-    """In the clearing account, money that the provider holds for us is negative."""
+    """Returns the posting's lines.
+
+    In clearing, money that the provider holds for us is negative.
+    """
     clearing = posting.clearing(provider)
     match kind:
         case SettlementKind.TOP_UP:

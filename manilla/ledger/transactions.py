@@ -14,7 +14,7 @@ SANDBOX_REMARK = "SANDBOX_TRANSACTION"
 
 
 class TransactionNotFound(Refusal):
-    """Used both for unknown ids and for transactions that the caller may not see."""
+    """The id is unknown, or the caller may not see the transaction. Both give the same error."""
 
     status, code = 404, "TRANSACTION_NOT_FOUND"
     message = "There is no such transaction."
@@ -36,7 +36,7 @@ class CurrencyNotEnabled(Refusal):
 
 
 class Scenario(StrEnum):
-    """The result requested for a sandbox transaction."""
+    """The outcome that the caller requested for a sandbox transaction."""
 
     SUCCESS = "success"
     FAILED = "failed"
@@ -46,7 +46,7 @@ class Scenario(StrEnum):
 async def find_counted(
     db: Database, table: str, columns: str, tenant: Tenant, trx_id: str, ticket: RateTicket
 ) -> Any:
-    """Reads a transaction and counts the request towards the rate limit, in one statement."""
+    """Reads a transaction and counts the request toward the rate limit, in one statement."""
     if trx_ids.merchant_of(trx_id) != tenant.merchant_id:
         raise TransactionNotFound
     record = await db.record(

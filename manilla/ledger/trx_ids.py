@@ -1,4 +1,4 @@
-"""Transaction ids: `TXN`, milliseconds, merchant, random bits. An id reveals its merchant."""
+"""Transaction ids: `TXN`, milliseconds, the merchant's id and random bits."""
 
 from manilla.kit.ids import OWNER_MAX, TimedIds
 from manilla.kit.listing import id_clock

@@ -1,4 +1,4 @@
-"""One lookup for every ID in the system: transactions, notifications, requests and cases."""
+"""Finds the record for any ID in the system: transactions, notifications, requests and cases."""
 
 import re
 
@@ -29,12 +29,13 @@ class LookupResult(msgspec.Struct, frozen=True):
     id: str
     merchant_id: int | None
     environment: str | None
-    # The payment of a charge, refund or commission; the transaction of a notification or request.
+    # For a charge, refund or commission, its payment. For a notification or request, its
+    # transaction.
     trx_id: str | None = None
 
 
 async def find(db: Database, text: str) -> LookupResult | None:
-    """Returns None if the ID is unknown, or its record has been deleted."""
+    """Returns the record, or None if the ID is unknown or the record has been deleted."""
     wanted = text.strip()
     if trx_ids.merchant_of(wanted.partition("-")[0]) is not None:
         return await _transaction(db, wanted)
@@ -47,7 +48,7 @@ async def find(db: Database, text: str) -> LookupResult | None:
 
 
 async def find_request(db: Database, request_id: str) -> Request | None:
-    """Request IDs have no index, so this scans the request log, newest first."""
+    """Scans the request log, newest first, because request IDs have no index."""
     pages = in_pages(requests.requests, db, Everyone(), RequestFilter(search=request_id))
     found = await first(pages, 1)
     return found[0] if found else None
@@ -70,7 +71,10 @@ async def _transaction(db: Database, wanted: str) -> LookupResult | None:
 
 
 async def _is_there(db: Database, payment: Payment, wanted: str) -> bool:
-    """A charge reference contains its payment's ID, even if no such charge was created."""
+    """Whether the record exists.
+
+    A charge reference contains a payment's ID even without a charge.
+    """
     if "-" not in wanted:
         return True
     return await store.charge(db, payment.merchant_id, wanted) is not None

@@ -28,7 +28,7 @@ from manilla.refunds.refund import Refund
 
 
 class TransactionStory(msgspec.Struct, frozen=True, kw_only=True):
-    requests: list[Request]  # API requests for it, while they are retained
+    requests: list[Request]  # API requests about the transaction that are still in the log
     webhooks: list[ReceivedWebhook]
     steps: list[TimelineEvent]
     postings: list[PostingLine]
@@ -49,7 +49,7 @@ class PayoutStory(TransactionStory, frozen=True, kw_only=True):
 async def payment_story(
     db: Database, merchant_id: int, trx_id: str, *, environment: Environment | None = None
 ) -> PaymentStory | None:
-    """Returns None if the merchant has no such payment (in the given environment)."""
+    """Returns None if the merchant has no such payment, or not in the given environment."""
     payment = await payments.payment(db, merchant_id, trx_id)
     if payment is None or environment not in (None, payment.environment):
         return None
@@ -72,7 +72,7 @@ async def payment_story(
 async def payout_story(
     db: Database, merchant_id: int, trx_id: str, *, environment: Environment | None = None
 ) -> PayoutStory | None:
-    """Returns None if the merchant has no such payout (in the given environment)."""
+    """Returns None if the merchant has no such payout, or not in the given environment."""
     payout = await payouts.payout(db, merchant_id, trx_id)
     if payout is None or environment not in (None, payout.environment):
         return None
@@ -86,7 +86,7 @@ async def _common(
     owners: Mapping[str, str | None],
     posted_under: Sequence[str],
 ) -> dict[str, Any]:
-    """Returns the parts that every story has.
+    """Returns the parts that payments and payouts have in common.
 
     `owners` are the references of its charges and transfers, with the provider of each.
     """

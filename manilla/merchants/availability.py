@@ -1,5 +1,6 @@
-"""Which merchants may call the API: not disabled or rejected ones; pending ones only in the
-sandbox.
+"""Which merchants may call the API.
+
+Disabled and rejected merchants may not; pending merchants may only in the sandbox.
 """
 
 from manilla.kit.errors import Refusal
@@ -36,7 +37,7 @@ def _obstacle(caller: Caller) -> type[Refusal] | None:
 
 
 def obstacle(status: MerchantStatus, *, is_sandbox: bool) -> type[Refusal] | None:
-    """Returns the error for a merchant with this status, or None if it may call."""
+    """Returns the error for a merchant with this status, or None if it may call the API."""
     match status:
         case MerchantStatus.REJECTED:
             return MerchantRejected

@@ -1,4 +1,4 @@
-"""API keys, stored as hashes, and secrets, stored encrypted because signing needs them."""
+"""API keys, stored as hashes, and secrets, stored encrypted because we sign with them."""
 
 import hashlib
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from manilla.kit.environment import Environment
 
 
 class NewCredentials(msgspec.Struct, frozen=True):
-    """Credentials in plain text, shown to the merchant once."""
+    """New credentials in plain text, shown to the merchant only once."""
 
     merchant_key: str
     api_key: str
@@ -21,7 +21,7 @@ class NewCredentials(msgspec.Struct, frozen=True):
 
 
 class LiveCredential(msgspec.Struct, frozen=True):
-    """A valid generation: the current one, or an older one until its overlap ends."""
+    """A valid generation of credentials: the current one, or an older one until it expires."""
 
     api_key_hash: bytes
     secret: bytes
@@ -42,7 +42,7 @@ def generate(environment: Environment, merchant_key: str | None = None) -> NewCr
 
 
 def derived(keyring: Keyring, environment: Environment) -> NewCredentials:
-    """Derives the demo merchant's credentials from the master key, so every start can show them."""
+    """Derives the demo merchant's credentials from the master key, so they are always the same."""
     prefix = "test_" if environment is Environment.SANDBOX else ""
 
     def key(name: str) -> str:
@@ -53,12 +53,12 @@ def derived(keyring: Keyring, environment: Environment) -> NewCredentials:
 
 
 def hash_api_key(api_key: str | bytes) -> bytes:
-    """Uses a fast hash: the keys have 160 random bits, so a slow hash would not be safer."""
+    """Hashes an API key. A fast hash is enough, because the key has 160 random bits."""
     return hashlib.sha256(api_key.encode() if isinstance(api_key, str) else api_key).digest()
 
 
 def secret_context(merchant_id: int, environment: Environment, generation: int) -> str:
-    """Identifies the row of a sealed secret, which cannot be opened for any other row."""
+    """Associated data that binds an encrypted secret to its row."""
     return f"credential:{merchant_id}:{environment}:{generation}"
 
 
@@ -97,7 +97,7 @@ async def insert(
 async def expire(
     connection: Connection, merchant_id: int, environment: Environment, overlap_minutes: int
 ) -> int:
-    """Lets the valid generations expire after the overlap, but no later than already set.
+    """Sets when valid generations expire: after the overlap, or earlier if already set.
 
     Returns the number of the newest generation, including expired ones.
     """

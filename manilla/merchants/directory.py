@@ -18,7 +18,7 @@ from manilla.platform import changes
 
 CALLERS_MAX = 50_000
 
-# An environment, and a merchant key, the hash of an API key, or a merchant id.
+# An environment with one of: a merchant key, the hash of an API key, or a merchant id.
 Key = tuple[Environment, str | bytes | int]
 
 
@@ -64,7 +64,7 @@ class Directory:
         watch.follow(changes.MERCHANTS, self._refresh)
 
     async def find(self, environment: Environment, merchant_key: str) -> Caller | None:
-        """Returns the merchant with this key in this environment."""
+        """Returns the merchant with this merchant key in this environment."""
 
         async def look_up() -> int | None:
             return await queries.merchant_id_by_key(self._db, environment, merchant_key)
@@ -72,7 +72,7 @@ class Directory:
         return await self._get((environment, merchant_key), look_up)
 
     def remembered(self, environment: Environment, merchant_key: str) -> Caller | None:
-        """Returns the merchant if it is in the cache, without a database query."""
+        """Returns the merchant if it is cached, without a database query."""
         return self._callers.get((environment, merchant_key))
 
     async def find_by_api_key(self, environment: Environment, api_key_hash: bytes) -> Caller | None:
@@ -87,7 +87,7 @@ class Directory:
         return await self._get((environment, api_key_hash), look_up)
 
     async def of(self, environment: Environment, merchant_id: int) -> Caller:
-        """Returns a merchant that is known to exist, because one of its transactions names it."""
+        """Returns a merchant that must exist, because one of its transactions names it."""
 
         async def look_up() -> int | None:
             return merchant_id
@@ -112,7 +112,7 @@ class Directory:
             flight = deadline.detached(self._fetch(key, look_up))
             self._flights[key, self._round] = flight
             flight.add_done_callback(partial(self._landed, (key, self._round)))
-        # A caller that times out does not cancel the load for the others.
+        # A caller that times out must not cancel the load for the others.
         return await deadline.wait_for(flight)
 
     async def _fetch(self, key: Key, look_up: Callable[[], Awaitable[int | None]]) -> Caller | None:
@@ -129,7 +129,7 @@ class Directory:
     def _landed(self, flown: tuple[Key, int], flight: asyncio.Task[Caller | None]) -> None:
         del self._flights[flown]
         if not flight.cancelled():
-            flight.exception()  # marks it as retrieved, even if every caller has timed out
+            flight.exception()  # avoids asyncio's warning if every caller has timed out
 
     def _remember(self, key: Key, caller: Caller) -> None:
         if len(self._callers) >= CALLERS_MAX:
@@ -185,6 +185,6 @@ class Directory:
 
 
 def _plain(number: Decimal) -> Decimal:
-    """Removes the zeros that the column's scale adds: 1.5, not 1.5000."""
+    """Removes trailing zeros that the column's scale adds: 1.5, not 1.5000."""
     text = f"{number:f}"
     return Decimal(text.rstrip("0").rstrip(".") if "." in text else text)

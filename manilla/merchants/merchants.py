@@ -22,7 +22,7 @@ NAME_LENGTH_MAX, EMAIL_LENGTH_MAX = 100, 254
 BVN_DIGITS = 11
 REASON_LENGTH_MAX = 300
 
-# Fields that a change writes without further checks.
+# Fields of a merchant that are written without further checks.
 UNCHECKED_FIELDS = (
     "status",
     "commission_percent",
@@ -34,7 +34,7 @@ UNCHECKED_FIELDS = (
 
 
 class MerchantStatus(StrEnum):
-    PENDING = "pending"  # sandbox only, until an administrator approves
+    PENDING = "pending"  # may use only the sandbox until an administrator approves
     APPROVED = "approved"
     REJECTED = "rejected"
     DISABLED = "disabled"
@@ -63,7 +63,7 @@ class DecidedMeanwhile(Refusal):
 
 
 class NewMerchant(msgspec.Struct, frozen=True):
-    """A new merchant with its keys and secrets, which are shown only this once."""
+    """A new merchant with its keys and secrets, which are shown only once."""
 
     id: int
     name: str
@@ -73,14 +73,15 @@ class NewMerchant(msgspec.Struct, frozen=True):
 
 
 class MerchantUpdate(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes by an administrator; fields that are None stay the same."""
+    """Changes to a merchant by an administrator. Fields that are None stay the same."""
 
     status: MerchantStatus | None = None
-    status_reason: str | None = None  # shown to the merchant; a new status replaces it
-    status_was: MerchantStatus | None = None  # expected current status; rejected if it differs
+    status_reason: str | None = None  # reason shown to the merchant; a new status replaces it
+    # Expected current status; the change is rejected if it differs.
+    status_was: MerchantStatus | None = None
     commission_percent: Decimal | None = None
     commission_bearer: CommissionBearer | None = None
-    gateways: Sequence[str] | None = None  # empty: all available gateways
+    gateways: Sequence[str] | None = None  # empty list: all available gateways
     payouts_enabled: bool | None = None
     kyc_verified: bool | None = None
     phone_verified: bool | None = None
@@ -166,7 +167,7 @@ async def decide(
     *,
     was: MerchantStatus,
 ) -> MerchantRow:
-    """Approves, rejects or disables a merchant, unless its status is no longer `was`."""
+    """Approves, rejects or disables a merchant, if its status is still `was`."""
     if status is MerchantStatus.REJECTED and not reason.strip():
         raise BadMerchant(
             "Enter a reason. The merchant will see it.", errors={"reason": "Enter a reason."}
@@ -217,7 +218,7 @@ async def rotate(
     *,
     overlap_minutes: int = 0,
 ) -> NewCredentials:
-    """Creates an API key and secret. The previous ones stay valid until the overlap ends."""
+    """Creates a new API key and secret. The previous ones stay valid until the overlap ends."""
     if not 0 <= overlap_minutes <= 60 * 24 * 30:
         raise BadMerchant("The overlap must be between 0 minutes and 30 days.")
     async with db.transaction() as connection:
@@ -266,7 +267,7 @@ async def _touch(connection: Connection, merchant_id: int) -> None:
 
 
 async def read_bvn(db: Database, keyring: Keyring, merchant_id: int) -> str | None:
-    """Returns the BVN of the merchant's owner, for the one provider call that needs it."""
+    """Returns the owner's decrypted BVN, for the one provider call that needs it."""
     sealed: bytes | None = await db.value(
         "SELECT bvn_sealed FROM merchant WHERE id = $1", merchant_id
     )

@@ -1,4 +1,4 @@
-"""Holds on a merchant's outgoing money, applied to payouts and refunds alike."""
+"""Holds on a merchant's outgoing money, which apply to payouts and refunds alike."""
 
 from collections.abc import Collection
 from enum import StrEnum
@@ -7,15 +7,19 @@ from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.ledger.job_kinds import JobKind
 
-# Kinds of jobs that send money, and wait while there is a hold.
+# Kinds of jobs that send money, and that wait while there is a hold.
 JOB_KINDS = (JobKind.TRANSFER, JobKind.SANDBOX_PAYOUT, JobKind.REFUND)
 
-# How soon a waiting job checks again. Enabling a merchant makes its jobs due immediately.
+# Seconds until a waiting job checks for the hold again. Enabling a merchant makes its jobs due
+# immediately.
 WAIT_SECONDS = 30.0
 
 
 class OutgoingHold(StrEnum):
-    """Why money is on hold; the values of the SQL function `outgoing_hold`."""
+    """Why a merchant's money is on hold.
+
+    The values are those of the SQL function `outgoing_hold`.
+    """
 
     PAYOUTS_HELD = "payouts_held"
     MERCHANT_DISABLED = "merchant_disabled"
@@ -48,7 +52,7 @@ async def hold(
     *,
     on_behalf: bool = False,
 ) -> OutgoingHold | None:
-    """Returns why this merchant's money is on hold, or None.
+    """Returns why this merchant's money is on hold, or None if it is not.
 
     `on_behalf`: an administrator ordered the transfer for the merchant.
     """
@@ -59,7 +63,7 @@ async def hold(
 
 
 async def holds(db: Database | Connection, whose: Collection[Whose]) -> dict[Whose, OutgoingHold]:
-    """Returns the holds of several merchants; merchants without a hold are absent."""
+    """Returns the holds of several merchants. Merchants without a hold are not in the result."""
     records = await db.records(
         """
         SELECT * FROM (

@@ -15,7 +15,7 @@ class MerchantRow(msgspec.Struct, frozen=True):
     name: str
     email: str
     status: str
-    status_reason: str | None  # why it was rejected or disabled
+    status_reason: str | None  # why the merchant was rejected or disabled
     commission_percent: Decimal
     commission_bearer: str
     gateways: list[str] | None
@@ -113,7 +113,7 @@ async def update_merchant(
     bvn_sealed: bytes | None,
     version: int,
 ) -> None:
-    """Writes all fields that can change; a BVN of None leaves the stored one."""
+    """Writes all fields that can change. A BVN of None keeps the stored BVN."""
     await connection.execute(
         """
         UPDATE merchant
@@ -138,7 +138,7 @@ async def update_merchant(
 
 
 async def touch_merchant(connection: Connection, merchant_id: int, version: int) -> bool:
-    """Marks the merchant as changed; returns False if it does not exist."""
+    """Marks the merchant as changed. Returns False if the merchant does not exist."""
     return await connection.has_row(
         "UPDATE merchant SET version = $2, updated_at = now() WHERE id = $1 RETURNING true",
         merchant_id,
@@ -165,7 +165,7 @@ async def changed_since(db: Database, version: int) -> list[int]:
 async def credentials(
     db: Database | Connection, merchant_id: int, environment: Environment
 ) -> list[CredentialRow]:
-    """Returns the valid generations, newest first."""
+    """Returns the valid generations of credentials, newest first."""
     return await db.rows(
         CredentialRow,
         """
@@ -192,7 +192,7 @@ async def open_wallets(
     environment: Environment,
     currencies: Sequence[str],
 ) -> list[str]:
-    """Returns the currencies whose wallet was created."""
+    """Creates wallets, and returns the currencies of those that did not exist before."""
     records = await connection.records(
         """
         INSERT INTO wallet (merchant_id, environment, currency)

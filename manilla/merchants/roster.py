@@ -1,4 +1,4 @@
-"""Lists of merchants for administrators."""
+"""Lists merchants for administrators."""
 
 from collections.abc import Iterable
 from typing import Annotated
@@ -23,7 +23,7 @@ FIELDS = Fields(
 
 class MerchantFilter(msgspec.Struct, frozen=True, kw_only=True):
     status: MerchantStatus | None = None
-    # An exact id or merchant key, or part of the name or email address.
+    # An exact id or merchant key, or a part of the name or email address.
     search: Annotated[str, msgspec.Meta(max_length=listing.SEARCH_LENGTH_MAX)] | None = None
 
 
@@ -64,7 +64,7 @@ async def count_pending(db: Database) -> int:
 
 
 async def names(db: Database, merchant_ids: Iterable[int]) -> dict[int, str]:
-    """Returns the names of these merchants."""
+    """Returns the names of these merchants, by merchant id."""
     records = await db.records(
         "SELECT id, name FROM merchant WHERE id = ANY($1::bigint[])", list(set(merchant_ids))
     )

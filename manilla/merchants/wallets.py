@@ -18,7 +18,8 @@ from manilla.merchants import queries
 from manilla.merchants.queries import WalletRow
 from manilla.platform import changes
 
-SANDBOX_START = 1_000_000  # in major units, so that a new merchant can test payouts right away
+# Starting balance of sandbox wallets, in major units, so that new merchants can test payouts.
+SANDBOX_START = 1_000_000
 REASON_LENGTH_MAX = 200
 
 
@@ -87,7 +88,7 @@ async def adjust(
     reason: str,
     trx_id: str | None = None,
 ) -> FundingResult:
-    """Corrects a wallet's balance, but not below zero. A `trx_id` is applied only once."""
+    """Corrects a wallet's balance, but not below zero. The same `trx_id` is applied only once."""
     check(amount, reason, may_take=True)
     funding = _funding(merchant_id, environment, amount, reason)
     order = msgspec.structs.replace(funding, kind="adjustment", trx_id=trx_id or funding.trx_id)

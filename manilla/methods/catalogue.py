@@ -1,4 +1,4 @@
-"""Deposit and withdrawal methods: cached in memory, changed by administrators."""
+"""Deposit and withdrawal methods, cached in memory and changed by administrators."""
 
 import re
 from decimal import Decimal
@@ -41,21 +41,21 @@ class BadMethod(Refusal):
 
 
 class MethodUpdate(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes by an administrator, in major units; fields that are None stay the same."""
+    """A change to a method, with amounts in major units. Fields that are None stay the same."""
 
     name: str | None = None
     active: bool | None = None
     position: int | None = None
     minimum: str | None = None
-    maximum: str | None = None  # `none`: no maximum
+    maximum: str | None = None  # the text `none` removes the maximum
     fee_fixed: str | None = None
     fee_percent: Decimal | None = None
-    fee_minimum: str | None = None  # `none`: no minimum
-    fee_maximum: str | None = None  # `none`: no maximum
+    fee_minimum: str | None = None  # the text `none` removes the minimum fee
+    fee_maximum: str | None = None  # the text `none` removes the maximum fee
 
 
 class Catalogue:
-    """The cached methods, and which of them may be offered."""
+    """The cached methods, with functions to find those that may be offered."""
 
     def __init__(self, db: Database, watch: changes.ChangeWatch, rails: Rails) -> None:
         self._db = db
@@ -77,7 +77,7 @@ class Catalogue:
         return next((m for m in self._all if m.kind is kind and m.code == code), None)
 
     def offered(self, kind: MethodKind, currency: str, environment: Environment) -> list[Method]:
-        """Returns the active, usable methods of exactly this currency, in display order."""
+        """Returns the active, usable methods in this currency, in display order."""
         if self._offered_of_load != self._rails.loads:
             self._offered, self._offered_of_load = {}, self._rails.loads
         key = (kind, currency, environment)
@@ -94,7 +94,7 @@ class Catalogue:
         return offered
 
     def is_usable(self, method: Method, environment: Environment) -> bool:
-        """Whether the provider has credentials and is enabled."""
+        """Whether the method's provider has credentials and is enabled."""
         return method.provider is None or self._rails.is_offered(
             method.provider, method.direction, environment
         )
@@ -121,12 +121,12 @@ async def get(db: Database | Connection, kind: MethodKind, code: str) -> Method:
 
 
 def terms(method: Method) -> tuple[object, ...]:
-    """Returns the fee and the limits: the parts that matter to merchants and customers."""
+    """Returns the fee and the limits of a method, which merchants and customers see."""
     return method.fee, method.min_minor, method.max_minor
 
 
 def narrowed(wanted: MethodUpdate, before: Method) -> MethodUpdate:
-    """Returns the change without the fields that would have no effect."""
+    """Returns the change without the fields that already have the wanted value."""
     given = msgspec.structs.asdict(wanted)
     unchanged = [
         name for name in given if preview(before, MethodUpdate(**{name: given[name]})) == before
@@ -159,7 +159,7 @@ async def add(
     flow: Flow | None,
     wanted: MethodUpdate,
 ) -> Method:
-    """Adds a method, possibly in another currency, without a code change."""
+    """Adds a method, possibly in a new currency, without a code change."""
     _check_new(kind, code, currency, provider, flow)
     async with db.transaction() as connection:
         await _check_flow(connection, provider, flow)
@@ -189,7 +189,7 @@ async def add(
 def _check_new(
     kind: MethodKind, code: str, currency: str, provider: str | None, flow: Flow | None
 ) -> None:
-    """Checks the fields that can never change."""
+    """Validates the immutable fields of a new method."""
     if not _CODE.fullmatch(code):
         raise BadMethod("A code has 2 to 60 characters of a-z, 0-9, - and _.")
     if currency not in money.DECIMALS:
@@ -209,7 +209,7 @@ async def _check_flow(connection: Connection, provider: str | None, flow: Flow |
 
 
 def preview(method: Method, wanted: MethodUpdate) -> Method:
-    """Returns the method as the change would make it, without storing it."""
+    """Returns the method with the change applied, without storing it."""
     return _apply(wanted, method)
 
 

@@ -1,4 +1,4 @@
-"""The fee of a method: a fixed part and a percentage, with an optional minimum and maximum."""
+"""Computes a method's fee: a fixed part and a percentage, with an optional minimum and maximum."""
 
 from decimal import Decimal
 

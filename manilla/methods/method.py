@@ -17,8 +17,9 @@ class MethodKind(StrEnum):
 class Flow(StrEnum):
     """How a customer pays with a deposit method."""
 
-    HOSTED = "hosted"  # on the provider's own page
-    VIRTUAL_ACCOUNT = "virtual_account"  # by a transfer to an account created for this payment
+    HOSTED = "hosted"  # pays on the provider's own page
+    # Pays by bank transfer to an account created for this payment.
+    VIRTUAL_ACCOUNT = "virtual_account"
 
 
 class Method(msgspec.Struct, frozen=True):
@@ -26,8 +27,8 @@ class Method(msgspec.Struct, frozen=True):
     id: int
     code: str
     name: str
-    provider: str | None  # None: an administrator processes it manually
-    flow: Flow | None  # only for deposit methods
+    provider: str | None  # None: a manual method, which an administrator processes
+    flow: Flow | None  # None for withdrawal methods
     currency: str
     active: bool
     position: int
@@ -45,7 +46,10 @@ class Method(msgspec.Struct, frozen=True):
 
     @property
     def minimum(self) -> Money:
-        """The smallest allowed amount; at least one minor unit, because zero cannot be paid."""
+        """The smallest allowed amount.
+
+        It is at least one minor unit, because zero cannot be paid.
+        """
         return Money(self.currency, max(self.min_minor, 1))
 
     @property

@@ -26,8 +26,8 @@ ANSWER_BYTES_KEPT = 2 * 1024
 REDIRECTS = (301, 302, 303, 307, 308)
 # Seconds from a failed attempt to the next one; there is none after the last attempt.
 RETRY_SECONDS = (10.0, 60.0)
-SLACK_SECONDS = 0.5  # the database's clock and ours may differ by this much
-# How long a notification waits when its host already has its share of concurrent calls.
+SLACK_SECONDS = 0.5  # allowance for a difference between the database's clock and ours
+# Seconds that a notification waits when its host already has its share of concurrent calls.
 BUSY_SECONDS, SLOW_BUSY_SECONDS = 0.1, 1.0
 
 
@@ -52,7 +52,7 @@ class NotificationDelivery:
             return None
         wait = _wait_seconds(due)
         if wait > SLACK_SECONDS:
-            return wait  # the job ran early because the transaction has another notification
+            return wait  # the job ran early, because another notification was enqueued
         host = host_of(due.url)
         entered, was_slow = self._hosts.enter(host, due.merchant_id)
         if not entered:
@@ -94,7 +94,10 @@ class NotificationDelivery:
     async def _call(
         self, due: DueNotification, headers: dict[str, str]
     ) -> tuple[int | None, bytes | None, str | None]:
-        """Returns status, response and error. An incomplete response is returned as well."""
+        """Calls the URL.
+
+        Returns status, response and error; an incomplete response is returned too.
+        """
         status, answer, error = None, bytearray(), None
         try:
             async with asyncio.timeout(ATTEMPT_SECONDS):
@@ -115,7 +118,7 @@ class NotificationDelivery:
 async def signed_headers(
     directory: Directory, notification: DueNotification | Notification, now: int
 ) -> dict[str, str]:
-    """Signs with the newest secret, which after a rotation is the merchant's latest one."""
+    """Signs with the merchant's newest secret, which after a rotation is the new one."""
     merchant = await directory.of(Environment(notification.environment), notification.merchant_id)
     return signing.headers(
         merchant.live_credentials()[0].secret,
@@ -135,7 +138,7 @@ def _wait_seconds(due: DueNotification) -> float:
 
 
 async def _read_limited(response: aiohttp.ClientResponse, answer: bytearray) -> None:
-    """Reads a limited part of the response, and closes the connection if there is more."""
+    """Reads the response up to a limit. Closes the connection if there is more."""
     async for chunk in response.content.iter_chunked(16 * 1024):
         answer += chunk
         if len(answer) > ANSWER_BYTES_MAX:

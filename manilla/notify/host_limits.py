@@ -1,28 +1,28 @@
-"""Limits concurrent calls per host, so that a slow or dead host does not block the others."""
+"""Limits concurrent calls per host, so that a slow or dead host does not block other hosts."""
 
 import time
 from urllib.parse import urlsplit
 
 import msgspec
 
-AT_ONCE = 64  # calls to one host: a third of all concurrent calls
-NEW_AT_ONCE = 8  # calls of a merchant to a host that has not answered it yet and may be dead
-SLOW_AT_ONCE = 2  # calls of a merchant to a host that has been slow or silent for this merchant
-SLOW_IN_ALL = 48  # calls to all slow hosts together
+AT_ONCE = 64  # limit per host: a third of all concurrent calls
+NEW_AT_ONCE = 8  # limit per merchant and host, until that host has responded fast to the merchant
+SLOW_AT_ONCE = 2  # limit per merchant and host, while that host is slow or silent for the merchant
+SLOW_IN_ALL = 48  # limit for all slow hosts together
 SLOW_SECONDS = 2.0
 REMEMBER_SECONDS = 60.0
 ENTRIES_MAX = 50_000
 
 
 class _HostCalls(msgspec.Struct):
-    """Calls of one merchant to one host.
+    """The calls of one merchant to one host.
 
-    Slowness is recorded for the merchant, because the host may be fast for other merchants.
+    Slowness is recorded per merchant, because the host may be fast for other merchants.
     """
 
     running: int = 0
     slow_until: float = 0.0
-    is_quick: bool = False  # the last response was fast
+    is_quick: bool = False  # whether the last response was fast
 
     @property
     def is_slow(self) -> bool:

@@ -1,4 +1,4 @@
-"""Lists of notifications, and all notifications of one transaction."""
+"""Lists notifications, and returns all notifications of one transaction."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -26,15 +26,15 @@ FIELDS = Fields(Notification)
 class NotificationState(StrEnum):
     WAITING = "waiting"
     DELIVERED = "delivered"
-    FAILED = "failed"  # after the last attempt
+    FAILED = "failed"  # the last attempt has failed
 
 
 class NotificationFilter(msgspec.Struct, frozen=True, kw_only=True):
     state: NotificationState | None = None
     event: str | None = None
     since: Moment | None = None
-    until: Moment | None = None  # exclusive
-    search: str | None = None  # the id of the notification or of a transaction
+    until: Moment | None = None  # exclusive upper bound of the time
+    search: str | None = None  # id of a notification or of a transaction
     named: list[str] = []  # ids of the merchant's transactions that match the search
 
 

@@ -1,4 +1,4 @@
-"""Ids of notifications, with microseconds so that one transaction's sort in order of events."""
+"""Notification ids, with microseconds so that one transaction's ids sort in order of events."""
 
 from manilla.kit.ids import TimedIds
 from manilla.kit.listing import id_clock

@@ -1,4 +1,4 @@
-"""Writes notifications in the same transaction as the change; a job sends them later."""
+"""Writes notifications in the transaction of the status change; a job delivers them later."""
 
 from typing import Any
 

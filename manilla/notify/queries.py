@@ -22,14 +22,14 @@ class DueNotification(msgspec.Struct, frozen=True):
     environment: str
     url: str
     body: bytes
-    attempts: int  # since it was last scheduled
+    attempts: int  # number of attempts since the notification was last scheduled
     attempts_in_all: int
-    ended_at: datetime | None  # end of the last attempt
-    has_more: bool  # the transaction has another undelivered notification
+    ended_at: datetime | None  # when the last attempt ended
+    has_more: bool  # whether the transaction has another undelivered notification
 
 
 class DeliveryAttempt(msgspec.Struct, frozen=True):
-    """One call of a notification's URL, as stored."""
+    """One request to a notification's URL, as stored."""
 
     number: int
     at: datetime
@@ -41,7 +41,7 @@ class DeliveryAttempt(msgspec.Struct, frozen=True):
 
 
 class AttemptResult(DeliveryAttempt, frozen=True, kw_only=True):
-    """A new attempt, and what it changes about its notification."""
+    """A new attempt, and the resulting state of its notification."""
 
     merchant_id: int
     notification_id: str
@@ -65,7 +65,7 @@ class Notification(msgspec.Struct, frozen=True):
 
 
 async def due(db: Database, jobs: Sequence[Job]) -> list[DueNotification | None]:
-    """Returns for each job the notification to deliver; None if there is none left."""
+    """Returns, for each job, the notification to deliver; None if all are delivered."""
     rows = await db.rows(
         DueNotification,
         """
@@ -193,7 +193,7 @@ async def last_delivered_url(db: Database, merchant_id: int, environment: str) -
 
 
 async def blocked_urls(db: Database, merchant_id: int, environment: str) -> list[str]:
-    """Returns recent URLs whose last attempt did not reach a public address."""
+    """Returns recent URLs whose last attempt failed because the address was not public."""
     records = await db.records(
         """
         SELECT url FROM (

@@ -1,4 +1,4 @@
-"""Sends notifications again when a user requests it."""
+"""Redelivers notifications on request of a user."""
 
 from datetime import datetime
 
@@ -27,7 +27,7 @@ async def find(db: Database, notification_id: str) -> Notification:
 
 
 async def redeliver(db: Database, notification_id: str) -> Notification:
-    """Schedules up to three new attempts with the same id and bytes, even if it was delivered."""
+    """Schedules up to three new attempts with the same id and body, even if it was delivered."""
     found = await find(db, notification_id)
     async with db.transaction() as connection:
         await _send(connection, found)
@@ -48,15 +48,14 @@ async def redeliver_failed(
     merchant_id: int | None = None,
     environment: Environment | None = None,
 ) -> list[str]:
-    """Sends again all notifications that failed since then. Returns their ids."""
+    """Redelivers all notifications that failed since then. Returns their ids."""
     failed = await queries.notifications(
         db, state="failed", decided_since=since, merchant_id=merchant_id, limit=AT_ONCE_MAX
     )
     if environment is not None:
         failed = [each for each in failed if each.environment == environment]
     if failed:
-        # One audit entry for all of them, written first: the sends that follow run in many
-        # transactions.
+        # Write one audit entry for all of them, before scheduling them in many transactions.
         async with db.transaction() as connection:
             await audit.record(
                 connection,
@@ -66,7 +65,8 @@ async def redeliver_failed(
                 since=since,
                 count=len(failed),
             )
-    # Oldest first: a transaction's newer notification must not be sent before its older one.
+    # Redeliver oldest first: a transaction's newer notification must not be sent before an older
+    # one.
     for each in reversed(failed):
         async with db.transaction() as connection:
             await _send(connection, each)

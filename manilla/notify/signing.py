@@ -7,7 +7,7 @@ import hmac
 def headers(
     secret: bytes, *, notification_id: str, environment: str, body: bytes, now: int
 ) -> dict[str, str]:
-    """Signs the exact bytes that are sent: with our own signature and as Standard Webhooks."""
+    """Signs the exact bytes that are sent, in Manilla's own format and as Standard Webhooks."""
     return {
         "Content-Type": "application/json",
         "X-Signature": hmac.digest(secret, body, "sha256").hex(),
@@ -25,5 +25,5 @@ def standard_signature(secret: bytes, notification_id: str, now: int, body: byte
 
 
 def standard_key(secret: bytes) -> str:
-    """Returns the API secret in the format that Standard Webhooks verifiers expect."""
+    """Returns the API secret in the format that Standard Webhooks libraries expect."""
     return "whsec_" + base64.b64encode(secret).decode()

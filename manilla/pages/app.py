@@ -1,4 +1,4 @@
-"""The pages as one Litestar application, with a strict content security policy."""
+"""Serves the pages as one Litestar application, with a strict content security policy."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
@@ -56,7 +56,7 @@ def build(
     drain: Drain | None = None,
     has_shop: bool = False,
 ) -> Any:
-    """Builds the application. `routers` are those of the other packages that have pages."""
+    """Builds the application. `routers` come from the other packages that have pages."""
     templates = environment(FOLDER / "templates")
 
     def render(template: str, **values: Any) -> str:
@@ -106,7 +106,7 @@ def _exception_handlers(render: Callable[..., str]) -> dict[int | type[Exception
 
 
 def _reject_invalid_file_names(asgi: Any) -> Any:
-    """Answers 404 for file names that the file system would reject with an error."""
+    """Responds 404 to file names that the file system would reject with an error."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         path = scope["path"]

@@ -17,14 +17,14 @@ Answer = Response[dict[str, str]]
 
 @get("/healthz")
 async def healthz() -> dict[str, str]:
-    """Whether the process responds. Checks nothing else."""
+    """Liveness check: responds if the process runs, and checks nothing else."""
     return {"status": "ok"}
 
 
 def readyz(db: Database, drain: Drain) -> HTTPRouteHandler:
     @get("/readyz")
     async def handler() -> Answer:
-        """Whether the database responds and the process is not shutting down."""
+        """Readiness check: whether the database responds and the process is not shutting down."""
         if drain.is_on:
             return Response({"status": "stopping"}, status_code=503)
         try:
@@ -42,13 +42,13 @@ def readyz(db: Database, drain: Drain) -> HTTPRouteHandler:
 
 @get("/metrics", media_type=MediaType.TEXT)
 async def metrics_page(request: Request[Any, Any, Any]) -> Response[bytes]:
-    """For scrapers on the local network. Requests through a proxy get 404."""
+    """Serves metrics to scrapers on the local network. Requests through a proxy get 404."""
     if not _is_local(request):
         raise NotFoundException
     return Response(prometheus.render(), headers={"content-type": prometheus.CONTENT_TYPE})
 
 
-# A request with any of these headers came through a proxy, so its origin is unknown.
+# A request with any of these headers came through a proxy, so its sender is unknown.
 BY_PROXY = ("x-forwarded-for", "forwarded", "x-real-ip", "via")
 
 

@@ -1,4 +1,4 @@
-"""Ledger postings for payments. Each is posted once, however often it is requested."""
+"""Ledger postings for payments. Each is posted exactly once, however often it is requested."""
 
 from collections.abc import Sequence
 
@@ -12,13 +12,13 @@ from manilla.payments.payment import Charge, Payment
 
 
 class WalletLimitReached(Exception):
-    """The wallet would exceed its maximum balance. The caller must roll back what was posted."""
+    """The wallet would exceed its maximum balance. The caller must roll back the transaction."""
 
 
 async def credit(connection: Connection, payment: Payment, payer: str) -> None:
     """Credits the wallet with the amount, and the platform with its commission.
 
-    The customer or the wallet pays the commission.
+    Either the customer or the wallet pays the commission.
     """
     await _post(
         connection,
@@ -29,7 +29,10 @@ async def credit(connection: Connection, payment: Payment, payer: str) -> None:
 
 
 def _credit_with_commission(payment: Payment, payer: str) -> Posting:
-    """Returns one posting for both, because a sandbox commission has no id of its own."""
+    """Returns one posting for amount and commission, for a payment without a commission id.
+
+    A sandbox commission has no id of its own.
+    """
     quote = payment.quote
     added = quote.customer_pays.minor - quote.merchant_receives.minor
     return _posting(
@@ -49,9 +52,9 @@ def _credit(payment: Payment, payer: str) -> Posting:
 
 
 def _commission(payment: Payment, trx_id: str, payer: str) -> Posting:
-    """Returns the commission's posting under its own id.
+    """Returns the posting of the commission under its own id.
 
-    The customer has paid it on top of the amount, or the wallet pays it.
+    Either the customer has paid it on top of the amount, or the wallet pays it.
     """
     quote = payment.quote
     earned = Line(posting.COMMISSION, quote.commission.minor)
@@ -63,7 +66,7 @@ def _commission(payment: Payment, trx_id: str, payer: str) -> Posting:
 
 
 async def suspend(connection: Connection, payment: Payment, charge: Charge, paid: Money) -> None:
-    """Posts money that the provider has received, but that belongs to nobody yet."""
+    """Posts money that the provider has received, but whose owner is undecided, to suspense."""
     if paid.minor:
         clearing = Line(posting.clearing(charge.provider), -paid.minor)
         held = Line(posting.SUSPENSE, paid.minor)
@@ -77,7 +80,7 @@ async def suspend(connection: Connection, payment: Payment, charge: Charge, paid
 async def keep_provider_fee(
     connection: Connection, payment: Payment, charge: Charge, fee: Money | None
 ) -> None:
-    """Posts the provider's fee for a charge, so that clearing equals the provider's balance."""
+    """Posts the provider's fee for a charge, so that clearing matches the provider's balance."""
     if fee is None or fee.minor <= 0:
         return
     clearing = Line(posting.clearing(charge.provider), fee.minor)
@@ -110,6 +113,6 @@ async def _post(connection: Connection, postings: Sequence[Posting]) -> None:
     for posted in await ledger.post(connection, postings):
         if posted.outcome is PostingOutcome.BALANCE_LIMIT:
             raise WalletLimitReached
-        # A duplicate is impossible: the rows that prevent it are written under the lock that we
-        # hold.
+        # A duplicate is impossible, because the status that prevents it is written under the row
+        # lock that we hold.
         assert posted.outcome is PostingOutcome.POSTED, posted.outcome

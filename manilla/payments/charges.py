@@ -34,7 +34,7 @@ from manilla.providers.rails import Rails
 CHECK = JobKind.CHARGE
 FIRST_CHECK_SECONDS = 10
 TRIES_MAX = 20
-OPENING_SECONDS_MAX = 30  # longer than a call to a provider takes
+OPENING_SECONDS_MAX = 30  # longer than any call to a provider takes
 DESCRIPTION_LENGTH_MAX = 200
 SANDBOX_BVN = "22222222222"
 NO_NAME = "Customer"
@@ -80,7 +80,7 @@ class ChargeService:
         self._base_url = base_url
 
     async def open(self, payment: Payment, method: Method, caller: Caller) -> Charge:
-        """Returns the open charge for this method, or a new one."""
+        """Returns the open charge for this method, or creates one."""
         assert method.provider is not None
         assert not payment.is_sandbox, "no provider is called for the sandbox"
         adapter = self._rails.adapter(method.provider)
@@ -109,7 +109,7 @@ class ChargeService:
             if current.status is not PaymentStatus.PENDING:
                 raise PaymentClosed
             earlier = await store.charges(connection, payment.merchant_id, payment.trx_id)
-            # Only the latest charge is reused: a customer who comes back from another method
+            # Reuse only the latest charge, because a customer who returns from another method
             # expects a new one.
             latest = next((charge for charge in reversed(earlier) if charge.is_undecided), None)
             if latest and latest.method_code == method.code and _is_usable(latest):
@@ -166,13 +166,13 @@ class ChargeService:
                 await store.abandon_charge(self._db, charge, guidance)
                 raise GatewayRefused
             case Unknown(reason):
-                # The customer was not shown a way to pay it. If it is paid anyway, the provider's
-                # answer counts, as for any charge.
+                # The customer was not shown how to pay this charge. If it is paid anyway, the
+                # provider's status applies, as for any charge.
                 await store.abandon_charge(self._db, charge, reason)
                 raise GatewayUnavailable
 
     async def ask(self, charge: Charge) -> Answer[ChargeState]:
-        """Queries the provider and acts on its answer."""
+        """Queries the charge's status at the provider, and applies it."""
         provider = charge.provider
         answer = await self._rails.state(EventKind.CHARGE, provider, charge.reference)
         if isinstance(answer, Done):
@@ -186,7 +186,7 @@ class ChargeService:
 
 
 def _is_usable(charge: Charge) -> bool:
-    """Returns whether a customer who chooses the method again can continue with this charge."""
+    """Whether a customer who chooses the method again can continue with this charge."""
     now = datetime.now(UTC)
     if charge.status is ChargeStatus.OPENING:
         return now - charge.created_at < timedelta(seconds=OPENING_SECONDS_MAX)

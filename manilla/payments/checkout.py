@@ -1,4 +1,4 @@
-"""What a customer can do with a payment. The checkout pages call this and contain no decisions."""
+"""What a customer can do with a payment. The checkout pages call this and decide nothing."""
 
 import asyncio
 import time
@@ -24,8 +24,9 @@ from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import Direction
 from manilla.providers.rails import Rails
 
-# In the sandbox, an opened checkout waits this many times longer than an unopened one: a person
-# needs more time to choose an outcome than a program needs to continue without one.
+# In the sandbox, a payment whose checkout was opened completes this many times later than an
+# unopened one: a person needs more time to choose an outcome than a program needs to continue
+# without one.
 SANDBOX_PATIENCE = 3
 ASK_PAUSE_SECONDS = 1.0
 ASKED_MAX = 10_000
@@ -37,7 +38,7 @@ class MethodNotOffered(Refusal):
 
 
 class GatewayOffer(msgspec.Struct, frozen=True):
-    """A method as checkout shows it."""
+    """A deposit method as checkout shows it."""
 
     method: Method
     is_down: bool  # the provider is not responding right now
@@ -48,14 +49,15 @@ class CheckoutView(msgspec.Struct, frozen=True):
 
     payment: Payment
     merchant_name: str
-    offers: list[GatewayOffer]  # if empty, the customer can only return to the merchant
+    offers: list[GatewayOffer]  # methods; if empty, the customer can only return to the merchant
     charge: Charge | None  # the latest undecided charge
     completes_at: datetime | None  # when a sandbox payment completes automatically
-    is_blocked: bool  # the merchant cannot accept payments now
-    is_payable_in_sandbox: bool  # even if no provider is configured
-    held: Charge | None  # paid, but not as expected: an administrator reviews it
-    released: CaseAction | None  # what an administrator did with held money
-    declined: Charge | None  # the latest charge, if the customer must choose again after it
+    is_blocked: bool  # whether the merchant cannot accept payments now
+    is_payable_in_sandbox: bool  # True even if no provider is configured
+    held: Charge | None  # a charge whose payment an administrator reviews
+    released: CaseAction | None  # how an administrator resolved the held money
+    # The latest charge, if it was declined and the customer must choose again.
+    declined: Charge | None
 
 
 class SandboxOutcome(StrEnum):
@@ -100,7 +102,7 @@ class Checkout:
         if payment.opened_at is None and payment.status is PaymentStatus.PENDING:
             await self._mark_opened(payment)
         tries = await store.charges(self._db, payment.merchant_id, payment.trx_id)
-        # Charges that the customer never saw are left out.
+        # Omit charges that the customer never saw.
         shown = (each for each in reversed(tries) if each.is_undecided or each.error_code)
         latest = next(shown, None)
         held = next((each for each in tries if each.status is ChargeStatus.SUSPENSE), None)
@@ -140,13 +142,13 @@ class Checkout:
         return await self._charges.open(payment, method, caller)
 
     async def look_again(self, trx_id: str) -> None:
-        """Queries the provider at once, because the customer says that something has happened."""
+        """Queries the provider immediately, because the customer reports having acted."""
         payment = await self._find(trx_id)
         await self._ask(payment)
 
     async def cancel(self, trx_id: str) -> None:
         payment = await self._find(trx_id)
-        # Query the provider first, so that a payment made a moment ago is not reported as canceled.
+        # Query the provider first, so that a payment made just now is not reported as canceled.
         await self._ask(payment)
         await states.give_up(
             self._db,
@@ -175,8 +177,8 @@ class Checkout:
     async def _ask_in_turn(self, payment: Payment) -> None:
         last = self._asked.get(payment.trx_id, float("-inf"))
         await asyncio.sleep(max(0, last + ASK_PAUSE_SECONDS - time.monotonic()))
-        # A request that arrives from now on must not share this query, because it wants a newer
-        # answer.
+        # Requests that arrive from now on must not share this query, because they need a newer
+        # response.
         del self._asking[payment.trx_id]
         if len(self._asked) >= ASKED_MAX:
             self._asked.clear()

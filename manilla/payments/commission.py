@@ -1,4 +1,4 @@
-"""The platform's commission on a payment, and who bears it."""
+"""The platform's commission on a payment, and who pays it."""
 
 from decimal import Decimal
 
@@ -8,8 +8,8 @@ from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.merchants.merchants import CommissionBearer
 
-# In minor units of any currency. Even with a commission of 100 % on top, the sum fits into `Money`,
-# and a wallet can hold hundreds of such payments.
+# The largest payment, in minor units of any currency. Even with a commission of 100 % on top, the
+# sum fits into `Money`, and a wallet can hold hundreds of such payments.
 AMOUNT_MINOR_MAX = 10**16 - 1
 
 

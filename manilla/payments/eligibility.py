@@ -1,4 +1,4 @@
-"""Which gateways a payment can be paid through. Checked at initiation and again at every step."""
+"""Which gateways a payment can be paid through: checked at creation and again at every step."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from manilla.providers.rails import Rails
 
 
 def can_take_payments(caller: Caller, currency: str) -> bool:
-    """Returns whether the API would accept a payment now; used for payments that already exist."""
+    """Whether the API would accept a payment now. Used for payments that already exist."""
     return (
         availability.is_available(caller)
         and currency in caller.currencies
@@ -28,9 +28,9 @@ def eligible(
     customer_pays: Money,
     keywords: Sequence[str],
 ) -> list[Method]:
-    """Returns the gateways that the merchant selected, or all of them.
+    """Returns the gateways that the merchant selected, or all if it selected none.
 
-    Keywords narrow the list and never add to it.
+    The request's keywords narrow the list and never add to it.
     """
     currency = customer_pays.currency
     return [
@@ -78,7 +78,7 @@ def _matches(method: Method, keywords: Sequence[str]) -> bool:
 
 
 def read_keywords(given: str | list[str] | None) -> list[str]:
-    """Returns the keywords as they are echoed: a list unchanged, a CSV string split and trimmed."""
+    """Returns the keywords as in the response: a list unchanged, a CSV string split and trimmed."""
     if isinstance(given, str):
         return [word.strip() for word in given.split(",") if word.strip()]
     return given or []

@@ -54,7 +54,7 @@ class PaymentOrder(PaymentTerms, frozen=True, kw_only=True):
 
 
 class PaymentItem(NewItem, frozen=True, kw_only=True):
-    covers_minor: int  # what the wallet must hold to cover the commission
+    covers_minor: int  # balance that the wallet needs to cover the commission
 
 
 class PaymentInfo(msgspec.Struct, frozen=True):

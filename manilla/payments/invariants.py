@@ -1,4 +1,4 @@
-"""Invariants of payments, their charges and their refunds."""
+"""Ledger invariants about payments, their charges and their refunds."""
 
 from manilla.ledger.invariants import Invariant
 from manilla.ledger.job_kinds import JobKind

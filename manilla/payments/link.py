@@ -1,4 +1,4 @@
-"""Signed links to checkout that expire."""
+"""Signed, expiring links to checkout."""
 
 import hmac
 import time
@@ -30,7 +30,7 @@ class CheckoutLinks:
 
     def check(self, trx_id: str, expires: str, signature: str) -> LinkState:
         given = signature.encode(errors="replace")
-        # While the master key is rotated, links signed with the previous key stay valid.
+        # Links signed with a previous master key stay valid while the master key is rotated.
         if not any(
             hmac.compare_digest(_sign(key, trx_id, expires).encode(), given) for key in self._keys
         ):
@@ -39,9 +39,9 @@ class CheckoutLinks:
 
 
 def way_back(payment: Payment) -> str | None:
-    """Returns the merchant's redirect URL with the payment's outcome added.
+    """Returns the merchant's redirect URL with the payment's outcome as query parameters.
 
-    It is always a URL stored with the payment, so it cannot be abused as an open redirect.
+    The URL is always one that is stored with the payment, so this is not an open redirect.
     """
     target = (
         payment.success_redirect

@@ -1,4 +1,4 @@
-"""Lists of payments, newest first by the time in their IDs."""
+"""Lists payments, newest first by the time in their IDs."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ class PaymentFilter(msgspec.Struct, frozen=True, kw_only=True):
     error_code: PaymentErrorCode | None = None
     currency: str | None = None
     since: Moment | None = None
-    until: Moment | None = None  # exclusive
+    until: Moment | None = None  # exclusive upper bound of the time
     min_minor: Number | None = None
     max_minor: Number | None = None
     # An id (of a payment, charge, refund or commission) or a full ref_trx is matched first.
@@ -98,7 +98,10 @@ async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
 
 
 async def _referred_to(db: Database, steps: Query, text: str) -> Query:
-    """An id identifies one payment; several merchants can use the same ref_trx."""
+    """Returns the payments that an id or ref_trx refers to.
+
+    An id identifies one payment; several merchants can use the same ref_trx.
+    """
     payment = await store.payment_about(db, text)
     if payment is None:
         return steps.narrowed("ref_trx = {}", text)

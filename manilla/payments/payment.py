@@ -1,4 +1,4 @@
-"""A payment, its statuses, and its charges."""
+"""A payment, its statuses and its charges."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -15,7 +15,7 @@ from manilla.payments.commission import Quote
 class PaymentStatus(StrEnum):
     PENDING = "pending"
     SUCCESS = "success"
-    FAILED = "failed"  # declined, canceled or expired: see the error code
+    FAILED = "failed"  # declined, canceled or expired; the error code says which
 
 
 class PaymentErrorCode(StrEnum):
@@ -91,10 +91,10 @@ class Payment(NewPayment, frozen=True, kw_only=True):
 
 
 class ChargeStatus(StrEnum):
-    OPENING = "opening"  # saved, and being sent to the provider
+    OPENING = "opening"  # saved, and now being sent to the provider
     OPEN = "open"  # the customer can pay it
     PAID = "paid"  # credited to the merchant
-    SUSPENSE = "suspense"  # paid, but not as expected: an administrator decides
+    SUSPENSE = "suspense"  # paid, but not as expected; an administrator decides
     FAILED = "failed"
     EXPIRED = "expired"
 
@@ -119,7 +119,7 @@ class Charge(msgspec.Struct, frozen=True):
     account_expires_at: datetime | None = None
     reason: str | None = None
     paid_minor: int | None = None
-    error_code: PaymentErrorCode | None = None  # why the provider declined it
+    error_code: PaymentErrorCode | None = None  # why the provider declined the charge
 
     @property
     def amount(self) -> Money:

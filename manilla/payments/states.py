@@ -26,7 +26,7 @@ SANDBOX = "sandbox"  # the payer of sandbox payments, which have no provider
 
 
 class PaymentState(StrEnum):
-    """A payment's status, with the cause of a failure: money can still arrive after some causes."""
+    """A payment's status, and the cause of a failure: after some causes money can still arrive."""
 
     PENDING = "pending"
     SUCCESS = "success"
@@ -42,15 +42,16 @@ class PaymentEvent(StrEnum):
     EXPIRED = "expired"
 
 
-# Transitions that are not listed change nothing; money that arrives without one goes to suspense. A
-# provider's decline ends a charge, not the payment. Only in the sandbox, which has no charges, a
-# decline ends the payment.
+# Transitions that are not listed change nothing; if money arrives for one, it goes to suspense. A
+# provider's decline ends a charge, not the payment. Only in the sandbox, which has no charges, does
+# a decline end the payment.
 NEXT: dict[tuple[PaymentState, PaymentEvent], PaymentStatus] = {
     (PaymentState.PENDING, PaymentEvent.PAID): PaymentStatus.SUCCESS,
     (PaymentState.PENDING, PaymentEvent.DECLINED): PaymentStatus.FAILED,
     (PaymentState.PENDING, PaymentEvent.CANCELED): PaymentStatus.FAILED,
     (PaymentState.PENDING, PaymentEvent.EXPIRED): PaymentStatus.FAILED,
-    # The customer canceled, was declined or was late, but then paid anyway: the money has arrived.
+    # The customer canceled, was declined or was late, but then paid anyway, and the money has
+    # arrived.
     (PaymentState.DECLINED, PaymentEvent.PAID): PaymentStatus.SUCCESS,
     (PaymentState.CANCELED, PaymentEvent.PAID): PaymentStatus.SUCCESS,
     (PaymentState.EXPIRED, PaymentEvent.PAID): PaymentStatus.SUCCESS,
@@ -69,7 +70,7 @@ def state_of(payment: Payment) -> PaymentState:
 
 
 class UnknownPayment(Exception):
-    """There is no such payment. Where the id came from our own data, this is a bug."""
+    """No payment has this id. If the id came from our own data, this is a bug."""
 
 
 async def settle_in_sandbox(
@@ -89,7 +90,7 @@ async def settle_in_sandbox(
 
 
 async def _credit_in_sandbox(connection: Connection, payment: Payment) -> None:
-    """Credits a sandbox payment. There is no provider, so nothing can be held in suspense."""
+    """Credits a sandbox payment. It has no provider, so no money can be held in suspense."""
     try:
         async with connection.transaction():
             await _credit(connection, payment, SANDBOX, None)
@@ -116,7 +117,7 @@ async def expire(db: Database, merchant_id: int, trx_id: str) -> bool:
 
 
 async def conclude(db: Database, charge: Charge, state: ChargeState) -> None:
-    """Acts on the provider's own status of a charge, whatever caused the status query."""
+    """Applies the provider's status of a charge, whatever caused the status query."""
     async with db.transaction() as connection:
         payment = await _locked(connection, charge.merchant_id, charge.trx_id)
         current = await store.charge(connection, charge.merchant_id, charge.reference)
@@ -153,8 +154,8 @@ async def _paid(
 ) -> None:
     assert state.paid is not None
     if charge.status in (ChargeStatus.PAID, ChargeStatus.SUSPENSE):
-        # The money is already in the ledger. A signed webhook that disagrees needs an
-        # administrator.
+        # The money is already in the ledger. If a signed webhook disagrees, an administrator must
+        # decide.
         await _report_disagreement(connection, payment, charge, said)
         return
     trouble = _trouble(payment, charge, state.paid, said)
@@ -170,7 +171,10 @@ async def _paid(
 async def _credit_charge(
     connection: Connection, payment: Payment, charge: Charge, paid: Money
 ) -> bool:
-    """Returns False and changes nothing if the wallet cannot hold the amount."""
+    """Credits the charge.
+
+    If the wallet cannot hold the amount, returns False and changes nothing.
+    """
     try:
         async with connection.transaction():
             await store.conclude_charge(
@@ -201,7 +205,7 @@ async def _report_disagreement(
     connection: Connection, payment: Payment, charge: Charge, said: Sequence[Claimed]
 ) -> None:
     if charge.status is ChargeStatus.SUSPENSE:
-        return  # it already has a case
+        return  # the charge already has a case
     for claim in claims.disagreeing(said, charge.amount):
         detail = f"A signed webhook says {claim.text}; {charge.amount} was asked for."
         await _open_case(connection, payment, charge, CaseKind.WEBHOOK_DISAGREES, detail)

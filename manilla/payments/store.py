@@ -55,7 +55,7 @@ async def change_payment(connection: Connection, after: Payment) -> None:
 
 
 async def set_opened(db: Database, found: Payment, job_kind: str, wait: timedelta) -> None:
-    """Records the first view of checkout, and delays the job of this kind by at least `wait`."""
+    """Records when checkout was first opened, and delays this job by at least `wait`."""
     await db.execute(
         """
         WITH opened AS (
@@ -128,7 +128,7 @@ async def set_account(db: Database, opened: Charge, account: VirtualAccount) -> 
 
 
 async def abandon_charge(db: Database, opened: Charge, reason: str) -> None:
-    """Fails a charge that the customer was never shown, unless its status has changed meanwhile."""
+    """Fails a charge that the customer was never shown, if it is still being opened."""
     await db.execute(
         """
         UPDATE charge SET status = 'failed', reason = $3, updated_at = now()

@@ -1,4 +1,4 @@
-"""Money in suspense: held until an administrator has decided who owns it."""
+"""Money in suspense: held until an administrator decides who owns it."""
 
 from collections.abc import Sequence
 
@@ -39,12 +39,12 @@ class _Suspended(msgspec.Struct, frozen=True):
 
 
 class HeldMoney(msgspec.Struct, frozen=True):
-    """Money in suspense as the merchant sees it."""
+    """Money in suspense, as the merchant sees it."""
 
     reference: str
     received: Money
     expected: Money
-    outcome: CaseAction | None  # None while under review
+    outcome: CaseAction | None  # None while an administrator reviews it
 
     @property
     def is_wrong_amount(self) -> bool:
@@ -54,7 +54,7 @@ class HeldMoney(msgspec.Struct, frozen=True):
 async def release(
     connection: Connection, merchant_id: int, reference: str, action: CaseAction, why: str
 ) -> None:
-    """Releases the money once: a second call raises `NothingInSuspense`."""
+    """Releases the money exactly once: a second call raises `NothingInSuspense`."""
     held = await _held(connection, merchant_id, reference)
     if held is None:
         raise NothingInSuspense
@@ -93,7 +93,7 @@ async def is_held(connection: Connection | Database, merchant_id: int, reference
 async def released(
     db: Connection | Database, merchant_id: int, reference: str
 ) -> CaseAction | None:
-    """Returns what was done with the money; None if it is not decided."""
+    """Returns how the money was released; None if that is not decided."""
     account: str | None = await db.value(
         """
         SELECT e.account FROM posting p
@@ -145,9 +145,9 @@ async def _held(
 async def add_to_timeline(
     connection: Connection, merchant_id: int, reference: str, event: str, detail: str
 ) -> None:
-    """Adds an event to the timeline of the charge's payment, and locks the payment's row for it.
+    """Adds an event to the timeline of the charge's payment, whose row it locks.
 
-    A charge's reference is the payment's id and a number.
+    A charge's reference consists of the payment's id and a number.
     """
     trx_id = reference.partition("-")[0]
     payment = await store.payment(connection, merchant_id, trx_id, lock=True)

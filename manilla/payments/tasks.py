@@ -1,4 +1,4 @@
-"""Jobs of payments: completion in the sandbox, expiry, and status queries for charges."""
+"""Jobs of payments: completion in the sandbox, expiry, and status queries of charges."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -16,8 +16,8 @@ from manilla.payments.states import PaymentEvent
 from manilla.providers.port import Answer, ChargeState, Done, ReportedChargeStatus, Unknown
 from manilla.providers.schedule import Schedule
 
-# A charge that is open for longer becomes a case, and is queried less and less often until the case
-# is resolved.
+# A case is opened for a charge that stays open longer. The charge is then queried less and less
+# often, until the case is resolved.
 SCHEDULE = Schedule(
     (
         (timedelta(minutes=2), 10),
@@ -55,13 +55,13 @@ class PaymentTasks:
         assert payment is not None
         if payment.status is not PaymentStatus.PENDING:
             return
-        # The customer may have paid at the last minute, with the webhook still to come. Query the
+        # The customer may have paid at the last minute, before any webhook has arrived. Query the
         # provider first, so that the payment is not wrongly reported as failed.
         await self._charges.ask_about_all(payment)
         await states.expire(self._db, job.merchant_id, job.subject)
 
     async def check_charge(self, job: Job) -> float | None:
-        """Queries a charge until it is final, and then once for each later webhook."""
+        """Queries a charge until its status is final, and then once for each later webhook."""
         charge = await store.charge(self._db, job.merchant_id, job.subject)
         if charge is None:
             await self._report_unknown(job)
@@ -80,7 +80,7 @@ class PaymentTasks:
         return SCHEDULE.seconds(age)
 
     async def _report_overdue(self, charge: Charge, answer: Answer[ChargeState]) -> bool:
-        """Opens a case for a charge that is open for too long.
+        """Opens a case for a charge that has been open for too long.
 
         Returns False if an administrator has resolved the case, or if the charge never existed.
         """
@@ -100,7 +100,7 @@ class PaymentTasks:
         return await cases.is_open(self._db, charge.merchant_id, kind, charge.reference)
 
     async def _close_cases(self, charge: Charge) -> None:
-        """Closes the cases of a charge that was open for too long and is now final."""
+        """Closes the cases of a charge that had been open for too long and is now final."""
         async with self._db.transaction() as connection:
             for kind in (CaseKind.STILL_OPEN, CaseKind.NO_ANSWER):
                 resolution = f"The provider has decided. The charge is {charge.status}."
@@ -124,7 +124,7 @@ class PaymentTasks:
             charge.reference,
             detail,
             merchant_id=charge.merchant_id,
-            environment=Environment.PRODUCTION,  # the sandbox has no charges
+            environment=Environment.PRODUCTION,  # charges exist only in production
             trx_id=charge.trx_id,
             amount=charge.amount,
         )

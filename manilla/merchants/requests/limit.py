@@ -1,4 +1,4 @@
-"""The rate limit bucket of a merchant's request: the merchant and the source of the request.
+"""The rate limit bucket of a merchant's request: the merchant and the request's source.
 
 Both environments share one bucket, because the specified limit does not distinguish them.
 """
@@ -7,7 +7,10 @@ from manilla.kit.ratelimit import RateTicket
 
 
 def ticket(merchant_id: int, source: str, limit: int) -> RateTicket:
-    """`source` is the caller's IP address or network, or the part of Manilla that calls."""
-    # Zero-padded, so that buckets sort like merchant ids and every statement locks both in the same
-    # order.
+    """Returns the ticket of a request.
+
+    `source` is the caller's IP address or network, or the part of Manilla that sends the request.
+    """
+    # Pad the merchant id with zeros, so that buckets sort like merchant ids and every statement
+    # locks rows of both in the same order.
     return RateTicket(f"{merchant_id:011d}:{source}", limit)

@@ -1,4 +1,4 @@
-"""Lists of the request log."""
+"""Lists requests from the API request log."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -26,13 +26,14 @@ FIELDS = Fields(
 
 
 class RequestFilter(msgspec.Struct, frozen=True, kw_only=True):
-    status_class: Annotated[int, msgspec.Meta(ge=1, le=5)] | None = None  # 4: 400 to 499
+    # First digit of the HTTP status: 4 means 400 to 499.
+    status_class: Annotated[int, msgspec.Meta(ge=1, le=5)] | None = None
     refused: bool | None = None
     error_code: str | None = None
     method: str | None = None
-    path: str | None = None  # a prefix of the path
+    path: str | None = None  # prefix of the URL path
     since: Moment | None = None
-    until: Moment | None = None  # exclusive
+    until: Moment | None = None  # exclusive upper bound of the time
     search: str | None = None  # an exact ref_trx, trx_id or request id
 
 

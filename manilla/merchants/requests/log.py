@@ -1,8 +1,8 @@
-"""The log of API requests and responses, which merchants can look up.
+"""Writes the log of API requests and responses, which merchants can look up.
 
 A request only adds a line in memory. Lines are written in batches, twice a second, so no request
-waits for them. While the database is unavailable they are kept up to a limit; lines beyond the
-limit are dropped and counted.
+waits for the database. While the database is unavailable, lines are kept in memory up to a limit;
+lines beyond the limit are dropped and counted.
 """
 
 import asyncio
@@ -32,11 +32,12 @@ USER_AGENT_LENGTH_MAX = 200
 KEEP = timedelta(days=30)
 FORGET_BATCH = 10_000
 
-_LONG_NUMBER = re.compile(r"[0-9]{6,}(?=[0-9]{4}(?![0-9]))")  # all but its last four digits
+# Matches all but the last four digits of a number with ten digits or more.
+_LONG_NUMBER = re.compile(r"[0-9]{6,}(?=[0-9]{4}(?![0-9]))")
 
 
 class RequestLogLine(msgspec.Struct, frozen=True):
-    """A request to be stored."""
+    """A line to be stored in the request log."""
 
     merchant_id: int
     at: datetime
@@ -47,7 +48,7 @@ class RequestLogLine(msgspec.Struct, frozen=True):
     status: int
     error_code: str | None
     error: str | None
-    errors: str | None  # JSON
+    errors: str | None  # JSON object of messages by field
     milliseconds: float
     address: str
     user_agent: str | None
@@ -103,7 +104,7 @@ class RequestLog:
             await self._write_uses()
 
     async def _write(self, batch: list[RequestLogLine]) -> None:
-        """Writes a batch. Drops it on any error other than an unavailable database."""
+        """Writes a batch of lines. Drops it on any error other than an unavailable database."""
         try:
             await insert_lines(self._db, batch)
         except Unavailable:
@@ -124,7 +125,7 @@ class RequestLog:
 
 
 def plain(text: str, length_max: int = TEXT_LENGTH_MAX) -> str:
-    """Shortens the text and replaces characters that cannot be stored or shown."""
+    """Shortens the text, and replaces characters that cannot be stored or displayed."""
     short = text[:length_max]
     if short.isprintable():
         return short
@@ -132,7 +133,7 @@ def plain(text: str, length_max: int = TEXT_LENGTH_MAX) -> str:
 
 
 def reason(text: str) -> str:
-    """Returns the error text of a response, with account numbers masked."""
+    """Returns a response's error text, with account numbers masked."""
     return _LONG_NUMBER.sub("******", plain(text))
 
 
@@ -153,7 +154,7 @@ def moment_before(seconds: float) -> datetime:
 
 
 async def insert_lines(db: Database, lines: Sequence[RequestLogLine]) -> None:
-    """Inserts the lines, skipping existing ones: an earlier attempt may have taken effect."""
+    """Inserts the lines. Skips existing ones, because an earlier attempt may have taken effect."""
     await db.execute(
         f"""
         INSERT INTO api_request ({_COLUMNS})
@@ -168,7 +169,10 @@ async def insert_lines(db: Database, lines: Sequence[RequestLogLine]) -> None:
 
 
 async def _set_last_used(db: Database, uses: Sequence[tuple[object, ...]]) -> None:
-    """Locks the rows in key order, as all callers do, so that they cannot deadlock."""
+    """Updates when credentials were last used.
+
+    Locks the rows in key order, as all callers do, so that they cannot deadlock.
+    """
     await db.execute(
         """
         WITH used AS (
@@ -187,7 +191,7 @@ async def _set_last_used(db: Database, uses: Sequence[tuple[object, ...]]) -> No
 
 
 async def forget_old(db: Database) -> None:
-    """Deletes in batches, so that no statement takes long."""
+    """Deletes old lines in batches, so that no statement takes long."""
     while await db.value(
         """
         WITH old AS (

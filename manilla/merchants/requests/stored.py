@@ -1,4 +1,4 @@
-"""Requests in the log, as they are shown to people, and their hourly statistics."""
+"""Reads requests from the log for display, and their hourly statistics."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,7 +13,7 @@ AROUND = timedelta(minutes=2)
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A request as shown to people."""
+    """A request from the log, as shown to users."""
 
     merchant_id: int
     at: datetime
@@ -23,8 +23,8 @@ class Request(msgspec.Struct, frozen=True):
     path: str
     status: int
     error_code: str | None
-    error: str | None  # the message, as in the response
-    errors: dict[str, str]  # messages by invalid field or header
+    error: str | None  # the error message, as in the response
+    errors: dict[str, str]  # error messages by invalid field or header
     milliseconds: float
     address: str
     user_agent: str | None
@@ -45,7 +45,7 @@ def read(record: Any) -> Request:
 async def requests_about(
     db: Database, merchant_id: int, trx_id: str, ref_trx: str, moment: datetime
 ) -> list[Request]:
-    """Returns the requests about a transaction from around the time it was created."""
+    """Returns the requests about a transaction that were sent around the time of its creation."""
     records = await db.records(
         f"SELECT {REQUEST_COLUMNS} FROM api_request"
         """
@@ -57,7 +57,7 @@ async def requests_about(
 
 
 async def has_succeeded(db: Database, tenant: Tenant) -> bool:
-    """Whether the log has a successful request."""
+    """Whether the log contains a successful request."""
     return await db.has_row(
         """
         SELECT true FROM api_request
@@ -69,9 +69,9 @@ async def has_succeeded(db: Database, tenant: Tenant) -> bool:
 class RequestHour(msgspec.Struct, frozen=True):
     hour: datetime  # start of the hour
     count: int
-    failed: int  # server errors: 500 and above
+    failed: int  # number of server errors (status 500 and above)
     median_milliseconds: float | None
-    slow_milliseconds: float | None  # 95th percentile
+    slow_milliseconds: float | None  # 95th percentile of the response time
 
     @property
     def success_percent(self) -> float | None:
