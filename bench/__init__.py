@@ -1,1 +1,1 @@
-"""Measures Manilla, as ratios within one run; see README.md."""
+"""Benchmarks of Manilla. The results are ratios measured within one run; see README.md."""

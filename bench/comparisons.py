@@ -1,4 +1,4 @@
-"""The comparisons that most rows make. A higher ratio is better for the product."""
+"""The ratios that most benchmarks compute. A higher ratio is better for Manilla."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from bench.frame import BASELINE, PGBENCH, PRODUCT, Comparison, Round, Target
 
 
 def rate_against_pgbench(target: Target | None = None) -> Comparison:
-    """The product's rate divided by that of the bare statements, run one by one by pgbench."""
+    """Manilla's rate divided by the rate at which pgbench runs the bare statements one by one."""
     return Comparison("rate: product / pgbench", _rate(PRODUCT, PGBENCH), target)
 
 
@@ -29,7 +29,7 @@ def against_baseline(target: Target | None = None) -> list[Comparison]:
 
 
 def share_of_cpu(name: str, without: str, target: Target | None = None) -> Comparison:
-    """The share of the product's CPU that a variant without one part saves."""
+    """The share of Manilla's CPU time that is saved by a variant without one part."""
 
     def value(blocks: Round) -> float:
         return 1 - blocks[without].total_us / blocks[PRODUCT].total_us

@@ -54,10 +54,9 @@ def children(parent: int) -> list[int]:
 
 
 def pin(pid: int) -> None:
-    """Pins a process to one CPU, the same for all, because a machine's CPUs are rarely equally
-    fast.
+    """Pins a process to one CPU, the same for all, because CPUs are rarely equally fast.
 
-    On a virtual machine one can be half as fast while a neighbor is busy.
+    On a virtual machine, a CPU can be half as fast while a neighbor is busy.
     """
     first = min(os.sched_getaffinity(0))
     for task in Path(f"/proc/{pid}/task").iterdir():
@@ -73,7 +72,7 @@ def busy_share(seconds: float) -> float:
 
 
 def _machine_ticks() -> tuple[int, int]:
-    """All ticks so far, and the idle ones among them."""
+    """All CPU ticks so far, and the idle ticks among them."""
     ticks = [int(text) for text in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     return sum(ticks), ticks[3] + ticks[4]
 

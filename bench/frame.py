@@ -1,4 +1,4 @@
-"""The measurement: alternating blocks, and ratios within each round.
+"""How benchmarks measure: contenders run in alternating blocks, compared within each round.
 
 A machine's speed varies with its neighbors, temperature and disk. Within a round of a few seconds
 all contenders run under much the same conditions, so the ratio of their blocks says more than
@@ -20,7 +20,7 @@ PRODUCT, PGBENCH, BASELINE = "product", "pgbench", "baseline"
 
 
 class Work(msgspec.Struct, frozen=True):
-    """A contender's report about its block."""
+    """The work that a contender did in one block."""
 
     done: int
     seconds: float
@@ -28,8 +28,8 @@ class Work(msgspec.Struct, frozen=True):
 
 class Contender(msgspec.Struct, frozen=True):
     name: str
-    run: Callable[[float], Awaitable[Work]]  # runs for about this many seconds
-    pid: int | None  # processes whose CPU counts as the program's; None for pgbench
+    run: Callable[[float], Awaitable[Work]]  # works for about this many seconds
+    pid: int | None  # the process whose CPU time, with its children, counts; None for pgbench
     detail: str = ""
 
 
@@ -66,11 +66,11 @@ class Comparison(msgspec.Struct, frozen=True):
 
 class Row(msgspec.Struct, frozen=True):
     name: str
-    title: str  # a note for the report
+    title: str  # the note that the report prints
     contenders: Sequence[Contender]
     comparisons: Sequence[Comparison]
     # Runs all contenders at the same time instead of alternating, for differences that are too
-    # small to see between two blocks. Only the first may use the database.
+    # small to see between two blocks. Only the first contender may use the database.
     together: bool = False
 
 
@@ -104,7 +104,8 @@ async def measure(row: Row, plan: Plan, postmaster: int) -> Measured:
     pids = {contender.name: contender.pid for contender in row.contenders if contender.pid}
     for pid in pids.values():
         cpu.pin(pid)
-    await _blocks(row.contenders, plan.warm_seconds, postmaster)  # all at once, to warm up faster
+    # Warms up all contenders at once, which is faster.
+    await _blocks(row.contenders, plan.warm_seconds, postmaster)
     rounds = [await _round(row, number, plan, postmaster) for number in range(plan.rounds)]
     memory = {name: cpu.resident_bytes(pid) for name, pid in pids.items()}
     return Measured(row, rounds, memory)
@@ -124,7 +125,7 @@ async def _round(row: Row, number: int, plan: Plan, postmaster: int) -> Round:
 async def _blocks(
     contenders: Sequence[Contender], seconds: float, postmaster: int
 ) -> dict[str, Block]:
-    """Runs the contenders at the same time. The database's CPU counts as the first one's."""
+    """Runs the contenders at the same time. The database's CPU time counts toward the first one."""
     await asyncio.sleep(SETTLE_SECONDS)
     before, database_before = _program_seconds(contenders), cpu.of_server(postmaster)
     works = await asyncio.gather(*(contender.run(seconds) for contender in contenders))

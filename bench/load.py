@@ -89,7 +89,7 @@ class _Caller(asyncio.Protocol):
         self._received = self._received + data if self._received else data
         if _is_whole(self._received):
             if not self._received.startswith(b"HTTP/1.1 200 "):
-                # A refusal is cheaper than the work, so a rate that includes refusals would be
+                # A rejection costs less than the work, so a rate that includes rejections is
                 # meaningless.
                 self._end(RuntimeError(f"Answered {self._received[:2000]!r}"))
                 return

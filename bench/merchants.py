@@ -1,4 +1,4 @@
-"""Many funded merchants, created with the product's own functions in one transaction."""
+"""Creates many funded merchants with Manilla's own functions in one transaction."""
 
 import msgspec
 

@@ -29,7 +29,7 @@ LIFETIME_SECONDS = 600  # longer than any row takes
 
 
 class Script(msgspec.Struct, frozen=True):
-    """One statement in pgbench's language. Several would leave locks while it is paused."""
+    """One statement in pgbench's language. With several, pausing pgbench could leave locks."""
 
     text: str
     count: str  # SQL that returns how often the statement has run
@@ -82,12 +82,12 @@ class Pgbench:
                     raise RuntimeError("pgbench has failed.")
                 running.send_signal(signal.SIGSTOP)
                 lasted += time.monotonic() - began
-                await asyncio.sleep(SETTLE_SECONDS)  # for statements in progress
+                await asyncio.sleep(SETTLE_SECONDS)  # statements in progress end in this time
                 done = await self._db.value(script.count) - before
             return Work(done, lasted)
 
         try:
-            await run(TRIAL_SECONDS / 4)  # connects
+            await run(TRIAL_SECONDS / 4)  # the first run opens the connections
             chosen = f"connections: {clients}" if len(self._clients) > 1 else ""
             yield Contender(name, run, pid=None, detail=chosen)
         finally:
@@ -112,6 +112,6 @@ class Pgbench:
                 "PGDATABASE": self._database,
             },
             log_file=self._folder / "pgbench.log",
-            # A stopped process receives no other signal.
+            # Resume the process first: a stopped process handles no other signal.
             stop_signal=signal.SIGKILL,
         )

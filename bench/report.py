@@ -1,4 +1,4 @@
-"""The results: tables for people, JSON for programs."""
+"""Prints the results: tables for people, JSON for programs."""
 
 import os
 import platform
@@ -21,7 +21,7 @@ def print_tables(console: Console, rows: Sequence[Measured]) -> None:
 
 
 def _numbers(rows: Sequence[Measured]) -> Table:
-    """Medians over the rounds, for orientation: they differ between machines."""
+    """Medians over the rounds, for information only: they differ between machines."""
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("medians; CPU in µs for each", no_wrap=True)
     for heading in ("a second", "program", "database", "RSS MiB"):
@@ -47,7 +47,7 @@ def _number_cells(measured: Measured, contender: Contender) -> list[str]:
 
 
 def _ratios(rows: Sequence[Measured]) -> Table:
-    """The ratios, which are the result of the run."""
+    """The ratios, which are the actual results of the run."""
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("ratios within a round", no_wrap=True)
     for heading in ("median", "low", "high"):

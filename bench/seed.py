@@ -1,4 +1,4 @@
-"""The same merchant and wallets for the product and the baseline."""
+"""Creates the same merchant and wallets for Manilla and the baseline."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ FIRST_WALLET, WALLETS = 1_000_000, 1000  # ids of merchants that only have a wal
 BALANCE_MINOR = 1_000_000_000_000
 NO_LIMIT = "100000000"
 NAME, COMMISSION_PERCENT = "Bench", "1.5"
-# Never used: what is measured ends before a provider is called.
+# These credentials are never used, because no measured request calls a provider.
 PROVIDER_SETTINGS = {
     "providera": {"secret_key": "bench", "webhook_secret": "bench", "sandbox": "true"},
     "providerb": {"api_key": "b", "secret_key": "b", "business_id": "b", "sandbox": "true"},
@@ -34,9 +34,9 @@ SEED_SECONDS_MAX = 60
 async def product(
     db: Database, keyring: Keyring, sandbox: NewCredentials | None = None
 ) -> NewMerchant:
-    """A merchant without a rate limit, with a commission and with every gateway enabled.
+    """Creates a merchant without a rate limit, with a commission and with every gateway enabled.
 
-    Uses the given sandbox credentials, or new ones.
+    It uses the given sandbox credentials, or new ones.
     """
     await master_key.prove(db, keyring)
     await settings.change(db, "rate_limit_per_minute", NO_LIMIT)
@@ -76,7 +76,7 @@ def _funding(merchant_id: int) -> Posting:
 
 
 async def baseline(python: str, environment: dict[str, str], merchant: NewMerchant) -> None:
-    """Runs in a separate program, because the ORM is not installed where the product is."""
+    """Seeds the baseline in a separate program, because the ORM is not installed here."""
     wanted = {
         "merchant_id": merchant.id,
         "name": NAME,

@@ -1,4 +1,4 @@
-"""A private PostgreSQL with the product's own settings: durable, and only for this run."""
+"""A private, durable PostgreSQL server with Manilla's own settings, for one run."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ LOG_LINES_SHOWN = 15
 
 
 class Server(msgspec.Struct, frozen=True):
-    folder: Path  # for all files of this run; removed at the end
+    folder: Path  # the folder for all files of this run, which is removed at the end
     cluster: Cluster
     supervisor: Supervisor
 
@@ -39,7 +39,7 @@ class Server(msgspec.Struct, frozen=True):
             await self.execute(database, "ANALYZE")
 
     async def add_database(self, name: str) -> None:
-        """Adds another empty, migrated product database."""
+        """Adds another empty, migrated database for Manilla."""
         await self.execute("postgres", f"CREATE DATABASE {name} OWNER {OWNER}")
         await migrate.upgrade(self.cluster.url(OWNER, name), self.cluster.url(APPLICATION, name))
 

@@ -1,4 +1,4 @@
-"""Signed requests, as bytes."""
+"""Builds signed HTTP requests as bytes."""
 
 import itertools
 import time
@@ -47,6 +47,6 @@ def payment_order(reference: str) -> bytes:
 
 
 def new_reference() -> str:
-    """Evenly distributed like random references: the worst case for an index."""
+    """A random reference: evenly distributed, which is the worst case for an index."""
     number = next(_numbers) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF
     return f"{number:016x}-{time.time_ns():x}"

@@ -1,4 +1,4 @@
-"""What the rows run on: the database server, a merchant, and the API processes."""
+"""Shared by all benchmarks: the database server, a merchant, and the API processes."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ READY_SECONDS_MAX = 30
 
 
 class Served(msgspec.Struct, frozen=True):
-    """An API process that is ready."""
+    """An API process that accepts requests."""
 
     port: int
     pid: int
@@ -47,7 +47,7 @@ class Stage:
         self._served: dict[str, Served] = {}
 
     async def product(self, database: str = postgres.NAME) -> Served:
-        """The product as in production, in one process."""
+        """Starts Manilla as in production, in one process."""
         command = [sys.executable, "-m", "manilla", "serve", "--fd"]
         return await self._serve(f"product-{database}", command, self.environment(database))
 
@@ -60,7 +60,7 @@ class Stage:
         return await self._serve("baseline", command, self.baseline_environment())
 
     def environment(self, database: str = postgres.NAME) -> dict[str, str]:
-        """Our environment without variables that would change the results."""
+        """This process's environment without the variables that would change the results."""
         inherited = {
             name: value for name, value in os.environ.items() if not name.startswith("MANILLA_")
         }
@@ -132,7 +132,7 @@ async def _until_ready(program: Program, port: int) -> None:
 
 
 def _answers(port: int) -> bool:
-    """Both programs report at this path whether they can reach their database."""
+    """Whether the health endpoint reports that the program can reach its database."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
             connection.sendall(b"GET /readyz HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n")

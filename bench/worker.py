@@ -1,7 +1,7 @@
 """A program that is measured without HTTP: it receives a duration, works, and reports the result.
 
 It exchanges one JSON object per line over standard input and output. It exits when its input ends,
-so none is left behind when the bench exits.
+so no program is left when the benchmark exits.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ class Worker:
         self._process = process
 
     def contender(self, name: str, order: dict[str, Any]) -> Contender:
-        """A contender that runs the given order."""
+        """A contender that sends this program the given request."""
 
         async def run(seconds: float) -> Work:
             assert self._process.stdin is not None
@@ -62,7 +62,7 @@ async def started(
             env=environment,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is handled by the bench
+            start_new_session=True,  # only the benchmark handles Ctrl-C
         )
     )
     try:

@@ -1,1 +1,1 @@
-"""Checks that `make check` runs beside ruff, mypy and import-linter."""
+"""Checks that `make check` runs in addition to ruff, mypy and import-linter."""

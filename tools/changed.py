@@ -1,15 +1,15 @@
-"""Runs the tests of what changed: `make changed`, or `python -m tools.changed [BASE]`.
+"""Runs the tests of changed code: `make changed`, or `python -m tools.changed [BASE]`.
 
-Changed means: differs from BASE (default: HEAD), committed or not. A
-changed test file runs itself; a changed package runs the test folders named in TESTS, by default
-the one of the same name. `make test` runs everything.
+Changed code differs from BASE (default: HEAD), committed or not. A changed test file is run itself.
+A changed package runs the test folders listed in TESTS, by default the one of the same name. `make
+test` runs everything.
 """
 
 import subprocess
 import sys
 from pathlib import Path
 
-# Packages whose tests are not in a folder of the same name, or not only there.
+# Packages that are also, or only, tested in a folder with another name.
 TESTS = {
     "manilla/sql": ("tests/test_schema.py", "tests/ledger", "tests/payments", "tests/payouts"),
     "manilla/methods": ("tests/test_fees.py", "tests/payouts", "tests/payments"),

@@ -1,8 +1,8 @@
 """Finds words that readers stumble over: `python -m tools.language [FILE...]`.
 
-Part of `make check`. Texts, comments and names use the words of the field (docs/glossary.md). Each
-row below is an expression that older texts used for something that has a common name, and what to
-write instead. A blank in an expression also matches the underscore in a name.
+Part of `make check`. Texts, comments and names use standard terms (docs/glossary.md). Each row
+below has an expression from older texts, and the common term to write instead. A blank in an
+expression also matches the underscore in a name.
 """
 
 import re
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SUFFIXES = {".py", ".md", ".html", ".js", ".sql", ".yml", ".toml", ".sh", ".txt", ".css"}
-# These quote the words on purpose, or come from elsewhere.
+# These files quote the words on purpose, or are third-party texts.
 SKIPPED = (
     *("tools/language.py", "tests/tools/test_language.py", "CHANGELOG.md", "LICENSE"),
     *("requirements", "manilla/people/common_passwords.txt"),
@@ -57,7 +57,7 @@ WORDS = {
     r"too poor": "insufficient balance",
     r"vitals": "health",
 }
-# Stored or published under these names.
+# These names are stored in the database or published, so they stay.
 KEPT = (
     *("parked_at", "job_parked", "jobs_parked", "NOT_PARKED", "only_look", "payout_desk"),
     *("payments_were_told", "refunds_were_told", "payouts_were_told", "payout_by_hand"),

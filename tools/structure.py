@@ -13,8 +13,8 @@ from pathlib import Path
 ROOT = Path("manilla")
 MODULES_MAX = {"manilla/payouts": 20}
 MODULES_MAX_DEFAULT = 25
-FAMILY_MIN = 3  # modules that share the first or the last word of their names
-# Migrations are numbered, and samples are shown to merchants file by file.
+FAMILY_MIN = 3  # this many modules that share the first or last word of their names are a family
+# Migrations are numbered, and merchants see samples file by file.
 EXEMPT = ("manilla/sql/migrations", "manilla/reference/samples")
 
 
@@ -32,7 +32,7 @@ def count_modules() -> Iterator[str]:
 
 
 def find_families() -> Iterator[str]:
-    """Finds modules whose names share a word; they belong in a package of that name."""
+    """Finds modules whose names share a word. They belong in a package with that name."""
     for folder, names in _packages().items():
         words = [name.split("_") for name in names if "_" in name]
         for label, position in (("{}_*", 0), ("*_{}", -1)):
@@ -53,7 +53,7 @@ def find_repeated_class_names() -> Iterator[str]:
 
 
 def find_bag_classes() -> Iterator[str]:
-    """A class that only holds the services is a module of functions."""
+    """Finds classes that only hold the services. They should be modules of functions."""
     for path, tree in _modules():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and _holds_only_services(node):
@@ -61,7 +61,7 @@ def find_bag_classes() -> Iterator[str]:
 
 
 def find_circles() -> Iterator[str]:
-    """Packages that import each other, directly or through others."""
+    """Finds packages that import each other, directly or indirectly."""
     imports: dict[str, set[str]] = defaultdict(set)
     for path, tree in _modules():
         package = _package(path.with_suffix("").parts)

@@ -1,1 +1,3 @@
-"""What a typical team writes: FastAPI, an ORM, one query per step. Measured beside the product."""
+"""The baseline for comparison: what a typical team writes, with FastAPI, an ORM and one query per
+step.
+"""

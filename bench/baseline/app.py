@@ -1,4 +1,4 @@
-"""The application, and the signed site-info endpoint with the same checks as the product's."""
+"""The baseline's application, and its site-info endpoint with the same checks as Manilla's."""
 
 from baseline import limit, payments, payouts, settings
 from baseline.authenticate import Caller, Session

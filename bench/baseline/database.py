@@ -1,4 +1,4 @@
-"""The engine, with a pool of the same size as the product's API process, and its sessions."""
+"""The database engine and sessions, with a pool as large as that of Manilla's API process."""
 
 import os
 

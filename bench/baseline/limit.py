@@ -1,4 +1,4 @@
-"""The rate limit: one row per merchant and address, counted by one statement."""
+"""The baseline's rate limit: one row per merchant and IP address, counted by one statement."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -14,7 +14,8 @@ WINDOW = timedelta(seconds=60)
 async def take(
     db: AsyncSession, request: Request, response: Response, caller: Credential, allowed: int
 ) -> None:
-    """Commits at once, because every request of the merchant waits for this row.
+    """Counts a request and commits immediately, because the merchant's other requests wait for this
+    row.
 
     The table is unlogged, so this commit does not wait for the disk.
     """

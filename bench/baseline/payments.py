@@ -21,7 +21,7 @@ from sqlalchemy.orm import contains_eager
 
 BASE_URL = "http://127.0.0.1"
 LINK_KEY = os.urandom(32)
-MINOR_PER_MAJOR = 100  # two decimals; the product also supports currencies with none or three
+MINOR_PER_MAJOR = 100  # two decimals; Manilla also supports currencies with none or three
 
 router = APIRouter()
 
@@ -104,7 +104,7 @@ async def initiate(
     try:
         await db.commit()
     except IntegrityError:
-        # The unique index decides, which saves a query for the reference.
+        # The unique index detects a used reference, which saves a query.
         raise HTTPException(400, "This ref_trx was used before.") from None
     return CheckoutSession(
         payment_url=_signed_url(payment),
@@ -166,7 +166,7 @@ def _payment(
 ) -> Payment:
     return Payment(
         merchant_id=merchant.id,
-        # Ordered by time like the product's, which is cheaper for the index.
+        # The ids are ordered by time, like Manilla's, which makes index inserts cheaper.
         trx_id=f"TXN{time.time_ns()}{uuid.uuid4().hex[:12]}",
         environment=environment,
         ref_trx=order.ref_trx,

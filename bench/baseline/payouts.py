@@ -18,7 +18,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager
 
-# Some of the sandbox's banks; the product's list is longer.
+# Some of the sandbox's banks. Manilla's list is longer.
 BANK_CODES = {"044", "023", "050", "070", "011", "214", "058", "030", "301", "082", "221", "232"}
 INVALID_ACCOUNT, POOR_PROVIDER_ACCOUNT = "0000000002", "0000000004"
 SANDBOX_NAME = "SANDBOX BENEFICIARY"
@@ -90,7 +90,7 @@ async def initiate(
     try:
         await db.commit()
     except IntegrityError:
-        # The unique index decides, which saves a query for the reference.
+        # The unique index detects a used reference, which saves a query.
         raise HTTPException(400, "This ref_trx was used before.") from None
     return _answer(order, merchant, method, payout, fee)
 
@@ -178,7 +178,7 @@ def _payout(
 ) -> Payout:
     return Payout(
         merchant_id=merchant.id,
-        # Ordered by time like the product's, which is cheaper for the index.
+        # The ids are ordered by time, like Manilla's, which makes index inserts cheaper.
         trx_id=f"TXN{time.time_ns()}{uuid.uuid4().hex[:12]}",
         environment=environment,
         ref_trx=order.ref_trx,

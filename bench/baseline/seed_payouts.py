@@ -1,4 +1,4 @@
-"""Merchants that send payouts, and their method, given by the bench as one line of JSON."""
+"""Inserts merchants that send payouts, and their method, given as one line of JSON."""
 
 import asyncio
 import hashlib

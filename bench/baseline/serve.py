@@ -1,4 +1,4 @@
-"""Serves the baseline with the same server and the same options as the product."""
+"""Serves the baseline with the same server and the same options as Manilla."""
 
 import socket
 import sys

@@ -1,4 +1,4 @@
-"""What is measured: one file per row, listed in the order in which they run."""
+"""The benchmarks: one file per row of the report, in the order in which they run."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -17,7 +17,7 @@ from bench.rows import (
 )
 from bench.stage import Stage
 
-# A row is a context manager: it starts what it needs and stops it at the end.
+# Each benchmark is a context manager that starts its processes and stops them at the end.
 Opener = Callable[[Stage], AbstractAsyncContextManager[Row]]
 
 ROWS: dict[str, Opener] = {

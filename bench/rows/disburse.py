@@ -1,4 +1,4 @@
-"""How many payouts per second one worker sends to a provider that answers at once."""
+"""How many payouts per second one worker sends to a provider that responds immediately."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ RATE_MIN = 500
 MERCHANTS, PAYOUTS_EACH = 200, 150  # more than can be sent during the measurement
 ANYWHERE = "0.0.0.0"
 
-# Created in batches, as the product does it.
+# The payouts are created in batches, as Manilla does it.
 TAKE = """
     SELECT count(*)
       FROM generate_series($1::bigint, $2) AS merchant,
@@ -59,7 +59,7 @@ def rate(name: str, target: Target) -> Comparison:
 
 @asynccontextmanager
 async def receiver(stage: Stage, kind: str) -> AsyncIterator[int]:
-    """A receiver in its own process; returns its port, open on every local address."""
+    """Starts an HTTP receiver in its own process. Returns its port, open on every local address."""
     with listen(ANYWHERE, 0) as listener:
         program = Program(
             name=f"receiver-{kind}",

@@ -1,4 +1,4 @@
-"""The same payment after ten thousand and after a million others: its cost must not grow."""
+"""The cost of a payment after ten thousand and after a million others. It must not grow."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -19,11 +19,11 @@ from manilla.merchants.merchants import NewMerchant
 SMALL, LARGE = 10_000, 1_000_000
 SHOWN = {SMALL: "10⁴", LARGE: "10⁶"}
 TIME_MAX = 1.15
-PGBENCH_CLIENTS = 8  # the same for both, and large enough that the disk is not the limit
+PGBENCH_CLIENTS = 8  # the same for both databases, and enough that the disk is not the limit
 
-# Two thirds belong to the measured merchant and the rest to ten thousand others, so that a plan
-# made for the average merchant would show. They are finished, so they have no jobs; ids are ordered
-# by time and references are not.
+# Two thirds of the earlier payments belong to the measured merchant and the rest to ten thousand
+# others, so that a query plan for the average merchant would show. They are finished, so they have
+# no jobs. Their ids are ordered by time, and their references are random.
 EARLIER_PAYMENTS = """
     INSERT INTO payment (
            merchant_id, trx_id, environment, ref_trx, status, currency, amount_minor,
@@ -41,17 +41,17 @@ EARLIER_PAYMENTS = """
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """How to call one database's product and pgbench."""
+    """How to call Manilla and pgbench on one database."""
 
     orders: Callable[[str, Served], Contender]
     one_by_one: Script
 
 
 class Growing(msgspec.Struct, frozen=True):
-    """The repeated operation, and the rows that exist before it."""
+    """The measured operation, and the rows that exist before it."""
 
     name: str
-    earlier: str  # SQL that creates this many rows of this merchant and of others
+    earlier: str  # SQL that creates this many rows, of the measured merchant and of others
     prepare: Callable[[Stage, Database, NewMerchant], Awaitable[Measured]]
 
 
@@ -72,7 +72,7 @@ async def grown(stage: Stage, growing: Growing) -> AsyncIterator[Row]:
         yield Row(
             name=f"{growing.name}-growth",
             title="",
-            # Side by side, so that both run under the same conditions.
+            # Both run at the same time, so that they run under the same conditions.
             contenders=[small[PRODUCT], large[PRODUCT], small[PGBENCH], large[PGBENCH]],
             comparisons=[
                 comparison
@@ -90,7 +90,7 @@ async def grown(stage: Stage, growing: Growing) -> AsyncIterator[Row]:
 async def _contenders(
     stage: Stage, stack: AsyncExitStack, growing: Growing, number: int
 ) -> dict[str, Contender]:
-    """The product and pgbench on a database with this many rows."""
+    """Manilla and pgbench on a database with this many rows."""
     database, server = f"{growing.name}-after-{number}".replace("-", "_"), stage.server
     await server.add_database(database)
     db = await Database.open(server.url(database), size=1, name="bench")

@@ -30,12 +30,12 @@ PGBENCH_RATE_MIN = 0.45
 BASELINE_TIMES_MIN = 10
 
 LONE_REQUESTS = 1000
-STATISTICS_SECONDS = 1.1  # a session reports its statistics at most once per second
+STATISTICS_SECONDS = 1.1  # a connection reports its statistics at most once per second
 
-# One item per call, by the shortest way to the function. Each connection uses its own rate-limit
-# bucket, because otherwise each would wait for the others' commits. A refusal divides by zero,
-# which ends pgbench. The rate window never ends, so its count shows how many calls pgbench has
-# made.
+# Each call passes one item directly to the SQL function. Each connection uses its own rate-limit
+# bucket, because otherwise each would wait for the others' commits. A rejected call divides by
+# zero, which ends pgbench. The rate window never ends, so its count shows how many calls pgbench
+# has made.
 CLIENT, REFERENCE, TRX_ID = "<client>", "<reference>", "<trx_id>"
 PGBENCH_BUCKETS = "00000000001:sandbox:10.0.0."
 ONE_BY_ONE = """\
@@ -91,7 +91,9 @@ async def one_by_one(merchant_id: int) -> Script:
 
 
 async def overheard(function: str, row: NewRow, item: NewItem) -> str:
-    """Captures what the product passes to the function, so that the two cannot diverge."""
+    """Captures the arguments that Manilla passes to the function, so that pgbench uses the same
+    ones.
+    """
     handed: list[Any] = []
 
     class Listener:
@@ -109,7 +111,7 @@ async def overheard(function: str, row: NewRow, item: NewItem) -> str:
 
 
 def _payment(merchant_id: int) -> NewPayment:
-    """The payment that the product creates from the callers' requests."""
+    """The payment that Manilla creates from the benchmark's requests."""
     now = datetime.now(UTC)
     order = msgspec.json.decode(payment_order(REFERENCE))
     return NewPayment(
@@ -154,15 +156,16 @@ async def _check_same_answer(stage: Stage, *contenders: Served) -> None:
 
 
 async def _transactions_for_each(stage: Stage, served: Served) -> float:
-    """Transactions per request of a single caller, including reads.
+    """The database transactions per request of a single caller, including reads.
 
-    One, plus a little for the change watch, which polls four times a second: 2,000 requests made
-    2,000 statements (by pg_stat_statements), and the watch made 28.
+    This is one, plus a little for the change watch, which polls four times a second. For 2,000
+    requests, pg_stat_statements counted 2,000 statements, and 28 by the change watch.
     """
     requests = payment_orders(stage.merchant.sandbox)
 
     async def seen() -> int:
-        # A session that was idle for a second reports all its statistics with its next statement.
+        # A connection that was idle for a second reports all its statistics with its next
+        # statement.
         await asyncio.sleep(STATISTICS_SECONDS)
         await ask(served.port, next(requests))
         count: int = await stage.db.value(

@@ -39,8 +39,8 @@ METHOD, PROVIDER = "providera_ngn_transfer", "providera"
 AMOUNT, FEE, CURRENCY = 1000, 10, "NGN"
 BANK_CODE, ACCOUNT_NUMBER, ACCOUNT_NAME = "058", "0123456789", "SANDBOX BENEFICIARY"
 
-# One item per call, by the shortest way to the function. Each merchant has its own rate-limit
-# bucket, as in the product. A refusal divides by zero, which ends pgbench. The rate window never
+# Each call passes one item directly to the SQL function. Each merchant has its own rate-limit
+# bucket, as in Manilla. A rejected call divides by zero, which ends pgbench. The rate window never
 # ends, so its count shows how many calls pgbench has made.
 MERCHANT, BUCKET, REFERENCE, TRX_ID = 987654321, "<bucket>", "<reference>", "<trx_id>"
 PGBENCH_BUCKETS = "pgbench:"
@@ -80,7 +80,7 @@ async def _opened(
     await _tell_baseline(stage, seeded, method)
     await _check_same_answer(seeded, method, product, baseline)
     for served in (product, baseline):
-        # Once per merchant, so that the product has all of them cached.
+        # Send one request per merchant, so that Manilla has cached all of them.
         requests = (_order(merchant, method) for merchant in seeded)
         await load(served.port, requests, CALLERS, 60)
     script = await one_by_one(seeded[0].id, method, number)
@@ -132,13 +132,13 @@ async def one_by_one(first_merchant: int, method: Method, number: int = 1) -> Sc
 
 
 async def parts_of_item(environment: Environment, method: Method) -> list[str]:
-    """What the product passes on, split at reference, merchant, id and bucket."""
+    """The JSON that Manilla passes to the SQL function, split at its variable values."""
     text = await overheard("payout_initiate", _payout(environment, method), _item(environment))
     return re.split(f"{REFERENCE}|{MERCHANT}|{TRX_ID}|{BUCKET}", text)
 
 
 def _payout(environment: Environment, method: Method) -> NewPayout:
-    """The payout that the product creates from the callers' requests."""
+    """The payout that Manilla creates from the benchmark's requests."""
     return NewPayout(
         merchant_id=MERCHANT,
         trx_id=TRX_ID,

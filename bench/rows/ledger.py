@@ -15,8 +15,8 @@ from manilla.ledger.posting import IN_FLIGHT, PAYOUT_FEE
 SUBMITTERS = 64
 ONE_WALLET_RATE_MIN = 2.0
 
-# One item per call, by the shortest way to the function. The ids are ordered by time like the
-# product's, which is cheaper for the index. A refusal divides by zero, which ends pgbench.
+# Each call passes one item directly to the SQL function. The ids are ordered by time, like
+# Manilla's, which makes index inserts cheaper. A rejected call divides by zero, which ends pgbench.
 ONE_BY_ONE = f"""\
 \\set merchant random(:first, :last)
 SELECT 1 / (outcome = 'posted')::integer

@@ -1,4 +1,4 @@
-"""Notifications: how many one worker delivers, and whether claims slow down as more wait."""
+"""How many notifications one worker delivers, and whether claims slow down as more wait."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ FEW, MANY, MOST = 1000, 100_000, 1_000_000
 SHOWN = {FEW: "10³", MANY: "10⁵", MOST: "10⁶"}
 CLAIM_TIME_MAX = 1.2
 
-# Each merchant has its own URL, as in practice; all lead to the receiver.
+# Each merchant has its own URL, as in practice. All URLs lead to the same receiver.
 NOTIFY = """
     WITH new AS (
         SELECT {first} + n % {merchants} AS merchant_id, 'TXN' || lpad(n::text, 30, '0') AS trx_id,
@@ -100,7 +100,7 @@ async def _waiting(stage: Stage, number: int) -> AsyncIterator[Worker]:
 
 
 async def _merchants(stage: Stage, database: str) -> int:
-    """Returns the first merchant's id."""
+    """Creates merchants and returns the first one's id."""
     keyring = Keyring([crypto.decode_key(stage.master_key)])
     db = await Database.open(stage.server.url(database), size=1, name="bench")
     try:

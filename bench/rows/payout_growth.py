@@ -1,4 +1,4 @@
-"""The same payout after ten thousand and after a million others: its cost must not grow."""
+"""The cost of a payout after ten thousand and after a million others. It must not grow."""
 
 from contextlib import AbstractAsyncContextManager
 
@@ -13,9 +13,9 @@ from manilla.kit.money import Money
 from manilla.merchants import wallets
 from manilla.merchants.merchants import NewMerchant
 
-# Two thirds belong to the measured merchant, as with payments. They are finished, so they have no
-# jobs. Rows that a payout adds but never reads (entries, timelines) are omitted: creating them
-# takes minutes.
+# Two thirds of the earlier payouts belong to the measured merchant, as with payments. They are
+# finished, so they have no jobs. Rows that a payout adds but never reads (entries, timelines) are
+# omitted, because creating them takes minutes.
 EARLIER_PAYOUTS = """
     INSERT INTO payout (
            merchant_id, trx_id, environment, ref_trx, status, currency, amount_minor, fee_minor,
@@ -41,7 +41,7 @@ async def _prepare(stage: Stage, db: Database, merchant: NewMerchant) -> Measure
     method = await charged_method(db)
     money = Money(CURRENCY, BALANCE_MINOR)
     await wallets.fund(db, merchant.id, Environment.SANDBOX, money, "For the bench")
-    # The same keys in every database.
+    # Use the same API keys in every database.
     seeded = [Seeded(merchant.id, stage.merchant.sandbox)]
     return Measured(
         lambda name, served: orders(name, served, seeded, method),

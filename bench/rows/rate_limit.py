@@ -1,4 +1,4 @@
-"""The rate limit's share of a signed request's cost."""
+"""The rate limit's share of the cost of a signed request."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ def many_callers(stage: Stage) -> AbstractAsyncContextManager[Row]:
 
 
 def one_caller(stage: Stage) -> AbstractAsyncContextManager[Row]:
-    """A single caller shares no statement with others: the highest cost of counting."""
+    """Measures a single caller, which shares no statement with others: counting costs most here."""
     return _opened(stage, "rate-limit-alone", 1, None)
 
 

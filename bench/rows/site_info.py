@@ -1,4 +1,4 @@
-"""A signed `GET /api/v1/site-info`: the cost of every request before its own work."""
+"""A signed `GET /api/v1/site-info`: the cost that every request has before its own work."""
 
 import asyncio
 import itertools
@@ -20,7 +20,8 @@ from manilla.kit import ratelimit
 
 PATH = "/api/v1/site-info"
 CALLERS = 32
-PGBENCH_BUCKET = "00000000001:sandbox:127.0.0.2"  # as long as the product's window
+# As long as the names of Manilla's rate-limit buckets.
+PGBENCH_BUCKET = "00000000001:sandbox:127.0.0.2"
 
 
 @asynccontextmanager
@@ -52,7 +53,7 @@ def signed_calls(stage: Stage, name: str, served: Served, callers: int) -> Conte
 
 
 async def _counting() -> Script:
-    """The product's own statement, captured so that the two cannot diverge."""
+    """Captures Manilla's own counting statement, so that pgbench runs the same one."""
     overheard: list[str] = []
 
     class Listener:

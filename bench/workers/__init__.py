@@ -1,1 +1,1 @@
-"""The bench's own programs, measured like the product, each in its own process."""
+"""The benchmark's own programs, measured like Manilla, each in its own process."""

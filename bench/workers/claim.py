@@ -1,7 +1,7 @@
-"""Claims waiting deliveries one after the other and returns them to the queue each time.
+"""Claims waiting deliveries repeatedly, and returns them to the queue each time.
 
-Only the claims are timed, not the returns, so the same number waits for the next claim. Returned
-jobs go to the end of their merchant's queue, as those of a busy host do.
+Only the claims are timed, not the returns, and the same number of deliveries waits for each claim.
+Returned jobs go to the end of their merchant's queue, as those of a busy host do.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ async def _work(db: Database, seconds: float) -> Work:
         began = time.monotonic()
         claimed, _ = await claims.claim_fairly(db, DELIVER, CONCURRENCY, after_merchant=-1)
         in_claims += time.monotonic() - began
-        assert len(claimed) == CONCURRENCY  # otherwise claims would differ
+        assert len(claimed) == CONCURRENCY  # every claim must return the same number of jobs
         done += 1
         await claims.put_off(db, [(job, 0) for job in claimed])
     return Work(done, in_claims)

@@ -1,4 +1,4 @@
-"""Sends payouts to a provider, as the product's worker does."""
+"""Sends payouts to a provider, as Manilla's worker does."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ async def opened(services: Services) -> AsyncIterator[dict[str, Work]]:
 
 
 def is_sent(again_seconds: float | None) -> bool:
-    """A scheduled status query means that the provider has accepted the transfer."""
+    """True if a status query is scheduled, which means that the provider accepted the transfer."""
     return again_seconds == SCHEDULE.first_seconds
 
 

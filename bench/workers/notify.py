@@ -1,4 +1,4 @@
-"""Delivers notifications to merchants, as the product's worker does."""
+"""Delivers notifications to merchants, as Manilla's worker does."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,6 +1,6 @@
-"""The server that the product calls: answers every HTTP request at once, with minimal work.
+"""The HTTP server that Manilla calls. It responds immediately to every request.
 
-`provider` answers like provider A accepting a transfer; `shop` answers 200.
+`provider` responds like provider A accepting a transfer; `shop` responds with 200.
 """
 
 import asyncio

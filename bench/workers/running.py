@@ -1,4 +1,4 @@
-"""Runs jobs with the product's own runner in one process, for as long as the bench says."""
+"""Runs jobs with Manilla's own job runner in one process, for the requested time."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Counter:
-    """Counts a handler's finished jobs; `is_done` recognizes them by the handler's result."""
+    """Counts the jobs a handler has finished. `is_done` checks the handler's result."""
 
     def __init__(self, is_done: Callable[[float | None], bool]) -> None:
         self._is_done = is_done
@@ -45,7 +45,7 @@ class Counter:
 
 
 def main(kind: str, opened: Works, is_done: Callable[[float | None], bool], total: str) -> None:
-    """`total` is SQL that verifies at the end that everything counted really happened."""
+    """`total` is an SQL query that verifies at the end that all counted work was done."""
     logs.configure("bench")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_main(kind, opened, Counter(is_done), total))

@@ -1,6 +1,6 @@
-"""The product without counting for the rate limit, to measure what counting costs.
+"""Manilla without the counting for the rate limit, to measure what counting costs.
 
-The same program, started the same way; its limiter answers at once without a query.
+The program is started in the same way, but its limiter allows every request without a query.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The same banks under several sets of codes, so that a code of another provider is noticed."""
+"""The same banks with each provider's codes, so that using another provider's code fails."""
 
 import re
 
@@ -10,7 +10,7 @@ from manilla.providers.nigerian_banks import BANKS
 class Bank(msgspec.Struct, frozen=True):
     code: str
     name: str
-    institution_code: str = ""  # its code in the interbank system (NIP)
+    institution_code: str = ""  # the bank's code in the interbank system (NIP)
 
     @property
     def slug(self) -> str:
@@ -25,7 +25,7 @@ PROVIDER_A: Banks = {
 PROVIDER_B: Banks = {
     bank.institution_code: Bank(bank.institution_code, bank.name) for bank in BANKS
 }
-# C's code is derived from A's: `C044`.
+# Provider C's codes are derived from provider A's: `C044`.
 PROVIDER_C: Banks = {f"C{code}": Bank(f"C{code}", bank.name) for code, bank in PROVIDER_A.items()}
 
 _CENTRAL_BANK: Banks = {
@@ -33,7 +33,7 @@ _CENTRAL_BANK: Banks = {
     for bank in BANKS
 }
 KORA = MONNIFY = FLUTTERWAVE = _CENTRAL_BANK
-# Besides the central bank's codes, Paystack has some of its own, not all of them numbers.
+# In addition to the central bank's codes, Paystack has its own, some of them not numeric.
 PAYSTACK: Banks = {
     **_CENTRAL_BANK,
     "035A": Bank("035A", "ALAT by WEMA", "000017"),

@@ -20,7 +20,7 @@ DECLINED = "declined"
 
 
 class NotExact(NotPossible):
-    """Some virtual accounts accept only the exact amount; the bank returns any other."""
+    """A wrong amount at a virtual account that accepts only the exact one. It is returned."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,10 +31,10 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     title: str = ""
     redirect_url: str | None = None
     notification_url: str | None = None
-    banks: tuple[Bank, ...] = ()  # whose virtual account is opened; none: hosted page
-    account_name: str = ""  # of the virtual account; empty: the provider and the customer
-    customer_pays_fee: bool = False  # on top of the amount
-    expires_at: datetime | None = None  # None: after the minutes in the settings
+    banks: tuple[Bank, ...] = ()  # banks at which to open virtual accounts; empty for a hosted page
+    account_name: str = ""  # name of the virtual account; empty for the default name
+    customer_pays_fee: bool = False  # the provider's fee is added to the amount
+    expires_at: datetime | None = None  # None: after the number of minutes in the settings
 
 
 def open_charge(provider: Provider, order: Order) -> Charge:
@@ -65,7 +65,7 @@ def open_charge(provider: Provider, order: Order) -> Charge:
 
 
 def add_account(provider: Provider, charge: Charge, order: Order) -> VirtualAccount:
-    """Opens a virtual account for a charge that has a hosted page."""
+    """Opens a virtual account for a charge that so far has only a hosted page."""
     account = _new_account(provider, order, order.banks[0])
     charge.accounts = (*charge.accounts, account)
     provider.charges.put(charge)
@@ -89,7 +89,7 @@ def find(provider: Provider, reference: str) -> Charge:
 
 
 def refreshed(charge: Charge) -> Charge:
-    """Marks an expired charge when it is read: no provider sends a webhook about expiry."""
+    """Marks a charge as expired when it is read, because no provider sends a webhook about it."""
     if charge.status is ChargeStatus.PENDING and now() >= charge.expires_at:
         charge.status = ChargeStatus.EXPIRED
     return charge
@@ -106,7 +106,7 @@ def pay(
 
 
 def pay_later(provider: Provider, charge: Charge, seconds: float) -> None:
-    """The money arrives by itself, unless the charge is paid or declined before."""
+    """Pays the charge after a delay, unless it is paid or declined before."""
 
     def arrive() -> None:
         if refreshed(charge).status is ChargeStatus.PENDING:

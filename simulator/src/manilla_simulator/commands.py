@@ -33,7 +33,7 @@ from manilla_simulator.wire import Notice
 
 
 class Invalid(Exception):
-    """The command is invalid; the text says why."""
+    """The command is invalid. The message gives the reason."""
 
 
 class NotFound(Exception):
@@ -41,7 +41,7 @@ class NotFound(Exception):
 
 
 class ChangeFaults(msgspec.Struct, forbid_unknown_fields=True):
-    """Fields that are not given keep their value."""
+    """Changes the faults. Fields that are not given keep their value."""
 
     latency_seconds: Seconds | UnsetType = UNSET
     settle_seconds: Seconds | UnsetType = UNSET
@@ -53,10 +53,10 @@ class ChangeFaults(msgspec.Struct, forbid_unknown_fields=True):
 
 class Settle(msgspec.Struct, forbid_unknown_fields=True):
     status: TransferStatus
-    provider_status: str = ""  # the provider's own word, where it has several for the status
+    provider_status: str = ""  # the provider's own status, if it has several for this one
     reason: str = ""
     after_seconds: Seconds = 0
-    insist: bool = False  # also transitions that no provider makes by itself
+    insist: bool = False  # allows transitions that no provider makes by itself
 
 
 class SettleRefund(msgspec.Struct, forbid_unknown_fields=True):
@@ -74,12 +74,12 @@ class Pay(msgspec.Struct, forbid_unknown_fields=True):
     outcome: Outcome = Outcome.SUCCESS
     amount: Decimal | None = None
     reason: str = charges.DECLINED
-    late: bool = False  # the charge expires first
+    late: bool = False  # the charge expires before it is paid
     insist: bool = False
 
 
 class SetChargeStatus(msgspec.Struct, forbid_unknown_fields=True):
-    """Shows another of the provider's words for the status that the charge has."""
+    """Shows another of the provider's own names for the charge's current status."""
 
     provider_status: str
 
@@ -89,9 +89,7 @@ class SetBalance(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SendWebhook(msgspec.Struct, forbid_unknown_fields=True):
-    """Sends exactly these bytes, signed as the provider signs, subject to the configured webhook
-    faults.
-    """
+    """Sends exactly these bytes, with the provider's signature and configured faults."""
 
     body: msgspec.Raw
     url: str | None = None
@@ -109,7 +107,7 @@ def change_faults(provider: Provider, change: ChangeFaults) -> None:
 
 
 def change_account(provider: Provider, change: Mapping[str, Any]) -> None:
-    """Changes credentials, the webhook URL and the switches; the others keep their value."""
+    """Changes credentials, the webhook URL and the switches. Fields not given keep their value."""
     current = msgspec.to_builtins(provider.account)
     try:
         changed = msgspec.convert({**current, **change}, type(provider.account), strict=False)

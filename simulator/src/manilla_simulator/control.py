@@ -1,4 +1,4 @@
-"""The control API: switch faults, settle transactions and read the providers' state, as JSON."""
+"""The control API, in JSON: enable faults, settle transactions, read the providers' state."""
 
 from collections.abc import Awaitable, Callable
 from itertools import islice
@@ -155,7 +155,7 @@ def _reset_all(world: World) -> Handler:
 
 
 async def _read(request: web.Request, kind: type[Command]) -> Command:
-    """Reads an empty body as an empty object, because `pay` and similar commands need no fields."""
+    """Parses the body. An empty one is an empty object, because some commands need no fields."""
     try:
         return msgspec.json.decode(await request.read() or b"{}", type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

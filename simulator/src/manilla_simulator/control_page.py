@@ -108,7 +108,7 @@ def _set_balance(provider: Provider, form: Form) -> None:
 
 
 def _change_account(provider: Provider, form: Form) -> None:
-    """An unchecked box sends nothing; an empty field stands for no value."""
+    """Changes the account. A browser omits unchecked boxes, and an empty field means no value."""
     current = msgspec.to_builtins(provider.account)
     change = {
         name: name in form if isinstance(value, bool) else form.get(name) or None

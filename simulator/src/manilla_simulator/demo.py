@@ -1,7 +1,7 @@
 """The demo merchant of development mode.
 
-Its credentials are derived from the master key. Every start can print them, although the database
-stores only what is needed to verify them.
+Its credentials are derived from the master key, so that every start can print them, although the
+database stores only what is needed to verify them.
 """
 
 import contextlib

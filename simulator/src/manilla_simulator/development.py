@@ -1,4 +1,4 @@
-"""The functions that the platform calls in development mode; see `manilla.development`."""
+"""The entry points that the platform calls in development mode; see `manilla.development`."""
 
 import socket
 
@@ -18,7 +18,7 @@ WEMA_BANK = "000017"  # provider B's code for Wema Bank
 
 
 def shop(db: Database, keyring: Keyring, base_url: str) -> Router:
-    """The demo shop's pages. It buys with the demo merchant's sandbox credentials."""
+    """The routes of the demo shop, which uses the demo merchant's sandbox credentials."""
     return routes.build(db, base_url, credentials.derived(keyring, Environment.SANDBOX))
 
 

@@ -1,4 +1,4 @@
-"""Handles a request to a provider: faults, authentication, body, contract and journal."""
+"""Handles a request to a provider: faults, authentication, parsing, the call, the journal."""
 
 import asyncio
 import time
@@ -70,7 +70,7 @@ async def _serve(provider: Provider, call: Call, request: web.Request) -> web.St
 def _reply(
     provider: Provider, call: Call, request: web.Request, raw: bytes
 ) -> tuple[Reply, str | None]:
-    """The reply, and the fault that was applied to it, if any."""
+    """The response, and the fault that was applied to it, if any."""
     if provider.faults.outage:
         return faults.OUTAGE, "outage"
     planned = provider.faults.strike(call.name)
@@ -85,7 +85,7 @@ def _reply(
 
 
 def _handle(provider: Provider, call: Call, request: web.Request, raw: bytes) -> Reply:
-    """Runs the contract's handler. It never waits, so every change is applied at once."""
+    """Runs the call's handler, which never waits, so that each change is atomic."""
     try:
         if not call.is_public:
             provider.wire.authenticate(provider, request.headers)
@@ -110,7 +110,7 @@ def _body(call: Call, request: web.Request, raw: bytes) -> object:
 
 
 def _denial(provider: Provider, status: int | None, message: str) -> Denial:
-    """Uses the documented status of a documented message, unless another status was requested."""
+    """The error for a message. A documented message keeps its status unless another is given."""
     documented = {denial.message: denial for denial in provider.wire.denials.documented()}
     denial = documented.get(message, Denial(400, message))
     return msgspec.structs.replace(denial, status=status or denial.status)
@@ -131,7 +131,7 @@ def _response(reply: Reply) -> web.Response:
 
 
 async def _end_without_answer(request: web.Request, ending: Ending) -> None:
-    """Leaves the caller waiting until its timeout, or resets the connection."""
+    """Sends no response: leaves the caller waiting, or resets the connection."""
     deadline = time.monotonic() + (HANG_SECONDS_MAX if ending is Ending.HANG else 0)
     while request.transport is not None and not request.transport.is_closing():
         if time.monotonic() >= deadline:

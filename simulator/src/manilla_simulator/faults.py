@@ -1,4 +1,4 @@
-"""The faults that can be switched on. Every request and webhook consults them here only."""
+"""The faults that can be enabled. This is the only place that applies them."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -30,14 +30,15 @@ class CallName(StrEnum):
 
 
 class Fault(StrEnum):
-    TIMEOUT_BEFORE = "timeout_before"  # not processed, and no answer
-    TIMEOUT_AFTER_ACCEPT = "timeout_after_accept"  # processed, but no answer
+    TIMEOUT_BEFORE = "timeout_before"  # the request is not processed and gets no response
+    TIMEOUT_AFTER_ACCEPT = "timeout_after_accept"  # the request is processed but gets no response
     ERROR_BEFORE = "5xx_before"
     ERROR_AFTER_ACCEPT = "5xx_after_accept"
-    RESET = "reset"  # the connection is reset before processing
+    RESET = "reset"  # the connection is reset before the request is processed
     RESET_AFTER_ACCEPT = "reset_after_accept"
-    GARBAGE_AFTER_ACCEPT = "garbage_after_accept"  # processed; the answer cannot be parsed
-    REFUSE = "refuse"  # not processed; the provider's error says why
+    # The request is processed; the response cannot be parsed.
+    GARBAGE_AFTER_ACCEPT = "garbage_after_accept"
+    REFUSE = "refuse"  # the request is not processed; the response is the provider's error
 
 
 AFTER_ACCEPT = frozenset(
@@ -55,22 +56,22 @@ class NextFault(msgspec.Struct, forbid_unknown_fields=True):
     fault: Fault
     message: str | None = None
     status: Annotated[int, msgspec.Meta(ge=200, le=599)] | None = None
-    times: Times | None = 1  # None: until it is switched off
+    times: Times | None = 1  # None: until the fault is disabled
 
 
 class WebhookMode(StrEnum):
     NORMAL = "normal"
     LOST = "lost"
     DUPLICATE = "duplicate"
-    REORDER = "reorder"  # collected for a moment, then sent newest first
-    FORGE = "forge"  # signed with a key that is not the provider's
-    HOLD = "hold"  # kept until released
+    REORDER = "reorder"  # webhooks are collected for a moment, then sent newest first
+    FORGE = "forge"  # webhooks are signed with a wrong key
+    HOLD = "hold"  # webhooks are kept until they are released
 
 
 class WebhookPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mode: WebhookMode = WebhookMode.NORMAL
     delay_seconds: Seconds = 0
-    copies: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 2  # in mode duplicate
+    copies: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 2  # number of copies in mode `duplicate`
 
 
 class RefundOutcome(StrEnum):
@@ -88,7 +89,7 @@ class Faults(msgspec.Struct, kw_only=True):
     refunds: RefundOutcome = RefundOutcome.SUCCESS
 
     def strike(self, call: str) -> NextFault | None:
-        """Returns the fault for this call and uses it up once."""
+        """Returns the fault for this call, if any, and counts one use of it."""
         for planned in self.next:
             if planned.call in (call, CallName.ANY):
                 if planned.times is not None:
@@ -121,7 +122,7 @@ BREAK = Reply(0, b"", ending=Ending.RESET)
 def meet(
     planned: NextFault, handle: Callable[[], Reply], deny: Callable[[int | None, str], Reply]
 ) -> Reply:
-    """Returns the reply the caller sees; runs `handle` if the fault lets the call through."""
+    """Returns the response with the fault applied. Runs `handle` if the call is processed."""
     if planned.fault is Fault.REFUSE:
         return deny(planned.status, planned.message or "Request refused")
     reply = handle() if planned.fault in AFTER_ACCEPT else None
@@ -137,7 +138,7 @@ def meet(
 
 
 def _broken(planned: NextFault, deny: Callable[[int | None, str], Reply]) -> Reply:
-    """A gateway's error page, or the provider's own envelope if a message was configured."""
+    """A gateway's error page, or the provider's own error if a message was configured."""
     status = planned.status or 502
     if planned.message is not None:
         return deny(status, planned.message)

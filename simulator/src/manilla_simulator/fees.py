@@ -1,4 +1,4 @@
-"""Each provider's fees. The contracts name no prices, so these are the simulator's own."""
+"""Each provider's simulated fees, made up where its contract names no prices."""
 
 from decimal import Decimal
 
@@ -9,8 +9,8 @@ from manilla_simulator.state import CURRENCY
 
 
 class Fees(msgspec.Struct, frozen=True):
-    transfer: Money  # flat, on top of the amount
-    charge_percent: Decimal  # deducted from what the customer pays
+    transfer: Money  # flat fee in addition to the amount
+    charge_percent: Decimal  # deducted from the amount that the customer pays
     charge_most: Money
 
     def of_charge(self, paid: Money) -> Money:
@@ -20,8 +20,8 @@ class Fees(msgspec.Struct, frozen=True):
 PROVIDER_A = Fees(Money(CURRENCY, 10_00), Decimal("1.5"), Money(CURRENCY, 2_000_00))
 PROVIDER_B = Fees(Money(CURRENCY, 15_00), Decimal("1.2"), Money(CURRENCY, 1_500_00))
 PAYSTACK = Fees(Money(CURRENCY, 10_00), Decimal("1.5"), Money(CURRENCY, 2_000_00))
-KORA = Fees(Money(CURRENCY, 20_00), Decimal("1.6125"), Money(CURRENCY, 2_150_00))  # with VAT
+KORA = Fees(Money(CURRENCY, 20_00), Decimal("1.6125"), Money(CURRENCY, 2_150_00))  # including VAT
 MONNIFY = Fees(Money(CURRENCY, 20_00), Decimal("1.6"), Money(CURRENCY, 2_000_00))
-# The least of Flutterwave's transfer fees; larger amounts cost more.
+# The lowest of Flutterwave's transfer fees. Larger amounts cost more.
 FLUTTERWAVE = Fees(Money(CURRENCY, 10_75), Decimal("1.4"), Money(CURRENCY, 2_000_00))
 PROVIDER_C = Fees(Money(CURRENCY, 10_75), Decimal("1.4"), Money(CURRENCY, 2_000_00))

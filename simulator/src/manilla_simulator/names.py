@@ -1,4 +1,4 @@
-"""Account holders: an account number always has the same plausible name."""
+"""Names of account holders: an account number always has the same plausible name."""
 
 import hashlib
 

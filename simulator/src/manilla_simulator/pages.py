@@ -1,4 +1,4 @@
-"""The pages a customer sees: hosted payment pages, and a bank to send transfers from."""
+"""The customer's pages: hosted payment pages, and a bank to send transfers from."""
 
 from collections.abc import Awaitable, Callable
 from itertools import chain, islice
@@ -54,7 +54,7 @@ async def _show(provider: Provider, charge: Charge, _request: web.Request) -> we
 
 
 async def _choose(provider: Provider, charge: Charge, request: web.Request) -> web.StreamResponse:
-    """A second click or the back button changes nothing: the receipt shows the current state."""
+    """Pays or declines the charge. A second click only shows the receipt with the current state."""
     form = await request.post()
     if form.get("action") == "cancel":
         raise _receipt_of(provider, charge, "?canceled=yes")

@@ -39,9 +39,8 @@ def build(settings: SimulatorSettings) -> web.Application:
 
 
 async def run(settings: SimulatorSettings, listener: socket.socket) -> None:
-    """Serves until the process receives a stop signal.
-
-    Deliberately hanging answers are cut off then.
+    """Serves until the process receives a stop signal, which ends even requests that hang on
+    purpose.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -31,14 +31,14 @@ FIRST_NUMBER = 1_000_001
 
 
 class Received(msgspec.Struct, frozen=True):
-    """A request in the journal."""
+    """A recorded request."""
 
     at: datetime
     call: str
     method: str
     path: str
     raw: bytes
-    status: int  # 0: no answer was sent
+    status: int  # 0 if no response was sent
     answer: bytes
     fault: str | None
 
@@ -53,7 +53,7 @@ class Provider:
         self.transfers: Shelf[Transfer] = Shelf(settings.objects_max)
         self.refunds: Shelf[Refund] = Shelf(settings.objects_max)
         self.recipients: Shelf[Recipient] = Shelf(settings.objects_max)
-        self.tokens: dict[str, datetime] = {}  # access tokens and when they expire
+        self.tokens: dict[str, datetime] = {}  # expiry time by access token
         self.statement: deque[Movement] = deque(maxlen=STATEMENT_MAX)
         self.faults = Faults(settle_seconds=settings.settle_seconds)
         self.outbox = Outbox(wire, settings, self.faults, self.account)
@@ -70,7 +70,7 @@ class Provider:
     def adjust(
         self, item: Charge | Transfer | Refund, available: Money, held: Money = NOTHING
     ) -> None:
-        """Moves the wallet's balances when a charge, transfer or refund changes state."""
+        """Updates the wallet's balances when a charge, transfer or refund changes state."""
         self.wallet.held += held
         self._book(type(item).__name__.lower(), item.reference, item.number, available)
 
@@ -94,7 +94,7 @@ class Provider:
         )
 
     def reset(self) -> None:
-        """Restores the state at program start."""
+        """Restores the initial state."""
         for shelf in (self.charges, self.transfers, self.refunds):
             for item in shelf.select():
                 if item.timer is not None:

@@ -78,7 +78,7 @@ def settle(
     *,
     provider_status: str = "",
 ) -> None:
-    """Also stays in the same status, if the provider has another word for it."""
+    """Changes the status. It may stay `processing` with another of the provider's own statuses."""
     is_word = status is refund.status is RefundStatus.PROCESSING and provider_status
     if status not in REFUND_NEXT[refund.status] and not is_word:
         raise NotPossible(f"A refund that is {refund.status} does not become {status}.")

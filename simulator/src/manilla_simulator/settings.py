@@ -12,9 +12,9 @@ class NotInProduction(Refusal):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The platform's account at a provider: what an operator configures in its dashboard."""
+    """The platform's account at a provider, as an operator configures it with the provider."""
 
-    webhook_url: str | None = None  # None: {webhook_base_url}/webhooks/{provider}
+    webhook_url: str | None = None  # None means {webhook_base_url}/webhooks/{provider}
 
 
 class CredentialsA(Account, frozen=True):
@@ -26,7 +26,7 @@ class CredentialsB(Account, frozen=True):
     api_key: str = "sim_b_key"
     secret_key: str = "sim_b_secret"  # noqa: S105
     business_id: str = "sim_b_business"
-    webhook_secret: str | None = None  # None: B signs with the secret key
+    webhook_secret: str | None = None  # None: provider B signs with the secret key
 
 
 class CredentialsC(Account, frozen=True):
@@ -35,15 +35,15 @@ class CredentialsC(Account, frozen=True):
 
 
 class PaystackAccount(Account, frozen=True):
-    # With `sk_test_…`, the sandbox's rules apply.
+    # A key that starts with `sk_test_` switches to the sandbox's rules.
     secret_key: str = "sk_live_simulated"  # noqa: S105
     transfers_need_otp: bool = False
     customer_pays_fees: bool = False
-    unknown_charge_is_400: bool = False  # otherwise 404; both have been seen
+    unknown_charge_is_400: bool = False  # otherwise 404; Paystack has been seen to return both
 
 
 class KoraSignature(StrEnum):
-    """Kora's documents say the first; a plugin of Kora's own checks the last."""
+    """What a webhook's signature covers. Kora documents the first; its plugin checks the last."""
 
     DATA_SHA256 = "data-sha256"
     BODY_SHA256 = "body-sha256"
@@ -51,7 +51,7 @@ class KoraSignature(StrEnum):
 
 
 class KoraReference(StrEnum):
-    """Which field of a charge has our reference. The other one has Kora's; sources disagree."""
+    """The field of a charge that has our reference. Sources disagree. The other has Kora's."""
 
     BOTH = "both"
     REFERENCE = "reference"
@@ -59,46 +59,51 @@ class KoraReference(StrEnum):
 
 
 class KoraAccount(Account, frozen=True):
-    # With `sk_test_…`, the sandbox's rules apply.
+    # A key that starts with `sk_test_` switches to the sandbox's rules.
     secret_key: str = "sk_live_simulated"  # noqa: S105
     signature: KoraSignature = KoraSignature.DATA_SHA256
     our_reference: KoraReference = KoraReference.BOTH
-    payout_refusal_status: int = 400  # 409 has also been seen
-    charges_are_settled: bool = True  # otherwise they cannot be refunded
-    auto_complete_seconds: float = 120  # until the sandbox pays a one-time account by itself
+    payout_refusal_status: int = 400  # Kora has been seen to return 409, too
+    charges_are_settled: bool = True  # charges that are not settled cannot be refunded
+    auto_complete_seconds: float = 120  # time until the sandbox pays a one-time account by itself
 
 
 class MonnifyAccount(Account, frozen=True):
-    # With `MK_TEST_…`, the sandbox's rules apply.
+    # A key that starts with `MK_TEST_` switches to the sandbox's rules.
     api_key: str = "MK_PROD_SIMULATED"
     secret_key: str = "SIMULATEDMONNIFYSECRET"  # noqa: S105
     contract_code: str = "1234567890"
-    source_account_number: str = "8012345678"  # the wallet that transfers are taken from
+    source_account_number: str = "8012345678"  # the wallet that pays for transfers
     token_seconds: float = 3600
     transfers_need_otp: bool = False
-    duplicate_transfer_returns_first: bool = False  # otherwise it is refused
-    checks_account_name: bool = True  # of a transfer's beneficiary, against the name lookup
-    accepts_underpayment: bool = False  # otherwise the bank sends the money back
-    refunds_say_completed_early: bool = False  # as in a documented example
-    balances_are_text: bool = True  # as documented; the sandbox has been seen to send numbers
-    omits_request_successful: bool = False  # some answers do
+    duplicate_transfer_returns_first: bool = False  # otherwise a duplicate is rejected
+    # Rejects transfers whose beneficiary name differs from the name lookup.
+    checks_account_name: bool = True
+    accepts_underpayment: bool = False  # otherwise the bank returns the money
+    # Reports refunds as completed early, as in a documented example.
+    refunds_say_completed_early: bool = False
+    balances_are_text: bool = True  # text is documented; the sandbox has been seen to send numbers
+    omits_request_successful: bool = False  # some responses omit this field
 
 
 class FlutterwaveAccount(Account, frozen=True):
-    # With `FLWSECK_TEST-…`, the sandbox's rules apply.
+    # A key that starts with `FLWSECK_TEST-` switches to the sandbox's rules.
     secret_key: str = "FLWSECK-simulated-X"  # noqa: S105
     secret_hash: str = "simulated-secret-hash"  # noqa: S105
-    transfers_need_approval: bool = False  # by a person, in the dashboard
-    references_are_unique: bool = True  # otherwise a second transfer is created; not proven
-    ignores_reference_filter: bool = False  # a list of transfers also has others
-    unpaid_links_are_unknown: bool = True  # a transaction exists from the customer's first attempt
-    minute_seconds: float = 60  # how long a minute of a test reference such as `_PMCKDU_1` lasts
+    transfers_need_approval: bool = False  # a person must approve transfers in the dashboard
+    # Otherwise a duplicate creates a second transfer; not confirmed.
+    references_are_unique: bool = True
+    ignores_reference_filter: bool = False  # lists of transfers also include other references
+    # A transaction exists only after the customer's first attempt to pay.
+    unpaid_links_are_unknown: bool = True
+    minute_seconds: float = 60  # duration of a minute in test references such as `_PMCKDU_1`
 
 
 class SimulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
-    mode: str  # no default: whoever starts the simulator must decide
+    mode: str  # required, because whoever starts the simulator must decide
     base_url: str  # the simulator's own URL, for checkout links
-    webhook_base_url: str  # the platform: webhooks go to {webhook_base_url}/webhooks/providera …
+    # The platform's URL: webhooks go to {webhook_base_url}/webhooks/providera ….
+    webhook_base_url: str
     a: CredentialsA = CredentialsA()
     b: CredentialsB = CredentialsB()
     c: CredentialsC = CredentialsC()
@@ -109,7 +114,7 @@ class SimulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     settle_seconds: float = 1.0
     account_minutes: float = 30  # how long a virtual account or a checkout page stays open
     webhook_retry_seconds: tuple[float, ...] = (1.0, 5.0, 30.0)
-    objects_max: int = 100_000  # per kind and provider; the oldest are dropped
+    objects_max: int = 100_000  # limit per kind and provider; the oldest objects are dropped
 
     def refuse_production(self) -> None:
         if self.mode == "production":

@@ -19,15 +19,15 @@ class ChargeStatus(StrEnum):
     PENDING = "pending"
     SUCCESS = "success"
     FAILED = "failed"
-    EXPIRED = "expired"  # some providers have no word for it and keep reporting pending
+    EXPIRED = "expired"  # some providers have no such status and keep reporting pending
 
 
 class TransferStatus(StrEnum):
-    AWAITING_APPROVAL = "awaiting_approval"  # until a person enters a code or approves it
+    AWAITING_APPROVAL = "awaiting_approval"  # a person must enter a code or approve the transfer
     PROCESSING = "processing"
     SUCCESS = "success"
     FAILED = "failed"
-    REVERSED = "reversed"  # delivered before, then returned
+    REVERSED = "reversed"  # the transfer was delivered and then returned
 
 
 class RefundStatus(StrEnum):
@@ -36,12 +36,12 @@ class RefundStatus(StrEnum):
     FAILED = "failed"
 
 
-# Transitions a provider makes by itself. Any other must be forced through the control API.
+# Transitions that providers make by themselves. The control API can force others.
 CHARGE_NEXT: dict[ChargeStatus, frozenset[ChargeStatus]] = {
     ChargeStatus.PENDING: frozenset(
         (ChargeStatus.SUCCESS, ChargeStatus.FAILED, ChargeStatus.EXPIRED)
     ),
-    ChargeStatus.EXPIRED: frozenset((ChargeStatus.SUCCESS,)),  # a late payment
+    ChargeStatus.EXPIRED: frozenset((ChargeStatus.SUCCESS,)),  # the customer pays late
     ChargeStatus.SUCCESS: frozenset(),
     ChargeStatus.FAILED: frozenset(),
 }
@@ -88,11 +88,11 @@ class Charge(msgspec.Struct, kw_only=True):
     redirect_url: str | None = None
     notification_url: str | None = None
     is_hosted: bool = True  # has a hosted page
-    was_opened: bool = False  # the customer has seen the hosted page
+    was_opened: bool = False  # the customer has opened the hosted page
     accounts: tuple[VirtualAccount, ...] = ()
-    surcharge: Money = NOTHING  # the provider's fee, where the customer pays it on top
+    surcharge: Money = NOTHING  # the provider's fee, if the customer pays it in addition
     status: ChargeStatus = ChargeStatus.PENDING
-    provider_status: str = ""  # the provider's own word, where it has several for the status
+    provider_status: str = ""  # the provider's own status, if it has several for this one
     amount_paid: Money = NOTHING
     fee: Money = NOTHING
     refunded: Money = NOTHING
@@ -115,7 +115,7 @@ class Charge(msgspec.Struct, kw_only=True):
 class Recipient(msgspec.Struct, frozen=True, kw_only=True):
     """A beneficiary that the platform created at the provider before its transfers."""
 
-    reference: str  # the provider's code for it
+    reference: str  # the provider's code for the recipient
     number: int
     name: str
     bank_code: str
@@ -129,7 +129,7 @@ class Transfer(msgspec.Struct, kw_only=True):
     reference: str
     number: int
     trace_id: str
-    session_id: str  # in the interbank system (NIP)
+    session_id: str  # the id in the interbank system (NIP)
     amount: Money
     fee: Money
     bank_code: str
@@ -145,7 +145,7 @@ class Transfer(msgspec.Struct, kw_only=True):
     reason: str = ""
     was_delivered: bool = False
     settled_at: datetime | None = None
-    duplicates: int = 0  # how often it was sent again and rejected
+    duplicates: int = 0  # number of times the transfer was sent again and rejected
     timer: asyncio.TimerHandle | None = None
 
     @property
@@ -154,7 +154,10 @@ class Transfer(msgspec.Struct, kw_only=True):
 
     @property
     def debited(self) -> Money:
-        """A transfer that failed or was reversed costs nothing, not even its fee."""
+        """The amount deducted for the transfer.
+
+        Failed and reversed ones cost nothing, not even a fee.
+        """
         kept = self.is_open or self.status is TransferStatus.SUCCESS
         return self.total if kept else NOTHING
 
@@ -192,7 +195,7 @@ class Movement(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     at: datetime
-    kind: str  # `charge`, `transfer` or `refund`; empty: the balance was set manually
+    kind: str  # `charge`, `transfer` or `refund`; empty if the balance was set manually
     reference: str
     item_number: int
     difference: Money
@@ -201,7 +204,7 @@ class Movement(msgspec.Struct, frozen=True, kw_only=True):
 
 class Wallet(msgspec.Struct):
     available: Money = OPENING_BALANCE
-    held: Money = NOTHING  # of open transfers
+    held: Money = NOTHING  # the amount of open transfers
 
     @property
     def ledger(self) -> Money:
@@ -217,7 +220,7 @@ Kept = TypeVar("Kept", bound=HasReference)
 
 
 class Shelf(Generic[Kept]):
-    """Objects by reference. A full shelf drops its oldest object, so memory stays bounded."""
+    """Objects by reference. When full, it drops the oldest object, so that memory stays bounded."""
 
     def __init__(self, most: int) -> None:
         self._most = most

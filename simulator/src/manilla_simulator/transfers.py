@@ -1,4 +1,4 @@
-"""Transfers: accepted as processing, final after a delay, and possibly reversed later."""
+"""Transfers: accepted as processing, settled after a delay, and possibly reversed later."""
 
 import asyncio
 import secrets
@@ -19,7 +19,7 @@ from manilla_simulator.state import (
 )
 from manilla_simulator.wire import Refused
 
-# Account numbers that force an outcome. Every other number delivers, like 0000000000.
+# Account numbers that force an outcome. Transfers to all other numbers are delivered.
 FAILS_LATER = "0000000001"
 CANNOT_BE_RESOLVED = "0000000002"
 STAYS_PENDING = "0000000003"
@@ -40,10 +40,10 @@ class NotPossible(Exception):
 
 
 class TransferOutcome(msgspec.Struct, frozen=True):
-    """What happens to an accepted transfer by itself."""
+    """What happens to an accepted transfer without a command."""
 
-    status: TransferStatus  # PROCESSING: nothing
-    seconds: float | None = None  # None: after `settle_seconds`; 0: before the answer
+    status: TransferStatus  # PROCESSING means that nothing happens
+    seconds: float | None = None  # None: after `settle_seconds`; 0: before the response
     reason: str = ""
 
 
@@ -61,13 +61,13 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     narration: str = ""
     callback_url: str | None = None
     recipient: Recipient | None = None
-    fee: Money | None = None  # None: the provider's flat fee
+    fee: Money | None = None  # None means the provider's flat fee
     awaits_approval: bool = False
     outcome: TransferOutcome | None = None  # None: the account number decides
 
 
 def resolve(provider: Provider, bank_code: str, account_number: str) -> tuple[Bank, str]:
-    """The bank, and the account holder's name."""
+    """The bank and the account holder's name of an account."""
     bank = provider.wire.banks.get(bank_code)
     if bank is None:
         raise Refused(provider.wire.denials.unknown_bank)
@@ -77,8 +77,8 @@ def resolve(provider: Provider, bank_code: str, account_number: str) -> tuple[Ba
 
 
 def accept(provider: Provider, order: Order) -> Transfer:
-    # A used reference is a duplicate whatever else is wrong with the request: the caller must learn
-    # that the first transfer exists.
+    # A used reference is reported before all other errors, because the caller must learn that the
+    # first transfer exists.
     refuse_duplicate(provider, order.reference)
     bank, holder = resolve(provider, order.bank_code, order.account_number)
     fee = order.fee or provider.wire.fees.transfer
@@ -113,7 +113,7 @@ def accept(provider: Provider, order: Order) -> Transfer:
 
 
 def approve(provider: Provider, transfer: Transfer) -> None:
-    """A person approves a transfer, and the provider sends it."""
+    """Approves a transfer as a person would. The provider then sends it."""
     if transfer.status is not TransferStatus.AWAITING_APPROVAL:
         raise NotPossible(f"A transfer that is {transfer.status} needs no approval.")
     settle(provider, transfer, TransferStatus.PROCESSING)
@@ -121,7 +121,7 @@ def approve(provider: Provider, transfer: Transfer) -> None:
 
 
 def new_session_id(bank: Bank) -> str:
-    """30 digits, as in the interbank system: institution, time, and a number of its own."""
+    """30 digits, as in the interbank system (NIP): institution, time, and a unique number."""
     institution = bank.institution_code or "000000"
     return f"{institution}{now():%y%m%d%H%M%S}{secrets.randbelow(10**12):012d}"
 
@@ -149,8 +149,9 @@ def settle(
     provider_status: str = "",
     insist: bool = False,
 ) -> None:
-    """The only function that changes a transfer's status; it also updates the wallet and sends the
-    webhook.
+    """Changes a transfer's status, updates the wallet and sends the webhook.
+
+    No other function changes the status.
     """
     if not insist:
         check(provider, transfer, status)

@@ -57,7 +57,7 @@ class Webhook(msgspec.Struct, kw_only=True):
 
 
 class Outbox:
-    """One provider's webhooks: in delivery, held back, and the results of the latest."""
+    """One provider's webhooks: those in delivery, those held back, and the latest results."""
 
     def __init__(
         self, wire: Wire, settings: SimulatorSettings, faults: Faults, account: Account
@@ -80,7 +80,7 @@ class Outbox:
 
     @property
     def url(self) -> str:
-        """Where webhooks go that name no URL of their own."""
+        """The default URL for webhooks."""
         return self.account.webhook_url or f"{self._base_url}/webhooks/{self._wire.name}"
 
     def put_if_any(self, notice: Notice | None) -> None:
@@ -88,7 +88,7 @@ class Outbox:
             self.put(notice)
 
     def put(self, notice: Notice) -> Webhook:
-        """Returns at once; the configured webhook faults decide how it is delivered."""
+        """Queues a webhook. The configured webhook faults decide how it is delivered."""
         plan = self.faults.webhooks
         webhook = Webhook(
             number=next(self._numbers),
@@ -134,7 +134,7 @@ class Outbox:
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
     def signature(self, raw: bytes, *, forged: bool = False) -> dict[str, str]:
-        """The headers that prove the sender."""
+        """The headers with the signature."""
         key = FORGERS_KEY if forged else self._wire.webhook_secret(self.account)
         return {} if key is None else self._wire.sign(self.account, key, raw)
 
@@ -160,7 +160,7 @@ class Outbox:
         task.add_done_callback(self._under_way.discard)
 
     async def _deliver(self, webhook: Webhook, delay_seconds: float) -> None:
-        # No provider retries a forged webhook, so it is sent once.
+        # A forged webhook is sent only once, because providers do not retry those.
         pauses = () if webhook.forged else self._retry_seconds
         for pause in (delay_seconds, *pauses):
             if pause:

@@ -1,4 +1,4 @@
-"""The parts of a provider's contract, and the validation of requests."""
+"""The parts of a provider's API contract, and the validation of requests."""
 
 import hmac
 import re
@@ -32,12 +32,12 @@ _TEXT_MAX = 500
 
 
 class Denial(msgspec.Struct, frozen=True):
-    """A provider's error answer."""
+    """A provider's error response."""
 
     status: int
     message: str
-    code: str = ""  # the provider's own error code, where it has one
-    field: str = ""  # the field of the request that is invalid
+    code: str = ""  # the provider's own error code, if it has one
+    field: str = ""  # the invalid field of the request
 
 
 class Refused(Exception):
@@ -47,20 +47,20 @@ class Refused(Exception):
 
 
 class Denials(msgspec.Struct, frozen=True, kw_only=True):
-    """One provider's wording of the errors that all have, and of its own further ones."""
+    """One provider's error messages: those that every provider has, and its own others."""
 
     insufficient: Denial
     unresolvable: Denial
     unknown_bank: Denial
     duplicate: Denial
     not_found: Denial
-    # Where None, the provider uses the same wording as for transfers.
+    # If None, the provider uses the same error as for transfers.
     duplicate_charge: Denial | None = None
     duplicate_refund: Denial | None = None
     charge_not_found: Denial | None = None
     refund_not_found: Denial | None = None
     refund_insufficient: Denial | None = None
-    # Where None, the simulator has a wording of its own.
+    # If None, the provider documents no error, and the simulator uses its own.
     refund_not_paid: Denial | None = None
     refund_too_much: Denial | None = None
     others: tuple[Denial, ...] = ()
@@ -77,18 +77,18 @@ class Notice(msgspec.Struct, frozen=True):
     event: str
     reference: str
     body: dict[str, Any] | msgspec.Raw
-    url: str | None = None  # None: the platform's webhook URL for this provider
+    url: str | None = None  # None means the platform's webhook URL for this provider
 
 
 class Answer(msgspec.Struct, frozen=True):
     data: Any
     message: str
     status: int = 200
-    more: Mapping[str, Any] = {}  # fields of the envelope, beside the data
+    more: Mapping[str, Any] = {}  # additional fields of the envelope, next to the data
 
 
 class Fields:
-    """A body's fields, read one by one; the first invalid one rejects the request."""
+    """Reads a body's fields one by one. The first invalid one raises an error."""
 
     def __init__(self, values: Any, name: str = "") -> None:
         if not isinstance(values, dict):
@@ -147,7 +147,7 @@ class Fields:
         return value
 
     def address(self, name: str) -> str | None:
-        """Only http and https URLs: customers and webhooks are sent there."""
+        """Reads an http or https URL, because customers and webhooks are sent there."""
         if not self._values.get(name):
             return None
         value = self.text(name)
@@ -160,26 +160,26 @@ class Fields:
             raise self._invalid(name, f"must be {CURRENCY}")
 
     def amount(self, name: str = "amount") -> Money:
-        """A JSON number in major units."""
+        """Reads a JSON number in major units."""
         value = self._values.get(name)
         if isinstance(value, bool) or not isinstance(value, int | Decimal):
             raise self._invalid(name, "must be a number")
         return self._positive(name, value)
 
     def amount_text(self, name: str = "amount") -> Money:
-        """A string in major units, as B's contract has it."""
+        """Reads a string in major units, as in provider B's contract."""
         value = self._values.get(name)
         if not isinstance(value, str) or not _AMOUNT_TEXT.fullmatch(value):
             raise self._invalid(name, "must be a string such as 1000.00")
         return self._positive(name, value)
 
     def amount_of_any_type(self, name: str = "amount") -> Money:
-        """A number or a string in major units."""
+        """Reads a number or a string in major units."""
         is_text = isinstance(self._values.get(name), str)
         return self.amount_text(name) if is_text else self.amount(name)
 
     def kobo(self, name: str = "amount") -> Money | None:
-        """Minor units, as an integer or as text; None if it is neither, or not more than 0."""
+        """Reads minor units, as an integer or text. None if it is neither or not positive."""
         value: Any = self._values.get(name)
         is_integer = isinstance(value, int) and not isinstance(value, bool)
         if not is_integer and not (isinstance(value, str) and _KOBO_TEXT.fullmatch(value)):
@@ -209,7 +209,7 @@ class Fields:
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """A request that has passed authentication."""
+    """An authenticated request."""
 
     parameters: Mapping[str, str]
     query: Mapping[str, str]
@@ -223,7 +223,7 @@ class Ask(msgspec.Struct, frozen=True):
         return value
 
     def page(self, size: str, most: int) -> tuple[int, int]:
-        """The page number (from 1) and the page size, whose parameter is named `size`."""
+        """The page number, from 1, and the page size, whose parameter is called `size`."""
         number, count = self.number("page", 1), self.number(size, most)
         return max(1, number), min(max(1, count), most)
 
@@ -237,26 +237,27 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    name: str  # the name that faults use
+    name: str  # the call's name in fault commands
     method: str
     path: str
     # Takes the Provider and the Ask. A Provider has a Wire and a Wire has Calls, so naming the type
     # here would make the modules import each other.
     answer: Callable[[Any, Ask], Answer]
-    is_public: bool = False  # the call itself checks the credentials
+    is_public: bool = False  # the call checks the credentials itself
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True):
-    """One provider's contract: everything that differs between the providers.
+    """One provider's API contract: everything that differs between the providers.
 
-    Where a function takes `Any` first, it is the Provider.
+    The functions whose first parameter is `Any` take the Provider.
     """
 
-    key: str  # `a`: its path prefix in the simulator
-    name: str  # `providera`: its name on the platform
+    key: str  # the provider's path prefix in the simulator, e.g. `a`
+    name: str  # the provider's name on the platform, e.g. `providera`
     title: str
     account: Callable[[SimulatorSettings], Account]
-    account_prefix: str  # of virtual account numbers, so that the number alone names the provider
+    # Virtual account numbers start with this, so that each identifies its provider.
+    account_prefix: str
     banks: Banks
     fees: Fees
     denials: Denials
@@ -265,21 +266,21 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     error_envelope: Callable[[Denial], dict[str, Any]]
     authenticate: Callable[[Any, Mapping[str, str]], None]  # raises Refused
     sign: Signer
-    webhook_secret: Callable[[Any], str | None]  # takes the Account; None: sent without signature
+    webhook_secret: Callable[[Any], str | None]  # takes the Account; None: webhooks are not signed
     charge_notice: Callable[[Any, Charge], Notice | None]
     transfer_notice: Callable[[Any, Transfer], Notice | None]
     refund_notice: Callable[[Any, Refund], Notice | None]
     return_query: Callable[
         [Charge, bool], dict[str, str]
-    ]  # takes the charge and whether it was canceled
-    # Whether a virtual account sends this amount back; the notice reports that, if any.
+    ]  # takes the charge and whether the customer canceled
+    # Whether a virtual account returns this amount, and the webhook about that, if any.
     returns_amount: Callable[[Any, Charge, Money], bool] = lambda *_: False
     returned_notice: Callable[[Any, Charge, Money], Notice | None] = lambda *_: None
-    # The provider's own words for a state, where it has several; the control API can set them.
+    # The provider's own statuses, if it has several for one; the control API can set them.
     charge_words: Mapping[str, ChargeStatus] = {}
     transfer_words: Mapping[str, TransferStatus] = {}
     refund_words: Mapping[str, RefundStatus] = {}
-    # Transitions that this provider makes in addition to those that all make.
+    # Transitions that this provider makes in addition to the usual ones.
     transfer_changes: frozenset[tuple[TransferStatus, TransferStatus]] = frozenset()
 
 
@@ -291,7 +292,7 @@ UNAUTHORIZED = Denial(401, "Unauthorized")
 
 
 def envelope(_provider: Any, answer: Answer) -> dict[str, Any]:
-    """The envelope that several providers share."""
+    """The response envelope that several providers share."""
     return {"status": True, "message": answer.message, "data": answer.data, **answer.more}
 
 
@@ -305,7 +306,7 @@ def require_bearer(headers: Mapping[str, str], token: str, denial: Denial = UNAU
 
 
 def is_same(given: str, expected: str) -> bool:
-    """Compares in constant time, also if a header contains bytes that are not text."""
+    """Compares in constant time. Also accepts header values that are not valid text."""
     return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode())
 
 

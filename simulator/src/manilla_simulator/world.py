@@ -1,4 +1,4 @@
-"""The simulated providers together."""
+"""All simulated providers together."""
 
 import aiohttp
 
@@ -30,7 +30,7 @@ class World:
         self._session: aiohttp.ClientSession | None = None
 
     def provider(self, name: str) -> Provider | None:
-        """Finds a provider by `a` or by `providera`."""
+        """Finds a provider by its key, `a`, or its name, `providera`."""
         return self.providers.get(name.removeprefix("provider"))
 
     def find_account(self, account_number: str) -> tuple[Provider, Charge] | None:
@@ -45,7 +45,7 @@ class World:
             provider.reset()
 
     async def open(self) -> None:
-        # One connection limit for all: every webhook goes to the same host.
+        # All providers share one connection limit, because all webhooks go to the same host.
         connector = aiohttp.TCPConnector(limit=CONNECTIONS_MAX)
         self._session = aiohttp.ClientSession(connector=connector)
         for provider in self.providers.values():

@@ -1,6 +1,6 @@
 """A client for Manilla's merchant API: synchronous and asynchronous, without dependencies.
 
-It is published as a package of its own, so it imports nothing from the platform.
+It is published as a separate package, so it imports nothing from the platform.
 """
 
 from manilla_client.answers import (
@@ -61,7 +61,7 @@ from manilla_client.notifications import Notification, verify_ipn
 from manilla_client.retries import Retries
 from manilla_client.synchronous import Client
 
-__version__ = "0.3.0"  # the platform's
+__version__ = "0.3.0"  # the same version as the platform
 
 __all__ = [
     "ApiError",

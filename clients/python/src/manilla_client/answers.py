@@ -1,4 +1,4 @@
-"""The API's responses. Unknown fields, which later versions may add, are ignored."""
+"""The API's responses as dataclasses. Unknown fields, which later versions may add, are ignored."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -118,7 +118,7 @@ class SiteInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodField:
-    """One field of a beneficiary."""
+    """One field that a method requires of a beneficiary."""
 
     name: str
     type: str

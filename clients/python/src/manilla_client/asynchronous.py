@@ -34,9 +34,9 @@ Found = TypeVar("Found", bound=polling.Verified)
 
 
 class AsyncClient:
-    """Close it, or use it in an `async with` statement.
+    """The asyncio client. Close it, or use it in an `async with` statement.
 
-    Canceling a call stops waiting for it, but does not undo what was sent.
+    Canceling a call stops waiting for it, but does not undo a request that was sent.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Waits for open calls, then closes."""
+        """Waits for open calls, then closes the client."""
         await asyncio.to_thread(self._threads.shutdown)
         self._transport.close()
 
@@ -117,7 +117,7 @@ class AsyncClient:
         return await self._do(calls.payout_methods(currency))
 
     async def bank_list(self, method_code: str | None = None) -> BankList:
-        """Provider B's bank codes, or those of another automatic method."""
+        """The bank codes of provider B, or of another automatic method."""
         return await self._do(calls.bank_list(method_code))
 
     async def site_info(self) -> SiteInfo:

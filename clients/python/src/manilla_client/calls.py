@@ -1,4 +1,4 @@
-"""The API's calls as data: what to send, and how to read the response."""
+"""The API's calls as data: the request to send, and how to parse the response."""
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ class PaymentOrder(TypedDict):
 
 
 class PayoutOrder(TypedDict):
-    """Give either `beneficiary` or `withdraw_account_id`."""
+    """A payout request. Give either `beneficiary` or `withdraw_account_id`."""
 
     payout_amount: Decimal | int
     currency_code: str
@@ -58,7 +58,7 @@ class Call(Generic[Kind]):
     target: str
     read: Callable[[Any], Kind]
     body: bytes = b""
-    # The same on every attempt, so that the request takes effect once however often it is sent.
+    # The key is the same on every attempt, so the request takes effect only once.
     idempotency_key: str | None = None
     scenario: Scenario | None = None
 

@@ -18,7 +18,7 @@ SECRET_BYTES_MAX = 4096
 
 
 class UnreadableFile(Exception):
-    """The message says which file, and why."""
+    """A file that cannot be read. The message contains the file's name and the reason."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -75,7 +75,7 @@ def _check(given: argparse.Namespace) -> SignatureReport:
 def wrong_options(
     notification: bool, request: tuple[str | None, str | None, str | None], body: str | None
 ) -> str | None:
-    """What is wrong with the options, if anything."""
+    """An error message if the options contradict each other, otherwise None."""
     if notification and (any(part is not None for part in request) or body is None):
         return "a notification needs --body, and no --timestamp, --method or --target."
     if not notification and any(part is None for part in request):

@@ -1,6 +1,6 @@
-"""One call from its first attempt to its result, without doing any I/O.
+"""The steps of one call, from its first attempt to its result, without any I/O.
 
-The synchronous and asynchronous clients carry out what it yields: send a request, or wait.
+The synchronous and asynchronous clients perform the steps: send a request, or wait.
 """
 
 import time
@@ -41,7 +41,7 @@ def converse(call: Call[Kind], credentials: Credentials, retries: Retries) -> Co
 
 
 def _signed(call: Call[Any], credentials: Credentials) -> Request:
-    """Signs every attempt again, because the first signature may expire while we wait."""
+    """Signs each attempt again, because an earlier signature may expire during the wait."""
     signed = credentials.headers(int(time.time()), call.method, call.target, call.body)
     return Request(call.method, call.target, {**call.headers(), **signed}, call.body)
 
@@ -63,7 +63,7 @@ def _error(outcome: Answer | Failure, idempotency_key: str | None) -> NoAnswer |
     try:
         document = exact_json.loads(outcome.body)
     except ValueError:
-        document = None  # a proxy answered in its own format
+        document = None  # a proxy responded in its own format
     if not isinstance(document, dict):
         document = {}
     code = document.get("error_code")

@@ -32,19 +32,19 @@ class StillPending(ManillaError):
 
 
 class BadNotification(ManillaError):
-    """This is not a notification from Manilla. Answer 401 and do nothing."""
+    """The request is not a notification from Manilla. Respond with 401 and ignore it."""
 
 
 class SignatureMismatch(BadNotification):
-    """The signature is missing, or was made over different bytes or with a different secret."""
+    """The signature is missing, or was computed from other bytes or with another secret."""
 
 
 class NotificationTooOld(BadNotification):
-    """The signature is valid but old: somebody may be replaying a recorded notification."""
+    """The signature is valid but old: an attacker may be replaying a recorded notification."""
 
 
 class ApiError(ManillaError):
-    """The API rejected the request. Codes without a class of their own raise this class."""
+    """The API rejected the request. Error codes without a class of their own raise this class."""
 
     codes: ClassVar[tuple[str, ...]] = ()
     advice: ClassVar[str | None] = None
@@ -158,7 +158,10 @@ class PayoutRefused(ApiError):
 
 
 class InsufficientBalance(PayoutRefused):
-    """Also raised by initiate_payment if your wallet cannot cover the commission that you bear."""
+    """The wallet's balance is too low.
+
+    Also raised by initiate_payment if your wallet cannot cover a commission that you pay.
+    """
 
     codes = ("insufficient_balance",)
     advice = "Fund the wallet, or send less."
@@ -205,7 +208,7 @@ class PayoutFailed(PayoutRefused):
 
 
 def refusal_class(status: int, code: str | None) -> type[ApiError]:
-    """Finds the class by error code or, if a proxy answered without one, by HTTP status."""
+    """Finds the exception class by error code or, if a proxy sent no code, by HTTP status."""
     if code is None:
         return _BY_STATUS.get(status, ApiError)
     return _BY_CODE.get(code, ApiError)

@@ -1,4 +1,4 @@
-"""JSON with exact numbers: decimals in, decimals out, never floats."""
+"""Encodes and decodes JSON with exact decimals instead of floats."""
 
 import json
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ def dumps(value: object) -> str:
 
 
 def loads(text: bytes) -> Any:
-    """Raises ValueError if the text is not JSON."""
+    """Decodes JSON. Raises ValueError if the text is not JSON."""
     try:
         return json.loads(text, parse_float=Decimal, parse_constant=_refuse)
     except RecursionError:

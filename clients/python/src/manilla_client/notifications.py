@@ -1,4 +1,4 @@
-"""Notifications (IPN): verify that one is from Manilla, and read it."""
+"""Notifications (IPN): verify that a notification is from Manilla, and parse it."""
 
 import base64
 import hmac
@@ -29,17 +29,17 @@ class Notification:
     message: str | None
     error_code: str | None
     timestamp: int | None
-    id: str | None  # the same on every attempt; None if only X-Signature was sent
+    id: str | None  # the same on every delivery attempt; None if only X-Signature was sent
     data: Mapping[str, Any] = field(repr=False)
 
     @property
     def is_sandbox(self) -> bool:
-        """Do not deliver goods for sandbox notifications."""
+        """True in the sandbox. Do not deliver goods for sandbox notifications."""
         return self.environment == "sandbox"
 
     @property
     def handled_once_by(self) -> tuple[str, str, str, str]:
-        """A unique key for processing the notification once: it may be delivered twice."""
+        """A unique key. Store it to process each notification only once: it may arrive twice."""
         return self.event, self.trx_id, self.status, str(self.data.get("refund_trx_id", ""))
 
 
@@ -72,7 +72,7 @@ def _key(secret: str) -> bytes:
     encoded = secret.removeprefix(STANDARD_PREFIX)
     key = secret.encode() if encoded == secret else base64.b64decode(encoded, validate=True)
     if not key:
-        # With an empty key, anybody's signature would be valid.
+        # With an empty secret, anybody could compute a valid signature.
         raise ValueError("The secret is empty.")
     return key
 

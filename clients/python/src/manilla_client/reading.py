@@ -54,7 +54,7 @@ def _parts(kind: Any) -> tuple[tuple[str, Any, bool], ...]:
 
 
 def _expect(value: object, kind: type, where: str) -> Any:
-    # In Python a bool is an int; in JSON it is not.
+    # In Python a bool is an int, but in JSON it is not a number.
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise BadAnswer(f"{where} is not of the kind {kind.__name__}.")
     return value

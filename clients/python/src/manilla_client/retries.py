@@ -3,14 +3,14 @@
 import random
 from dataclasses import dataclass
 
-# 429 and 503 had no effect. After the others that is unknown, but every call is safe to repeat: a
-# GET changes nothing, and a POST carries its idempotency key.
+# A request that gets 429 or 503 had no effect. For the other statuses that is unknown, but every
+# call is safe to repeat: a GET changes nothing, and a POST carries its idempotency key.
 RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """The retry policy. `Retries(attempts_max=1)` sends everything once."""
+    """The retry policy. `Retries(attempts_max=1)` disables retries."""
 
     attempts_max: int = 4
     first_wait_seconds: float = 0.5
@@ -21,10 +21,11 @@ class Retries:
             raise ValueError("attempts_max is at least 1, and waits are not negative.")
 
     def wait_seconds(self, attempts: int, retry_after_seconds: int | None = None) -> float | None:
-        """Seconds to wait after this many attempts; None if there are no attempts left.
+        """Seconds to wait after this many attempts; None if no attempts are left.
 
-        Waits as long as Retry-After asks, plus a random delay, so that clients rejected together do
-        not return together. If Retry-After is too long, the caller gets the error instead.
+        The wait is the Retry-After time plus a random delay, so that clients that were rejected
+        together do not retry together. If Retry-After is too long, the caller gets the error
+        instead.
         """
         if attempts >= self.attempts_max:
             return None

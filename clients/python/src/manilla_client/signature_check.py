@@ -14,9 +14,9 @@ from typing import Any
 from manilla_client.reserialized import reserialized
 
 DIGEST_BYTES = 32
-TOLERANCE_SECONDS = 300  # the default of the platform
+TOLERANCE_SECONDS = 300  # the platform's default
 EXCERPT_BYTES = 12
-MILLISECONDS = "millisecond_timestamp"  # a thousand texts, tried only with the correct secret
+MILLISECONDS = "millisecond_timestamp"  # a thousand texts to try, so only with the correct secret
 UNEXPLAINED = (
     "No common mistake explains this. Compute the SHA-256 hash of the string your program signs: "
     "if it equals the hash above, your secret is wrong; if not, your string is wrong."
@@ -34,7 +34,7 @@ class SignatureMistake:
 
 @dataclass(frozen=True, slots=True)
 class SignedText:
-    """A text that may have been signed, and the mistake if it is the wrong one."""
+    """A text that may have been signed, and the mistake if it is not the correct text."""
 
     signed: bytes
     mistake: SignatureMistake | None = None
@@ -64,7 +64,7 @@ class SignatureReport:
 
     @property
     def first_difference(self) -> int | None:
-        """The first byte in which the signed text differs from the correct one."""
+        """The position of the first byte in which the signed text differs from the correct one."""
         other = self.signed or self.text
         return None if other == self.text else first_difference(other.signed, self.text.signed)
 
@@ -128,7 +128,7 @@ def explain(
 ) -> SignatureReport:
     """Finds the text and secret that match the signature, with the fewest mistakes.
 
-    The first text is the correct one, and so are the secrets without a mistake.
+    The first text is the correct one. Secrets without a mistake are correct.
     """
     digest, unreadable, form = _read(signature)
     note = " ".join(filter(None, (form, note))) or None
@@ -148,7 +148,7 @@ def explain(
 
 
 def _read(signature: str) -> tuple[bytes | None, SignatureMistake | None, str]:
-    """Reads the digest. Upper case and the prefix `sha256=` are accepted, as in the API."""
+    """Decodes the digest. Upper case and the prefix `sha256=` are accepted, as in the API."""
     text, notes = signature.strip(), []
     if text.lower().startswith("sha256="):
         text = text[len("sha256=") :]
@@ -176,7 +176,7 @@ def _decode_base64(text: str) -> bytes:
 
 
 def request_texts(timestamp: str, method: str, target: str, body: bytes) -> list[SignedText]:
-    """Returns the correct text first, then one for each mistake."""
+    """The texts that a request's signature may cover: the correct one, then one per mistake."""
     path = _path(target)
 
     def text(method: str = method.upper(), target: str = path, body: bytes = body) -> bytes:
@@ -234,7 +234,7 @@ def _times(timestamp: str, right: bytes) -> Iterator[SignedText]:
 
 
 def body_texts(body: bytes) -> list[SignedText]:
-    """The body as given, and as programs change it between signing and sending."""
+    """The body as given, and the variants that programs create between signing and sending."""
     texts = [SignedText(body)]
     stripped = body.rstrip(b"\r\n")
     if stripped != body:
@@ -256,7 +256,7 @@ def body_texts(body: bytes) -> list[SignedText]:
 
 
 def with_variants(secret: SigningSecret) -> list[SigningSecret]:
-    """The secret, and as it may be when it is copied into a program."""
+    """The secret, and the variants that arise when it is copied into a program."""
     hint = "The secret was used with a newline at its end; use it unchanged."
     mistake = SignatureMistake("secret_with_newline", hint)
     return [secret, SigningSecret(secret.key + b"\n", "another form", mistake)]
@@ -277,7 +277,7 @@ def escaped(text: bytes) -> str:
 
 
 def _age_note(timestamp: str) -> str | None:
-    """A signature that is too old matches, but the API still rejects the request."""
+    """A note if the signature matches but is so old that the API rejects the request."""
     if not _SECONDS.fullmatch(timestamp):
         return None
     apart = int(time.time()) - int(timestamp)

@@ -29,7 +29,7 @@ Found = TypeVar("Found", bound=polling.Verified)
 
 
 class Client:
-    """Thread-safe. Close it, or use it in a `with` statement."""
+    """The synchronous client. It is thread-safe. Close it, or use it in a `with` statement."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Client:
         return self._do(calls.payout_methods(currency))
 
     def bank_list(self, method_code: str | None = None) -> BankList:
-        """Provider B's bank codes, or those of another automatic method."""
+        """The bank codes of provider B, or of another automatic method."""
         return self._do(calls.bank_list(method_code))
 
     def site_info(self) -> SiteInfo:

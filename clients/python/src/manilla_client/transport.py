@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 ANSWER_BYTES_MAX = 8 * 1024 * 1024
 CONNECTIONS_KEPT_MAX = 16
-# Shorter than servers keep idle connections open, so that few are closed while we use them.
+# This is shorter than servers keep idle connections open, so that few are closed during use.
 IDLE_SECONDS_MAX = 4
 
 
@@ -25,13 +25,13 @@ class Request:
 @dataclass(frozen=True, slots=True)
 class Answer:
     status: int
-    headers: Mapping[str, str]  # names in lower case
+    headers: Mapping[str, str]  # header names in lower case
     body: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """No response. If `is_final`, a retry would not help."""
+    """There was no response. If `is_final`, a retry would not help."""
 
     reason: str
     is_final: bool = False
@@ -39,14 +39,14 @@ class Failure:
 
 
 class Transport:
-    """Thread-safe: each thread uses its own connection."""
+    """A thread-safe HTTP transport: each thread uses its own connection."""
 
     def __init__(self, url: str, timeout_seconds: float, tls: ssl.SSLContext | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("The address begins with https:// or http://, and then a host.")
         if parts.path not in ("", "/") or parts.query or parts.fragment or parts.username:
-            # The signature covers the path as the service sees it.
+            # The signature covers the path that the API receives.
             raise ValueError("The address is that of the host alone, without a path.")
         self._host, self._port = parts.hostname, parts.port
         self._timeout_seconds = timeout_seconds
@@ -54,7 +54,7 @@ class Transport:
         self._idle: deque[tuple[float, http.client.HTTPConnection]] = deque()
 
     def send(self, request: Request) -> Answer | Failure:
-        """The server may have closed a kept connection; if so, retries once on a new connection."""
+        """Sends a request. If the kept connection was closed, retries once on a new one."""
         kept = self._take()
         if kept is not None:
             outcome = self._exchange(kept, request)

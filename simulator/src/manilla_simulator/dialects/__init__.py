@@ -1,1 +1,1 @@
-"""The contracts of the simulated providers, each as its provider speaks it on the wire."""
+"""The simulated providers' APIs: one module or package for each."""

@@ -1,4 +1,4 @@
-"""How several providers write times and random codes."""
+"""Formats of times and random codes that several providers use."""
 
 import hashlib
 import secrets
@@ -9,7 +9,7 @@ _LETTERS = string.ascii_lowercase + string.digits
 
 
 def iso_milliseconds(moment: datetime) -> str:
-    """`2026-01-02T03:04:05.000Z`."""
+    """Formats a time as `2026-01-02T03:04:05.000Z`."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + "000Z"
 
 
@@ -22,5 +22,5 @@ def random_code(prefix: str, length: int = 15) -> str:
 
 
 def derived_code(prefix: str, *parts: str) -> str:
-    """The same parts always give the same code."""
+    """A code that looks random but is always the same for the same parts."""
     return prefix + hashlib.sha256("/".join(parts).encode()).hexdigest()[:15]

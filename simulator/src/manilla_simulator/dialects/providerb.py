@@ -1,4 +1,4 @@
-"""Provider B's contract: a virtual-account bank. Amounts are strings; transfers are polled."""
+"""Provider B's contract: a bank with virtual accounts, string amounts and polled transfers."""
 
 import hashlib
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ from manilla_simulator.wire import (
 
 CHARGE_STATUS = {
     ChargeStatus.PENDING: "PENDING",
-    ChargeStatus.EXPIRED: "PENDING",  # B has no status for it
+    ChargeStatus.EXPIRED: "PENDING",  # provider B has no status for it
     ChargeStatus.SUCCESS: "SUCCESS",
     ChargeStatus.FAILED: "FAILED",
 }
@@ -152,7 +152,7 @@ def validate_account(provider: Provider, ask: Ask) -> Answer:
 
 
 def enquiry_reference(bank_code: str, account_number: str) -> str:
-    """Derived from the request, so that it stays valid after a restart of the simulator."""
+    """The name enquiry's reference, derived from the request so that it survives a restart."""
     return "NER" + hashlib.sha256(f"{bank_code}/{account_number}".encode()).hexdigest()[:24].upper()
 
 
@@ -199,7 +199,7 @@ def transfer_status(provider: Provider, ask: Ask) -> Answer:
 
 
 def charge_notice(_provider: Provider, charge: Charge) -> Notice | None:
-    """B sends webhooks for received payments only."""
+    """The webhook about a charge. Provider B sends webhooks for received payments only."""
     if charge.status is not ChargeStatus.SUCCESS:
         return None
     body = {
@@ -218,7 +218,7 @@ def charge_notice(_provider: Provider, charge: Charge) -> Notice | None:
 
 
 def transfer_notice(_provider: Provider, _transfer: Transfer) -> None:
-    """B sends no webhooks for transfers: the platform polls them."""
+    """None: provider B sends no webhooks about transfers, so the platform polls them."""
 
 
 def authenticate(provider: Provider, headers: Mapping[str, str]) -> None:

@@ -32,7 +32,7 @@ from manilla_simulator.wire import (
 MINIMUM_TRANSFER = Money(CURRENCY, 500_00)
 CHARGE_STATUS = {
     ChargeStatus.PENDING: "pending",
-    ChargeStatus.EXPIRED: "pending",  # C has no status for it
+    ChargeStatus.EXPIRED: "pending",  # provider C has no status for it
     ChargeStatus.SUCCESS: "successful",
     ChargeStatus.FAILED: "failed",
 }
@@ -94,9 +94,7 @@ def _processor_response(charge: Charge) -> str:
 
 
 def refund(provider: Provider, ask: Ask) -> Answer:
-    """Completes the refund at once by default: C has neither a status call nor a webhook for
-    refunds.
-    """
+    """Completes the refund immediately: provider C has no status call or webhook for refunds."""
     number = ask.parameters["id"]
     charge = provider.charges.by_number.get(int(number) if number.isdecimal() else 0)
     if charge is None:

@@ -16,7 +16,7 @@ class OrderRow(msgspec.Struct, frozen=True):
 
 
 class ShopNotification(msgspec.Struct, frozen=True):
-    """A notification with a valid signature."""
+    """A received notification whose signature is valid."""
 
     reference: str
     status: str

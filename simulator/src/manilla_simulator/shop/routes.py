@@ -1,4 +1,4 @@
-"""The shop's pages: choose an article, pay on the real checkout, see the notification arrive."""
+"""The demo shop's pages: choose an article, pay on the real checkout, watch the notification."""
 
 from collections.abc import Sequence
 from importlib import resources
@@ -74,7 +74,7 @@ class Shop:
         return self._page("order.html", order=await self._order(request))
 
     async def show_notifications(self, request: Asked) -> Response[Any]:
-        """Answers 204 while nothing has changed, so that the page stays as it is."""
+        """Returns 204 if nothing has changed, so that the browser keeps the page as it is."""
         order = await self._order(request)
         if request.query_params.get("known") == str(len(order.notifications)):
             return Response(None, status_code=204, headers=NO_STORE)

@@ -1,4 +1,4 @@
-"""What the shop does: creates a payment through the API and gets the result in a notification."""
+"""The demo shop creates a payment through the API and learns the result from a notification."""
 
 import secrets
 import time
@@ -53,7 +53,7 @@ class ShopService:
         self._keys = keys
 
     async def buy(self, article: Article) -> str:
-        """Returns the checkout URL."""
+        """Creates a payment and returns its checkout URL."""
         reference = f"SHOP-{int(time.time())}-{secrets.token_hex(3)}"
         here = f"{self._base_url}/shop"
         async with self._api() as api:
@@ -74,7 +74,7 @@ class ShopService:
         return session.payment_url
 
     async def receive_notification(self, body: bytes, headers: Mapping[str, str]) -> None:
-        """Raises BadNotification if the notification is not signed by Manilla."""
+        """Stores a notification. Raises BadNotification if Manilla has not signed it."""
         notification = verify_ipn(body, headers, self._keys.api_secret)
         key = "/".join(notification.handled_once_by)
         message = notification.message or notification.event
@@ -106,9 +106,7 @@ class ShopService:
         ]
 
     def _api(self) -> AsyncClient:
-        """A client for one purchase: the shop sells little, so it keeps no thread or connection
-        open.
-        """
+        """Creates a client per purchase: with few sales, no connection needs to stay open."""
         keys = self._keys
         credentials = Credentials(keys.merchant_key, keys.api_key, keys.api_secret)
         return AsyncClient(self._base_url, credentials)

@@ -1,4 +1,4 @@
-"""What Flutterwave's calls share: the account, errors and fees of transfers."""
+"""Shared by Flutterwave's calls: the account, errors and transfer fees."""
 
 from decimal import ROUND_HALF_UP, Decimal
 
@@ -9,7 +9,7 @@ from manilla_simulator.state import CURRENCY, Charge
 from manilla_simulator.wire import Denial, Denials
 
 ACCOUNT_ID = 118468
-# Up to which amount a transfer costs how much. The second fee has three decimals on the wire.
+# The transfer fee for amounts up to each limit. The second has three decimals in the API.
 TRANSFER_FEES = (
     (Money(CURRENCY, 5_000_00), Decimal("10.75")),
     (Money(CURRENCY, 50_000_00), Decimal("26.875")),

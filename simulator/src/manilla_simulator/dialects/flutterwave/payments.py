@@ -20,7 +20,7 @@ from manilla_simulator.wire import Answer, Ask, Denial, Fields, Notice, Refused,
 ACCOUNT_BANK = banks.FLUTTERWAVE["035"]
 STATUS = {
     ChargeStatus.PENDING: "pending",
-    ChargeStatus.EXPIRED: "pending",  # there is no word for it
+    ChargeStatus.EXPIRED: "pending",  # Flutterwave has no status for it
     ChargeStatus.SUCCESS: "successful",
     ChargeStatus.FAILED: "failed",
 }
@@ -57,7 +57,7 @@ def open_link(provider: Provider, ask: Ask) -> Answer:
 
 
 def charge_by_transfer(provider: Provider, ask: Ask) -> Answer:
-    """The account is in the envelope's `meta`, beside the data."""
+    """Opens a one-time account, which is in the envelope's `meta`, next to the data."""
     if ask.query_text("type") != "bank_transfer":
         raise invalid("type is not supported", "type")
     fields = ask.fields.only(
@@ -140,7 +140,7 @@ def _by_number(provider: Provider, number: str) -> Charge:
 
 
 def _known(provider: Provider, charge: Charge) -> dict[str, Any]:
-    """A link becomes a transaction when the customer first tries to pay."""
+    """The charge's data. A link is unknown until the customer first tries to pay."""
     untouched = charge.is_hosted and charge.status in (ChargeStatus.PENDING, ChargeStatus.EXPIRED)
     if untouched and account_of(provider).unpaid_links_are_unknown:
         assert DENIALS.charge_not_found is not None
@@ -188,14 +188,14 @@ def _response(charge: Charge) -> str:
 
 
 def charge_notice(_provider: Provider, charge: Charge) -> Notice:
-    """Also sent for payments that failed: only `data.status` says which it is."""
+    """The webhook about a charge. It is also sent if the payment failed; see `data.status`."""
     kind = "BANK_TRANSFER_TRANSACTION" if charge.accounts else "CARD_TRANSACTION"
     body = {"event": "charge.completed", "data": charge_data(charge), "event.type": kind}
     return Notice("charge.completed", charge.reference, body)
 
 
 def refund(provider: Provider, ask: Ask) -> Answer:
-    """Completed at once unless the faults say otherwise: no status call is documented."""
+    """Completes the refund immediately unless a fault is set: no status call is documented."""
     fields = ask.fields.only("amount", "comments", "callbackurl")
     charge = _by_number(provider, ask.parameters["id"])
     left = charge.amount_paid - charge.refunded

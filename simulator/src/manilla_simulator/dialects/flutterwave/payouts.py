@@ -25,7 +25,7 @@ STATUS_WORDS = {
     "FAILED": TransferStatus.FAILED,
     "REVERSED": TransferStatus.REVERSED,
 }
-# No document has a word for a transfer that came back, so it is FAILED after SUCCESSFUL.
+# Flutterwave documents no status for a returned transfer, so it is FAILED after SUCCESSFUL.
 DEFAULT_WORD = {
     TransferStatus.AWAITING_APPROVAL: "NEW",
     TransferStatus.PROCESSING: "PENDING",
@@ -34,9 +34,9 @@ DEFAULT_WORD = {
     TransferStatus.REVERSED: "FAILED",
 }
 FAILED_MESSAGE = "DISBURSE FAILED: Insufficient funds/ wallet balance"
-# In the sandbox, the end of the reference says what happens, and after how many minutes.
+# In the sandbox, the end of the reference sets the outcome, and after how many minutes.
 _TEST_SUFFIX = re.compile(r"_PMCK(?P<failed>_ST_F)?(?:DU_(?P<minutes>\d{1,4}))?$")
-_COPY_MARK = "~"  # in the simulator's own references of transfers that share one of ours
+_COPY_MARK = "~"  # separates a number that is added if several transfers have the same reference
 
 
 def list_banks(provider: Provider, _ask: Ask) -> Answer:
@@ -99,7 +99,7 @@ def transfer(provider: Provider, ask: Ask) -> Answer:
 
 
 def _new_reference(provider: Provider, reference: str) -> str:
-    """The reference, or another under which a second transfer of this reference is stored."""
+    """The reference, or a variant of it if a transfer with this reference already exists."""
     if account_of(provider).references_are_unique:
         transfers.refuse_duplicate(provider, reference)
         return reference
@@ -178,7 +178,7 @@ def get_transfer(provider: Provider, ask: Ask) -> Answer:
 
 
 def retry(provider: Provider, ask: Ask) -> Answer:
-    """Creates a second transfer, with a reference of Flutterwave's own."""
+    """Creates a second transfer, with a reference that Flutterwave generates."""
     failed = _by_number(provider, ask)
     if failed.status is not TransferStatus.FAILED:
         raise invalid("Only a failed transfer can be retried")
@@ -203,7 +203,7 @@ def _by_number(provider: Provider, ask: Ask) -> Transfer:
 
 
 def transfer_notice(_provider: Provider, item: Transfer) -> Notice:
-    """Also sent for transfers that failed: only `data.status` says which it is."""
+    """The webhook about a transfer. It is also sent if the transfer failed; see `data.status`."""
     data = _transfer(item)
     data["fullname"] = data.pop("full_name")
     body = {"event": "transfer.completed", "event.type": "Transfer", "data": data}

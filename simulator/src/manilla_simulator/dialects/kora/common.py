@@ -1,4 +1,4 @@
-"""What Kora's calls share: the account, errors, references and lists."""
+"""Shared by Kora's calls: the account, errors, references and lists."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -49,7 +49,7 @@ def is_test(provider: Provider) -> bool:
 
 
 def references(provider: Provider, charge: Charge) -> dict[str, str]:
-    """Our reference and Kora's. Which field has which is a setting of the account."""
+    """The fields with our reference and Kora's. An account setting decides which has which."""
     named = {"reference": charge.reference, "payment_reference": charge.reference}
     match account_of(provider).our_reference:
         case KoraReference.REFERENCE:
@@ -64,7 +64,7 @@ def own_reference(charge: Charge) -> str:
 
 
 def find_charge(provider: Provider, reference: str) -> Charge | None:
-    """By our reference or by Kora's."""
+    """Finds a charge by our reference or by Kora's."""
     number = reference.removeprefix("KPY-PAY-")
     by_number = provider.charges.by_number.get(int(number)) if number.isdecimal() else None
     return provider.charges.get(reference) or by_number
@@ -83,7 +83,7 @@ def check_metadata(fields: Fields) -> None:
 
 
 def plain_time(moment: datetime | None) -> str | None:
-    """`2026-01-02 03:04:05`, without a time zone."""
+    """Formats a time as `2026-01-02 03:04:05`, without a time zone."""
     return None if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -95,7 +95,7 @@ def listing(
     show: Callable[[T], dict[str, Any]],
     message: str,
 ) -> Answer:
-    """A page of a list, newest first. Each line has a pointer from which the next page starts."""
+    """A page of a list, newest first. The next page can start at any item's pointer."""
     start, end = _time(ask, "date_from"), _time(ask, "date_to")
     after, before = _pointer(ask, "starting_after"), _pointer(ask, "ending_before")
     matching = [
@@ -119,7 +119,7 @@ def _pointer(ask: Ask, name: str) -> int | None:
 
 
 def _time(ask: Ask, name: str) -> datetime | None:
-    """`2026-01-02-03-04-05`, or a date."""
+    """Parses `2026-01-02-03-04-05`, or a date."""
     text = ask.query.get(name, "")
     if not text:
         return None

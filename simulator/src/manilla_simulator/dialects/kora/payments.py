@@ -1,4 +1,4 @@
-"""Kora's payments: the hosted page, one-time accounts and the query of a charge."""
+"""Kora's payments: the hosted page, one-time accounts and the status query."""
 
 from decimal import Decimal
 from typing import Any
@@ -22,7 +22,7 @@ from manilla_simulator.state import CURRENCY, Charge, ChargeStatus
 from manilla_simulator.wire import Answer, Ask, Denial, Fields, Notice, Refused, invalid
 
 ACCOUNT_BANK = banks.KORA["035"]
-FEE_PERCENT, FEE_MOST = Decimal("1.5"), Money(CURRENCY, 2_000_00)  # without VAT
+FEE_PERCENT, FEE_MOST = Decimal("1.5"), Money(CURRENCY, 2_000_00)  # before VAT
 STATUS_WORDS = {
     "pending": ChargeStatus.PENDING,
     "processing": ChargeStatus.PENDING,
@@ -152,7 +152,7 @@ def _message(charge: Charge) -> str | None:
 
 
 def credit_account(provider: Provider, ask: Ask) -> Answer:
-    """The sandbox's way to pay a one-time account."""
+    """Pays a one-time account, which only the sandbox offers."""
     fields = ask.fields.only("account_number", "amount", "currency")
     fields.currency()
     charge = provider.charges.by_account.get(fields.text("account_number"))

@@ -26,14 +26,14 @@ STATUS_WORDS = {
     "failed": TransferStatus.FAILED,
     "reversed": TransferStatus.REVERSED,
 }
-# No document has a word for a payout that came back, so it is `failed` after `success`.
+# Kora documents no status for a returned payout, so it is `failed` after `success`.
 DEFAULT_WORD = {
     TransferStatus.PROCESSING: "processing",
     TransferStatus.SUCCESS: "success",
     TransferStatus.FAILED: "failed",
     TransferStatus.REVERSED: "failed",
 }
-# Bank and account of the sandbox, and what happens to a payout.
+# The sandbox's test banks and accounts, and the outcome that each causes.
 SANDBOX_OUTCOMES = {
     ("033", "0000000000"): TransferOutcome(TransferStatus.SUCCESS),
     ("035", "0000000000"): TransferOutcome(TransferStatus.FAILED, reason="Payout failed"),

@@ -1,4 +1,4 @@
-"""Kora's refunds: of settled charges only, and not less than 100 naira."""
+"""Kora's refunds: only of settled charges, and at least 100 naira."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ def _amount(provider: Provider, fields: Fields, charge: Charge) -> Money:
 
 
 def _outcome(fields: Fields) -> RefundStatus | None:
-    """In the sandbox, the request can say how the refund ends."""
+    """The outcome of a refund. In the sandbox, the request can set it."""
     wanted = fields.optional_text("completion_status")
     if wanted not in ("", "success", "failed"):
         raise invalid("completion_status must be success or failed", "completion_status")

@@ -1,4 +1,4 @@
-"""What Monnify's calls share: the account, errors, references, times and pages."""
+"""Shared by Monnify's calls: the account, errors, references, times and pages."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -49,7 +49,10 @@ def is_test(provider: Provider) -> bool:
 
 
 def own_reference(charge: Charge) -> str:
-    """`MNFY|01|20260102030405|1000001`. The pipes must be encoded in a URL."""
+    """Monnify's own reference: `MNFY|01|20260102030405|1000001`.
+
+    The pipes must be encoded in a URL.
+    """
     made_at = charge.created_at.astimezone(LAGOS)
     return f"MNFY|{charge.number % 100:02d}|{made_at:%Y%m%d%H%M%S}|{charge.number:06d}"
 
@@ -61,19 +64,19 @@ def by_own_reference(provider: Provider, reference: str) -> Charge | None:
 
 
 def zoned_time(moment: datetime) -> str:
-    """`2026-01-02T03:04:05.678+00:00`: the only one of the formats that has a time zone."""
+    """Formats a time as `2026-01-02T03:04:05.678+00:00`, Monnify's only format with a time zone."""
     return moment.isoformat(timespec="milliseconds")
 
 
 def local_time(moment: datetime | None) -> str | None:
-    """`2026-01-02 03:04:05.678`, in Lagos."""
+    """Formats a time as `2026-01-02 03:04:05.678`, in Lagos."""
     if moment is None:
         return None
     return moment.astimezone(LAGOS).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
 def clock_time(moment: datetime | None) -> str | None:
-    """`02/01/2026 3:04:05 PM`, in Lagos. The hour has no leading zero."""
+    """Formats a time as `02/01/2026 3:04:05 PM`, in Lagos, without a leading zero in the hour."""
     if moment is None:
         return None
     local = moment.astimezone(LAGOS)
@@ -81,7 +84,7 @@ def clock_time(moment: datetime | None) -> str | None:
 
 
 def page_of(ask: Ask, items: Sequence[T], number_name: str, size_name: str) -> dict[str, Any]:
-    """A page, counted from 0; its `content` are the items, which the caller replaces."""
+    """One page of a list, counted from 0. The caller replaces the items in `content`."""
     number, size = ask.number(number_name, 0), min(ask.number(size_name, 10) or 10, PAGE_MOST)
     content = items[number * size : (number + 1) * size]
     pages = -(-len(items) // size)

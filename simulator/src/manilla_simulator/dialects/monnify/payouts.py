@@ -201,7 +201,7 @@ def balance(provider: Provider, ask: Ask) -> Answer:
 
 
 def search(provider: Provider, ask: Ask) -> Answer:
-    """The statement of the wallet that transfers are taken from."""
+    """The statement of the wallet that pays for transfers."""
     _check_wallet(provider, ask.query_text("sourceAccountNumber"))
     start, end = _time(ask, "startDate"), _time(ask, "endDate")
     least, most = _money(ask, "amountFrom"), _money(ask, "amountTo")
@@ -249,7 +249,7 @@ def _money(ask: Ask, name: str) -> Money | None:
 
 
 def transfer_notice(_provider: Provider, item: Transfer) -> Notice | None:
-    """There is no event for a transfer that expired."""
+    """The webhook about a transfer. Monnify has none for a transfer that expired."""
     event = EVENTS.get(word_for(item))
     if event is None:
         return None

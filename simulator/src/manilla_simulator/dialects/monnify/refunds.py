@@ -1,4 +1,4 @@
-"""Monnify's refunds, under a reference of ours."""
+"""Monnify's refunds, which are identified by our reference."""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""Paystack's API: kobo, `Bearer` secret key, a recipient before each transfer.
+"""Paystack's API: amounts in kobo, `Bearer` secret key, a recipient before each transfer.
 
-A secret key that starts with `sk_test_` switches to the sandbox's rules: transfers succeed at once.
+A secret key that starts with `sk_test_` switches to the sandbox's rules: transfers succeed
+immediately.
 """

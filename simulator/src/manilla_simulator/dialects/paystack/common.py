@@ -1,4 +1,4 @@
-"""What Paystack's calls share: the account, errors and customers."""
+"""Shared by Paystack's calls: the account, errors and customers."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -59,7 +59,7 @@ DENIALS = Denials(
         Denial(429, "Please wait a few minutes and try again.", "rate_limited"),
     ),
 )
-# What an error's `meta.nextStep` advises, by the error's code.
+# The advice in an error's `meta.nextStep`, by error code.
 NEXT_STEPS = {
     "invalid_transfer_recipient": "Provide a valid recipient. "
     "Ensure you are passing the recipient code in the recipient param",
@@ -91,7 +91,7 @@ def kobo(fields: Fields, denial: Denial, name: str = "amount") -> Money:
 
 
 def page_of(ask: Ask, items: Sequence[T]) -> tuple[Sequence[T], dict[str, Any]]:
-    """The page that the query asks for, and the envelope's `meta`."""
+    """The requested page, and the envelope's `meta`."""
     number, size = ask.page("perPage", PAGE_SIZE)
     skipped = (number - 1) * size
     meta = {

@@ -94,6 +94,6 @@ WIRE = Wire(
     charge_words=payments.STATUS_WORDS,
     transfer_words=payouts.STATUS_WORDS,
     refund_words=refunds.STATUS_WORDS,
-    # `reversed` also ends a transfer that was never delivered.
+    # A transfer that was never delivered can also end as `reversed`.
     transfer_changes=frozenset({(TransferStatus.PROCESSING, TransferStatus.REVERSED)}),
 )

@@ -33,7 +33,7 @@ NOTHING_TO_CHARGE = Denial(
     "qr object, or EFT object should be passed.",
     "missing_params",
 )
-# An account that expires earlier or later than this is given the nearest of the two.
+# The limits of an account's lifetime. A requested time beyond them is set to the nearer one.
 EXPIRY_LEAST, EXPIRY_MOST = timedelta(minutes=15), timedelta(hours=8)
 STATUS_WORDS = {
     "abandoned": ChargeStatus.PENDING,
@@ -64,7 +64,7 @@ def initialize(provider: Provider, ask: Ask) -> Answer:
 
 
 def charge_by_transfer(provider: Provider, ask: Ask) -> Answer:
-    """Opens a one-time account. It accepts exactly the amount."""
+    """Opens a one-time account, which accepts only the exact amount."""
     fields = ask.fields.only(
         "email", "amount", "currency", "reference", "metadata", "bank_transfer"
     )
@@ -177,7 +177,7 @@ def charge_data(provider: Provider, charge: Charge) -> dict[str, Any]:
 
 
 def _status(provider: Provider, charge: Charge) -> str:
-    """A charge that nobody has started to pay is `abandoned`. It can still be paid."""
+    """The charge's status. One that nobody has started to pay is `abandoned` but can be paid."""
     if charge.provider_status:
         return charge.provider_status
     match charge.status:
@@ -206,7 +206,7 @@ def _gateway_response(charge: Charge) -> str:
 
 
 def charge_notice(provider: Provider, charge: Charge) -> Notice | None:
-    """Paystack sends no webhook about a payment that failed."""
+    """The webhook about a charge. Paystack sends none about a payment that failed."""
     if charge.status is not ChargeStatus.SUCCESS:
         return None
     body = {"event": "charge.success", "data": charge_data(provider, charge)}
@@ -214,7 +214,7 @@ def charge_notice(provider: Provider, charge: Charge) -> Notice | None:
 
 
 def returned_notice(_provider: Provider, charge: Charge, amount: Money) -> Notice:
-    """A transfer of a wrong amount goes back. The event does not name our reference."""
+    """The webhook about a returned transfer of a wrong amount. It has no reference of ours."""
     returned = {
         "amount": str(amount.minor),
         "message": "incorrect amount sent",

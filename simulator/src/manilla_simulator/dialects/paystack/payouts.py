@@ -88,7 +88,7 @@ def resolve(provider: Provider, ask: Ask) -> Answer:
 
 
 def create_recipient(provider: Provider, ask: Ask) -> Answer:
-    """The same account always has the same recipient."""
+    """Creates a recipient. The same account always gets the same recipient."""
     fields = ask.fields.only(
         *("type", "name", "account_number", "bank_code", "currency", "description", "email"),
         *("metadata",),
@@ -232,7 +232,7 @@ def _full_transfer(provider: Provider, item: Transfer) -> dict[str, Any]:
 
 
 def _session(provider: Provider, item: Transfer) -> dict[str, str | None]:
-    """The NIP session, which test transfers do not have."""
+    """The NIP session id, which test transfers do not have."""
     if is_test(provider) or item.is_open:
         return {"provider": None, "id": None}
     return {"provider": "nip", "id": item.session_id}
@@ -256,7 +256,7 @@ def finalize_transfer(provider: Provider, ask: Ask) -> Answer:
 
 
 def transfer_notice(provider: Provider, item: Transfer) -> Notice | None:
-    """Paystack has no events for transfers that were abandoned, blocked or rejected."""
+    """The webhook about a transfer. Paystack has none for abandoned, blocked or rejected ones."""
     event = f"transfer.{word_for(item)}"
     if event not in ("transfer.success", "transfer.failed", "transfer.reversed"):
         return None

@@ -1,4 +1,4 @@
-"""Paystack's balance and its ledger, from which an account statement is made."""
+"""Paystack's balance, and the ledger that it returns as an account statement."""
 
 from datetime import UTC, datetime
 
@@ -39,7 +39,7 @@ def ledger(provider: Provider, ask: Ask) -> Answer:
 
 
 def is_within(ask: Ask, moment: datetime) -> bool:
-    """Whether the moment is between the query's `from` and `to`. A date stands for its midnight."""
+    """Whether the time is between the query's `from` and `to`. A date means its midnight."""
     start, end = _time(ask, "from"), _time(ask, "to")
     return (start is None or start <= moment) and (end is None or moment <= end)
 
