@@ -61,5 +61,5 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def demo_login(self) -> DemoLogin | None:
-        """The demo user, in development mode."""
+        """The demo user's login, in development mode only."""
         return demo_login.of(self.keyring) if self.is_development else None

@@ -33,10 +33,10 @@ class Settings(msgspec.Struct, frozen=True):
     master_keys: tuple[bytes, ...]
     base_url: str
     trusted_proxies: tuple[Network, ...] = ()
-    crash_folder: Path | None = None  # where tests arm crash points; development mode only
+    crash_folder: Path | None = None  # folder where tests arm crash points; development mode only
     mail_hook: str | None = None  # a program that sends emails to users
     data_folder: Path | None = None  # None if the database runs elsewhere
-    drain_seconds: int = 0  # between the signal to stop and the last accepted connection
+    drain_seconds: int = 0  # time from the stop signal until no more connections are accepted
 
     @property
     def is_development(self) -> bool:
@@ -87,7 +87,7 @@ def _needed(environment: Mapping[str, str], name: str, problems: list[str]) -> s
 
 
 def _master_keys(environment: Mapping[str, str], problems: list[str]) -> tuple[bytes, ...]:
-    """The current key, followed by previous keys while the master key is being changed."""
+    """Returns the current key, followed by previous keys while the master key is being rotated."""
     current = _needed(environment, "MANILLA_MASTER_KEY", problems)
     previous = environment.get("MANILLA_MASTER_KEYS_PREVIOUS", "").split(",")
     keys = []

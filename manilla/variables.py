@@ -1,5 +1,4 @@
-"""The environment variables that Manilla reads; the tables in the documents are generated from
-this.
+"""The environment variables that Manilla reads. The tables in the documents are generated from it.
 
 A test checks that the code reads no other variables, and reads all of these.
 """

@@ -1,4 +1,7 @@
-"""Builds a process's services from its settings: opened once, closed in reverse order."""
+"""Builds a process's services from its settings.
+
+They are opened once, and closed in reverse order.
+"""
 
 import asyncio
 import contextlib

@@ -41,7 +41,8 @@ CONNECTIONS = 10
 KEEP_ATTEMPTS = timedelta(days=90)
 KEEP_LINKS = timedelta(days=30)
 PROOF_SECONDS = 3600
-RECONCILE_SECONDS = 20  # per sum; there are two, and both must fit in a job's time
+# Time limit per sum; a job computes two, and both must fit in its time limit.
+RECONCILE_SECONDS = 20
 
 
 class PeriodicTask(msgspec.Struct, frozen=True):
@@ -52,7 +53,7 @@ class PeriodicTask(msgspec.Struct, frozen=True):
 
 def periodic_tasks(services: Services) -> list[PeriodicTask]:
     db, kinds = services.db, works(services).keys()
-    # Not in development mode: a simulated provider's balance does not match the ledger.
+    # Skipped in development mode, because a simulated provider's balance does not match the ledger.
     reconciliation = _reconciliation(services)
     comparing = [PeriodicTask("schedule_reconciliation", 600, reconciliation.schedule)]
     return [
@@ -104,7 +105,7 @@ async def _measure_backlog(services: Services) -> None:
 
 
 def works(services: Services) -> dict[str, Work]:
-    """The jobs that the worker runs, except the delivery of notifications."""
+    """Returns the jobs that the worker runs, except the delivery of notifications."""
     return {
         **PaymentTasks(services.db, services.charges).works(),
         **RefundTasks(services.db, services.rails).works(),

@@ -1,4 +1,7 @@
-"""Ledger postings for the end of a payout. Each is posted once, however often it is requested."""
+"""Ledger postings when a payout ends.
+
+Each is posted exactly once, however often it is requested.
+"""
 
 from manilla.kit.db import Connection
 from manilla.kit.money import Money
@@ -12,7 +15,7 @@ SANDBOX = "sandbox"
 
 
 def _payer(payout: Payout) -> str:
-    """The account from which a delivered payout was paid."""
+    """Returns the account from which a delivered payout was paid."""
     if payout.is_sandbox:
         return posting.clearing(SANDBOX)
     return posting.BANK if payout.provider is None else posting.clearing(payout.provider)
@@ -45,7 +48,7 @@ async def deliver(connection: Connection, payout: Payout) -> None:
 
 
 async def give_back(connection: Connection, payout: Payout, *, was_delivered: bool) -> None:
-    """Refunds the debit in full; for a delivered payout, from the account that paid it.
+    """Refunds the wallet in full; for a delivered payout, from the account that paid it.
 
     `payout` is the state before the change, so its provider fee is the one that was posted.
     """
@@ -87,5 +90,6 @@ def _posting(payout: Payout, kind: str, wallet_minor: int, first: Line, *others:
 
 async def _post(connection: Connection, postings: list[Posting]) -> None:
     for posted in await ledger.post(connection, postings):
-        # We hold the lock on the payout's row, whose status says that this was not posted before.
+        # A duplicate is impossible: we hold the lock on the payout's row, and its status says that
+        # this was not posted before.
         assert posted.outcome is PostingOutcome.POSTED, posted.outcome

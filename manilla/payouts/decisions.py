@@ -1,10 +1,10 @@
-"""Decisions of administrators on manual payouts and on stuck automatic ones.
+"""Administrators' decisions on manual payouts and on stuck automatic payouts.
 
-A rejection of a repeated send is not conclusive, so a payout whose provider does not know it would
-stay open forever. An administrator can reject it after a day if a case says that it is stuck,
-nothing is in transit any more, and the provider says at that moment that it does not know the
-transfer. A payout that was never sent because its merchant's money is on hold can be rejected at
-any time.
+If a payout was sent more than once, a rejection by the provider is not conclusive, so a payout that
+its provider does not know would stay open forever. An administrator can reject it after a day if a
+case says that it is stuck, nothing is in transit any more, and the provider says at that moment
+that it does not know the transfer. A payout that was never sent because its merchant's money is on
+hold can be rejected at any time.
 """
 
 from collections.abc import Iterable
@@ -40,7 +40,8 @@ from manilla.transfers import reports, sending
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 from manilla.transfers.sending import PAYOUTS
 
-# A transfer that was sent has arrived by then, or never will: one call takes at most 15 seconds.
+# By then, a transfer that was sent has arrived or never will, because one call takes at most 15
+# seconds.
 QUIET = timedelta(minutes=10)
 TEXT_LENGTH_MAX = 200
 
@@ -70,7 +71,7 @@ async def find(db: Database | Connection, trx_id: str) -> Payout:
 async def complete(
     db: Database, trx_id: str, bank_reference: str | None, *, already_paid: bool = False
 ) -> Payout:
-    """Records that the administrator has paid it.
+    """Records that the administrator has paid a manual payout.
 
     `already_paid`: the administrator paid before seeing the hold. This must be recorded even during
     a hold, or a later rejection would refund money that was already paid out.
@@ -91,7 +92,7 @@ async def complete(
 
 
 async def reject(db: Database, rails: Rails, trx_id: str, reason: str) -> Payout:
-    """Rejects any payout that an administrator may reject, and refunds the wallet once."""
+    """Rejects a payout that an administrator may reject, and refunds the wallet exactly once."""
     payout = await find(db, trx_id)
     check_text(reason, "A reason")
     if payout.is_manual or payout.is_sandbox:
@@ -113,7 +114,7 @@ async def reject(db: Database, rails: Rails, trx_id: str, reason: str) -> Payout
 async def _check_stuck(db: Database, payout: Payout) -> None:
     _check_pending(payout)
     if await hold_of(db, payout) is not None:
-        return  # it was never sent, and cannot be sent during the hold
+        return  # the payout was never sent, and cannot be sent during the hold
     if not await cases.is_open(db, payout.merchant_id, CaseKind.NO_ANSWER, payout.trx_id):
         raise NotToDecide(
             "The provider decides the outcome of this payout. You can reject it only if it has an "
@@ -149,8 +150,8 @@ async def _ending(db: Database, rails: Rails, payout: Payout, reason: str) -> Se
     event = TransferEvent.FAILED if hold is None else TransferEvent.REJECTED
     if current.began_at is None and hold is not OutgoingHold.PAYOUTS_HELD:
         # Only the holder of the job can start to send, and we hold it, so the payout was never
-        # sent. This does not apply while all payouts are on hold, because the database may then be
-        # older than a send.
+        # sent. This conclusion is not valid while all payouts are on hold, because the restored
+        # database may be older than a send.
         return _rejection(reason, event, "; it was never sent")
     state = await _ask(rails, payout)
     if state.status is TransferStatus.FAILED and state.amount in (None, payout.amount):
@@ -210,7 +211,7 @@ async def hold_of(db: Database, payout: Payout) -> OutgoingHold | None:
 
 
 async def holds_of(db: Database, payouts: Iterable[Payout]) -> dict[str, OutgoingHold]:
-    """Does the same for several payouts; the keys are their transaction ids."""
+    """Returns the same as `hold_of` for several payouts, by transaction id."""
     unsent = [
         each for each in payouts if each.status is PayoutStatus.PENDING and each.began_at is None
     ]
@@ -237,7 +238,7 @@ async def requeue(db: Database, trx_id: str) -> Payout:
 
 
 async def decision(db: Database, payout: Payout) -> str | None:
-    """Returns a sentence that says who decided and how; None if no administrator has."""
+    """Returns a sentence that says who decided and how; None if no administrator decided."""
     about = AuditFilter(
         action="payout", merchant_id=payout.merchant_id, subject=f"payout:{payout.trx_id}"
     )
@@ -260,7 +261,7 @@ async def _decide(
     _check_pending(payout)
     async with db.transaction() as connection:
         if not await states.settle_within(connection, payout.merchant_id, payout.trx_id, event):
-            # Another administrator decided a moment earlier.
+            # Another administrator decided the payout a moment earlier.
             current = await find(connection, payout.trx_id)
             raise NotToDecide(f"The payout is {current.status} already.")
         await _record(connection, payout, event, bank_reference=event.bank_reference)

@@ -14,7 +14,7 @@ daily, has_any = PAYOUTS.daily, PAYOUTS.has_any
 
 
 async def count_waiting(db: Database, scope: Scope, longer_than: timedelta) -> int:
-    """Counts payouts of the last 30 days that have been pending longer than `longer_than`."""
+    """Counts payouts of the last 30 days that have been pending for more than `longer_than`."""
     now = datetime.now(UTC)
     conditions = within(scope).add(
         "trx_id >= {} AND trx_id < {}",
@@ -39,13 +39,13 @@ async def count_manual(db: Database, scope: Scope) -> int:
 
 
 class BankFigures(msgspec.Struct, frozen=True):
-    """Payouts to one bank through one provider, by their current status."""
+    """The payouts to one bank through one provider, by their current status."""
 
     bank_code: str
     count: int
     completed: int
     failed: int
-    median_seconds: float | None  # from creation to completion
+    median_seconds: float | None  # median time from creation to completion
 
     @property
     def success_rate(self) -> float | None:
@@ -54,7 +54,10 @@ class BankFigures(msgspec.Struct, frozen=True):
 
 
 async def by_bank(db: Database, provider: str, since: datetime) -> list[BankFigures]:
-    """Counts all production payouts created since then; the bank with the most comes first."""
+    """Counts all production payouts created since then, by bank.
+
+    The most frequent bank is first.
+    """
     return await db.rows(
         BankFigures,
         """

@@ -55,7 +55,7 @@ class PayoutOrder(PayoutTerms, frozen=True, kw_only=True):
 
 
 class PayoutItem(NewItem, frozen=True, kw_only=True):
-    note: str = ""  # for the timeline: the beneficiary, with the name that the provider resolved
+    note: str = ""  # text for the timeline: the beneficiary, with the resolved name
 
 
 class PayoutInfo(msgspec.Struct, frozen=True):
@@ -111,8 +111,8 @@ class PayoutInitiation:
         new = _row(caller, order, method, amount)
         item = PayoutItem.of_request(ticket, order.repeat_key)
         if not self._is_settled_locally(caller, method, order, amount):
-            # The reference and the balance are checked before the beneficiary, and before any call
-            # to the provider.
+            # Check the reference and the balance before the beneficiary, and before any call to the
+            # provider.
             looked = await self._take(new, msgspec.structs.replace(item, dry_run=True), ticket)
             if looked.answer is not None:
                 return Replayed(looked.answer)
@@ -136,7 +136,7 @@ class PayoutInitiation:
         return _accepted(taken)
 
     async def _obstacle(self, new: NewPayout) -> Refusal:
-        """Returns the refusal for a merchant whose status has changed since it was cached."""
+        """Returns the error for a merchant whose status has changed since it was cached."""
         merchant = await merchants.merchant(self._db, new.merchant_id)
         assert merchant is not None
         is_sandbox = new.environment == Environment.SANDBOX
@@ -146,7 +146,7 @@ class PayoutInitiation:
     def _is_settled_locally(
         self, caller: Caller, method: Method, order: PayoutOrder, amount: Money
     ) -> bool:
-        """Returns whether all checks after the balance pass without a call to the provider."""
+        """Whether all checks after the balance check pass without a call to the provider."""
         if order.beneficiary is None:
             return False
         try:
@@ -193,7 +193,7 @@ class PayoutInitiation:
         return account
 
     def _job(self, new: NewPayout, who: Beneficiary) -> dict[str, Any]:
-        """Returns the job that sends the payout, or completes it in the sandbox, if any."""
+        """Returns the job that sends the payout, or that completes it in the sandbox, if any."""
         if new.environment is Environment.SANDBOX:
             due_in_seconds = self._platform.now.sandbox_complete_seconds
             job_kind = COMPLETE_IN_SANDBOX if _ends_by_itself(new, who) else None
@@ -217,7 +217,10 @@ def _note(who: Beneficiary, account: ResolvedAccount | None, order: PayoutOrder)
 
 
 def _ends_by_itself(new: NewPayout, who: Beneficiary) -> bool:
-    """Whether a sandbox payout completes automatically. A scenario overrides the account number."""
+    """Whether a sandbox payout completes automatically.
+
+    A scenario takes precedence over the test account number.
+    """
     if new.scenario is not None:
         return new.scenario is not Scenario.PENDING
     return new.provider is not None and who.account_number != sandbox.STAYS_PENDING

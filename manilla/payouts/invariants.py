@@ -1,4 +1,4 @@
-"""Invariants of payouts and of money in flight."""
+"""Ledger invariants about payouts and money in flight."""
 
 from manilla.ledger.invariants import Invariant
 from manilla.ledger.job_kinds import JobKind

@@ -21,7 +21,7 @@ from manilla.payouts.beneficiaries.accounts import SavedAccount
 from manilla.payouts.payout import Payout, PayoutErrorCode, PayoutStatus
 from manilla.payouts.store import PAYOUT_COLUMNS, read
 
-# The field's name on automatic methods, and on the manual one.
+# The names of the account number field on automatic methods and on the manual method.
 _ACCOUNT_NUMBER = "coalesce(beneficiary ->> 'account_number', beneficiary ->> 'Account Number')"
 
 
@@ -39,11 +39,11 @@ FIELDS = Fields(
 class PayoutFilter(msgspec.Struct, frozen=True, kw_only=True):
     status: PayoutStatus | None = None
     error_code: PayoutErrorCode | None = None
-    method: str | None = None  # method code
-    manual: bool | None = None  # whether an administrator processes it
+    method: str | None = None  # code of the withdrawal method
+    manual: bool | None = None  # whether an administrator processes the payout
     currency: str | None = None
     since: Moment | None = None
-    until: Moment | None = None  # exclusive
+    until: Moment | None = None  # exclusive upper bound of the time
     min_minor: Number | None = None
     max_minor: Number | None = None
     # A transaction id or a full ref_trx is matched first. Otherwise the search matches a full
@@ -55,7 +55,7 @@ class PayoutFilter(msgspec.Struct, frozen=True, kw_only=True):
 class AccountFilter(msgspec.Struct, frozen=True, kw_only=True):
     active: bool | None = True
     method: str | None = None
-    search: str | None = None  # a full account number, or a part of the label or the name
+    search: str | None = None  # a full account number, or a part of the label or account name
 
 
 async def payouts(
@@ -132,7 +132,7 @@ async def saved_accounts(
 
 
 async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
-    """Returns the id of the payout with this merchant reference; empty if there is none."""
+    """Returns the ids of the payout with this merchant reference; empty if there is none."""
     records = await db.records(
         """
         SELECT trx_id FROM payout
@@ -143,7 +143,10 @@ async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
 
 
 def _referred_to(steps: Query, text: str) -> Query:
-    """A transaction id identifies one payout; several merchants can use the same ref_trx."""
+    """Returns the payouts that an id or ref_trx refers to.
+
+    A transaction id identifies one payout; several merchants can use the same ref_trx.
+    """
     merchant_id = trx_ids.merchant_of(text)
     if merchant_id is None:
         return steps.narrowed("ref_trx = {}", text)

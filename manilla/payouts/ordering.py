@@ -1,4 +1,4 @@
-"""Payouts that users order in the dashboard: previewed first, then created like those of the API.
+"""Payouts that users create in the dashboard: previewed first, then created as in the API.
 
 A preview shows the beneficiary, the cost and the remaining balance.
 """
@@ -40,7 +40,7 @@ class AccountHolder(msgspec.Struct, frozen=True):
     """The holder of the beneficiary's account."""
 
     who: Beneficiary
-    account_name: str | None  # None for a manual payout: no provider was asked
+    account_name: str | None  # None for a manual payout, which no provider resolves
     bank_name: str
     warning: str | None
 
@@ -87,7 +87,7 @@ class PayoutPreviews:
         ]
 
     def silent(self, caller: Caller, offered: Sequence[Method]) -> set[int]:
-        """Returns the ids of methods that would refuse a payout because their provider is down."""
+        """Returns the ids of methods that would reject a payout because their provider is down."""
         return {
             method.id
             for method in offered
@@ -115,7 +115,7 @@ class PayoutPreviews:
         return next((bank.name for bank in listed if bank.code == payout.bank), payout.bank)
 
     async def holder(self, caller: Caller, method: Method, given: dict[str, Any]) -> AccountHolder:
-        availability.check(caller)  # account names are shown only to merchants that may pay out
+        availability.check(caller)  # only merchants that may create payouts see account names
         who = beneficiary.read(method, given)
         if method.provider is None:
             return AccountHolder(who, None, who.fields[methods.MANUAL_BANK_NAME], None)
@@ -135,7 +135,7 @@ class PayoutPreviews:
     async def preview(
         self, caller: Caller, method: Method, amount: Decimal, given: dict[str, Any]
     ) -> PayoutPreview:
-        """Runs the checks in the same order as when the payout is created."""
+        """Runs the same checks, in the same order, as when the payout is created."""
         rules.check(self._platform.now, caller, method, method.currency, datetime.now(UTC))
         try:
             money = Money.of(amount, method.currency)
@@ -169,7 +169,8 @@ async def order(
 ) -> str:
     """Creates the payout, writes the audit log and returns the payout's id."""
     trx_id = await place(initiation, caller, wanted, ticket)
-    # The payout already records who ordered it, in the same transaction as the debit.
+    # A separate transaction is enough for the audit entry, because the payout itself stores who
+    # ordered it, in the transaction of the debit.
     async with db.transaction() as connection:
         await audit.record(
             connection,
@@ -186,7 +187,10 @@ async def order(
 async def place(
     initiation: PayoutInitiation, caller: Caller, wanted: PayoutOrder, ticket: RateTicket
 ) -> str:
-    """Returns the payout's id; an order repeated with the same key returns the first one's id."""
+    """Returns the payout's id.
+
+    An order repeated with the same key returns the first payout's id.
+    """
     assert wanted.ordered_by is not None
     answer = await initiation.initiate(caller, wanted, ticket)
     if isinstance(answer, Replayed):

@@ -14,12 +14,12 @@ from manilla.ledger.transactions import Scenario
 class PayoutStatus(StrEnum):
     PENDING = "pending"
     COMPLETED = "completed"
-    FAILED = "failed"  # rejected, failed or reversed; the wallet was refunded
+    FAILED = "failed"  # rejected by the provider, failed or reversed; the wallet was refunded
     CANCELED = "canceled"  # rejected by an administrator; the wallet was refunded
 
 
 class PayoutErrorCode(StrEnum):
-    """Why a payout was refused, or why it failed."""
+    """Why a payout was rejected, or why it failed."""
 
     INSUFFICIENT_BALANCE = "insufficient_balance"
     PROVIDER_INSUFFICIENT_BALANCE = "provider_insufficient_balance"
@@ -32,17 +32,17 @@ class PayoutErrorCode(StrEnum):
     PAYOUT_FAILED = "payout_failed"
 
 
-DETAILS = ("description",)  # the terms that pages, exports and commands show beside the others
+DETAILS = ("description",)  # terms that pages, exports and commands show as details
 
 
 class PayoutTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What is given with the order of a payout, and stored with the payout as it is."""
+    """The fields of a payout order that are stored unchanged with the payout."""
 
     ref_trx: str
-    ipn_url: str  # empty: no notification is sent
+    ipn_url: str  # if empty, no notification is sent
     description: str | None = None
     scenario: Scenario | None = None
-    ordered_by: str | None = None  # dashboard user; None for the API
+    ordered_by: str | None = None  # name of the dashboard user; None for the API
 
     @property
     def details(self) -> dict[str, str | None]:
@@ -94,7 +94,7 @@ class Payout(NewPayout, frozen=True, kw_only=True):
 
     @property
     def age(self) -> timedelta:
-        """The time since the first send, so that time on hold does not count."""
+        """The time since the payout was first sent, which excludes time on hold."""
         return datetime.now(UTC) - (self.began_at or self.created_at)
 
     @property

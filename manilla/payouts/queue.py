@@ -16,12 +16,12 @@ from manilla.payouts.listing import FIELDS
 from manilla.payouts.payout import Payout
 from manilla.payouts.store import PAYOUT_COLUMNS, read
 
-# A provider that has not answered by then has a problem.
+# Age after which a payout without a final status counts as stuck.
 STUCK_AFTER = timedelta(hours=1)
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """Progress of the job that sends a payout and queries its status."""
+    """The progress of the job that sends a payout and queries its status."""
 
     attempts: int
     failures: int
@@ -33,7 +33,7 @@ class Progress(msgspec.Struct, frozen=True):
 class Stuck(msgspec.Struct, frozen=True):
     payout: Payout
     progress: Progress
-    case_id: int | None  # of the open `no_answer` case
+    case_id: int | None  # id of the payout's open `no_answer` case
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ ON_HOLD_FIELDS = FIELDS.inside(
 )
 
 
-# SQL expression for a query on `payout`: why an unsent payout is on hold.
+# SQL expression for a query on `payout` that returns why an unsent payout is on hold.
 HOLD = """
        CASE WHEN status = 'pending' AND began_at IS NULL
             THEN outgoing_hold(merchant_id, environment, false) END"""
@@ -79,7 +79,7 @@ async def manual(
     _narrow(conditions, search)
     key = listing.read_cursor(tuple[Environment, str], after)
     if key is not None:
-        # `production` sorts before `sandbox`.
+        # The name `production` sorts before `sandbox`.
         conditions.add("(environment, trx_id) > ({}, {})", *key)
     records = await db.records(
         f"""
@@ -104,7 +104,7 @@ async def stuck(
 ) -> Page[Stuck]:
     """Lists open payouts, oldest first, that are overdue and not on hold, or whose job failed.
 
-    Every open payout has a job, and there are few jobs, so the full history is not read.
+    They are found by their jobs, of which there are few, so the payout history is not read.
     """
     limit = min(limit, PAGE_ROWS_MAX)
     conditions = within(scope)
@@ -166,7 +166,7 @@ async def on_hold(
 
 
 async def progress(db: Database, payout: Payout) -> Progress | None:
-    """Returns None if the payout has no job (any more)."""
+    """Returns the job's progress, or None if the payout has no job, or no longer has one."""
     return await db.row(
         Progress,
         """
@@ -177,7 +177,7 @@ async def progress(db: Database, payout: Payout) -> Progress | None:
 
 
 def _narrow(conditions: Conditions, search: str | None) -> None:
-    """Searches for a transaction id, or for a merchant's full reference."""
+    """Filters by a transaction id, or by a merchant's full reference."""
     text = listing.searched(search)
     if text is None:
         return

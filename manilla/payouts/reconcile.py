@@ -28,18 +28,19 @@ from manilla.transfers import reports
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
 CURRENCY = "NGN"
-LOOK_BACK = timedelta(days=7)  # banks return transfers within days
+# How far back payouts are queried: banks return transfers within days.
+LOOK_BACK = timedelta(days=7)
 PAYOUTS_MAX = 500
 ASKED_AT_ONCE = 8
-# No new status query starts after this time, so the last answers arrive before the job's time
-# limit.
+# No new status query starts after this time, so that the last responses arrive before the job's
+# time limit.
 ASKING_SECONDS = 45.0
-# A difference opens a case only if it persists for this long: by then a posting in progress, or a
-# late settlement by the provider, no longer shows.
+# A difference opens a case only if it persists for this long. By then, it is not caused by a
+# posting in progress or a late settlement by the provider.
 CONFIRMED_AFTER = timedelta(minutes=3)
-# The highest fee that a provider may take for a transfer before it has reported the fee.
+# The highest fee that we assume for a transfer whose fee the provider has not reported yet.
 UNKNOWN_FEE_MINOR_MAX = 100_000
-# Up to this age, a customer may still be paying a charge.
+# The age up to which a customer may still be paying a charge.
 PAYABLE = timedelta(hours=1)
 
 
@@ -48,14 +49,14 @@ class Reconciled(msgspec.Struct, frozen=True):
 
     provider: str
     currency: str
-    ledger: Money  # the balance in our ledger
-    under_way: Money  # the part of it that was sent and is not final: it may have left already
-    coming_in: Money  # open charges: the money may have arrived already
-    balance: Money | None  # reported by the provider; None if it did not answer
-    difference: Money | None  # the unexplained part; None: no answer, or not comparable yet
+    ledger: Money  # the provider's balance according to our ledger
+    under_way: Money  # amount of sent transfers without a final status, which may have left
+    coming_in: Money  # amount of open charges, which may have arrived already
+    balance: Money | None  # balance reported by the provider; None if it did not respond
+    difference: Money | None  # unexplained difference; None if not comparable
     transfers_asked: int
     transfers_differ: list[str]
-    is_confirmed: bool = False  # the difference was also seen a few minutes ago
+    is_confirmed: bool = False  # whether the difference was also seen a few minutes ago
 
     @property
     def result(self) -> str:
@@ -69,7 +70,7 @@ class Reconciled(msgspec.Struct, frozen=True):
 
 
 class Books(msgspec.Struct, frozen=True):
-    """What our ledger says about one provider, in minor units."""
+    """The amounts in our ledger for one provider, in minor units."""
 
     ledger: int
     under_way: int
@@ -160,7 +161,7 @@ def _measure(report: Reconciled) -> None:
 def _unexplained(before: Books, after: Books, balance: Money) -> Money | None:
     """Returns the difference that open transfers and concurrent postings do not explain.
 
-    Returns None if it may be explained by fees that the provider has not reported yet.
+    Returns None if fees that the provider has not reported yet may explain it.
     """
     highest = max(before.highest, after.highest)
     lowest = min(before.lowest, after.lowest)
@@ -170,7 +171,7 @@ def _unexplained(before: Books, after: Books, balance: Money) -> Money | None:
 
 
 async def in_our_books(db: Database, provider: str) -> Books:
-    """Reads what our ledger says about a provider.
+    """Reads the amounts in our ledger for a provider.
 
     Open transactions are found by their jobs, so the full history is not read.
     """
@@ -215,7 +216,7 @@ async def in_our_books(db: Database, provider: str) -> Books:
 async def _compare_transfers(
     db: Database, adapter: Adapter, provider: str
 ) -> tuple[int, list[str]]:
-    """Queries recent final payouts: refunds returned ones, opens cases for contradictions."""
+    """Queries recent final payouts. Refunds returned ones, and opens cases for contradictions."""
     decided = await store.decided_lately(db, provider, LOOK_BACK, PAYOUTS_MAX)
     said = await _ask(adapter, decided)
     answered = [(payout, each.value) for payout, each in said if isinstance(each, Done)]
@@ -242,7 +243,7 @@ async def _compare_transfers(
 async def _ask(
     adapter: Adapter, payouts: list[Payout]
 ) -> list[tuple[Payout, Answer[TransferState]]]:
-    """Queries a few payouts at a time until the time is up; the rest come first in the next run."""
+    """Queries a few payouts at a time until the time is up. The next run starts with the rest."""
     until = time.monotonic() + ASKING_SECONDS
     places = asyncio.Semaphore(ASKED_AT_ONCE)
 

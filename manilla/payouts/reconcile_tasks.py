@@ -13,11 +13,12 @@ from manilla.providers.rails import Rails
 RECONCILE = "reconcile"
 CONCURRENCY = 4
 EVERY_SECONDS = 3600.0
-SOON_SECONDS = 300.0  # for a comparison that failed, or a difference seen only once
-SPREAD = 0.1  # so that providers and installations are not all queried at the same time
+SOON_SECONDS = 300.0  # delay after a comparison that failed, or a difference seen only once
+SPREAD = 0.1  # random variation, so that not all providers are queried at the same time
 
 
-# Opens a connection with a longer time limit: summing up a provider's balance reads every entry.
+# Opens a connection with a longer statement timeout, because summing a provider's balance reads
+# every entry.
 Patient = Callable[[], AbstractAsyncContextManager[Database]]
 
 
@@ -33,7 +34,7 @@ class ReconcileTasks:
     async def schedule(self) -> None:
         """Creates a job for each provider that has none; the lease ensures that one worker runs it.
 
-        Sandbox accounts at providers are left out, because their money is not in our ledger.
+        Providers' sandbox accounts are omitted, because their money is not in our ledger.
         """
         for provider, current in self._rails.accounts.items():
             is_expected = current.is_valid and not current.is_sandbox

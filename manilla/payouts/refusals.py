@@ -1,4 +1,4 @@
-"""Why a payout can be refused. Each message says what to do next."""
+"""Errors for which a payout can be rejected. Each message says what to do next."""
 
 from manilla.kit.errors import Refusal
 from manilla.payouts.payout import PayoutErrorCode
@@ -46,7 +46,7 @@ class GatewaySwitchedOff(GatewayNotConfigured):
 class ProviderUnavailable(Refusal):
     """The provider is temporarily unavailable.
 
-    Unlike after `Unavailable`, it is certain that nothing was written.
+    Unlike with `Unavailable`, it is certain that nothing was written.
     """
 
     status, code = 503, "SERVICE_UNAVAILABLE"

@@ -1,4 +1,4 @@
-"""Rules that are checked before the debit: first those that need no call to a provider."""
+"""Rules that are checked before the debit, first those that need no call to a provider."""
 
 import time
 from datetime import datetime
@@ -92,7 +92,7 @@ class ProviderFunds:
         return time.monotonic() < kept_until
 
     async def check(self, provider: str, amount: Money) -> None:
-        """Refuses an amount above the known balance.
+        """Rejects an amount above the provider's known balance.
 
         If the balance is unknown, the provider decides.
         """
@@ -103,7 +103,7 @@ class ProviderFunds:
             raise ProviderInsufficientBalance
 
     async def _look(self, provider: str, currency: str) -> None:
-        """Caches the provider's balance minus its transfer fee, where known."""
+        """Caches the provider's balance minus its transfer fee, if they are known."""
         adapter = self._rails.adapter(provider)
         answer = await adapter.balance(currency) if adapter else None
         available = None

@@ -19,8 +19,8 @@ from manilla.providers.port import EventKind, RefusalCode, TransferStatus
 from manilla.transfers import reports
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
-# Transitions that are not listed move no money. Those that contradict the current status open a
-# case.
+# Transitions that are not listed move no money. Transitions that contradict the current status open
+# a case.
 NEXT: dict[tuple[PayoutStatus, TransferEvent], PayoutStatus] = {
     (PayoutStatus.PENDING, TransferEvent.DELIVERED): PayoutStatus.COMPLETED,
     (PayoutStatus.PENDING, TransferEvent.FAILED): PayoutStatus.FAILED,
@@ -33,7 +33,7 @@ CODES = {
     RefusalCode.INVALID_BENEFICIARY: PayoutErrorCode.INVALID_BENEFICIARY,
     RefusalCode.PAYOUT_FAILED: PayoutErrorCode.PAYOUT_FAILED,
 }
-# Events that confirm the current status.
+# Events that only confirm the current status.
 AGREES: frozenset[tuple[PayoutStatus, TransferEvent]] = frozenset(
     (
         (PayoutStatus.COMPLETED, TransferEvent.DELIVERED),
@@ -57,7 +57,7 @@ FITS = {
 
 
 def fits(payout: Payout, said: TransferStatus) -> bool:
-    """Returns whether the provider's status is consistent with the payout's status.
+    """Whether the provider's status is consistent with the payout's status.
 
     A reversed payout was delivered before it was returned, so DELIVERED is consistent with it.
     """
@@ -164,7 +164,7 @@ def _fee_minor(before: Payout, event: SettlementEvent) -> int | None:
 
 
 def code_of(event: SettlementEvent) -> PayoutErrorCode | None:
-    """Returns the merchants' error code for the provider's."""
+    """Returns the error code for merchants that corresponds to the provider's code."""
     if event.error_code is None:
         return None
     return CODES.get(event.error_code, PayoutErrorCode.GATEWAY_PAYOUT_FAILED)
@@ -181,9 +181,9 @@ async def _forget_jobs(connection: Connection, payout: Payout) -> None:
 
 
 def contradiction(payout: Payout, said: str) -> str:
-    """Returns the text of a case.
+    """Returns the text of a case about a contradiction.
 
-    The text must not depend on who asked the provider, because a resolved case is reopened only if
-    the text is new.
+    The text must not depend on what caused the status query, because a resolved case is reopened
+    only if the text is new.
     """
     return f"The payout is {payout.status}; the provider now says {said}. Nothing was moved."

@@ -48,8 +48,8 @@ async def payouts_of(db: Database, jobs: Sequence[Job]) -> list[Payout | None]:
 async def decided_lately(db: Database, provider: str, age: timedelta, limit: int) -> list[Payout]:
     """Returns recent completed or failed payouts, least recently queried first.
 
-    Leaves out payouts for which an administrator has already decided who bears the loss of a
-    transfer that was delivered after all.
+    Omits payouts for which an administrator has already decided who bears the loss of a transfer
+    that was delivered after all.
     """
     records = await db.records(
         _PAYOUT
@@ -66,9 +66,9 @@ async def decided_lately(db: Database, provider: str, age: timedelta, limit: int
 
 
 async def were_asked_about(db: Database, payouts_: Sequence[Payout]) -> None:
-    """Notes the time of the status query.
+    """Records the time of the payouts' status query.
 
-    Locks in sorted order, because two reconciliations may run at the same time.
+    Locks rows in sorted order, because two reconciliations may run at the same time.
     """
     await db.execute(
         """
@@ -141,7 +141,7 @@ class Accepted(msgspec.Struct, frozen=True):
 
 
 async def accept(db: Database, accepted: Sequence[Accepted]) -> list[None]:
-    """Saves what the provider said when it accepted the payouts."""
+    """Saves what the provider returned when it accepted the payouts."""
     async with by_key(db) as connection:
         await connection.execute(
             """

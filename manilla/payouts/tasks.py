@@ -39,7 +39,7 @@ from manilla.transfers.events import (
 from manilla.transfers.machine import Send, TransferMachine
 from manilla.transfers.sending import PAYOUTS
 
-# A payout that stays open for longer becomes a case, but is still queried.
+# A case is opened for a payout that stays open longer, and its status is still queried.
 SCHEDULE = Schedule(
     (
         (timedelta(minutes=1), 5),
@@ -87,7 +87,7 @@ class PayoutTasks:
         return None
 
     async def find(self, job: Job) -> Payout | None:
-        """Returns None for payouts that no provider has."""
+        """Returns the payout, or None if no provider pays it."""
         payout = await self._find.submit(job)
         if payout is None or payout.is_manual or payout.is_sandbox:
             return None

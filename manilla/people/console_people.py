@@ -13,7 +13,7 @@ LIST_MAX = 1000
 
 class NewPerson(msgspec.Struct, frozen=True):
     person: Person
-    token: str | None  # for the link to choose a password, shown once; None if a password was given
+    token: str | None  # token of the link to choose a password; None if a password was given
 
 
 async def create(
@@ -58,7 +58,7 @@ async def invite_again(db: Database, person_id: int, by: int | None = None) -> s
 
 
 async def change_role(db: Database, person_id: int, role: ConsoleRole) -> None:
-    """Takes effect with the user's next request."""
+    """Changes a console user's role, which takes effect with the user's next request."""
     async with db.transaction() as connection:
         person = await persons.get(connection, person_id)
         if person.realm != Realm.CONSOLE:

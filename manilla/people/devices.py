@@ -1,8 +1,9 @@
 """Known devices: browsers that a user has signed in with before.
 
 An attacker's wrong passwords can use up an account's attempts. This must not lock out the user, so
-a browser that sends this cookie has its own count of attempts. The cookie does not sign anybody in:
-it is signed, bound to the realm and the user, and has as few attempts as any other sender.
+a browser that sends the device cookie has its own count of attempts. The cookie does not sign
+anybody in. It is signed, bound to the realm and the user, and allows no more attempts than any
+other sender has.
 """
 
 import hashlib
@@ -25,7 +26,7 @@ def issue(keyring: Keyring, realm: Realm, person_id: int) -> str:
 
 
 def read(keyring: Keyring, realm: Realm, person_id: int, cookie: str) -> str | None:
-    """Returns the device's id, or None if the cookie does not belong to this user."""
+    """Returns the device's id, or None if the cookie is invalid or belongs to another user."""
     body, _, mac = cookie[:LENGTH_MAX].rpartition(".")
     given = mac.encode("utf-8", "replace")
     if not any(hmac.compare_digest(each.encode(), given) for each in _macs(keyring, realm, body)):

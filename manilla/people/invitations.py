@@ -167,7 +167,7 @@ async def look_at(db: Database | Connection, realm: Realm, token: str) -> Invita
 
 
 async def has_account(db: Database, invitation: Invitation) -> bool:
-    """Whether the page asks the invited user to sign in, rather than to choose a password."""
+    """Whether the page asks the invited user to sign in instead of choosing a password."""
     person = await queries.person_by_email(db, Realm(invitation.realm), invitation.email)
     return person is not None and person.has_password
 
@@ -251,7 +251,10 @@ async def _record_joining(connection: Connection, person_id: int, joined: Invita
 async def _new_person(
     connection: Connection, realm: Realm, invitation: Invitation, name: str, password_hash: str
 ) -> int:
-    """Creates a dashboard user. A console user already exists, without a password, and gets one."""
+    """Creates a dashboard user.
+
+    An invited console user already exists without a password, and gets this one.
+    """
     if realm is Realm.DASHBOARD:
         person_id = await queries.insert_person(
             connection, realm, invitation.email, name, password_hash=password_hash

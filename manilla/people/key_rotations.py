@@ -25,7 +25,7 @@ class KeyRotation(msgspec.Struct, frozen=True):
 async def letters(
     db: Database, merchant_id: int, environment: Environment, base_url: str
 ) -> list[Email]:
-    """One email per owner, including the one who rotated the keys: their session may be stolen."""
+    """Returns one email per owner, even for the owner who rotated: their session may be stolen."""
     merchant = await merchants.get(db, merchant_id)
     text = f"{_name(current.get())} rotated the {environment} API keys of {merchant.name}."
     link = links.credentials(base_url, environment)
@@ -34,7 +34,7 @@ async def letters(
 
 
 async def since(db: Database, merchant_id: int, start: datetime) -> list[KeyRotation]:
-    """Returns rotations, newest first, for the notice on the owners' dashboard."""
+    """Returns key rotations, newest first, for the notice on the owners' dashboard."""
     wanted = AuditFilter(action="merchant.rotate", merchant_id=merchant_id, since=start)
     lines = await audit.listed(db, wanted, limit=SHOWN_MAX)
     return [

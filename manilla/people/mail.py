@@ -30,7 +30,7 @@ class Email(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: MailKind
     email: str
     link: str
-    text: str = ""  # one sentence about what happened, if the kind does not say it
+    text: str = ""  # sentence about the event, if the kind of email does not state it
 
 
 Write = Callable[[], Awaitable[Email | None]]
@@ -57,8 +57,9 @@ class Mailer:
         self.write_later(letter.kind, written)
 
     def write_later(self, kind: MailKind, write: Write) -> None:
-        """Builds and sends the email in the background, so that the response takes equally long for
-        known and unknown email addresses.
+        """Builds and sends the email in the background.
+
+        The response then takes equally long for known and unknown email addresses.
         """
         if self._hook is None or len(self._under_way) >= AT_ONCE:
             log.warning("letter_not_sent", kind=kind, hook=self._hook)
@@ -70,7 +71,7 @@ class Mailer:
     async def _write_and_send(self, kind: MailKind, write: Write) -> bool:
         try:
             letter = await write()
-        except Refusal as refusal:  # the database is unavailable
+        except Refusal as refusal:  # for example, the database is unavailable
             log.warning("letter_not_sent", kind=kind, hook=self._hook, why=refusal.code)
             return False
         return letter is not None and await self.send(letter)
@@ -80,7 +81,10 @@ class Mailer:
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
     async def send(self, letter: Email) -> bool:
-        """Returns whether the program accepted the email (exit 0). The link is never logged."""
+        """Sends an email.
+
+        Returns whether the program accepted it (exit 0). Links are never logged.
+        """
         if self._hook is None:
             return False
         try:

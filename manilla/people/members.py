@@ -63,13 +63,13 @@ async def list_of(db: Database, merchant_id: int) -> list[Member]:
 
 
 async def owners_of(db: Database, merchant_id: int) -> list[Member]:
-    """The owners who can sign in."""
+    """Returns the owners who can sign in."""
     found = await list_of(db, merchant_id)
     return [each for each in found if each.role == Role.OWNER and each.status == "active"]
 
 
 async def merchants_of(db: Database | Connection, person_id: int) -> list[MerchantMembership]:
-    """The user's merchants: active ones first, then by age."""
+    """Returns the user's merchants: active ones first, then by age."""
     return await db.rows(
         MerchantMembership,
         """
@@ -82,7 +82,7 @@ async def merchants_of(db: Database | Connection, person_id: int) -> list[Mercha
 
 
 async def join(connection: Connection, merchant_id: int, person_id: int, role: Role) -> bool:
-    """Returns False if the user is already a member."""
+    """Adds a membership. Returns False if the user is already a member."""
     return await connection.has_row(
         """
         INSERT INTO membership (merchant_id, person_id, role) VALUES ($1, $2, $3)
@@ -114,7 +114,7 @@ async def add(
 
 
 async def change_role(db: Database, merchant_id: int, person_id: int, role: Role) -> None:
-    """Takes effect with the member's next request."""
+    """Changes a member's role, which takes effect with the member's next request."""
     async with db.transaction() as connection:
         before = await _lock(connection, merchant_id, person_id, stays_owner=role is Role.OWNER)
         await connection.execute(
@@ -127,7 +127,7 @@ async def change_role(db: Database, merchant_id: int, person_id: int, role: Role
 
 
 async def remove(db: Database, merchant_id: int, person_id: int) -> None:
-    """Removes a member and ends their sessions with this merchant. Other memberships are kept."""
+    """Removes a member and ends their sessions with this merchant, but no other memberships."""
     async with db.transaction() as connection:
         role = await _lock(connection, merchant_id, person_id, stays_owner=False)
         await connection.execute(

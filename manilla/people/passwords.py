@@ -33,7 +33,7 @@ COMMON = frozenset(
 Result = TypeVar("Result")
 
 _HASHER = argon2.PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
-# A hash that no known password matches. Verifying it costs as much as verifying a real one.
+# A hash that no known password matches. Verifying it takes as long as verifying a real one.
 NOBODYS = (
     f"$argon2id$v=19$m={_HASHER.memory_cost},t={_HASHER.time_cost},p={_HASHER.parallelism}"
     f"${'A' * 22}${'A' * 43}"
@@ -72,7 +72,8 @@ _threads = _Threads()
 
 class PasswordCheck(msgspec.Struct, frozen=True):
     is_right: bool
-    is_outdated: bool = False  # hashed with a different cost than today's
+    # Whether the hash was computed with other cost parameters than today's.
+    is_outdated: bool = False
 
 
 def check(password: str, *, email: str, name: str) -> None:
@@ -96,13 +97,13 @@ async def hash_of(password: str) -> str:
 
 
 async def verify(password_hash: str | None, password: str) -> PasswordCheck:
-    """Verifies a password. Without a hash (an unknown email) it takes as long, and fails."""
+    """Verifies a password. For an unknown email (no hash) it takes as long, and fails."""
     plain = _normal(password)[:LENGTH_MAX]
     return await _threads.run(lambda: _verify(password_hash, plain))
 
 
 async def change(db: Database, visitor: Visitor, old: str, new: str) -> None:
-    """Changes the password, given the old one, and ends the user's other sessions."""
+    """Changes the password if the old one is correct, and ends the user's other sessions."""
     check(new, email=visitor.email, name=visitor.name)
     buckets = throttle.proving(visitor.person_id)
     await throttle.take(db, buckets)
@@ -138,5 +139,5 @@ def _verify(password_hash: str | None, plain: str) -> PasswordCheck:
 
 
 def _normal(password: str) -> str:
-    """Normalizes differently composed characters, and replaces those that cannot be encoded."""
+    """Normalizes Unicode composition, and replaces characters that cannot be encoded."""
     return unicodedata.normalize("NFKC", password.encode("utf-8", "replace").decode())

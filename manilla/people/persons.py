@@ -1,4 +1,4 @@
-"""Users: look them up, change their profile, disable and enable them."""
+"""Users: finds them, changes their profile, disables and enables them."""
 
 import re
 from typing import Any
@@ -39,7 +39,7 @@ class LastAdministrator(Refusal):
 
 
 def normal_email(text: str) -> str | None:
-    """Returns the email address as it is stored, or None if it is not one.
+    """Returns the email address in its stored form, or None if it is not one.
 
     Accepts more than `read_email`, so that users with an address stored under older rules can sign
     in.

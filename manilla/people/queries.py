@@ -1,4 +1,4 @@
-"""SQL queries for users, and for ending their sessions and reset links."""
+"""SQL queries for users, including those that end their sessions and reset links."""
 
 from datetime import datetime, timedelta
 
@@ -87,7 +87,7 @@ async def insert_person(
     password_hash: str | None,
     console_role: str | None = None,
 ) -> int | None:
-    """Returns None if the realm already has a user with this email address."""
+    """Creates a user. Returns None if the realm already has a user with this email address."""
     found: int | None = await connection.value(
         """
         INSERT INTO person (realm, email, name, password_hash, console_role)
@@ -104,7 +104,10 @@ async def insert_person(
 
 
 async def set_password(connection: Connection, person_id: int, password_hash: str) -> None:
-    """Locks the user's row, so that a concurrent sign-in with the old password fails."""
+    """Sets the password.
+
+    Locks the user's row, so that a concurrent sign-in with the old one fails.
+    """
     await connection.execute(
         "UPDATE person SET password_hash = $2, updated_at = now() WHERE id = $1",
         person_id,
@@ -120,7 +123,10 @@ async def enter(
     *,
     has_totp: bool,
 ) -> bool:
-    """Returns False if password, second factor or status has changed since they were verified."""
+    """Locks the user's row for a sign-in, and stores a new hash if there is one.
+
+    Returns False if password, second factor or status has changed since they were verified.
+    """
     return await connection.has_row(
         """
         UPDATE person SET password_hash = coalesce($3, password_hash)
@@ -160,7 +166,7 @@ async def set_console_role(connection: Connection, person_id: int, role: str) ->
 
 
 async def lock_administrators(connection: Connection) -> list[int]:
-    """Administrators who can sign in.
+    """Returns the administrators who can sign in.
 
     Locks their rows, so that two concurrent changes cannot remove the last one.
     """

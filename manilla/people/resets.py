@@ -34,7 +34,7 @@ async def count(db: Database, realm: Realm, email: str, address: str) -> None:
 
 
 async def ask(db: Database, realm: Realm, email: str) -> NewReset | None:
-    """Creates a link. The page responds first, so that timing does not reveal known addresses."""
+    """Creates a link in the background, so that response times do not reveal known addresses."""
     normal = persons.normal_email(email)
     person = await queries.person_by_email(db, realm, normal) if normal else None
     if person is None or person.status != "active":
@@ -44,7 +44,7 @@ async def ask(db: Database, realm: Realm, email: str) -> NewReset | None:
 
 
 async def begin(db: Database, person_id: int) -> str:
-    """Returns the token of a new link, for the operator. Only its hash is stored."""
+    """Returns the token of a new link, for the operator to pass on. Only its hash is stored."""
     async with db.transaction() as connection:
         person = await persons.get(connection, person_id)
         token = await _write(connection, person_id)

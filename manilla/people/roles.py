@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Realm(StrEnum):
-    """Users and sessions belong to one realm, and have no access to the other."""
+    """Dashboard or console. Users and sessions belong to one realm, with no access to the other."""
 
     DASHBOARD = "dashboard"
     CONSOLE = "console"
@@ -28,23 +28,23 @@ class ConsoleRole(StrEnum):
 class Permission(StrEnum):
     # Dashboard permissions.
     VIEW = "view"
-    # See the keys in use, rotate sandbox keys, read request logs. Rotating production keys also
-    # needs MOVE_MONEY, because it reveals a secret that can create payouts.
+    # Permission to see the keys in use, rotate sandbox keys and read request logs. Rotating
+    # production keys also needs MOVE_MONEY, because it reveals a secret that can create payouts.
     USE_CREDENTIALS = "use_credentials"
-    CONFIGURE = "configure"  # gateways, commission bearer, redelivery
-    MOVE_MONEY = "move_money"  # payouts, refunds, saved accounts, sandbox funds
+    CONFIGURE = "configure"  # change gateways and commission bearer, redeliver notifications
+    MOVE_MONEY = "move_money"  # create payouts and refunds, save accounts, add sandbox funds
     MANAGE_TEAM = "manage_team"
-    PROFILE = "profile"  # KYC, phone, BVN
+    PROFILE = "profile"  # edit KYC, phone and BVN
     # Console permissions.
     CONSOLE_VIEW = "console_view"
-    MERCHANTS = "merchants"  # approval and KYC
-    PAYOUT_DESK = "payout_desk"  # manual payouts, cases, refunds
-    # Make adjustments and settlements without approval. A user with PAYOUT_DESK alone can request
-    # them, and another administrator approves.
+    MERCHANTS = "merchants"  # decide on merchants' approval and KYC
+    PAYOUT_DESK = "payout_desk"  # decide on manual payouts, cases and refunds
+    # Permission to make adjustments and settlements without approval. A user with PAYOUT_DESK alone
+    # can request them, and another administrator approves.
     MONEY_ALONE = "money_alone"
-    PLATFORM = "platform"  # settings, methods, providers, commissions
+    PLATFORM = "platform"  # change settings, methods, providers and commissions
     PEOPLE = "people"
-    SUPPORT_TOOLS = "support_tools"  # redelivering notifications, retrying failed jobs
+    SUPPORT_TOOLS = "support_tools"  # redeliver notifications and retry failed jobs
 
 
 P = Permission
@@ -75,5 +75,5 @@ _PERMISSIONS: dict[str, frozenset[Permission]] = {
 
 
 def permissions_of(role: str | None) -> frozenset[Permission]:
-    """Returns no permissions for an unknown role or None."""
+    """Returns the role's permissions; none for an unknown role or None."""
     return frozenset() if role is None else _PERMISSIONS.get(role, frozenset())

@@ -18,7 +18,7 @@ from manilla.people.security_log import SecurityEvent, SecurityOutcome, Security
 from manilla.people.visitor import Visitor
 
 STEP_SECONDS = 30
-WINDOW_STEPS = 1  # allow for clock differences: also accept the previous and the next step
+WINDOW_STEPS = 1  # also accept the codes of the previous and next step, for clock differences
 RECOVERY_CODES = 10
 RECOVERY_CHARACTERS = 16  # 80 bits cannot be guessed, so a plain hash is enough
 _READ_AS = str.maketrans("OIL", "011", " -")
@@ -100,7 +100,7 @@ async def confirm(db: Database, keyring: Keyring, visitor: Visitor, code: str) -
 async def _confirm(
     connection: Connection, person: PersonCredentials, step: int, recovery: list[bytes]
 ) -> bool:
-    """Returns False if it was confirmed or set up again in the meantime."""
+    """Turns it on. Returns False if it was confirmed or set up again in the meantime."""
     return await connection.has_row(
         """
         UPDATE person SET totp_confirmed_at = now(), totp_last_step = $3, recovery_hashes = $4,
@@ -175,7 +175,7 @@ async def accept(db: Database, keyring: Keyring, person: PersonCredentials, code
 
 
 async def _use_step(db: Database, person_id: int, step: int) -> bool:
-    """Returns True for only one of several concurrent callers with the same code."""
+    """Marks a code as used. Returns True for only one of several concurrent callers."""
     return await db.has_row(
         """
         UPDATE person SET totp_last_step = $2
@@ -198,7 +198,7 @@ async def _use_recovery(db: Database, person_id: int, code_hash: bytes) -> bool:
 
 
 def totp_context(person_id: int) -> str:
-    """The encryption context that binds a sealed secret to its row."""
+    """Associated data that binds an encrypted secret to its row."""
     return f"person:{person_id}:totp"
 
 

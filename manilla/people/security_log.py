@@ -1,4 +1,4 @@
-"""Security events: logs and counts each event, and audits failures and exports.
+"""Security events: each event is logged and counted; failures and exports are also audited.
 
 An event never contains a password or a code. An unknown email address is not logged either, because
 people sometimes type a password into that field.
@@ -19,9 +19,9 @@ from manilla.people.roles import Realm
 
 log = structlog.get_logger(__name__)
 
-# How many failures per throttle window are written to the audit log. Of the others, only the 100th,
-# 1000th and so on are written, with their number, so that guessing cannot fill the log or keep
-# others waiting for its lock.
+# How many failures per throttle window are written to the audit log. After that, only the 100th,
+# 1000th and so on are written, with their number, so that guessing can neither fill the log nor
+# keep others waiting for its lock.
 FAILURES_OF_KNOWN_MAX, FAILURES_OF_UNKNOWN_MAX = 300, 50
 
 
@@ -35,7 +35,7 @@ class SecurityEvent(StrEnum):
 
 class SecurityOutcome(StrEnum):
     DONE = "done"
-    CODE_NEEDED = "code_needed"  # the password was correct
+    CODE_NEEDED = "code_needed"  # the password was correct, and a code is required
     UNKNOWN_ACCOUNT = "unknown_account"
     DISABLED = "disabled"
     WRONG_PASSWORD = "wrong_password"  # noqa: S105
@@ -94,7 +94,8 @@ async def record_failure(
 ) -> None:
     """Reports a failure, and writes it to the audit log within limits.
 
-    Of repeated failures (a locked-out user who keeps trying) only the first is audited.
+    Only the first of repeated failures is audited, for example of a locked-out user who keeps
+    trying.
     """
     report(event, outcome, realm, who)
     if is_repeated:
@@ -125,7 +126,7 @@ async def record_export(
     name: str,
     file_format: str,
 ) -> None:
-    """Must be called before the first byte is sent, so that every export is audited."""
+    """Audits an export. Call it before the first byte is sent, so that every export is audited."""
     async with db.transaction() as connection:
         await audit.record(
             connection,

@@ -1,4 +1,4 @@
-"""Sessions: stored by the hash of their token, and read from the database for every request."""
+"""Sessions, stored by the hash of their token and read from the database for every request."""
 
 from datetime import datetime, timedelta
 
@@ -32,7 +32,7 @@ class OpenSession(msgspec.Struct, frozen=True):
 
 
 class NewSession(msgspec.Struct, frozen=True):
-    """Contains the token for the cookie; only its hash is stored."""
+    """A new session with the token for the cookie. Only the token's hash is stored."""
 
     token: str
     person_id: int
@@ -59,7 +59,7 @@ async def begin(
     address: str,
     user_agent: str,
 ) -> NewSession:
-    """Starts a session, with a new token so that none from before the sign-in is reused."""
+    """Starts a session. Its token is new, so that no token from before the sign-in is reused."""
     token = tokens.new()
     address = _printable(address, ADDRESS_LENGTH_MAX)
     user_agent = _printable(user_agent, USER_AGENT_LENGTH_MAX)
@@ -84,7 +84,7 @@ async def begin(
 async def find(db: Database, realm: Realm, token: str) -> Visitor | None:
     """Returns the visitor, or None if the session has ended or belongs to another realm.
 
-    The same statement updates seen_at. After a membership has ended, the role is None.
+    The same statement updates seen_at. If the user's membership has ended, the role is None.
     """
     visitor = await db.row(
         Visitor,
@@ -137,7 +137,7 @@ async def revoke_all_but(db: Database, person_id: int, session_id: int) -> int:
 
 
 async def end(db: Database, realm: Realm, token: str) -> None:
-    """Signs out. Does nothing if the session has already ended."""
+    """Ends the session. Does nothing if it has already ended."""
     await db.execute(
         "DELETE FROM session WHERE token_hash = $1 AND realm = $2", tokens.digest(token), realm
     )
@@ -151,8 +151,7 @@ async def step_up(
     password: str | None = None,
     code: str | None = None,
 ) -> None:
-    """Confirms the user's identity again before an important action, in case a screen was left
-    open.
+    """Confirms the user's identity again before an important action, such as on an unlocked screen.
 
     Requires the second factor if the user has one (somebody who saw the password does not know the
     next code), otherwise the password.
@@ -167,7 +166,7 @@ async def step_up(
     elif not (await passwords.verify(person.password_hash, password or "")).is_right:
         raise passwords.WrongPassword
     await throttle.give_back(db, buckets)
-    # A code also verifies the session's second factor.
+    # A valid code also marks the session's second factor as verified.
     await db.execute(
         """
         UPDATE session SET stepped_up_at = now(), second_factor = second_factor OR $2

@@ -24,12 +24,12 @@ from manilla.people.throttle import TooManyAttempts
 
 
 class SignInRefused(Refusal):
-    """Has the same text for an unknown email address, a disabled user and a wrong password."""
+    """The same error for an unknown email address, a disabled user and a wrong password."""
 
     status, code = 401, "SIGN_IN_REFUSED"
     message = "The email address or password is wrong."
 
-    outcome = SecurityOutcome.WRONG_PASSWORD  # for the log only
+    outcome = SecurityOutcome.WRONG_PASSWORD  # the actual reason, only for the log
 
 
 class SignedIn(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class SignedIn(msgspec.Struct, frozen=True):
 
 
 class NeedsCode(msgspec.Struct, frozen=True):
-    """The password is correct. The client must send it again with a code; no state is kept."""
+    """The password is correct. The client must send it again with a code; we keep no state."""
 
 
 class SignInAttempt(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class SignInAttempt(msgspec.Struct, frozen=True):
     address: str
     user_agent: str
     person: PersonCredentials | None  # the user with this email address, if any
-    device: str | None  # the id of the browser, if it is known to be this user's
+    device: str | None  # id of the browser, if its cookie shows that it is this user's
 
     @property
     def who(self) -> SecuritySubject | None:
@@ -91,7 +91,7 @@ async def sign_in(
 
 
 async def _try(db: Database, keyring: Keyring, attempt: SignInAttempt) -> SignedIn | NeedsCode:
-    """Counts the attempt before checking it; see `throttle`."""
+    """Counts the attempt before checking the password; see `throttle`."""
     buckets = throttle.signing_in(attempt.realm, attempt.email, attempt.address, attempt.device)
     try:
         await throttle.take(db, buckets)
@@ -111,7 +111,7 @@ async def _try(db: Database, keyring: Keyring, attempt: SignInAttempt) -> Signed
 
 
 async def _pass_the_limit(db: Database, keyring: Keyring, attempt: SignInAttempt) -> SignedIn:
-    """Lets a correct password and code together pass a used-up limit.
+    """Signs in with a correct password and code although the limit is used up.
 
     All failures have the same text, so that neither password nor code is confirmed alone.
     """
@@ -131,7 +131,7 @@ async def _pass_the_limit(db: Database, keyring: Keyring, attempt: SignInAttempt
 
 
 async def _check_password(attempt: SignInAttempt) -> tuple[PersonCredentials, str | None]:
-    """Returns the user, and a new hash if the stored one is outdated."""
+    """Checks the password. Returns the user, and a new hash if the stored one is outdated."""
     person = attempt.person
     verdict = await passwords.verify(person.password_hash if person else None, attempt.password)
     if person is None:
@@ -147,7 +147,10 @@ async def _check_password(attempt: SignInAttempt) -> tuple[PersonCredentials, st
 async def _check_code(
     db: Database, keyring: Keyring, attempt: SignInAttempt, person: PersonCredentials
 ) -> None:
-    """A known device has its own attempts, so others who know the password cannot use them up."""
+    """Checks the code.
+
+    A known device has its own attempts, so that others who know the password cannot use them up.
+    """
     buckets = throttle.giving_code(person.id) if attempt.device is None else ()
     await throttle.take(db, buckets)
     await second_factor.accept(db, keyring, person, attempt.code or "")

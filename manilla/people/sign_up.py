@@ -1,9 +1,9 @@
 """Sign-up: creates a merchant, pending until an administrator approves it, and its first owner.
 
-An email address that already has a dashboard account cannot sign up, and the refusal reveals this
-to a guesser. Hiding it would require confirming every sign-up by email, which an installation
-without a mail hook cannot do. So the text reveals as little as possible, and the number of sign-ups
-per IP address is limited.
+An email address that already has a dashboard account is rejected, which reveals the account to
+somebody who guesses addresses. Hiding it would require confirming every sign-up by email, which an
+installation without a mail hook cannot do. So the text reveals as little as possible, and the
+number of sign-ups per IP address is limited.
 """
 
 import msgspec
@@ -28,7 +28,7 @@ class SignUpRefused(Refusal):
 
 class SignedUp(msgspec.Struct, frozen=True):
     session: NewSession
-    merchant: NewMerchant  # with its keys and secrets, shown only once
+    merchant: NewMerchant  # the merchant with its keys and secrets, which are shown only once
 
 
 async def sign_up(

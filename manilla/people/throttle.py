@@ -23,9 +23,9 @@ from manilla.kit.errors import Refusal
 from manilla.kit.ratelimit import SLOW, SLOW_WINDOW, address_bucket
 
 WINDOW: timedelta = SLOW_WINDOW
-PER_ADDRESS = 30  # for all accounts
+PER_ADDRESS = 30  # attempts per IP address, for all accounts together
 PER_ACCOUNT_AND_ADDRESS = 10
-PER_ACCOUNT = 50  # from all IP addresses, without known devices
+PER_ACCOUNT = 50  # attempts from all IP addresses, except known devices
 PER_DEVICE = 10
 CODES_PER_PERSON = 10  # wrong codes after the correct password
 CODES_PER_ADDRESS = 10  # sign-ins with a code while the normal limit is exceeded
@@ -49,7 +49,7 @@ class Bucket(msgspec.Struct, frozen=True):
 def signing_in(
     realm: str, email: str, address: str, device: str | None = None
 ) -> tuple[Bucket, ...]:
-    """`device` is the id of a browser known to be this user's."""
+    """Returns the limits for a sign-in. `device` is the id of a browser known to be this user's."""
     if device is not None:
         return (Bucket(f"{SLOW}sign-in:{realm}:device:{device}", PER_DEVICE),)
     prefix, sender, account = f"{SLOW}sign-in:{realm}", address_bucket(address), _short(email)
@@ -61,18 +61,21 @@ def signing_in(
 
 
 def giving_code(person_id: int) -> tuple[Bucket, ...]:
-    """Only for callers who know the password, so nobody else can use up these attempts."""
+    """Returns the limit for codes.
+
+    Only callers who know the password count toward it, so nobody else can use up these attempts.
+    """
     return (Bucket(f"{SLOW}sign-in:code:{person_id}", CODES_PER_PERSON),)
 
 
 def past_the_limit(realm: str, address: str) -> tuple[Bucket, ...]:
-    """Limits for sign-ins with password and code after the normal limit is exceeded."""
+    """Returns the limits for sign-ins with password and code after the normal limit is exceeded."""
     sender = address_bucket(address)
     return (Bucket(f"{SLOW}sign-in:{realm}:past:{sender}", CODES_PER_ADDRESS),)
 
 
 def proving(person_id: int) -> tuple[Bucket, ...]:
-    """For passwords and codes that a signed-in user enters again."""
+    """Returns the limits for passwords and codes that a signed-in user enters again."""
     return (Bucket(f"{SLOW}prove:{person_id}", PER_PERSON),)
 
 
@@ -88,8 +91,9 @@ def resetting(realm: str, email: str, address: str) -> tuple[Bucket, ...]:
 
 
 async def take(db: Database, buckets: Sequence[Bucket]) -> None:
-    """Counts one bucket after the other, so that an IP address over its limit no longer counts
-    against the email address.
+    """Counts an attempt in one bucket after the other, and stops at the first exceeded limit.
+
+    An IP address over its limit therefore no longer counts against the email address.
     """
     for bucket in buckets:
         used, resets_in_seconds = await _add(db, bucket, 1)
@@ -100,7 +104,7 @@ async def take(db: Database, buckets: Sequence[Bucket]) -> None:
 
 
 async def give_back(db: Database, buckets: Sequence[Bucket]) -> None:
-    """Subtracts a successful attempt."""
+    """Subtracts a successful attempt from the counts."""
     for bucket in buckets:
         await _add(db, bucket, -1)
 
@@ -122,5 +126,5 @@ async def _add(db: Database, bucket: Bucket, cost: int) -> tuple[int, int]:
 
 
 def _short(email: str) -> str:
-    """A hash of the email address, so that any input has a fixed length and safe characters."""
+    """Returns a hash of the email address, which has a fixed length and safe characters."""
     return hashlib.sha256(email.encode("utf-8", "replace")).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""Tokens of sessions and links: 256 random bits, of which only the hash is stored."""
+"""Tokens for sessions and links: 256 random bits, of which only the hash is stored."""
 
 import hashlib
 import secrets
@@ -12,8 +12,8 @@ def new() -> str:
 
 
 def digest(token: str) -> bytes:
-    """The hash to look a token up by.
+    """Returns the hash by which a token is looked up.
 
-    Random bits need no slow hash, and the lookup reveals no timing.
+    Random bits need no slow hash, and looking up a hash reveals nothing through its timing.
     """
     return hashlib.sha256(token[:TOKEN_LENGTH_MAX].encode("utf-8", "replace")).digest()

@@ -17,13 +17,13 @@ class Visitor(msgspec.Struct, frozen=True):
     realm: Realm
     name: str
     email: str
-    role: str | None  # None if the user is a member of no merchant, or none is chosen
+    role: str | None  # None if the user is a member of no merchant, or has chosen none
     merchant_id: int | None
     merchant_name: str | None
     merchant_status: str | None
     stepped_up_at: datetime | None
     has_totp: bool
-    second_factor: bool  # whether this session has verified it
+    second_factor: bool  # whether this session has verified the second factor
 
     @property
     def permissions(self) -> frozenset[Permission]:

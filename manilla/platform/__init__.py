@@ -1,1 +1,1 @@
-"""Settings of the whole installation, and how processes learn about changes."""
+"""Settings of the whole installation, and how processes notice changes."""

@@ -27,7 +27,7 @@ PROVIDERS = "providers"
 RAILS = "rails"
 METHODS = "methods"
 
-# Called with the version known before. Refreshes the cached data or raises.
+# A function that refreshes the cached data or raises. It is called with the last known version.
 Refresh = Callable[[int], Awaitable[None]]
 
 
@@ -48,7 +48,7 @@ class ChangeWatch:
     def follow(self, topic: str, refresh: Refresh) -> None:
         """Registers the refresh function of a topic.
 
-        Only one is allowed, or the other would be lost.
+        Each topic has only one, because a second one would replace the first.
         """
         assert topic not in self._refreshes
         self._refreshes[topic] = refresh
@@ -91,7 +91,7 @@ class ChangeWatch:
 
 
 def _seen(shared: "asyncio.Task[None]") -> None:
-    """Marks the exception as retrieved, because every caller may have timed out."""
+    """Retrieves the task's exception, to avoid asyncio's warning if every caller has timed out."""
     if not shared.cancelled():
         shared.exception()
 
@@ -99,7 +99,7 @@ def _seen(shared: "asyncio.Task[None]") -> None:
 async def announce(connection: Connection, topic: str) -> int:
     """Records, in the transaction of a change, that data of this topic changes.
 
-    The row stays locked until the commit, so versions become visible in order.
+    The topic's row stays locked until the commit, so versions become visible in order.
     """
     return await connection.number(
         "UPDATE change SET version = version + 1 WHERE topic = $1 RETURNING version", topic

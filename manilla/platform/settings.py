@@ -129,12 +129,12 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
     )
 
     def adjustment_limit_in(self, currency: str) -> Money | None:
-        """Returns None if every adjustment in this currency needs a second administrator."""
+        """Returns the limit, or None if every adjustment in this currency needs approval."""
         limit = parse_limits(self.adjustment_limits).get(currency)
         return None if limit is None else Money.of(limit, currency)
 
     def customer_email(self, base_url: str) -> str:
-        """Returns the address to send to providers if the customer has none; never a merchant's."""
+        """Returns the email address for providers if the customer has none; never a merchant's."""
         return self.customer_email_fallback or f"no-reply@{urlsplit(base_url).hostname}"
 
 
@@ -149,16 +149,16 @@ class BadSetting(Refusal):
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """The values that a setting can have, for forms."""
+    """The values that a setting can have, for forms and their hints."""
 
     is_switch: bool
     is_number: bool
     least: int | None
-    most: int | None  # for text, the maximum length
+    most: int | None  # the largest number; for text, the maximum length
 
     @property
     def words(self) -> str:
-        """The limits in words; empty if there are none."""
+        """The allowed values in words; empty if there are no limits."""
         if self.is_switch or self.most is None:
             return ""
         if self.is_number:
@@ -231,12 +231,15 @@ def render(value: Any) -> str:
 
 
 def _is_switch(default: Any) -> bool:
-    """None is the default of a switch whose default depends on the mode."""
+    """Whether the setting is a switch.
+
+    A switch whose default depends on the mode defaults to None.
+    """
     return default is None or isinstance(default, bool)
 
 
 def in_mode(stored: PlatformSettings, *, is_development: bool) -> PlatformSettings:
-    """Fills in unset switches, which default to true only in production mode."""
+    """Sets the switches without a value, which default to true only in production mode."""
     unset = [name for name in _FIELDS if getattr(stored, name) is None]
     return msgspec.structs.replace(stored, **dict.fromkeys(unset, not is_development))
 

@@ -1,4 +1,4 @@
-"""Retries failed jobs on request of an administrator."""
+"""Retries failed jobs when an administrator requests it."""
 
 from manilla.audit import audit
 from manilla.kit.db import Database

@@ -16,7 +16,7 @@ log = structlog.get_logger(__name__)
 
 ALL: tuple[Invariant, ...] = (*LEDGER, *PAYMENTS, *PAYOUTS)
 EVERY = timedelta(hours=1)
-LONG = timedelta(minutes=30)  # a check that started before this has probably died
+LONG = timedelta(minutes=30)  # a check that started earlier has probably died
 TOO_LONG = "The database did not respond in time. The next attempt is within the hour."
 
 
@@ -26,7 +26,7 @@ class Proof(msgspec.Struct, frozen=True):
     ended_at: datetime | None
     findings: list[Finding]
     problem: str | None
-    is_coming: bool  # requested or running
+    is_coming: bool  # whether a check is requested or running
 
     @property
     def broken(self) -> list[Finding]:
@@ -74,7 +74,7 @@ async def is_mine(db: Database) -> bool:
 
 
 async def prove(db: Database) -> None:
-    """Runs the check. The time that it takes grows with the size of the ledger."""
+    """Runs the check. Its duration grows with the size of the ledger."""
     try:
         findings = await check(db)
     except Unavailable:

@@ -1,4 +1,4 @@
-"""Code on the pages: the samples that the tests run, and responses, with syntax highlighting."""
+"""Code on the documentation pages: samples that the tests run, and highlighted responses."""
 
 import re
 from collections.abc import Iterable
@@ -59,7 +59,7 @@ class Sample(msgspec.Struct, frozen=True):
 
 @cache
 def samples(name: str) -> list[Sample]:
-    """The same program in every language."""
+    """Returns the same program in every language."""
     return [_sample(language, name) for language in LANGUAGES]
 
 
@@ -89,7 +89,7 @@ def json(value: Any) -> str:
 
 
 def ticked(text: str) -> Markup:
-    """Converts `code` between backticks to HTML."""
+    """Converts text in backticks to HTML code elements."""
     pieces = text.split("`")
     return Markup("").join(_alternating(pieces))
 

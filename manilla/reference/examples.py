@@ -11,7 +11,7 @@ from typing import Any
 from manilla.kit import strict_json
 from manilla.kit.errors import Refusal
 
-Examples = Mapping[str, Any]  # by name
+Examples = Mapping[str, Any]  # example bodies by name
 
 
 def _read(name: str) -> Any:
@@ -22,11 +22,11 @@ def _read(name: str) -> Any:
 TRX_ID = "TXN01M7EWKJ9J0000001WNNC2DWVAFGAZ"
 REQUEST_ID = "4f1d0c2ab97e35c860d1f2a7"
 
-# By operation id.
+# Examples by operation id.
 REQUESTS: Mapping[str, Examples] = _read("requests")
 ANSWERS: Mapping[str, Examples] = _read("responses")
 
-# The examples of completed transactions; the others differ from them in a few fields.
+# Examples of completed transactions; other examples differ from them in a few fields.
 _COMPLETED = _read("notices")
 _PAYMENT, _PAYOUT = _COMPLETED["payment"], _COMPLETED["payout"]
 _COMMISSION = _PAYMENT["data"]["commission"]
@@ -99,7 +99,7 @@ FAULT = {
 
 
 def error(refusal: type[Refusal], body: Iterable[str] = (), query: Iterable[str] = ()) -> Any:
-    """The example body of an error, for an endpoint with these body and query fields."""
+    """Returns the example body of an error, for an endpoint with these body and query fields."""
     answer = {"error": refusal.message, "error_code": str(refusal.code)}
     match refusal.code:
         case "VALIDATION_FAILED":

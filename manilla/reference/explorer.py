@@ -29,7 +29,7 @@ from manilla.services import Services
 
 USER_AGENT = "Manilla explorer"
 YOUR_API_KEY = "(your API key; not shown because we store only its hash)"
-NO_GENERATION = 0  # no API key was used, so no credential generation either
+NO_GENERATION = 0  # no API key was used, so there is no credential generation
 
 
 class ExplorerCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class ExplorerResult(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     answer_headers: Sequence[tuple[str, str]]
     answer: str
-    trx_id: str | None  # id of the created transaction
+    trx_id: str | None  # id of the transaction that the request created
 
 
 class ExplorerApi:
@@ -93,7 +93,7 @@ class ExplorerApi:
 
 
 class _SandboxApi(MerchantApi):
-    """The kernel for one caller who was authenticated by the dashboard instead of an API key."""
+    """The API kernel for one caller whom the dashboard session, not an API key, authenticated."""
 
     def __init__(self, services: Services, endpoints: Sequence[Endpoint], caller: Caller) -> None:
         assert caller.is_sandbox
@@ -114,7 +114,7 @@ class _SandboxApi(MerchantApi):
 
 
 async def _respond(api: MerchantApi, scope: Any, body: bytes) -> list[Any]:
-    """The two messages of the response."""
+    """Returns the two ASGI messages of the response."""
     messages: list[Any] = []
 
     async def receive() -> Any:
@@ -144,7 +144,7 @@ def _scope(call: ExplorerCall, target: str, headers: Sequence[tuple[str, str]]) 
 
 
 def _target(call: ExplorerCall) -> str:
-    """The endpoint's path and query, with the parameters filled in."""
+    """Returns the endpoint's path and query string, with the parameters filled in."""
     path, brace, rest = call.operation.path.partition("{")
     given = dict(call.parameters)
     if brace:
@@ -162,5 +162,5 @@ def _optional(call: ExplorerCall) -> list[tuple[str, str]]:
 
 
 def example_body(operation: Operation) -> Mapping[str, Any] | None:
-    """None if the endpoint takes no body."""
+    """Returns the endpoint's example body, or None if it takes no body."""
     return next(iter(examples.REQUESTS.get(operation.id, {}).values()), None)

@@ -1,4 +1,4 @@
-"""What to do about each error code of the endpoint table.
+"""Guidance for API callers on each error code.
 
 A test fails if a code has no guidance, or if guidance has no code.
 """
@@ -138,7 +138,7 @@ GUIDANCE: dict[str, Guidance] = {
     ),
 }
 
-# Why a transaction can fail: `error_code` in verify responses and notifications.
+# Reasons why a transaction can fail: `error_code` in verify responses and notifications.
 OUTCOMES: dict[str, Guidance] = {
     "INSUFFICIENT_FUNDS": Guidance(
         "The customer had insufficient funds at the last attempt, and the link has expired.",
@@ -158,5 +158,5 @@ OUTCOMES: dict[str, Guidance] = {
     ),
 }
 
-# Errors that are returned when no endpoint matches.
+# Errors of requests that match no endpoint.
 OUTSIDE: tuple[type[Refusal], ...] = (NotFound, MethodNotAllowed)

@@ -10,7 +10,7 @@ from manilla.reference.operations import notices, operations
 from manilla.reference.pages import TEMPLATES
 from manilla.reference.transitions import SANDBOX_ACCOUNTS
 
-# How the OpenAPI document lists error codes in a response's description.
+# The pattern of error codes in a response's description in the OpenAPI document.
 REFUSAL = re.compile(r"`([A-Za-z_]+)`: (.+?)(?=; `[A-Za-z_]+`: |$)")
 
 
@@ -19,7 +19,7 @@ def short(document: Mapping[str, Any]) -> str:
 
 
 def full(document: Mapping[str, Any]) -> str:
-    """The summary, followed by every field and example."""
+    """Returns the summary, followed by every field and example."""
     return _render("llms-full.txt", document)
 
 
@@ -43,7 +43,7 @@ def _render(template: str, document: Mapping[str, Any]) -> str:
 
 
 def _errors(document: Mapping[str, Any]) -> list[tuple[tuple[str, str], list[str]]]:
-    """The texts of each error, by status and code."""
+    """Returns the texts of each error, keyed by status and code."""
     found: dict[tuple[str, str], list[str]] = {}
     for methods in document["paths"].values():
         for operation in methods.values():

@@ -1,4 +1,4 @@
-"""The endpoints for the pages: fields, rules, responses and errors from the OpenAPI document."""
+"""Endpoints for the pages: fields, rules, responses and errors, from the OpenAPI document."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ DEPTH_MAX = 3
 
 
 class DocumentedField(msgspec.Struct, frozen=True):
-    name: str  # with its parents: `commission.base_amount`
+    name: str  # name with its parent fields: `commission.base_amount`
     depth: int
     type: str
     is_required: bool
@@ -36,7 +36,7 @@ class DocumentedError(msgspec.Struct, frozen=True):
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """An endpoint or, without responses, a notification. Examples are JSON texts by name."""
+    """An endpoint, or a notification, which has no responses. Examples are JSON texts by name."""
 
     id: str
     slug: str
@@ -75,7 +75,7 @@ def notices(document: Mapping[str, Any]) -> list[Operation]:
 
 
 def slug(operation_id: str) -> str:
-    """`initiate-payment` for initiatePayment."""
+    """Returns the operation's name in URLs: `initiate-payment` for initiatePayment."""
     return re.sub(r"(?=[A-Z])", "-", operation_id).lower()
 
 
@@ -124,7 +124,7 @@ def _body(document: Any, schema: Any) -> DocumentedBody:
 def _fields(
     document: Any, schema: Any, inside: str = "", depth: int = 0
 ) -> Iterator[DocumentedField]:
-    """Yields required fields first."""
+    """Yields the fields of a schema, required fields first."""
     required_first = sorted(
         schema["properties"].items(), key=lambda one: one[0] not in schema["required"]
     )
@@ -144,7 +144,7 @@ def _fields(
 
 
 def _inner(part: Any) -> tuple[Any | None, str]:
-    """The schema of a nested object or list item, if described, and the suffix of its name."""
+    """Returns the schema of a nested object or list item, if any, and its field name's suffix."""
     if "$ref" in part:
         return part, ""
     if "$ref" in part.get("items", {}):
@@ -153,7 +153,7 @@ def _inner(part: Any) -> tuple[Any | None, str]:
 
 
 def _credentials(document: Any, names: Any) -> Iterator[DocumentedField]:
-    """The headers that authenticate a call."""
+    """Returns the headers that authenticate a request."""
     for name in names:
         scheme = document["components"]["securitySchemes"][name]
         header = scheme.get("name", "Authorization")
@@ -188,7 +188,7 @@ def _kind(kind: str, part: Any) -> str:
 
 
 def _rules(part: Any) -> str:
-    """The field's rules in words, unless the description already has them."""
+    """Returns the field's rules in words, unless the description already contains them."""
     said = []
     if "enum" in part:
         said.append("One of " + ", ".join(f"`{one}`" for one in part["enum"] if one is not None))

@@ -22,9 +22,9 @@ ROOT = "/docs"
 
 
 class DocumentationPage(msgspec.Struct, frozen=True):
-    path: str  # below /docs
+    path: str  # path below /docs
     title: str
-    group: str  # in the navigation
+    group: str  # group in the navigation
     template: str
     operation: Operation | None = None
 
@@ -114,7 +114,7 @@ class Documentation:
         )
 
     def groups(self) -> dict[str, list[DocumentationPage]]:
-        """The pages by navigation group, in order."""
+        """Returns the pages by navigation group, in display order."""
         groups: dict[str, list[DocumentationPage]] = {}
         for page in self.pages:
             groups.setdefault(page.group, []).append(page)
@@ -162,7 +162,7 @@ def _entries(rendered: RenderedPage) -> list[SearchEntry]:
 
 
 def _facts(document: Mapping[str, Any], known: Sequence[Operation]) -> dict[str, Any]:
-    """Values that the pages mention, from the code that defines them."""
+    """Returns values that the pages mention, from the code that defines them."""
     return {
         "samples": code_samples.samples,
         "postman_script": (code_samples.SAMPLES / "postman" / "sign.js").read_text(),
@@ -181,7 +181,7 @@ def _facts(document: Mapping[str, Any], known: Sequence[Operation]) -> dict[str,
 
 
 def _errors(known: Sequence[Operation]) -> list[tuple[DocumentedError, list[Operation]]]:
-    """Every error code, ordered by status, and the operations that can return it."""
+    """Returns every error code, ordered by status, with the operations that can return it."""
     found: dict[str, tuple[DocumentedError, list[Operation]]] = {}
     for operation in known:
         for error in operation.errors:

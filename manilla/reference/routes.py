@@ -1,4 +1,4 @@
-"""The URLs under /docs: pages from memory, and the search with or without JavaScript."""
+"""The URLs under /docs: cached pages, and the search with or without JavaScript."""
 
 import asyncio
 import hashlib
@@ -31,11 +31,11 @@ class DocumentationRoutes:
         self._documentation = documentation
         self._platform = platform
         self._rendered: RenderedDocumentation | None = None
-        self._files: dict[str, tuple[str, CompressedFile]] = {}  # with their ETags
+        self._files: dict[str, tuple[str, CompressedFile]] = {}  # files by path, with their ETags
         self._rendering = asyncio.Lock()
 
     def __deepcopy__(self, _memo: object) -> Self:
-        """Litestar deep-copies what its routes hold, but there must be only one."""
+        """Returns the object itself: Litestar deep-copies routes, but there must be only one."""
         return self
 
     def handlers(self) -> list[Any]:
@@ -63,7 +63,10 @@ class DocumentationRoutes:
         return Response(text, media_type=MediaType.HTML, headers={"Cache-Control": "no-store"})
 
     async def _current(self) -> RenderedDocumentation:
-        """Renders the pages in a thread, so that payments do not wait for it."""
+        """Returns the current pages.
+
+        They are rendered in a thread, so that payments do not wait.
+        """
         async with self._rendering:
             settings = self._platform.now
             if self._rendered is None or self._rendered.settings != settings:

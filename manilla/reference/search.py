@@ -1,6 +1,7 @@
-"""The search: a section matches if it contains every word; titles and headings weigh more.
+"""Searches the documentation: a section matches if it contains every word.
 
-docs.js searches the same index in the same way; this one works without JavaScript.
+Matches in titles and headings count more. docs.js searches the same index in the same way; this
+module works without JavaScript.
 """
 
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ def search(index: Sequence[SearchEntry], query: str) -> list[SearchResult]:
 
 
 def _score(entry: SearchEntry, words: Sequence[str]) -> int:
-    """Returns 0 if a word does not occur in the entry."""
+    """Returns the entry's score; 0 if any word does not occur in it."""
     total = 0
     for word in words:
         one = sum(

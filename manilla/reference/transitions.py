@@ -1,4 +1,4 @@
-"""The transitions of payments and payouts, and the sandbox's test values, from the code."""
+"""Status transitions of payments and payouts and the sandbox's test values, read from the code."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -20,7 +20,7 @@ class Transition(msgspec.Struct, frozen=True):
     after: str
 
 
-# Why a transaction changes its status, by the status before and the event.
+# Texts that explain why a transaction changes its status, by previous status and event.
 PAYMENT_TEXTS = {
     PaymentState.PENDING: {
         PaymentEvent.PAID: "the provider confirms the payment, with the correct amount",
@@ -52,7 +52,7 @@ PAYOUT_TEXTS = {
 def _steps(
     table: Mapping[Any, StrEnum], texts: Mapping[Any, Mapping[Any, str]]
 ) -> list[Transition]:
-    """Raises KeyError at start-up for a transition without a text, so that none is missing."""
+    """Returns the transitions. At startup, raises KeyError if one has no text."""
     return [
         Transition(str(before), texts[before][event], str(after))
         for (before, event), after in table.items()
@@ -76,7 +76,7 @@ SANDBOX_KINDS = ("providera", "providerb", "providerc")
 
 class SandboxBank(msgspec.Struct, frozen=True):
     name: str
-    codes: list[str]  # the codes of providers A, B and C
+    codes: list[str]  # bank codes of providers A, B and C
 
 
 SANDBOX_BANKS = [

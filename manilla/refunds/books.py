@@ -27,7 +27,7 @@ class RefundNotCovered(Refusal):
 
 
 async def debit(connection: Connection, refund: Refund) -> None:
-    """Debits the wallet (and the commission), if the merchant may refund now."""
+    """Debits the wallet, and the commission account if refunded, if the merchant may refund now."""
     outcome: str = await connection.value(
         "SELECT refund_debit($1, $2, $3, $4, $5, $6, $7, $8)",
         *(refund.merchant_id, refund.trx_id, refund.environment, refund.currency),
@@ -69,5 +69,6 @@ async def _post(
         reason=refund.reason,
     )
     [posted] = await ledger.post(connection, [new])
-    # We hold the lock on the payment's row, and the refund's status says that this was not posted.
+    # A duplicate is impossible: we hold the lock on the payment's row, and the refund's status says
+    # that this was not posted before.
     assert posted.outcome is PostingOutcome.POSTED, posted.outcome

@@ -1,4 +1,4 @@
-"""Decisions of administrators on refunds that were left to them, or that are on hold."""
+"""Administrators' decisions on refunds that were left to them, or that are on hold."""
 
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
@@ -13,7 +13,8 @@ from manilla.refunds.books import RefundRefused
 from manilla.refunds.refund import REASON_LENGTH_MAX, Refund, RefundStatus
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
-# Not while all payouts are on hold after a restore: the database may then be older than a send.
+# Excludes the hold on all payouts after a restore, because the database may then be older than a
+# send.
 REJECTED_WHILE = frozenset(OutgoingHold) - {OutgoingHold.PAYOUTS_HELD}
 
 
@@ -53,7 +54,7 @@ async def decide(db: Database, trx_id: str, *, is_paid: bool, detail: str) -> Re
 
 
 async def decision(db: Database, refund: Refund) -> str | None:
-    """Returns a sentence that says who decided and how; None if no administrator has."""
+    """Returns a sentence that says who decided and how; None if no administrator decided."""
     about = AuditFilter(
         action="refund", merchant_id=refund.merchant_id, subject=f"refund:{refund.trx_id}"
     )

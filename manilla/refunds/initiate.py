@@ -1,8 +1,8 @@
-"""Refunds: the wallet is debited at once, then the provider or an administrator pays the customer.
+"""Creates refunds: debits the wallet; then the provider or an administrator pays the customer.
 
 The money stays in flight until the refund is conclusively paid (it then leaves the provider's
 clearing account) or conclusively rejected (it then returns to the wallet). It never moves without a
-conclusive answer.
+conclusive response.
 """
 
 import msgspec

@@ -1,4 +1,4 @@
-"""Lists of refunds, newest first by the time in their IDs."""
+"""Lists refunds, newest first by the time in their IDs."""
 
 from datetime import datetime
 from typing import Any
@@ -22,8 +22,8 @@ class RefundFilter(msgspec.Struct, frozen=True, kw_only=True):
     currency: str | None = None
     since: Moment | None = None
     until: Moment | None = None
-    by_operator: bool | None = None  # whether an administrator must pay it
-    search: str | None = None  # the id of the refund or of the payment, or a charge's reference
+    by_operator: bool | None = None  # whether an administrator must pay the refund
+    search: str | None = None  # id of a refund or payment, or a charge's reference
 
 
 async def refunds(
@@ -61,7 +61,7 @@ async def refunds(
 
 
 async def count_rejected(db: Database, scope: Scope, since: datetime) -> int:
-    """Counts rejected refunds created since then: their customers did not get their money back."""
+    """Counts rejected refunds created since then, whose customers did not get their money back."""
     conditions = within(scope).add("trx_id >= {}", trx_ids.floor(since))
     return await db.number(
         f"SELECT count(*) FROM refund WHERE status = 'failed' AND {conditions.sql}",

@@ -28,9 +28,9 @@ class Refund(msgspec.Struct, frozen=True):
     amount_minor: int
     reason: str
     status: RefundStatus
-    provider: str | None  # None in the sandbox
+    provider: str | None  # None for sandbox refunds
     charge_reference: str | None
-    by_operator: bool  # an administrator pays it and confirms that
+    by_operator: bool  # an administrator pays the refund and confirms the payment
     sent_at: datetime | None
     detail: str | None
     created_at: datetime | None
@@ -53,7 +53,7 @@ class Refund(msgspec.Struct, frozen=True):
 
     @property
     def age(self) -> timedelta:
-        """The time since the first send, so that time on hold does not count."""
+        """The time since the refund was first sent, which excludes time on hold."""
         now = datetime.now(UTC)
         first_sent_at = self.first_sent_at or (self.created_at if self.sent_at else None)
         return now - (first_sent_at or now)

@@ -20,8 +20,8 @@ from manilla.refunds.refund import SEND, Refund, RefundStatus
 from manilla.transfers import reports
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
-# Transitions that are not listed move no money. Those that contradict the current status open a
-# case.
+# Transitions that are not listed move no money. Transitions that contradict the current status open
+# a case.
 NEXT: dict[tuple[RefundStatus, TransferEvent], RefundStatus] = {
     (RefundStatus.PENDING, TransferEvent.DELIVERED): RefundStatus.COMPLETED,
     (RefundStatus.PENDING, TransferEvent.FAILED): RefundStatus.FAILED,
@@ -61,7 +61,7 @@ async def settle(
 
 
 async def _locked(connection: Connection, refund: Refund) -> tuple[Payment, Refund]:
-    """Locks the payment before it reads the refund, as every other function does."""
+    """Locks the payment's row before reading the refund, in the same order as all other code."""
     payment = await payments.payment(
         connection, refund.merchant_id, refund.payment_trx_id, lock=True
     )
@@ -104,7 +104,7 @@ def _detail(event: SettlementEvent) -> str:
 async def _report_contradiction(
     connection: Connection, refund: Refund, event: SettlementEvent
 ) -> None:
-    """Opens a case. An administrator gets an error directly, so no case is opened."""
+    """Opens a case, unless an administrator caused the event, who gets an error directly."""
     said = NEXT.get((RefundStatus.PENDING, event.event))
     if refund.status is not said and event.source is not Source.ADMINISTRATOR:
         detail = f"The refund is {refund.status}; the provider now says {said}. Nothing was moved."

@@ -22,8 +22,8 @@ from manilla.transfers.events import (
 from manilla.transfers.machine import Send, TransferMachine
 from manilla.transfers.sending import REFUNDS
 
-# A refund that stays open for longer becomes a case and is left to an administrator, but is still
-# queried.
+# A case is opened for a refund that stays open longer, and an administrator must decide it. Its
+# status is still queried.
 SCHEDULE = Schedule(((timedelta(hours=1), 20), (timedelta(days=3), 900)))
 
 
@@ -61,7 +61,7 @@ class RefundTasks:
         return lambda: adapter.refund(order)
 
     async def accept(self, refund: Refund, state: ProviderState) -> None:
-        """Does nothing: the provider says nothing else about a refund that it has accepted."""
+        """Does nothing, because the provider's acceptance of a refund has no details to save."""
 
     async def settle(
         self, refund: Refund, event: SettlementEvent, *, holder: Job | None = None

@@ -1,1 +1,1 @@
-"""How an administrator resolves a case, with the money that it is about."""
+"""Resolves cases and moves the money that they are about, as an administrator decides."""

@@ -1,4 +1,4 @@
-"""Adjusts the ledger after a provider contradicted itself: it has money that we count as ours.
+"""Adjusts the ledger after a provider contradicted itself and holds money that we count as ours.
 
 The status of the transaction does not change. An administrator has found out who has the money and
 decides who bears the loss.
@@ -56,7 +56,7 @@ async def options(
 async def adjust(
     connection: Connection, merchant_id: int, reference: str, action: CaseAction, why: str
 ) -> None:
-    """Posts what the provider has. Runs once, because a case is resolved under its row's lock."""
+    """Posts the money that the provider has. Runs only once, under the lock on the case's row."""
     payout = await _payout(connection, merchant_id, reference)
     if payout is None:
         await _write_off_charge(connection, merchant_id, reference, why)
@@ -78,7 +78,7 @@ async def adjust(
 
 
 def _payout_posting(payout: Payout, action: CaseAction, common: dict[str, Any]) -> Posting:
-    """Posts the delivered payout to the wallet with our fee, or to our own loss."""
+    """Returns the posting of the delivered payout: to the wallet with our fee, or to our loss."""
     amount, fee = payout.amount_minor, payout.fee_minor
     is_debit = action is CaseAction.DEBIT
     other = Line(posting.PAYOUT_FEE, fee) if is_debit else Line(posting.ADJUSTMENT, -amount)
@@ -117,7 +117,7 @@ async def _write_off_charge(
                 merchant_id=merchant_id,
                 trx_id=reference,
                 kind="case_write_off",
-                environment=Environment.PRODUCTION,  # the sandbox has no charges
+                environment=Environment.PRODUCTION,  # charges exist only in production
                 wallet=Money(charge.currency, 0),
                 lines=(
                     Line(posting.clearing(charge.provider), charge.paid_minor),
@@ -147,6 +147,6 @@ async def _is_adjusted(db: Database | Connection, merchant_id: int, reference: s
 
 
 async def _payout(db: Database | Connection, merchant_id: int, reference: str) -> Payout | None:
-    """Returns the payout if it was sent through a provider, in production."""
+    """Returns the payout if it was sent through a provider in production."""
     payout = await payouts.payout(db, merchant_id, reference)
     return None if payout is None or payout.is_manual or payout.is_sandbox else payout

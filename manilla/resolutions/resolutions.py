@@ -1,4 +1,4 @@
-"""Resolves cases: the options that an administrator has, and what each does with the money."""
+"""Resolves cases: the administrator's options, and what each option does with the money."""
 
 import msgspec
 
@@ -21,7 +21,7 @@ _NOTHING = {CaseAction.NOTHING: "You have checked it, and no money needs to be m
 
 
 class ResolutionOption(msgspec.Struct, frozen=True):
-    """An allowed way to resolve a case: the action for `resolve`, and what it does."""
+    """An allowed way to resolve a case: its action for `resolve`, and a description."""
 
     name: CaseAction
     explanation: str
@@ -42,7 +42,7 @@ async def options(db: Database | Connection, case: Case) -> list[ResolutionOptio
 
 
 async def check(connection: Connection, case_id: int, note: str, action: CaseAction) -> None:
-    """Raises the refusal that `resolve` would raise now."""
+    """Raises the error that `resolve` would raise now."""
     _check_note(note)
     case = await cases.find(connection, case_id)
     cases.check_open(case)
@@ -50,7 +50,7 @@ async def check(connection: Connection, case_id: int, note: str, action: CaseAct
 
 
 async def resolve(db: Database | Connection, case_id: int, note: str, action: CaseAction) -> Case:
-    """Resolves a case and moves the money that it is about, once."""
+    """Resolves a case and moves its money exactly once."""
     _check_note(note)
     async with transaction_of(db) as connection:
         case = await _locked(connection, case_id)
@@ -96,7 +96,7 @@ async def _reverse(connection: Connection, case: Case) -> None:
 
 
 async def close_vanished(db: Database | Connection, case_id: int) -> Case:
-    """Closes a case whose problem has vanished."""
+    """Closes a case whose problem no longer exists."""
     case = await cases.find(db, case_id)
     cases.check_open(case)
     if case.vanished_at is None:
@@ -107,7 +107,7 @@ async def close_vanished(db: Database | Connection, case_id: int) -> Case:
 
 
 async def _locked(connection: Connection, case_id: int) -> Case:
-    """Locks the transaction before the case, in the same order as functions that open a case."""
+    """Locks the transaction before the case, in the same order as the functions that open cases."""
     case = await cases.find(connection, case_id)
     if case.trx_id is not None:
         await payments.payment(connection, case.merchant_id, case.trx_id, lock=True)

@@ -1,1 +1,1 @@
-"""The database schema: migrations for tables, and functions that do much in one statement."""
+"""The database schema: migrations for tables, and SQL functions that save round trips."""

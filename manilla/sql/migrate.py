@@ -13,7 +13,7 @@ from manilla.sql import rights, statistics
 FOLDER = Path(str(resources.files("manilla.sql")))
 MIGRATIONS = FOLDER / "migrations"
 
-FUNCTIONS_SECONDS = 600  # per statement; another process may be replacing the functions
+FUNCTIONS_SECONDS = 600  # time limit per statement; another process may be replacing the functions
 
 
 class MigrationFailed(Refusal):
@@ -38,7 +38,7 @@ def newest_revision() -> str:
 
 
 async def upgrade(owner_url: str, application_url: str) -> None:
-    """Safe to call from several processes at the same time, and when there is nothing to do."""
+    """Migrates the database. Safe to call concurrently, and when nothing has to be migrated."""
     with unavailable_when_away():
         role = await _role_of(application_url)
         # Alembic runs its own event loop, so it needs its own thread.
@@ -90,8 +90,9 @@ def _upgrade_tables(url: str) -> None:
 
 
 async def _replace_functions(connection: Any, role: str) -> None:
-    """Replaces the functions, whose signatures stay the same while the previous version may call
-    them.
+    """Replaces the SQL functions.
+
+    Their signatures stay the same as long as the previous version may call them.
     """
     applied = await connection.fetchval("SELECT digest FROM function_set FOR UPDATE")
     if applied == _digest(role):
@@ -107,7 +108,7 @@ def _functions() -> list[str]:
 
 
 def _digest(role: str) -> str:
-    """Hash of the schema revision, the functions, and the role with its grants."""
+    """Returns a hash of the schema revision, the functions, and the role with its grants."""
     parts = [newest_revision(), role, *_functions(), *map(" ".join, rights.RIGHTS.items())]
     return hashlib.sha256("\x00".join(parts).encode()).hexdigest()
 

@@ -8,9 +8,9 @@ from typing import Any
 
 READ = "SELECT"
 APPEND = "SELECT, INSERT"
-CHANGE = "SELECT, UPDATE"  # a fixed set of rows
-KEEP = "SELECT, INSERT, UPDATE"  # rows are never deleted
-EXPIRE = "SELECT, INSERT, DELETE"  # rows are never changed
+CHANGE = "SELECT, UPDATE"  # for tables with a fixed set of rows
+KEEP = "SELECT, INSERT, UPDATE"  # for tables whose rows are never deleted
+EXPIRE = "SELECT, INSERT, DELETE"  # for tables whose rows are never updated
 ALL = "SELECT, INSERT, UPDATE, DELETE"
 
 RIGHTS = {
@@ -65,7 +65,8 @@ RIGHTS = {
 async def grant(connection: Any, role: str) -> None:
     """Grants exactly these privileges and revokes all others. Call it in a transaction."""
     if role == await connection.fetchval("SELECT quote_ident(current_user)"):
-        return  # With one role for everything, only the triggers protect the ledger.
+        # If one role is used for everything, only the triggers protect the ledger.
+        return
     await connection.execute(f"""
         GRANT USAGE ON SCHEMA public TO {role};
         REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {role};

@@ -20,7 +20,7 @@ async def seed(connection: Any) -> None:
 
 
 async def _tables(connection: Any) -> list[Any]:
-    """Returns every table, and how many of its indexes start with the merchant."""
+    """Returns every table, and how many of its indexes have the merchant id as first column."""
     tables: list[Any] = await connection.fetch(
         """
         SELECT t.relname AS name, t.reltuples AS row_count,

@@ -1,4 +1,4 @@
-"""What can happen to a transfer, and who reports it."""
+"""The events of a transfer, and the sources that report them."""
 
 from enum import StrEnum
 
@@ -21,11 +21,11 @@ ProviderAnswer = Answer[TransferState] | Answer[RefundState]
 class TransferEvent(StrEnum):
     DELIVERED = "delivered"
     FAILED = "failed"
-    REVERSED = "reversed"  # the bank returned it after delivery
-    REJECTED = "rejected"  # by an administrator
+    REVERSED = "reversed"  # the bank returned the transfer after delivery
+    REJECTED = "rejected"  # an administrator rejected the transfer
 
 
-# The statuses at a provider that decide a transfer.
+# The statuses at a provider that are final for a transfer.
 EVENTS: dict[Status | ReportedRefundStatus, TransferEvent] = {
     Status.DELIVERED: TransferEvent.DELIVERED,
     Status.FAILED: TransferEvent.FAILED,
@@ -42,7 +42,7 @@ def is_known(state: ProviderState) -> bool:
 class Source(StrEnum):
     """Who reported an event; the values are stored in timelines."""
 
-    PROVIDER = "rejected by the provider"  # its response when the transfer was sent
+    PROVIDER = "rejected by the provider"  # the provider's response when the transfer was sent
     STATUS_QUERY = "status query"
     RECONCILIATION = "reconciliation"
     ADMINISTRATOR = "an administrator"
@@ -59,7 +59,7 @@ class SettlementEvent(msgspec.Struct, frozen=True):
     provider_reference: str | None = None
     provider_fee: Money | None = None
     bank_reference: str | None = None
-    circumstance: str = ""  # added to the source's text
+    circumstance: str = ""  # text that is added to the source's text
 
     @property
     def source_text(self) -> str:
@@ -67,7 +67,7 @@ class SettlementEvent(msgspec.Struct, frozen=True):
 
 
 def event_of(state: ProviderState) -> SettlementEvent:
-    """Returns the event that a status query reports. The status must decide the transfer."""
+    """Returns the event for the status that a query returned. The status must be final."""
     event = EVENTS[state.status]
     code = None if event is TransferEvent.DELIVERED else RefusalCode.GATEWAY_PAYOUT_FAILED
     if isinstance(state, RefundState):

@@ -68,12 +68,12 @@ class FoundTransfer(msgspec.Struct, frozen=True):
 
     kind: EventKind
     transfer: OpenTransfer
-    said: ProviderState | None  # None if there was no usable answer
+    said: ProviderState | None  # the provider's status; None without a usable response
     problem: str = ""
 
     @property
     def is_in_doubt(self) -> bool:
-        """Unsent according to our database, but the provider could not confirm that.
+        """Whether our database has it as unsent, but the provider could not confirm that.
 
         A refund is never in doubt: it is then marked as sent, or left to an administrator.
         """
@@ -91,7 +91,7 @@ class LostTransfer(msgspec.Struct, frozen=True):
 
     @property
     def has_moved_nothing(self) -> bool:
-        """The provider itself reports that the transfer failed or does not exist."""
+        """Whether the provider itself reports that the transfer failed or does not exist."""
         nothing = (TransferStatus.FAILED, TransferStatus.NOT_FOUND)
         return self.said is not None and self.said.status in nothing
 
@@ -116,7 +116,7 @@ async def held_since(db: Database) -> datetime:
 
 
 async def release(db: Database, rails: Rails) -> None:
-    """Releases the hold. Refuses if a payout that we have as unsent may have been sent."""
+    """Releases the hold. Raises if a payout that our database has as unsent may have been sent."""
     found = await look(db, rails)
     doubts = [each.transfer.trx_id for each in found if each.is_in_doubt]
     if doubts:
@@ -128,7 +128,7 @@ async def release(db: Database, rails: Rails) -> None:
 
 
 async def look(db: Database, rails: Rails) -> list[FoundTransfer]:
-    """Queries open payouts and unsent refunds from before the hold.
+    """Queries the providers about open payouts and unsent refunds from before the hold.
 
     Later ones cannot have been sent. Those that the provider knows are marked as sent.
     """
@@ -150,7 +150,7 @@ async def _look_at_payout(db: Database, rails: Rails, payout: OpenTransfer) -> F
 
 
 async def _look_at_refund(db: Database, rails: Rails, refund: OpenTransfer) -> FoundTransfer:
-    """A refund without a usable answer is marked as sent.
+    """Queries a refund. If there is no usable response, it is marked as sent.
 
     From then on its status is queried, and it is sent only if the provider says that it does not
     know it. Where the provider has no status query, an administrator must decide it.
@@ -176,7 +176,7 @@ async def missing(
 
 
 async def waiting(db: Database) -> int:
-    """Counts payouts that were accepted and not sent."""
+    """Counts payouts that were accepted but not sent."""
     return await db.number(
         f"""
         SELECT count(*) FROM job j

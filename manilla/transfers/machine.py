@@ -1,6 +1,6 @@
 """Sends a transfer and queries its status until it is final.
 
-A transfer is never sent twice, and never ends without a conclusive answer.
+A transfer is never paid twice, and never ends without a conclusive response.
 """
 
 from collections.abc import Awaitable, Callable
@@ -52,15 +52,15 @@ Send = Callable[[], Awaitable[ProviderAnswer]]
 
 
 class TransferOperations(Protocol[AnyTransfer]):
-    """What differs between payouts and refunds."""
+    """The operations that differ between payouts and refunds."""
 
     async def find(self, job: Job) -> AnyTransfer | None: ...
 
     def prepare(self, adapter: Adapter, transfer: AnyTransfer) -> Send:
-        """Builds the order, and returns the function that sends it."""
+        """Builds the request, and returns the function that sends it."""
 
     async def accept(self, transfer: AnyTransfer, state: ProviderState) -> None:
-        """Saves what the provider said when it accepted the transfer."""
+        """Saves what the provider returned when it accepted the transfer."""
 
     async def settle(
         self, transfer: AnyTransfer, event: SettlementEvent, *, holder: Job | None = None
@@ -72,7 +72,10 @@ class TransferOperations(Protocol[AnyTransfer]):
 
 
 class TransferMachine(Generic[AnyTransfer]):
-    """`direction`: the rail that must be up; None if each call finds out for itself."""
+    """Processes payouts or refunds.
+
+    `direction` is the rail that must be up before a call; None if there is no such check.
+    """
 
     def __init__(
         self,
@@ -119,7 +122,7 @@ class TransferMachine(Generic[AnyTransfer]):
             case Refused(code, guidance):
                 event = SettlementEvent(TransferEvent.FAILED, Source.PROVIDER, code, guidance)
                 await self._operations.settle(transfer, event, holder=job)
-                return 0  # if this worker had lost the job, the worker that holds it continues
+                return 0  # if this worker has lost the job, its holder continues
             case Unknown():
                 return self._schedule.first_seconds
         return await self._after_send(transfer, answer)
@@ -131,7 +134,10 @@ class TransferMachine(Generic[AnyTransfer]):
         return await self._act(transfer, answer)
 
     async def _not_marked(self, transfer: AnyTransfer) -> float | None:
-        """Handles a transfer that could not be marked: it is on hold, or another worker has it."""
+        """Handles a transfer that could not be marked as sent.
+
+        Either it is on hold, or another worker has its job.
+        """
         hold = await self._hold(transfer)
         if hold is OutgoingHold.PAYOUTS_HELD:
             return await self._ask_unsent(transfer)
@@ -182,7 +188,8 @@ class TransferMachine(Generic[AnyTransfer]):
         """
         await self._report_disagreement(transfer)
         if transfer.by_operator:
-            return self._schedule.seconds(transfer.age)  # an administrator may be paying it now
+            # An administrator may be paying the transfer now.
+            return self._schedule.seconds(transfer.age)
         if not self._rails.may_resend(self._table.kind, transfer.provider or ""):
             return await self._wait(transfer, MUST_NOT_BE_RESENT)
         send = self._operations.prepare(adapter, transfer)
@@ -195,7 +202,7 @@ class TransferMachine(Generic[AnyTransfer]):
         return await self._after_send(transfer, after_unknown(await send()))
 
     async def _act(self, transfer: AnyTransfer, answer: ProviderAnswer) -> float | None:
-        """Acts on the provider's answer, unless a recent signed webhook contradicts it."""
+        """Applies the provider's response, unless a recent signed webhook contradicts it."""
         wait_seconds = await self._report_disagreement(transfer)
         match answer:
             case Done(state) if state.status in EVENTS:
@@ -222,7 +229,7 @@ class TransferMachine(Generic[AnyTransfer]):
         A timeout is not a rejection, because the provider may still pay.
         """
         if not transfer.is_open:
-            return DECIDED_SECONDS  # a webhook caused this query: repeat it until answered
+            return DECIDED_SECONDS  # a webhook caused this query, which is repeated until answered
         if self._schedule.is_overdue(transfer.age):
             await self._operations.report_overdue(transfer, answer)
         return max(self._schedule.seconds(transfer.age), at_least_seconds)

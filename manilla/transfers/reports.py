@@ -1,4 +1,4 @@
-"""Cases about transfers, for an administrator. Opening one moves no money."""
+"""Opens cases about transfers, for an administrator. Opening a case moves no money."""
 
 from collections.abc import Sequence
 
@@ -50,7 +50,7 @@ async def report_disagreement(
 ) -> float:
     """Opens a case if a signed webhook names a different amount or currency than we sent.
 
-    Returns the number of seconds for which the provider's answer must not be acted on.
+    Returns the number of seconds for which the provider's response must not be acted on.
     """
     disagreeing = claims.disagreeing(said, transfer.amount)
     for claim in disagreeing:
@@ -62,7 +62,7 @@ async def report_disagreement(
 async def claims_about(
     db: Database | Connection, kind: EventKind, transfer: Transfer
 ) -> list[Claimed]:
-    """Returns what signed webhooks from the transfer's own provider say about it."""
+    """Returns the claims about the transfer in signed webhooks from its own provider."""
     if transfer.provider is None or transfer.environment is Environment.SANDBOX:
         return []
     return await claims.claimed(

@@ -1,4 +1,4 @@
-"""Records each send of a transfer before its first byte.
+"""Records each send of a transfer before its first byte is sent.
 
 Only the worker that holds the transfer's job may send it.
 """
@@ -19,7 +19,7 @@ HOLD = timedelta(seconds=90)
 
 
 class TransferTable(msgspec.Struct, frozen=True):
-    """How a table records when its transfers were sent; SQL about the row `t`."""
+    """How a table records when its transfers were sent, as SQL about the row `t`."""
 
     kind: EventKind
     name: str
@@ -95,7 +95,7 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
 
 
 async def note_sent(db: Database, table: TransferTable, merchant_id: int, trx_id: str) -> None:
-    """Marks a transfer as sent that we have no record of sending: the provider may know it.
+    """Marks a transfer as sent although we have no record of sending it: the provider may know it.
 
     From then on workers query its status, and send it only if the provider does not know it.
     """
@@ -111,7 +111,7 @@ async def note_sent(db: Database, table: TransferTable, merchant_id: int, trx_id
 async def leave_refund_to_administrator(
     db: Database, merchant_id: int, trx_id: str, detail: str
 ) -> None:
-    """From then on no worker sends the refund."""
+    """Leaves the refund to an administrator. From then on no worker sends it."""
     await db.execute(
         """
         UPDATE refund SET by_operator = true, detail = $3, updated_at = now()
@@ -121,7 +121,10 @@ async def leave_refund_to_administrator(
 
 
 async def take_job(db: Database, table: TransferTable, transfer: Transfer) -> Job | None:
-    """Takes the transfer's job so that no worker sends it. Returns None if a worker holds it."""
+    """Takes the transfer's job so that no worker sends it.
+
+    Returns None if a worker holds the job.
+    """
     fence = await db.value(
         """
         WITH new AS MATERIALIZED (SELECT nextval('job_fence') AS fence)

@@ -1,4 +1,4 @@
-"""What a payout and a refund have in common."""
+"""The properties that payouts and refunds have in common."""
 
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -28,15 +28,15 @@ class Transfer(Protocol):
 
     @property
     def sent_at(self) -> datetime | None:
-        """When it was marked as sent, which happens before the first byte is sent."""
+        """When the transfer was marked as sent, which happens before its first byte is sent."""
 
     @property
     def age(self) -> timedelta:
-        """How long the provider has had to decide it."""
+        """How long the provider has had to process the transfer."""
 
     @property
     def on_behalf(self) -> bool:
-        """Whether an administrator ordered it, whatever the merchant's status."""
+        """Whether an administrator ordered the transfer, whatever the merchant's status."""
 
     @property
     def by_operator(self) -> bool:
@@ -44,4 +44,4 @@ class Transfer(Protocol):
 
     @property
     def case_trx_id(self) -> str:
-        """The transaction that a case about it refers to."""
+        """The id of the transaction that a case about the transfer refers to."""

@@ -1,1 +1,1 @@
-"""Shared by dashboard and console: requests, forms, lists, templates and account pages."""
+"""Code that dashboard and console share: requests, forms, lists, templates and account pages."""

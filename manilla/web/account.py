@@ -120,7 +120,7 @@ async def show_forgot(request: PageRequest) -> PageResponse:
 
 
 async def forgot(request: PageRequest) -> PageResponse:
-    """Answers the same, and equally fast, whether or not an account has this email address."""
+    """Responds the same, and equally fast, whether or not an account has this email address."""
     try:
         email = request.form.required("email")
         await resets.count(request.db, request.realm, email, request.address)
@@ -273,7 +273,7 @@ def _to_scan(secret: str, uri: str) -> dict[str, Any]:
 
 
 def _interrupted(request: PageRequest) -> dict[str, Any]:
-    """The form that was interrupted when the user had to set up a second factor."""
+    """Returns the form that was interrupted when the user had to set up a second factor."""
     onward = safe_path(request.layout, request.form.text("onward", at_most=2000), "")
     carried = [
         (name.removeprefix(KEPT), value)
@@ -283,7 +283,7 @@ def _interrupted(request: PageRequest) -> dict[str, Any]:
     return {"onward": onward, "carried": carried if onward else []}
 
 
-# The routes of both realms.
+# Account routes, which both realms have.
 ROUTES = [
     Route("POST", "/sign-in/demo", sign_in_to_demo, None),
     Route("GET", "/sign-in", show_sign_in, None),

@@ -30,7 +30,7 @@ from manilla.web.routes import SIGNED_IN, Route
 
 log = structlog.get_logger(__name__)
 
-ANONYMOUS = "manilla_visit"  # cookie that the CSRF token is bound to before sign-in
+ANONYMOUS = "manilla_visit"  # the cookie to which the CSRF token is bound before sign-in
 ANONYMOUS_SECONDS = 12 * 3600
 STEP_UP = "step_up_secret"
 FORBIDDEN = 403
@@ -136,7 +136,7 @@ class Authentication:
     async def _admit(
         self, route: Route, request: PageRequest, visitor: Visitor | None, binding: str
     ) -> None:
-        """Checks the request and reads its environment, query and form; raises if it must stop."""
+        """Checks the request and reads its environment, query and form; raises if not allowed."""
         if not route.is_public and visitor is None:
             raise _NotSignedIn
         _check_parameters(request.http)
@@ -166,9 +166,9 @@ class Authentication:
     async def _step_up_page(
         self, route: Route, request: PageRequest, visitor: Visitor | None
     ) -> PageResponse | None:
-        """The page that asks users to confirm their identity and keeps the submitted fields.
+        """Returns the page that asks users to confirm their identity; None if that is not needed.
 
-        None if that is not needed.
+        The page keeps the submitted fields.
         """
         if not route.step_up or visitor is None:
             return None
@@ -190,7 +190,7 @@ class Authentication:
         return request.page("step_up.html", status, kept=_kept(request), problem_text=alert)
 
     def _needs_code(self, route: Route, request: PageRequest) -> bool:
-        """Whether a password is not enough, because the route moves a merchant's money."""
+        """Whether a password is not enough, because the route can affect a merchant's money."""
         return (
             self._layout.realm is Realm.DASHBOARD
             and bool(self._layout.platform.now.second_factor_for_money)
@@ -234,12 +234,12 @@ def _subject(visitor: Visitor) -> SecuritySubject:
 
 
 def _kept(request: PageRequest) -> list[tuple[str, str]]:
-    """The submitted fields."""
+    """Returns the submitted fields."""
     return [pair for pair in request.form.pairs() if pair[0] not in (FIELD, STEP_UP)]
 
 
 def _check_parameters(http: Request[Any, Any, Any]) -> None:
-    """Raises PageNotFound for values that the database could not look up."""
+    """Raises PageNotFound for path parameters that the database could not look up."""
     for value in http.path_params.values():
         if isinstance(value, int) and abs(value) > INTEGER_MAX:
             raise PageNotFound

@@ -1,4 +1,4 @@
-"""Chart data: figures by day and by hour."""
+"""Data for charts by day and by hour."""
 
 import calendar
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from manilla.ledger.daily import DailyFigures
 
 
 def volume(currency: str, paid_in: Sequence[DailyFigures], paid_out: Sequence[DailyFigures]) -> str:
-    """Data for the chart script.
+    """Returns the data of a volume chart, for the chart script.
 
     Each day is placed at noon, so that it is the same day in every time zone.
     """
@@ -26,7 +26,10 @@ def volume(currency: str, paid_in: Sequence[DailyFigures], paid_out: Sequence[Da
 
 
 def share(days: Sequence[DailyFigures], word: str) -> str:
-    """`2 of 19 paid`: the volume counts only successful transactions, so this shows their share."""
+    """Returns `2 of 19 paid`.
+
+    The volume counts only successful transactions; this is their share.
+    """
     return f"{sum(day.succeeded for day in days):,} of {sum(day.count for day in days):,} {word}"
 
 
@@ -43,7 +46,7 @@ def hourly(
     unit: str = "",
     high: int | None = None,
 ) -> str:
-    """Data for a chart by hour. `high` is the end of the axis, if known."""
+    """Returns the data of a chart by hour. `high` is the end of the axis, if known."""
     drawn = {
         "days": [int(hour.timestamp()) for hour in hours],
         "hours": True,

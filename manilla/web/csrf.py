@@ -1,4 +1,4 @@
-"""Protection against forged forms: a token derived from the browser's cookie."""
+"""CSRF protection: a form token derived from the browser's cookie."""
 
 import hashlib
 import hmac
@@ -19,7 +19,7 @@ class Csrf:
         self._keys = keyring.derive_all("csrf")
 
     def token(self, cookie: str) -> str:
-        """The token for forms sent by the browser that has this cookie."""
+        """Returns the token for forms of the browser that has this cookie."""
         return self._tokens(cookie)[0]
 
     def check(self, cookie: str, given: str, fetch_site: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Formatting of money, times and statuses on pages."""
+"""Formats money, times and statuses on pages."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -49,19 +49,19 @@ SYSTEMS = (
 )
 
 
-# Later times cannot be represented in a time zone ahead of UTC.
+# Times after this one cannot be represented in a time zone ahead of UTC.
 LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 def badge(state: str, text: str | None = None) -> Markup:
-    """A status as a colored label. The text alone carries the meaning."""
+    """Returns a status as a colored label. The text alone carries the meaning."""
     tone = TONES.get(state, OTHER_TONE)
     shown = escape(text or title(state))
     return Markup('<span class="state state-{}">{}</span>').format(tone, shown)
 
 
 def moment(at: datetime | None) -> Markup:
-    """A time in Lagos, like the date filters and payout days; the tooltip shows UTC."""
+    """Formats a time in Lagos, like date filters and payout days. The tooltip shows UTC."""
     if at is None:
         return Markup('<span class="quiet">never</span>')
     utc = min(at.astimezone(UTC), LATEST)
@@ -75,7 +75,7 @@ def moment(at: datetime | None) -> Markup:
 
 
 def browser(user_agent: str) -> str:
-    """`Chrome on Windows`, as far as the user agent tells."""
+    """Returns `Chrome on Windows`, as far as the user agent shows it."""
     name = next((word for mark, word in BROWSERS if mark in user_agent), "Unknown browser")
     system = next((word for mark, word in SYSTEMS if mark in user_agent), None)
     return f"{name} on {system}" if system else name
@@ -86,13 +86,13 @@ def minor(amount: int, currency: str) -> str:
 
 
 def title(word: str) -> str:
-    """`payout_fee` as `Payout fee`."""
+    """Formats `payout_fee` as `Payout fee`."""
     text = word.replace("_", " ").replace(".", " ").strip()
     return text[:1].upper() + text[1:]
 
 
 def describe_changes(detail: Mapping[str, Any]) -> list[str]:
-    """The details of an audit log entry or approval in words: `Status: pending → approved`."""
+    """Describes the details of an audit entry or approval: `Status: pending → approved`."""
     texts: list[str] = []
     for name, value in detail.items():
         match value:

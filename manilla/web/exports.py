@@ -1,4 +1,4 @@
-"""Exports of a filtered list as a file, streamed so that it is never in memory as a whole."""
+"""Exports a filtered list as a file, streamed so that the whole file is never in memory."""
 
 import csv
 import io
@@ -19,8 +19,8 @@ from manilla.web.page_request import PageRequest
 
 Row = TypeVar("Row")
 
-FORMAT = "format"  # query parameter: csv or xlsx
-CSV_TYPE = "text/csv"  # the charset is added to it
+FORMAT = "format"  # query parameter for the file format: csv or xlsx
+CSV_TYPE = "text/csv"  # media type, to which the charset is added
 XLSX_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 CHUNK_BYTES = 64 * 1024
 IN_MEMORY_BYTES = 1024 * 1024
@@ -72,7 +72,7 @@ def send(
 
 
 async def _paced(pages: AsyncIterable[Sequence[Row]]) -> AsyncIterator[Sequence[Row]]:
-    """Gives each page of rows the time limit of one request."""
+    """Restarts the request's time limit for each page of rows."""
     async for rows in pages:
         yield rows
         deadline.renew()
@@ -102,7 +102,7 @@ async def as_xlsx(
     columns: Columns[Row], pages: AsyncIterable[Sequence[Row]]
 ) -> AsyncIterator[bytes]:
     """Writes the rows to a temporary file first and streams from that."""
-    import xlsxwriter  # imported for the first such file only
+    import xlsxwriter  # imported for the first such file only, because it is slow to load
 
     with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES) as file:
         # The context managers remove the temporary file even if the reader disconnects early.
@@ -159,7 +159,7 @@ def plain(value: object) -> str:
 
 
 def _cell(value: object) -> object:
-    """The value as a text, a number, a time or None."""
+    """Converts the value to text, a number, a time or None."""
     match value:
         case Money():
             return value.amount

@@ -1,4 +1,4 @@
-"""Input from forms and query strings: text, validated before use."""
+"""Input from forms and query strings: text that is validated before use."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -16,19 +16,19 @@ VALUE_LENGTH_MAX = 20_000
 Choice = TypeVar("Choice", bound=StrEnum)
 
 
-# The form field for errors that do not name one themselves. The first match wins.
+# The form field to show an error at, if the error names none. The first match applies.
 FieldsByRefusal = Sequence[tuple[type[Refusal], str]]
 
 
 class BadForm(Refusal):
-    """`errors` has a message for each invalid field."""
+    """The form is invalid. `errors` has a message for each invalid field."""
 
     status, code = 400, "VALIDATION_FAILED"
     message = "Correct the marked fields."
 
 
 def field_errors(refusal: Refusal, at: FieldsByRefusal = ()) -> dict[str, str]:
-    """The message for each invalid field."""
+    """Returns the message for each invalid field."""
     if refusal.errors:
         return dict(refusal.errors)
     field = next((name for kind, name in at if isinstance(refusal, kind)), None)
@@ -49,14 +49,14 @@ class Form:
         return name in self._values
 
     def text(self, name: str, *, at_most: int = 255) -> str:
-        """The text without surrounding white space; empty if the field is missing."""
+        """Returns the text without surrounding white space; empty if the field is missing."""
         value = self._values.get(name, [""])[-1].strip()
         if len(value) > at_most:
             raise BadForm(errors={name: f"At most {at_most} characters."})
         return value
 
     def secret(self, name: str) -> str:
-        """A password exactly as typed."""
+        """Returns a password exactly as typed."""
         return self._values.get(name, [""])[-1]
 
     def required(self, name: str, *, at_most: int = 255) -> str:

@@ -20,9 +20,10 @@ class NavigationItem(msgspec.Struct, frozen=True):
     needs: Permission
 
 
-Navigation = Mapping[str, Sequence[NavigationItem]]  # by the title of the section
+# Navigation links by the title of their section.
+Navigation = Mapping[str, Sequence[NavigationItem]]
 
-# What a page shows of a rejected form, if there is none.
+# The values for templates when no form was rejected.
 NO_FORM: Mapping[str, Any] = {
     "problem_text": None,
     "page_errors": {},
@@ -52,11 +53,14 @@ class Layout:
 
     @property
     def cookie(self) -> str:
-        """Name of the session cookie."""
+        """The name of the session cookie."""
         return self.cookie_named(f"manilla_{self.realm}")
 
     def cookie_named(self, name: str) -> str:
-        """Adds the `__Secure-` prefix over https. Browsers reject it over http."""
+        """Adds the `__Secure-` prefix over https.
+
+        Over http, browsers would reject such a cookie.
+        """
         return f"{'__Secure-' if self.is_secure else ''}{name}"
 
     def render(self, template: str, **values: Any) -> str:

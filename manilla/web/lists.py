@@ -1,4 +1,4 @@
-"""Lists: filters in the query string, and keyset pagination."""
+"""List pages: filters in the query string, and keyset pagination."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -27,7 +27,7 @@ Filter = TypeVar("Filter", bound=msgspec.Struct)
 
 
 class ListView:
-    """What a template needs around the rows of a list."""
+    """The values that a template needs around the rows of a list."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ async def show(
 
 
 def after(request: PageRequest) -> str | None:
-    """The cursor where this page starts."""
+    """Returns the cursor where this page starts."""
     return request.query.text(AFTER, at_most=500) or None
 
 
@@ -103,7 +103,7 @@ def read_filter(request: PageRequest, kind: type[Filter], *names: str) -> Filter
 
 
 def common_filters(request: PageRequest) -> dict[str, Any]:
-    """The filters that most lists have: the first and the last day, and the search text."""
+    """Returns the filters that most lists have: first day, last day and search text."""
     return {
         "since": day(request.query, "since"),
         "until": day(request.query, "until", is_end=True),
@@ -112,7 +112,7 @@ def common_filters(request: PageRequest) -> dict[str, Any]:
 
 
 def day(form: Form, name: str, *, is_end: bool = False) -> datetime | None:
-    """The start of the given day, or of the day after it if `is_end`."""
+    """Returns the start of the given day, or of the day after it if `is_end`."""
     given = form.text(name)
     if not given:
         return None

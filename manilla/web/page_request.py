@@ -26,7 +26,7 @@ from manilla.web.layout import NO_FORM, Layout
 NO_STORE = {"Cache-Control": "no-store"}
 FLASH = "manilla_flash"
 FLASH_SECONDS = 60
-KEPT_LENGTH_MAX = 300  # maximum length of a value in the cookie
+KEPT_LENGTH_MAX = 300  # maximum length of a value that the flash cookie keeps
 
 
 PageResponse = Response[Any]
@@ -42,8 +42,8 @@ class Flash(msgspec.Struct, frozen=True):
 
     tone: str
     text: str
-    errors: dict[str, str] = {}  # by field
-    given: dict[str, str] = {}  # submitted values to fill in again
+    errors: dict[str, str] = {}  # error messages by field
+    given: dict[str, str] = {}  # submitted values to fill into the form again
     form: str = ""  # the path that the form was submitted to
 
 
@@ -96,7 +96,7 @@ class PageRequest:
         return await self.services.directory.of(self.environment, self.merchant_id)
 
     def parameter(self, name: str) -> str:
-        """A path parameter."""
+        """Returns a path parameter."""
         return str(self.http.path_params[name])
 
     def may(self, permission: Permission) -> bool:
@@ -116,7 +116,7 @@ class PageRequest:
             self.set_cookie(name, "", 0, path="/")
         rejected = {**NO_FORM, "failed_form": self.http.url.path}
         values = {**(rejected if flash is None else _rejected_form(flash)), **values}
-        # Templates that pass a form's errors and values on to a macro use these names.
+        # Names that templates use to pass a form's errors and values to a macro.
         values.setdefault("errors", values["page_errors"])
         values.setdefault("given", values["page_given"])
         text = self.layout.render(
@@ -174,7 +174,7 @@ class PageRequest:
         return Response(None, status_code=204, headers=headers)
 
     def at(self, path: str) -> str:
-        """The full path of a page in this realm: `/payments` as `/dashboard/payments`.
+        """Returns the full path of a page in this realm: `/payments` as `/dashboard/payments`.
 
         A path that starts with `~` gets the environment: `~/payments` as
         `/dashboard/sandbox/payments`.
@@ -215,7 +215,7 @@ class PageRequest:
         return self._redirect(path, flash)
 
     def error_page(self, refusal: Refusal) -> PageResponse:
-        """A page with the error message."""
+        """Returns a page with the error message."""
         headers = _retry_after(refusal)
         return self.page("refused.html", refusal.status, headers=headers, refusal=refusal)
 
@@ -236,7 +236,7 @@ class PageRequest:
         return self.http.headers.get("user-agent", "")
 
     def mark_stepped_up(self) -> None:
-        """Records in this request, too, that the user has just confirmed their identity."""
+        """Marks this request, too, as one whose user has just confirmed their identity."""
         self._visitor = msgspec.structs.replace(
             self.visitor,
             stepped_up_at=datetime.now(UTC),
@@ -253,7 +253,7 @@ class PageRequest:
         return self.http.cookies.get(self._device_name, "")
 
     def remember_device(self, cookie: str) -> None:
-        """Others' wrong passwords do not lock the user out of a browser that is remembered."""
+        """Sets the device cookie, so that others' wrong passwords do not lock out this browser."""
         self.set_cookie(self._device_name, cookie, int(devices.LASTS.total_seconds()))
 
     @property
@@ -275,9 +275,9 @@ class PageRequest:
 
 
 def safe_path(layout: Layout, wanted: str, otherwise: str) -> str:
-    """The path to open after sign-in. Rejects URLs of other sites and realms."""
+    """Returns the path to open after sign-in. Rejects URLs of other sites and realms."""
     is_plain = wanted.isascii() and wanted.isprintable() and "\\" not in wanted
-    # Browsers treat `%2e` in a path like a dot.
+    # Browsers treat `%2e` in a path as a dot.
     segments = wanted.partition("?")[0].lower().replace("%2e", ".").split("/")
     is_ours = is_plain and wanted.startswith(layout.root + "/") and ".." not in segments
     return wanted[len(layout.root) :] if is_ours else otherwise

@@ -1,4 +1,4 @@
-"""Keeps the email and password between the two sign-in steps, encrypted in the form."""
+"""Keeps the email and password between the two sign-in steps, encrypted in a form field."""
 
 import base64
 import binascii
@@ -18,7 +18,7 @@ class PendingSignIn(msgspec.Struct, frozen=True):
 
 
 def write(keyring: Keyring, browser: str, email: str, password: str) -> str:
-    """Valid for five minutes, and only in the same browser."""
+    """Encrypts email and password. The result is valid for five minutes, in the same browser."""
     pending = PendingSignIn(email, password, time.time() + SECONDS)
     sealed = keyring.seal(msgspec.json.encode(pending), _context(browser))
     return base64.urlsafe_b64encode(sealed).decode()

@@ -1,4 +1,4 @@
-"""The template environment: autoescaping, and filters for money, times and statuses."""
+"""The template environment: autoescaping, and template filters for money, times and statuses."""
 
 from importlib import resources
 from pathlib import Path
@@ -13,7 +13,7 @@ TEMPLATES = Path(str(resources.files("manilla.web"))) / "templates"
 
 
 def environment(folder: Path) -> jinja2.Environment:
-    """Finds a package's own templates first, then the shared ones."""
+    """Builds an environment that finds a package's own templates first, then the shared ones."""
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader([folder, TEMPLATES]),
         autoescape=True,

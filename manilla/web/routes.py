@@ -17,26 +17,27 @@ Handler = Callable[[PageRequest], Awaitable[PageResponse]]
 
 BODY_BYTES_MAX = 64 * 1024
 
-# Any signed-in user, whatever their role: for the own account and sign-out.
+# Any signed-in user, whatever their role: for the user's own account and sign-out.
 SIGNED_IN: Literal["signed_in"] = "signed_in"
-Needs = Permission | Literal["signed_in"] | None  # None: public
+Needs = Permission | Literal["signed_in"] | None  # None: public route
 
 
 class Route(msgspec.Struct, frozen=True):
     """A row of a route table: `Route("GET", "/team", team.show, Permission.VIEW)`."""
 
     method: Literal["GET", "POST"]
-    path: str  # relative to the realm's root
+    path: str  # path relative to the realm's root
     handler: Handler
     needs: Needs
-    # additionally needed if production can be affected
+    # a further permission that is needed if the route can affect production
     needs_in_production: Permission | None = None
     step_up: bool = False  # whether the user must have confirmed their identity recently
-    enrolls: bool = False  # available without a second factor even if one is required
-    # whether it changes both environments, whichever one the path names
+    # Whether it is available to users who still lack a required second factor.
+    enrolls: bool = False
+    # whether the route changes both environments, whichever one the path names
     in_both_environments: bool = False
     body_bytes_max: int = BODY_BYTES_MAX
-    is_page: bool = True  # or a part of a page, or a file
+    is_page: bool = True  # False for a part of a page, or a file
 
     @property
     def is_public(self) -> bool:

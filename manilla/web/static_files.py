@@ -1,4 +1,4 @@
-"""Static files, kept in memory and sent compressed, under a URL that changes with them."""
+"""Static files, kept in memory and sent compressed, under URLs that change with their contents."""
 
 import gzip
 import hashlib
@@ -54,7 +54,7 @@ def handler() -> HTTPRouteHandler:
 
 
 def version(folder: Path) -> str:
-    """Changes when any of the folder's files changes."""
+    """Returns a version that changes when any of the folder's files changes."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         if path.is_file():

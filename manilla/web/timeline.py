@@ -1,4 +1,4 @@
-"""The timeline of a transaction, from everything recorded about it."""
+"""Builds the timeline of a transaction from everything recorded about it."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -30,22 +30,25 @@ POSTINGS = {
     "payout_delivered": "Money sent to the bank",
     "payout_refund": "Money returned to the wallet",
 }
-# Order of events with the same time: a cause comes before its effect.
+# Order of events at the same time, so that a cause comes before its effect.
 REQUEST, CHARGE, STEP, WEBHOOK, POSTING, NOTIFICATION, ATTEMPT = range(7)
 
 
 class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
-    place: int  # order among events with the same time
-    source: str  # where the event was recorded
+    place: int  # position among events at the same time
+    source: str  # the record that the event comes from
     title: str
     detail: str = ""
-    tone: str = ""  # green, yellow or red
+    tone: str = ""  # color: green, yellow or red
     notification_id: str | None = None
 
 
 def of_payment(story: PaymentStory, *, all_accounts: bool = False) -> list[TimelineEntry]:
-    """`all_accounts` includes the platform's own accounts, which merchants must not see."""
+    """Builds a payment's timeline.
+
+    `all_accounts` includes the platform's own accounts, which merchants must not see.
+    """
     charges = (_charge(each) for each in story.charges)
     return _in_order(*charges, *_common(story, all_accounts=all_accounts))
 
@@ -55,7 +58,7 @@ def of_payout(story: PayoutStory, *, all_accounts: bool = False) -> list[Timelin
 
 
 def of_webhooks(heard: Sequence[ReceivedWebhook]) -> list[TimelineEntry]:
-    """The timeline of webhooks that match none of our transactions."""
+    """Builds the timeline of webhooks that match none of our transactions."""
     return _in_order(*(_heard(each) for each in heard))
 
 

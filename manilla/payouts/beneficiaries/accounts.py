@@ -100,7 +100,7 @@ async def remove(db: Database, merchant_id: int, account_id: int) -> bool:
 
 
 def _ending(beneficiary: dict[str, str]) -> str:
-    """Enough to recognize the account without revealing its number."""
+    """Returns the last digits, enough to recognize the account without revealing its number."""
     return f"…{_number(beneficiary)[-4:]}"
 
 

@@ -1,4 +1,4 @@
-"""Which banks a provider can pay to, cached for an hour."""
+"""The banks that a provider can pay to, cached for an hour."""
 
 import time
 from collections.abc import Sequence
@@ -61,13 +61,13 @@ class Banks:
         )
 
     async def of_rail(self, provider: str, *, is_sandbox: bool) -> list[Bank] | None:
-        """Returns None if the provider does not respond and there is no list from the last hour."""
+        """Returns the banks, or None if the provider does not respond and no list is cached."""
         if is_sandbox:
             return sandbox.banks(self._rails.credentials(provider).kind)
         current = self._rails.credentials(provider)
         account, kept_until, banks = self._kept.get(provider, (current, 0.0, []))
         if account != current:
-            kept_until, banks = 0.0, []  # another account at the provider may have other codes
+            kept_until, banks = 0.0, []  # another account at the provider may have other bank codes
         if time.monotonic() < kept_until:
             return banks or None
         adapter = self._rails.adapter(provider)

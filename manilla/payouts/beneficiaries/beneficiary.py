@@ -57,7 +57,7 @@ class Beneficiary(msgspec.Struct, frozen=True):
 
 
 def read(method: Method, given: Mapping[str, Any]) -> Beneficiary:
-    """Rejects values that the method cannot use; ignores unknown fields."""
+    """Reads a beneficiary. Rejects values that the method cannot use; ignores unknown fields."""
     fields: dict[str, str] = {}
     for name, value in given.items():
         canonical = _canonical(method, name)
@@ -176,7 +176,7 @@ class AccountResolver:
     async def _check_bank(self, provider: str, who: Beneficiary) -> None:
         """Rejects a bank code that is not in the provider's list.
 
-        If the list is unavailable, the account lookup decides alone.
+        If the list is unavailable, only the account lookup decides.
         """
         own = await self._banks.of_rail(provider, is_sandbox=False)
         if own is None or any(bank.code == who.bank_code for bank in own):

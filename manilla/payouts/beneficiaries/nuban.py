@@ -7,7 +7,7 @@ _WEIGHTS = (3, 7, 3)
 
 
 def fits(cbn_code: str, account_number: str) -> bool | None:
-    """Returns None if the bank has no three-digit code to check the number with."""
+    """Whether the check digit matches; None if the bank has no three-digit code to check with."""
     if len(cbn_code) != 3 or not cbn_code.isdigit() or not _is_account(account_number):
         return None
     digits = cbn_code + account_number[:9]

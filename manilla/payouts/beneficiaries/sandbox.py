@@ -5,7 +5,7 @@ from manilla.providers.kind import ProviderKind
 from manilla.providers.kinds import KINDS
 from manilla.providers.port import Bank
 
-# Account numbers with a fixed outcome on every method; all others are delivered.
+# Test account numbers with a fixed outcome on every method. Payouts to all others are delivered.
 FAILS = "0000000001"
 INVALID = "0000000002"
 STAYS_PENDING = "0000000003"
@@ -14,7 +14,7 @@ HOLDER = "SANDBOX BENEFICIARY"
 
 
 def banks(kind: ProviderKind) -> list[Bank]:
-    """The banks of the sandbox; each kind of provider has its own bank codes."""
+    """Returns the sandbox's banks. Each kind of provider has its own bank codes."""
     return BANKS[kind.name]
 
 

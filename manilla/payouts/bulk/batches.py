@@ -39,7 +39,7 @@ class NothingToPay(Refusal):
 
 
 class BatchNotCovered(Refusal):
-    """The wallet does not cover all requested rows, so none is paid."""
+    """The wallet does not cover all requested rows, so none of them is paid."""
 
     code = "BATCH_NOT_COVERED"
     message = "The wallet does not cover this file."
@@ -48,7 +48,7 @@ class BatchNotCovered(Refusal):
 class BatchCoverage(msgspec.Struct, frozen=True):
     """How much of a file the wallet covers, in file order."""
 
-    available: Money  # without what other confirmed files will still cost
+    available: Money  # the wallet's balance minus what other confirmed files will still cost
     total: Money
     affordable_rows: int
     affordable_cost: Money
@@ -72,7 +72,7 @@ async def draft(
     raw: bytes,
     uploaded_by: str,
 ) -> str:
-    """Checks a file and stores it as a draft; pays nothing."""
+    """Checks a file and stores it as a draft. Pays nothing."""
     banks = await previews.banks(caller, method)
     checked = checks.check(file.read(raw), method, banks)
     tenant = Tenant(caller.merchant_id, caller.environment)
@@ -129,7 +129,7 @@ async def find(db: Database, tenant: Tenant, batch_id: str) -> Batch:
 async def confirm(
     db: Database, tenant: Tenant, batch_id: str, *, by: str, only_first: int | None = None
 ) -> None:
-    """Starts paying all rows, or the `only_first` first rows; repeated calls have no effect.
+    """Starts paying all rows, or the `only_first` first rows. Repeated calls have no effect.
 
     The wallet must cover the cost in addition to what other confirmed files will still cost. The
     lock on the wallet prevents two files from being confirmed at the same time.
@@ -186,7 +186,7 @@ async def all_rows(
 
 
 def fingerprint(row: BatchRow) -> bytes:
-    """Returns the request in the row, without its outcome."""
+    """Returns the request fields of the row, without its outcome."""
     return msgspec.json.encode(
         [row.amount_minor, row.bank_code, row.account_number, row.name, row.ref_trx]
     )

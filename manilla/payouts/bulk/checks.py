@@ -95,7 +95,7 @@ def _check_bank(row: FileRow, method: Method, known: list[Bank]) -> None:
     if len(code) > beneficiary.TEXT_LENGTH_MAX:
         raise BadRow("The bank has too many characters.")
     if method.is_manual:
-        # A number here is the rest of an amount with a decimal comma, or a bank code.
+        # A number in this column is the rest of an amount with a decimal comma, or a bank code.
         if not any(character.isalpha() for character in code):
             raise BadRow(f"Write the bank's name instead of {code}.")
     elif known and code not in {bank.code for bank in known}:

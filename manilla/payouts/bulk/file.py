@@ -10,11 +10,11 @@ from manilla.kit.errors import Refusal
 
 BYTES_MAX = 1024 * 1024
 ROWS_MAX = 1_000
-LINE_ENDS_MAX = 20_000  # counts CR and LF separately; a quoted value may span several lines
+LINE_ENDS_MAX = 20_000  # counts CR and LF separately; a quoted value may have line breaks
 COLUMNS = ("amount", "bank_code", "account_number", "name", "reference", "description")
 NEEDED = COLUMNS[:3]
 CELL_LENGTH_MAX = 300
-# Spreadsheets use semicolons in locales with a decimal comma, and tabs on request.
+# Delimiters: spreadsheets use semicolons in locales with a decimal comma, and tabs on request.
 DELIMITERS = ",;\t"
 
 
@@ -24,14 +24,14 @@ class BadFile(Refusal):
 
 
 class FileRow(msgspec.Struct, frozen=True):
-    number: int  # of the payout in the file, from 1
+    number: int  # 1-based number of the payout in the file
     amount: str
     bank_code: str
     account_number: str
     name: str
     reference: str
     description: str
-    shape_error: str | None = None  # set if the values cannot be assigned to columns
+    shape_error: str | None = None  # error if the values cannot be assigned to columns
 
 
 def read(raw: bytes) -> list[FileRow]:
@@ -45,7 +45,7 @@ def read(raw: bytes) -> list[FileRow]:
         ) from None
     if "\0" in text:
         raise BadFile("The file is not a CSV file.")
-    # Parsing a million empty lines would block all other requests.
+    # Reject such files before parsing: a million empty lines would block all other requests.
     if text.count("\n") + text.count("\r") > LINE_ENDS_MAX:
         raise BadFile(f"The file has too many lines. It can have at most {ROWS_MAX:,} payouts.")
     try:
@@ -58,9 +58,9 @@ def read(raw: bytes) -> list[FileRow]:
 
 
 def _delimiter(text: str) -> str:
-    """Returns the delimiter that yields the required columns in the first line.
+    """Returns the delimiter that yields the required columns in the header line.
 
-    The other lines are ignored, because amounts may contain commas.
+    The other lines are ignored, because their amounts may contain commas.
     """
     first = next((line for line in text.splitlines() if line.strip()), "")
     for delimiter in DELIMITERS:
@@ -97,13 +97,16 @@ def _row(number: int, titles: list[str], line: list[str]) -> FileRow:
 
 
 def _value(cell: str) -> str:
-    """Removes the apostrophe that our own files put before a value that looks like a formula."""
+    """Removes the apostrophe that our exports put before a value that looks like a formula."""
     text = cell.strip()[:CELL_LENGTH_MAX]
     return text[1:] if text[:1] == "'" and text[1:2] in tuple("=+-@") else text
 
 
 def _shape_error(titles: list[str], line: list[str]) -> str | None:
-    """Detects, for example, an unquoted decimal comma, which shifts later values by one column."""
+    """Returns an error if the row has the wrong number of values.
+
+    For example, an unquoted decimal comma shifts later values by one column.
+    """
     unnamed = [cell for cell, title in zip_longest(line, titles) if cell and not title]
     if not any(cell.strip() for cell in unnamed):
         return None

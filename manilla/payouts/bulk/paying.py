@@ -1,4 +1,4 @@
-"""Pays the rows of a confirmed batch one after the other, and none of them twice.
+"""Pays the rows of a confirmed batch in order, and none of them twice.
 
 Each row is ordered with its own reference and idempotency key. If a process dies after it has
 created a payout and before it has updated the row, the next worker orders the row again and gets
@@ -29,9 +29,9 @@ from manilla.payouts.refusals import (
 )
 
 CONCURRENCY = 4
-# Much shorter than a job's lease, so that no other worker starts on the same rows.
+# The step is much shorter than the job's lease, so that no other worker starts on the same rows.
 STEP_SECONDS, ROWS_A_STEP = 20, 50
-NO_LIMIT = 2**31  # the rate limit applies to API callers, not to this job
+NO_LIMIT = 2**31  # no limit: the rate limit applies to API callers, not to this job
 PROVIDER_PATIENCE = timedelta(hours=1)  # how long to retry while a provider is unavailable
 NO_METHOD = "The payout method no longer exists."
 STOPPED = "Not paid: the wallet could no longer cover row {}, and rows are paid in order."
@@ -65,7 +65,7 @@ class BulkPayoutTasks:
             try:
                 is_covered = await self._pay(caller, batch, row)
             except ProviderUnavailable:
-                return PROVIDER_RETRY_SECONDS  # nothing was debited, so the row is retried
+                return PROVIDER_RETRY_SECONDS  # nothing was debited, so the job tries the row again
             if not is_covered or time.monotonic() > ends_at:
                 break
         return 0
@@ -85,11 +85,11 @@ class BulkPayoutTasks:
                 self._initiation, caller, _order(batch, row, method), ticket
             )
         except Unavailable:
-            raise  # we do not know whether it was created, so the same order is placed again
+            raise  # it is unknown whether the payout was created, so the job repeats the same order
         except DuplicateReference as duplicate:
             await self._decide_known(batch, row, str((duplicate.details or {})["trx_id"]))
         except InsufficientBalance as refusal:
-            # A smaller row further down might fit, but rows must be paid in file order.
+            # A smaller row further down might be covered, but rows must be paid in file order.
             later = STOPPED.format(row.number)
             await store.refuse_from(self._db, batch, row.number, refusal.text, later)
             return False
@@ -102,7 +102,7 @@ class BulkPayoutTasks:
         return True
 
     async def _decide_known(self, batch: Batch, row: BatchRow, trx_id: str) -> None:
-        """Handles a reference that is already used.
+        """Handles a row whose reference is already used.
 
         A reference that we generated belongs to this row; one from the file may belong to any
         payout.
@@ -115,7 +115,7 @@ class BulkPayoutTasks:
 
 
 def _is_recent(batch: Batch) -> bool:
-    """Returns whether the file was confirmed so recently that its rows should still be retried."""
+    """Whether the file was confirmed so recently that its rows should still be retried."""
     assert batch.confirmed_at is not None
     return datetime.now(UTC) - batch.confirmed_at < PROVIDER_PATIENCE
 

@@ -1,4 +1,4 @@
-"""Batches of bulk payouts and their rows, and the statements that read and write them."""
+"""Bulk payout batches and their rows, and the SQL statements for them."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,16 +14,16 @@ from manilla.ledger.scope import Tenant
 
 
 class BatchStatus(StrEnum):
-    DRAFT = "draft"  # checked, but not confirmed
+    DRAFT = "draft"  # checked, but not confirmed by a user
     RUNNING = "running"
     DONE = "done"
 
 
 class RowState(StrEnum):
-    FAULTY = "faulty"  # never paid: the file must be corrected
+    FAULTY = "faulty"  # invalid and never paid: the user must correct the file
     READY = "ready"
-    PAID = "paid"  # the payout was created; its status is in the payout itself
-    REFUSED = "refused"  # nothing was debited
+    PAID = "paid"  # the payout was created; the payout has its own status
+    REFUSED = "refused"  # rejected; nothing was debited
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,12 +40,12 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     confirmed_by: str | None = None
     confirmed_at: datetime | None = None
     ended_at: datetime | None = None
-    # Numbers of rows by state.
+    # Number of rows in each state.
     faulty: int = 0
     ready: int = 0
     paid: int = 0
     refused: int = 0
-    amount_minor: int = 0  # the sum of the valid rows
+    amount_minor: int = 0  # total amount of the valid rows
     fee_minor: int = 0
 
     @property
@@ -99,7 +99,7 @@ class BatchOutcomes(msgspec.Struct, frozen=True):
 
     pending: int
     delivered: int
-    failed: int  # or canceled: the wallet was refunded
+    failed: int  # failed or canceled payouts, whose debit was refunded to the wallet
 
     @property
     def made(self) -> int:
@@ -216,7 +216,7 @@ async def used_references(db: Database, tenant: Tenant, references: Sequence[str
 async def available(db: Database | Connection, of: Batch, *, lock: bool = False) -> Money:
     """Returns the wallet's balance minus what the rows of other running batches will cost."""
     scope = of.merchant_id, of.environment, of.currency
-    # A separate statement takes the lock, so that the next one sees the state after the wait.
+    # Take the lock in a separate statement, so that the next one sees the state after the wait.
     balance_minor = await db.value(
         """
         SELECT balance_minor FROM wallet
@@ -244,7 +244,7 @@ _SUMS = """
 
 
 async def affordable(db: Database, of: Batch, limit: Money) -> tuple[int, Money]:
-    """Returns how many rows, from the first on, the limit covers, and what they cost."""
+    """Returns how many rows, from the first on, the limit covers, and their cost."""
     record = await db.record(
         f"""
         SELECT count(*) AS rows, coalesce(max(cost), 0)::bigint AS cost FROM ({_SUMS}) AS s
@@ -283,7 +283,7 @@ async def decide(
     trx_id: str | None = None,
     remark: str | None = None,
 ) -> None:
-    """Sets the final state of a row, only if it has none yet."""
+    """Sets the final state of a row, if it has none yet."""
     await db.execute(
         """
         UPDATE payout_batch_row SET state = $4, trx_id = $5, remark = coalesce($6, remark)
@@ -293,7 +293,7 @@ async def decide(
 
 
 async def refuse_after_first(connection: Connection, of: Batch, rows: int, remark: str) -> None:
-    """Refuses all ready rows after the first `rows`."""
+    """Rejects all ready rows after the first `rows`."""
     await connection.execute(
         """
         UPDATE payout_batch_row SET state = 'refused', remark = $4
@@ -307,7 +307,7 @@ async def refuse_after_first(connection: Connection, of: Batch, rows: int, remar
 
 
 async def refuse_from(db: Database, of: Batch, number: int, remark: str, later: str) -> None:
-    """Refuses this row and all later ones in one statement, so no later row can be paid."""
+    """Rejects this row and all later ones in one statement, so that no later row can be paid."""
     await db.execute(
         """
         UPDATE payout_batch_row

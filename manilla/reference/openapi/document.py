@@ -24,7 +24,7 @@ ALWAYS_POSSIBLE: tuple[type[Refusal], ...] = (
     Unavailable,
 )
 
-# Errors with `Retry-After`.
+# Errors whose response has a `Retry-After` header.
 WAITING = (RateLimitExceeded, Unavailable)
 
 DESCRIPTION = """\
@@ -85,7 +85,7 @@ def _schemas(endpoints: Sequence[Endpoint]) -> Any:
 
 
 def operation_id(endpoint: Endpoint) -> str:
-    """`initiatePayment` for /api/v1/initiate-payment."""
+    """Returns the operation id: `initiatePayment` for /api/v1/initiate-payment."""
     path, _, _ = endpoint.path.partition("/{")
     first, *rest = path.removeprefix("/api/").removeprefix("v1/").replace("/", "-").split("-")
     words = first + "".join(word.capitalize() for word in rest)

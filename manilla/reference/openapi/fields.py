@@ -12,7 +12,7 @@ ADDRESS = {"format": "uri", "pattern": r"^https?://[^\s\\]+$"}
 CURRENCY = {"pattern": "^[A-Za-z]{3}$", "minLength": 3, "maxLength": 3}
 BEARER = {"enum": ["customer", "merchant"]}
 AMOUNT_BELOW = 10**15
-PAYMENT_BELOW = 10**14  # for a currency with two decimals
+PAYMENT_BELOW = 10**14  # exclusive maximum for a currency with two decimals
 
 FieldDescription = Mapping[str, Any]
 
@@ -26,7 +26,7 @@ def _amount(description: str) -> FieldDescription:
 
 
 def _or_empty(**rules: Any) -> FieldDescription:
-    """For optional text: empty text counts as absent."""
+    """Returns rules for optional text, where empty text counts as absent."""
     return {"anyOf": [rules, {"maxLength": 0}]}
 
 
@@ -47,7 +47,8 @@ KEYWORDS = _field(
     "list or comma-separated."
 )
 
-# By field name, or by `Schema.field` if the field has a different meaning in that schema.
+# Descriptions by field name, or by `Schema.field` if the field has a different meaning in that
+# schema.
 FIELDS: Mapping[str, FieldDescription] = {
     # errors
     "error": _field("A message for people. The text may change, so use `error_code` in programs."),

@@ -1,4 +1,4 @@
-"""Notifications to `ipn_url`, as the webhooks of the OpenAPI document."""
+"""Describes notifications to `ipn_url` as webhooks of the OpenAPI document."""
 
 from functools import partial
 from typing import Any

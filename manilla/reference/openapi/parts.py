@@ -146,8 +146,8 @@ SIGNED: list[dict[str, list[str]]] = [
 ]
 BEARER: list[dict[str, list[str]]] = [{"Bearer": []}]
 
-# A response's values can be parameters of another call. A payment's id is the part of payment_url's
-# path after /checkout/. The suffix `#regex:` is an extension that some tools support.
+# A value from a response can be a parameter of another request. A payment's id is the part of
+# payment_url's path after /checkout/. The suffix `#regex:` is an extension that some tools support.
 _VERIFY_PAYMENT = (
     "verifyPayment",
     "$response.body#/payment_url#regex:/checkout/(TXN[0-9A-Z]+)",

@@ -1,4 +1,4 @@
-"""Builds schemas from the structs that requests and responses are made of."""
+"""Builds schemas from the structs of requests, responses and notifications."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -31,7 +31,7 @@ def reference(kind: BodyType) -> dict[str, str]:
 def components(
     read: Iterable[BodyType], written: Iterable[BodyType], sent: Iterable[BodyType]
 ) -> Any:
-    """The schemas of request bodies, responses and notifications, including nested structs."""
+    """Returns the schemas of request bodies, responses and notifications, with nested structs."""
     schemas: dict[str, Any] = {}
     for kinds, others in ((read, True), (written, False), (sent, True)):
         for kind in _with_parts(kinds):
@@ -68,7 +68,7 @@ def _schema(kind: BodyType, *, is_read: bool, takes_others: bool) -> dict[str, A
         part = _converted(plain["properties"][sent])
         if not is_read and not field.required:
             if kind.__struct_config__.omit_defaults:
-                part = _not_null(part)  # the field is omitted instead
+                part = _not_null(part)  # the API omits the field instead of sending null
             else:
                 required.append(sent)
         properties[sent] = _described(part, fields.describe(kind.__name__, sent))
@@ -82,7 +82,7 @@ def _schema(kind: BodyType, *, is_read: bool, takes_others: bool) -> dict[str, A
 
 
 def _converted(part: Any) -> Any:
-    """Rewrites msgspec's schema for OpenAPI 3.1, as values appear in our JSON."""
+    """Rewrites msgspec's schema for OpenAPI 3.1, to match the values in our JSON."""
     if not isinstance(part, dict):
         return part
     if part.get("format") == "decimal":

@@ -11,7 +11,7 @@ from sqlalchemy.pool import NullPool
 from manilla.kit.db import connect
 from manilla.sql.migrate import MigrationFailed
 
-ADVISORY_LOCK = 0x4D414E494C4C41  # "MANILLA"
+ADVISORY_LOCK = 0x4D414E494C4C41  # "MANILLA" in ASCII
 LOCK_POLL_SECONDS = 0.2
 LOCK_SECONDS_MAX = 600
 BUSY = (
@@ -21,7 +21,7 @@ BUSY = (
 
 
 def _lock(connection: Connection) -> None:
-    """If two processes start together, the second waits here and then finds nothing to do.
+    """Takes the lock. If two processes start together, the second waits, then finds nothing to do.
 
     It polls, because a statement that waits for the lock keeps a snapshot open. An index that the
     first process builds concurrently would wait for that snapshot: a deadlock.
@@ -36,8 +36,8 @@ def _lock(connection: Connection) -> None:
 
 def migrate(connection: Connection) -> None:
     _lock(connection)
-    # A migration that cannot get its table lock within 3 s fails and is run again later. Otherwise
-    # every request would queue behind it.
+    # A migration that cannot get its table lock within 3 s fails and can be run again later. With a
+    # longer wait, every request would queue behind it.
     connection.execute(text("SET lock_timeout = '3s'"))
     connection.commit()
     context.configure(connection=connection, transaction_per_migration=True)

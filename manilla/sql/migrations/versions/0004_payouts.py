@@ -1,4 +1,4 @@
-"""Payouts: debited immediately, sent by a job, settled once."""
+"""Payouts, which are debited immediately, sent by a job, and settled exactly once."""
 
 from manilla.sql import script
 

@@ -1,4 +1,4 @@
-"""Indexes for finding audit log lines by day and by subject."""
+"""Indexes for finding audit log entries by day and by subject."""
 
 from manilla.sql import script
 

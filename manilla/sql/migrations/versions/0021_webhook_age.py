@@ -7,5 +7,5 @@ down_revision = "0020"
 
 
 def upgrade() -> None:
-    # Rows are written in this order, so a BRIN index is enough.
+    # Rows are written in order of this column, so a BRIN index is enough.
     script.create_index("webhook_age", "webhook USING brin (received_at)")
