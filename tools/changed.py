@@ -11,7 +11,7 @@ from pathlib import Path
 
 # Packages that are also, or only, tested in a folder with another name.
 TESTS = {
-    "manilla/sql": ("tests/test_schema.py", "tests/ledger", "tests/payments", "tests/payouts"),
+    "manilla/sql": ("tests/sql", "tests/ledger", "tests/payments", "tests/payouts"),
     "manilla/methods": ("tests/test_fees.py", "tests/payouts", "tests/payments"),
     "manilla/platform": ("tests/cli", "tests/api"),
     "manilla/approvals": ("tests/audit", "tests/console"),

@@ -135,4 +135,4 @@ async def test_numbers_on_the_pages_follow_the_settings(documentation: Documenta
     )
     rendered = documentation.render_all(settings).pages
     assert "77 requests" in rendered["/docs/idempotency"].html
-    assert "within 41 seconds of ours" in rendered["/docs/authentication"].html
+    assert "within 41 seconds of our time" in rendered["/docs/authentication"].html
