@@ -108,7 +108,7 @@ def gateways(catalogue: Catalogue, rails: Rails, caller: Caller) -> list[Gateway
 
 
 def _obstacle(catalogue: Catalogue, rails: Rails, caller: Caller, method: Method) -> str | None:
-    """Returns the first reason not to offer the method, in the order a merchant would fix them."""
+    """Returns why the method is not offered; of several reasons, the one to fix first."""
     code, currency = method.code, method.currency
     reasons = {
         f"{currency} is not enabled for you.": currency not in caller.currencies,

@@ -25,7 +25,10 @@ class KeyRotation(msgspec.Struct, frozen=True):
 async def letters(
     db: Database, merchant_id: int, environment: Environment, base_url: str
 ) -> list[Email]:
-    """Returns one email per owner, even for the owner who rotated: their session may be stolen."""
+    """Returns an email for every owner.
+
+    It includes the owner who rotated the keys, because that session may have been stolen.
+    """
     merchant = await merchants.get(db, merchant_id)
     text = f"{_name(current.get())} rotated the {environment} API keys of {merchant.name}."
     link = links.credentials(base_url, environment)

@@ -1,4 +1,4 @@
-"""Keeps data that a process caches in memory at most a second older than the database.
+"""Refreshes in-memory caches, so that they are at most one second behind the database.
 
 A small query, four times a second, reads which topics have changed, and the caches of those topics
 are refreshed. If that query has not succeeded for a second, readers wait for the next one instead

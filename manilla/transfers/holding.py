@@ -116,7 +116,11 @@ async def held_since(db: Database) -> datetime:
 
 
 async def release(db: Database, rails: Rails) -> None:
-    """Releases the hold. Raises if a payout that our database has as unsent may have been sent."""
+    """Releases the hold.
+
+    Raises NotReleased if the provider cannot confirm that a payout recorded as unsent was never
+    sent.
+    """
     found = await look(db, rails)
     doubts = [each.transfer.trx_id for each in found if each.is_in_doubt]
     if doubts:

@@ -29,7 +29,7 @@ from manilla.web.routes import SIGNED_IN, Route
 PASSWORD = ((passwords.WeakPassword, "password"),)
 CODE = ((second_factor.CodeRefused, "code"),)
 SECOND_FACTOR = "/account/second-factor"
-KEPT = "kept."  # prefix for the fields of an interrupted form
+KEPT = "kept."  # prefix of the fields that carry a form across the set-up of a second factor
 
 
 async def show_sign_in(request: PageRequest) -> PageResponse:

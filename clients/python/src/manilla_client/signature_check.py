@@ -53,7 +53,7 @@ class SigningSecret:
 class SignatureReport:
     text: SignedText  # the correct text
     mistakes: list[SignatureMistake]
-    is_explained: bool  # the signature matches if these mistakes were made
+    is_explained: bool  # these mistakes fully explain the mismatch
     secret: SigningSecret | None = None
     note: str | None = None
     signed: SignedText | None = None  # the text that was signed, if known

@@ -1,4 +1,4 @@
-"""Creates a payment with the client, which signs and retries. Needs manilla-client."""
+"""Creates a payment with manilla-client, which signs requests and retries them."""
 
 import os
 import sys
