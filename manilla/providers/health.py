@@ -100,12 +100,14 @@ class Health:
         self._tripped = asyncio.Event()
         self._flushing = asyncio.Lock()
         self._rails: dict[tuple[str, str], Rail] = {}
+        self._down: set[tuple[str, Direction]] = set()  # as last read from the database
         watch.follow(changes.RAILS, self._refresh)
 
     def rail(self, provider: str, direction: Direction) -> Rail:
         key = (provider, direction)
         if key not in self._rails:
             self._rails[key] = Rail(provider, direction, self._tripped)
+            self._rails[key].is_down = key in self._down
         return self._rails[key]
 
     def rails_down(self) -> list[Rail]:
@@ -157,7 +159,7 @@ class Health:
                 raise
 
     async def _refresh(self, _known_version: int) -> None:
-        down = await queries.rails_down(self._db)
+        self._down = down = await queries.rails_down(self._db)
         for key, rail in self._rails.items():
             if key in down:
                 rail.is_down = True

@@ -290,3 +290,17 @@ async def test_secrets_never_appear_in_logs_errors_or_metrics(
     captured = capfd.readouterr()
     assert planted in str(server.recorded[0].headers)  # it was present and could have leaked
     assert planted not in "".join([*shown, captured.out, captured.err])
+
+
+async def test_an_account_added_later_knows_that_its_rail_is_down(
+    db: Database, rails: Rails
+) -> None:
+    await db.execute(
+        """
+        INSERT INTO rail_state (provider, direction, is_down) VALUES ('latecomer', 'pay_out', true)
+            ON CONFLICT (provider, direction) DO UPDATE SET is_down = true"""
+    )
+    await rails.health._refresh(0)
+    assert rails.is_down("latecomer", Direction.PAY_OUT)
+    assert not rails.is_down("latecomer", Direction.PAY_IN)
+    await db.execute("UPDATE rail_state SET is_down = false WHERE provider = 'latecomer'")
