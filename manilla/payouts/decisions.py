@@ -29,6 +29,7 @@ from manilla.payouts.states import NEXT
 from manilla.providers.port import (
     Done,
     EventKind,
+    KnownAs,
     RefusalCode,
     Refused,
     TransferState,
@@ -181,8 +182,8 @@ def _rejection(
 
 
 async def _ask(rails: Rails, payout: Payout) -> TransferState:
-    provider = payout.provider or ""
-    match await rails.state(EventKind.TRANSFER, provider, payout.trx_id):
+    provider, known = payout.provider or "", KnownAs(sent_reference=payout.sent_reference)
+    match await rails.state(EventKind.TRANSFER, provider, payout.trx_id, known):
         case Done(state):
             return state
         case Refused(_, reason) | Unknown(reason):

@@ -77,6 +77,8 @@ class Payout(NewPayout, frozen=True, kw_only=True):
     provider_reference: str | None
     provider_fee_minor: int | None
     bank_reference: str | None
+    sent_reference: str | None  # our reference as it was sent; None: the transaction id
+    session_id: str | None  # of the interbank transfer (NIP)
     created_at: datetime
     updated_at: datetime
 

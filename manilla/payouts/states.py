@@ -136,6 +136,7 @@ async def _change(
         provider_reference=event.provider_reference or before.provider_reference,
         provider_fee_minor=_fee_minor(before, event),
         bank_reference=event.bank_reference or before.bank_reference,
+        session_id=event.session_id or before.session_id,
     )
     await store.change_payout(connection, after)
     crash.point("between_status_and_refund")

@@ -100,11 +100,11 @@ async def change_payout(connection: Connection, after: Payout) -> None:
         UPDATE payout
            SET status = $3, error_code = $4, guidance = $5, is_reversed = $6,
                provider_reference = $7, provider_fee_minor = $8, bank_reference = $9,
-               updated_at = now()
+               session_id = $10, updated_at = now()
          WHERE merchant_id = $1 AND trx_id = $2""",
         *(after.merchant_id, after.trx_id, after.status, after.error_code, after.guidance),
         *(after.is_reversed, after.provider_reference, after.provider_fee_minor),
-        after.bank_reference,
+        *(after.bank_reference, after.session_id),
     )
 
 
@@ -138,6 +138,7 @@ class Accepted(msgspec.Struct, frozen=True):
     trx_id: str
     provider_reference: str | None
     fee: Money | None
+    session_id: str | None
 
 
 async def accept(db: Database, accepted: Sequence[Accepted]) -> list[None]:
@@ -148,13 +149,15 @@ async def accept(db: Database, accepted: Sequence[Accepted]) -> list[None]:
         UPDATE payout AS p
            SET accepted_at = coalesce(p.accepted_at, now()),
                provider_reference = coalesce(a.provider_reference, p.provider_reference),
-               provider_fee_minor = coalesce(a.fee_minor, p.provider_fee_minor)
-          FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[])
-               AS a (merchant_id, trx_id, provider_reference, fee_minor)
+               provider_fee_minor = coalesce(a.fee_minor, p.provider_fee_minor),
+               session_id = coalesce(a.session_id, p.session_id)
+          FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[])
+               AS a (merchant_id, trx_id, provider_reference, fee_minor, session_id)
          WHERE p.merchant_id = a.merchant_id AND p.trx_id = a.trx_id AND p.status = 'pending'""",
             [each.merchant_id for each in accepted],
             [each.trx_id for each in accepted],
             [each.provider_reference for each in accepted],
             [each.fee.minor if each.fee else None for each in accepted],
+            [each.session_id for each in accepted],
         )
     return [None] * len(accepted)

@@ -19,6 +19,7 @@ from manilla.providers.port import (
     Adapter,
     Direction,
     Done,
+    KnownAs,
     RefusalCode,
     Refused,
     TransferOrder,
@@ -93,8 +94,11 @@ class PayoutTasks:
             return None
         return payout
 
-    def prepare(self, adapter: Adapter, payout: Payout) -> Send:
-        order = self._order(payout)
+    async def known_as(self, payout: Payout) -> KnownAs:
+        return KnownAs(sent_reference=payout.sent_reference)
+
+    def prepare(self, adapter: Adapter, payout: Payout, reference: str) -> Send:
+        order = self._order(payout, reference)
 
         async def send() -> ProviderAnswer:
             answer = await adapter.send(order)
@@ -106,6 +110,8 @@ class PayoutTasks:
                     TransferStatus.PENDING,
                     fee=sent.fee,
                     provider_reference=sent.provider_reference,
+                    session_id=sent.session_id,
+                    needs_action=sent.needs_action,
                 )
             )
 
@@ -113,8 +119,12 @@ class PayoutTasks:
 
     async def accept(self, payout: Payout, state: ProviderState) -> None:
         assert isinstance(state, TransferState)
-        accepted = Accepted(payout.merchant_id, payout.trx_id, state.provider_reference, state.fee)
-        await self._accept.submit(accepted)
+        await self._accept.submit(
+            Accepted(
+                *(payout.merchant_id, payout.trx_id, state.provider_reference),
+                *(state.fee, state.session_id),
+            )
+        )
 
     async def settle(
         self, payout: Payout, event: SettlementEvent, *, holder: Job | None = None
@@ -136,9 +146,9 @@ class PayoutTasks:
     async def leave_to_administrator(self, payout: Payout, detail: str) -> None:
         await reports.report(self._db, payout, CaseKind.NO_ANSWER, detail)
 
-    def _order(self, payout: Payout) -> TransferOrder:
+    def _order(self, payout: Payout, reference: str) -> TransferOrder:
         return TransferOrder(
-            reference=payout.trx_id,
+            reference=reference,
             amount=payout.amount,
             bank_code=payout.beneficiary["bank_code"],
             account_number=payout.beneficiary["account_number"],

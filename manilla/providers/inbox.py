@@ -14,6 +14,7 @@ JOBS = {
     EventKind.CHARGE: JobKind.CHARGE,
     EventKind.TRANSFER: JobKind.TRANSFER,
     EventKind.REFUND: JobKind.REFUND,
+    EventKind.CHARGE_REFUNDS: JobKind.REFUND,
 }
 
 # At most one query per transaction in this time, however many webhooks about it arrive.
@@ -26,6 +27,16 @@ _SUBJECTS = {
     EventKind.CHARGE: "SELECT provider FROM charge WHERE merchant_id = $1 AND reference = $5",
     EventKind.TRANSFER: "SELECT provider FROM payout WHERE merchant_id = $1 AND trx_id = $5",
     EventKind.REFUND: "SELECT provider FROM refund WHERE merchant_id = $1 AND trx_id = $5",
+    EventKind.CHARGE_REFUNDS: (
+        "SELECT provider FROM charge WHERE merchant_id = $1 AND reference = $5"
+    ),
+}
+
+# The transactions to query. Some providers report a refund without saying which one.
+_QUERIED = {
+    EventKind.CHARGE_REFUNDS: (
+        "SELECT trx_id FROM refund WHERE merchant_id = $1 AND charge_reference = $5"
+    )
 }
 
 
@@ -47,6 +58,7 @@ async def store(db: Database, provider: str, event: WebhookEvent, raw: bytes) ->
     before this delivery, so its fence is raised and it runs again.
     """
     claim = event.claim
+    queried = _QUERIED.get(event.kind, "SELECT $5::text")
     stored = await db.row(
         StoredWebhook,
         f"""
@@ -70,7 +82,9 @@ async def store(db: Database, provider: str, event: WebhookEvent, raw: bytes) ->
             RETURNING deliveries, query_due_at),
         raised AS (
             INSERT INTO job (merchant_id, kind, subject, due_at)
-            SELECT $1, $9, $5, query_due_at FROM stored WHERE query_due_at IS NOT NULL
+            SELECT $1, $9, queried.subject, query_due_at
+              FROM stored CROSS JOIN ({queried}) AS queried (subject)
+             WHERE query_due_at IS NOT NULL
                 ON CONFLICT (merchant_id, kind, subject) DO UPDATE
                SET due_at = CASE WHEN job.leased_until > now() THEN excluded.due_at
                                  ELSE least(job.due_at, excluded.due_at) END,

@@ -84,7 +84,7 @@ class ResolvedAccount(msgspec.Struct, frozen=True):
 
 
 class TransferOrder(msgspec.Struct, frozen=True):
-    reference: str
+    reference: str  # as `transfer_reference` made it
     amount: Money
     bank_code: str
     account_number: str
@@ -100,6 +100,8 @@ class Sent(msgspec.Struct, frozen=True):
 
     provider_reference: str | None
     fee: Money | None
+    session_id: str | None = None  # of the interbank transfer (NIP); banks ask for it in disputes
+    needs_action: str = ""  # what a person must do at the provider before the transfer goes on
 
 
 class TransferState(msgspec.Struct, frozen=True):
@@ -108,6 +110,8 @@ class TransferState(msgspec.Struct, frozen=True):
     fee: Money | None = None
     message: str = ""
     provider_reference: str | None = None
+    session_id: str | None = None
+    needs_action: str = ""
 
 
 class ChargeOrder(msgspec.Struct, frozen=True):
@@ -151,12 +155,30 @@ class RefundOrder(msgspec.Struct, frozen=True):
 class RefundState(msgspec.Struct, frozen=True):
     status: ReportedRefundStatus
     amount: Money | None = None  # None if the provider's answer has none
+    provider_reference: str | None = None
+    needs_action: str = ""
+
+
+class KnownAs(msgspec.Struct, frozen=True, kw_only=True):
+    """What a provider may know a transfer or refund by, besides our reference."""
+
+    sent_reference: str | None = None  # our reference as it was sent
+    provider_reference: str | None = None
+    charge_reference: str | None = None  # for refunds
+    amount: Money | None = None
+    sent_at: datetime | None = None
+    # The provider's references of our other refunds of the same charge.
+    others: frozenset[str] = frozenset()
+
+
+OUR_REFERENCE = KnownAs()
 
 
 class EventKind(StrEnum):
     CHARGE = "charge"
     TRANSFER = "transfer"
     REFUND = "refund"
+    CHARGE_REFUNDS = "charge_refunds"  # all refunds of a charge; the reference is the charge's
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -212,13 +234,18 @@ class Adapter(Protocol):
 
     async def refund(self, order: RefundOrder) -> Answer[RefundState]: ...
 
-    async def refund_state(self, reference: str) -> Answer[RefundState]: ...
+    async def refund_state(
+        self, reference: str, known: KnownAs = OUR_REFERENCE
+    ) -> Answer[RefundState]: ...
 
     async def banks(self) -> Answer[list[Bank]]: ...
 
     async def resolve(self, bank_code: str, account_number: str) -> Answer[ResolvedAccount]: ...
 
     async def balance(self, currency: str) -> Answer[Money]: ...
+
+    def transfer_reference(self, trx_id: str) -> str:
+        """Our reference in the form that the provider accepts; webhooks are read back from it."""
 
     async def send(self, order: TransferOrder) -> Answer[Sent]: ...
 

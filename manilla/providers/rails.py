@@ -15,11 +15,13 @@ from manilla.providers.health import Health, Rail
 from manilla.providers.kind import AdapterContext, Credentials
 from manilla.providers.kinds import KINDS
 from manilla.providers.port import (
+    OUR_REFERENCE,
     Adapter,
     Answer,
     ChargeState,
     Direction,
     EventKind,
+    KnownAs,
     RefundState,
     RefusalCode,
     Refused,
@@ -80,34 +82,45 @@ class Rails:
 
     @overload
     async def state(
-        self, kind: Literal[EventKind.TRANSFER], provider: str, reference: str
+        self,
+        kind: Literal[EventKind.TRANSFER],
+        provider: str,
+        reference: str,
+        known: KnownAs = OUR_REFERENCE,
     ) -> Answer[TransferState]: ...
 
     @overload
     async def state(
-        self, kind: Literal[EventKind.REFUND], provider: str, reference: str
+        self,
+        kind: Literal[EventKind.REFUND],
+        provider: str,
+        reference: str,
+        known: KnownAs = OUR_REFERENCE,
     ) -> Answer[RefundState]: ...
 
     @overload
-    async def state(self, kind: EventKind, provider: str, reference: str) -> Answer[Any]: ...
+    async def state(
+        self, kind: EventKind, provider: str, reference: str, known: KnownAs = OUR_REFERENCE
+    ) -> Answer[Any]: ...
 
-    async def state(self, kind: EventKind, provider: str, reference: str) -> Answer[Any]:
+    async def state(
+        self, kind: EventKind, provider: str, reference: str, known: KnownAs = OUR_REFERENCE
+    ) -> Answer[Any]:
         """Queries the provider for the status of a charge, transfer or refund."""
-        if (
-            kind is EventKind.REFUND
-            and not self.credentials(provider).kind.capabilities.refund_status
-        ):
+        capabilities = self.credentials(provider).kind.capabilities
+        if kind is EventKind.REFUND and not capabilities.refund_status:
             return NO_REFUND_STATUS
         adapter = self.adapter(provider)
         if adapter is None:
             return Unknown(f"{provider} is not configured")
         match kind:
-            case EventKind.CHARGE:
-                return await adapter.charge_state(reference)
             case EventKind.TRANSFER:
-                return await adapter.transfer_state(reference)
+                sent = known.sent_reference or adapter.transfer_reference(reference)
+                return await adapter.transfer_state(sent)
             case EventKind.REFUND:
-                return await adapter.refund_state(reference)
+                return await adapter.refund_state(reference, known)
+            case _:
+                return await adapter.charge_state(reference)
 
     def may_resend(self, kind: EventKind, provider: str) -> bool:
         """Whether a transfer or refund that the provider does not know may be sent again."""

@@ -37,6 +37,7 @@ class Refund(msgspec.Struct, frozen=True):
     on_behalf: bool = False  # created by an administrator, whatever the merchant's status
     commission_minor: int = 0  # the part of the amount that the platform bears
     first_sent_at: datetime | None = None
+    provider_reference: str | None = None
 
     @property
     def amount(self) -> Money:

@@ -68,3 +68,20 @@ async def decide(
          WHERE merchant_id = $1 AND trx_id = $2""",
         *(decided.merchant_id, decided.trx_id, status, detail),
     )
+
+
+async def save_provider_reference(db: Database, refund_: Refund, reference: str) -> None:
+    await db.execute(
+        """
+        UPDATE refund SET provider_reference = $3, updated_at = now()
+         WHERE merchant_id = $1 AND trx_id = $2""",
+        *(refund_.merchant_id, refund_.trx_id, reference),
+    )
+
+
+async def references_of_others(db: Database, refund_: Refund) -> frozenset[str]:
+    """Returns the provider's references of the other refunds of the same payment."""
+    if refund_.provider_reference is not None:
+        return frozenset()
+    refunds = await refunds_of(db, refund_.merchant_id, refund_.payment_trx_id)
+    return frozenset(each.provider_reference for each in refunds if each.provider_reference)

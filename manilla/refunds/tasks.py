@@ -6,7 +6,14 @@ from manilla.cases.cases import CaseKind
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
 from manilla.merchants import outgoing
-from manilla.providers.port import Adapter, RefundOrder, RefusalCode, Unknown
+from manilla.providers.port import (
+    Adapter,
+    KnownAs,
+    RefundOrder,
+    RefundState,
+    RefusalCode,
+    Unknown,
+)
 from manilla.providers.rails import Rails
 from manilla.providers.schedule import Schedule
 from manilla.refunds import decisions, states, store
@@ -50,7 +57,17 @@ class RefundTasks:
     async def find(self, job: Job) -> Refund | None:
         return await store.refund(self._db, job.merchant_id, job.subject)
 
-    def prepare(self, adapter: Adapter, refund: Refund) -> Send:
+    async def known_as(self, refund: Refund) -> KnownAs:
+        return KnownAs(
+            provider_reference=refund.provider_reference,
+            charge_reference=refund.charge_reference,
+            amount=refund.amount,
+            sent_at=refund.first_sent_at,
+            others=await store.references_of_others(self._db, refund),
+        )
+
+    def prepare(self, adapter: Adapter, refund: Refund, reference: str) -> Send:
+        del reference  # providers that have one take our transaction id as it is
         assert refund.charge_reference is not None
         order = RefundOrder(
             reference=refund.trx_id,
@@ -61,7 +78,9 @@ class RefundTasks:
         return lambda: adapter.refund(order)
 
     async def accept(self, refund: Refund, state: ProviderState) -> None:
-        """Does nothing, because the provider's acceptance of a refund has no details to save."""
+        assert isinstance(state, RefundState)
+        if state.provider_reference is not None:
+            await store.save_provider_reference(self._db, refund, state.provider_reference)
 
     async def settle(
         self, refund: Refund, event: SettlementEvent, *, holder: Job | None = None

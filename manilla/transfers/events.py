@@ -59,7 +59,8 @@ class SettlementEvent(msgspec.Struct, frozen=True):
     provider_reference: str | None = None
     provider_fee: Money | None = None
     bank_reference: str | None = None
-    circumstance: str = ""  # text that is added to the source's text
+    session_id: str | None = None
+    circumstance: str = ""  # added to the source's text
 
     @property
     def source_text(self) -> str:
@@ -75,4 +76,5 @@ def event_of(state: ProviderState) -> SettlementEvent:
     return SettlementEvent(
         *(event, Source.STATUS_QUERY, code, state.message or None),
         *(state.provider_reference, state.fee),
+        session_id=state.session_id,
     )

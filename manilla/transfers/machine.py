@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
+from manilla.cases.cases import CaseKind
 from manilla.kit import crash
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
@@ -17,6 +18,7 @@ from manilla.providers.port import (
     Adapter,
     Direction,
     Done,
+    KnownAs,
     RefusalCode,
     Refused,
     Unknown,
@@ -56,8 +58,11 @@ class TransferOperations(Protocol[AnyTransfer]):
 
     async def find(self, job: Job) -> AnyTransfer | None: ...
 
-    def prepare(self, adapter: Adapter, transfer: AnyTransfer) -> Send:
-        """Builds the request, and returns the function that sends it."""
+    async def known_as(self, transfer: AnyTransfer) -> KnownAs:
+        """Returns what the provider may know it by, besides our reference."""
+
+    def prepare(self, adapter: Adapter, transfer: AnyTransfer, reference: str) -> Send:
+        """Builds the order, and returns the function that sends it."""
 
     async def accept(self, transfer: AnyTransfer, state: ProviderState) -> None:
         """Saves what the provider returned when it accepted the transfer."""
@@ -111,9 +116,10 @@ class TransferMachine(Generic[AnyTransfer]):
 
     async def _send_first(self, adapter: Adapter, transfer: AnyTransfer, job: Job) -> float | None:
         """Sends a transfer for the first time: the only send whose rejection is conclusive."""
-        send = self._operations.prepare(adapter, transfer)
+        reference = adapter.transfer_reference(transfer.trx_id)
+        send = self._operations.prepare(adapter, transfer, reference)
         crash.point("before_transfer_is_sent")
-        if not await self._mark.submit(Mark(job, transfer.sent_at)):
+        if not await self._mark.submit(Mark(job, transfer.sent_at, reference)):
             return await self._not_marked(transfer)
         crash.point("after_send_is_begun")
         answer = await send()
@@ -130,6 +136,7 @@ class TransferMachine(Generic[AnyTransfer]):
     async def _after_send(self, transfer: AnyTransfer, answer: ProviderAnswer) -> float | None:
         if isinstance(answer, Done) and answer.value.status not in EVENTS:
             await self._operations.accept(transfer, answer.value)
+            await self._report_needed_action(transfer, answer.value)
             return self._schedule.first_seconds
         return await self._act(transfer, answer)
 
@@ -167,7 +174,8 @@ class TransferMachine(Generic[AnyTransfer]):
 
     async def _state(self, transfer: AnyTransfer) -> ProviderAnswer:
         provider = transfer.provider or ""
-        return await self._rails.state(self._table.kind, provider, transfer.trx_id)
+        known = await self._operations.known_as(transfer)
+        return await self._rails.state(self._table.kind, provider, transfer.trx_id, known)
 
     async def _ask(self, adapter: Adapter, transfer: AnyTransfer, job: Job) -> float | None:
         answer = await self._state(transfer)
@@ -192,8 +200,10 @@ class TransferMachine(Generic[AnyTransfer]):
             return self._schedule.seconds(transfer.age)
         if not self._rails.may_resend(self._table.kind, transfer.provider or ""):
             return await self._wait(transfer, MUST_NOT_BE_RESENT)
-        send = self._operations.prepare(adapter, transfer)
-        if not await self._mark.submit(Mark(job, transfer.sent_at)):
+        known = await self._operations.known_as(transfer)
+        reference = known.sent_reference or adapter.transfer_reference(transfer.trx_id)
+        send = self._operations.prepare(adapter, transfer, reference)
+        if not await self._mark.submit(Mark(job, transfer.sent_at, reference)):
             hold = await self._hold(transfer)
             if hold is not None:
                 return await self._wait(transfer, Unknown(hold.text), HELD_SECONDS)
@@ -209,7 +219,14 @@ class TransferMachine(Generic[AnyTransfer]):
                 return wait_seconds or await self._decide(transfer, state)
             case Done() if not transfer.is_open:
                 return None
+            case Done(state):
+                await self._report_needed_action(transfer, state)
         return await self._wait(transfer, answer)
+
+    async def _report_needed_action(self, transfer: AnyTransfer, state: ProviderState) -> None:
+        """Opens a case at once if the transfer waits for a person at the provider."""
+        if state.needs_action:
+            await reports.report(self._db, transfer, CaseKind.STILL_OPEN, state.needs_action)
 
     async def _report_disagreement(self, transfer: AnyTransfer) -> float:
         said = await reports.claims_about(self._db, self._table.kind, transfer)

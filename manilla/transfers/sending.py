@@ -35,7 +35,8 @@ PAYOUTS = TransferTable(
     "payout",
     JobKind.TRANSFER,
     "began_at",
-    "began_at = coalesce(t.began_at, now()),"
+    "sent_reference = coalesce(t.sent_reference, m.reference),"
+    " began_at = coalesce(t.began_at, now()),"
     " last_sent_at = CASE WHEN t.began_at IS NOT NULL THEN now() END",
 )
 REFUNDS = TransferTable(
@@ -54,6 +55,7 @@ class Mark(msgspec.Struct, frozen=True):
 
     job: Job
     sent_at: datetime | None
+    reference: str | None = None  # our reference in the form that the provider accepts
 
 
 class _Marked(msgspec.Struct, frozen=True):
@@ -73,8 +75,8 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
             _Marked,
             f"""
         UPDATE {table.name} AS t SET {table.mark}
-          FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::timestamptz[])
-               AS m (merchant_id, trx_id, fence, sent_at)
+          FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::timestamptz[],
+                      $6::text[]) AS m (merchant_id, trx_id, fence, sent_at, reference)
          CROSS JOIN LATERAL (
                SELECT FROM job j
                 WHERE j.merchant_id = m.merchant_id AND j.kind = $5
@@ -89,6 +91,7 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
             [each.job.fence for each in marks],
             [each.sent_at for each in marks],
             table.job_kind,
+            [each.reference for each in marks],
         )
     marked = {(row.trx_id, row.fence) for row in rows}
     return [(each.job.subject, each.job.fence) in marked for each in marks]

@@ -111,6 +111,9 @@ class _Adapter:
         self._worker = worker
         self._adapter = adapter
 
+    def transfer_reference(self, trx_id: str) -> str:
+        return self._adapter.transfer_reference(trx_id)
+
     async def send(self, order: TransferOrder) -> Answer[Sent]:
         await self._worker.at(Step.BEFORE_SEND)
         answer = await self._adapter.send(order)

@@ -14,6 +14,7 @@ from manilla.providers.kind import (
     base_url,
 )
 from manilla.providers.port import (
+    OUR_REFERENCE,
     Answer,
     Bank,
     ChargeOrder,
@@ -23,6 +24,7 @@ from manilla.providers.port import (
     Forged,
     Headers,
     HostedCheckout,
+    KnownAs,
     RefundOrder,
     RefundState,
     RefusalCode,
@@ -135,7 +137,9 @@ class ProviderA:
             self._pay_in, "POST", f"{API}/refunds/initiate", read, body=body
         )
 
-    async def refund_state(self, reference: str) -> Answer[RefundState]:
+    async def refund_state(
+        self, reference: str, known: KnownAs = OUR_REFERENCE
+    ) -> Answer[RefundState]:
         def read(reply: Reply) -> Answer[RefundState]:
             if wire.is_not_found(reply):
                 return Done(RefundState(ReportedRefundStatus.NOT_FOUND))
@@ -173,6 +177,9 @@ class ProviderA:
         return await self._wire.call(
             self._pay_out, "GET", f"{API}/balances", lambda reply: wire.done(reply, read)
         )
+
+    def transfer_reference(self, trx_id: str) -> str:
+        return trx_id
 
     async def send(self, order: TransferOrder) -> Answer[Sent]:
         def read(reply: Reply) -> Answer[Sent]:

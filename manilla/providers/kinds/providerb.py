@@ -15,6 +15,7 @@ from manilla.providers.kind import (
     base_url,
 )
 from manilla.providers.port import (
+    OUR_REFERENCE,
     Answer,
     Bank,
     ChargeOrder,
@@ -24,6 +25,7 @@ from manilla.providers.port import (
     Forged,
     Headers,
     HostedCheckout,
+    KnownAs,
     RefundOrder,
     RefundState,
     RefusalCode,
@@ -125,7 +127,9 @@ class ProviderB:
         del order
         return NO_REFUND
 
-    async def refund_state(self, reference: str) -> Answer[RefundState]:
+    async def refund_state(
+        self, reference: str, known: KnownAs = OUR_REFERENCE
+    ) -> Answer[RefundState]:
         del reference
         return NO_REFUND
 
@@ -168,6 +172,9 @@ class ProviderB:
                 reply, lambda data: reading.money(data, "available_balance", currency)
             ),
         )
+
+    def transfer_reference(self, trx_id: str) -> str:
+        return trx_id
 
     async def send(self, order: TransferOrder) -> Answer[Sent]:
         def read(reply: Reply) -> Answer[Sent]:

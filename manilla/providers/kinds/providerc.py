@@ -16,6 +16,7 @@ from manilla.providers.kind import (
     base_url,
 )
 from manilla.providers.port import (
+    OUR_REFERENCE,
     Answer,
     Bank,
     ChargeOrder,
@@ -25,6 +26,7 @@ from manilla.providers.port import (
     Forged,
     Headers,
     HostedCheckout,
+    KnownAs,
     RefundOrder,
     RefundState,
     RefusalCode,
@@ -130,7 +132,9 @@ class ProviderC:
             body={"amount": order.amount.amount, "reference": order.reference},
         )
 
-    async def refund_state(self, reference: str) -> Answer[RefundState]:
+    async def refund_state(
+        self, reference: str, known: KnownAs = OUR_REFERENCE
+    ) -> Answer[RefundState]:
         del reference
         return Unknown("provider C has no status query for refunds")
 
@@ -161,6 +165,9 @@ class ProviderC:
         return await self._wire.call(
             self._pay_out, "GET", f"/v3/balances/{currency}", lambda reply: wire.done(reply, read)
         )
+
+    def transfer_reference(self, trx_id: str) -> str:
+        return trx_id
 
     async def send(self, order: TransferOrder) -> Answer[Sent]:
         def read(reply: Reply) -> Answer[Sent]:

@@ -1,0 +1,18 @@
+"""The references by which providers and banks know a transfer."""
+
+from manilla.sql import script
+
+revision = "0023"
+down_revision = "0022"
+
+SCHEMA = """
+-- Our reference in the form that the provider accepts; saved before the first byte is sent. Null:
+-- the transaction id.
+ALTER TABLE payout ADD sent_reference text;
+ALTER TABLE payout ADD session_id text;  -- of the interbank transfer, as the provider reports it
+ALTER TABLE refund ADD provider_reference text;
+"""
+
+
+def upgrade() -> None:
+    script.run(SCHEMA)
