@@ -69,6 +69,27 @@ def optional_money(data: Any, name: str, currency: str) -> Money | None:
     return None if data.get(name) is None else money(data, name, currency)
 
 
+def kobo(data: Any, name: str, currency: str) -> Money:
+    """Reads an amount in whole minor units, from a number or from text."""
+    value = field(data, name)
+    if (isinstance(value, str) and value.isascii() and value.isdigit()) or (
+        isinstance(value, Decimal) and value == value.to_integral_value()
+    ):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 10**18:
+        raise Malformed(f"{name} is not a whole number of minor units")
+    return Money(currency, value)
+
+
+def optional_kobo(data: Any, name: str, currency: str) -> Money | None:
+    return None if data.get(name) is None else kobo(data, name, currency)
+
+
+def optional_id(data: Any, name: str) -> str | None:
+    """Reads a provider's id, which is text or a number."""
+    return None if data.get(name) is None else text_or_number(data, name)
+
+
 def claimed(data: Any) -> Claim | None:
     """Returns the amount and currency that a webhook names.
 

@@ -4,7 +4,6 @@ An answer is conclusive only if the provider itself clearly said so.
 """
 
 import asyncio
-import hmac
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -17,7 +16,7 @@ from manilla.kit import strict_json
 from manilla.kit.logs import HIDDEN
 from manilla.providers import reading
 from manilla.providers.health import Rail
-from manilla.providers.port import Answer, Done, Headers, RefusalCode, Refused, Unknown
+from manilla.providers.port import Answer, Done, RefusalCode, Refused, Unknown
 
 log = structlog.get_logger(__name__)
 
@@ -199,8 +198,11 @@ def done(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
 
 
 def charge_answer(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
-    """Converts the reply to a new charge: the provider's rejection declines the payment."""
-    if is_refusal(reply):
+    """Converts the reply to a new charge: the provider's rejection declines the payment.
+
+    A duplicate reference is not a rejection: the charge exists.
+    """
+    if is_refusal(reply) and not is_duplicate(reply):
         return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
     return done(reply, read)
 
@@ -210,7 +212,7 @@ def refund_answer(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
 
     A duplicate reference is not a rejection: the refund exists.
     """
-    if is_refusal(reply) and "duplicate" not in reply.message.lower():
+    if is_refusal(reply) and not is_duplicate(reply):
         return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
     return done(reply, read)
 
@@ -220,6 +222,14 @@ def transfer_answer(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]
     return refused_transfer(reply) if is_refusal(reply) else done(reply, read)
 
 
+DUPLICATE = ("duplicate", "already exist", "already used", "already been used", "unique reference")
+
+
+def is_duplicate(reply: Reply) -> bool:
+    """Whether the provider says, in whatever words, that it knows the reference already."""
+    return any(words in reply.message.lower() for words in DUPLICATE)
+
+
 def is_refusal(reply: Reply) -> bool:
     return reply.status in REFUSING and not reply.is_success
 
@@ -227,7 +237,7 @@ def is_refusal(reply: Reply) -> bool:
 def refused_transfer(reply: Reply) -> Answer[Any]:
     """Converts a provider's rejection. A duplicate reference is not one: the transfer exists."""
     message = reply.message.lower()
-    if "duplicate" in message or "already exists" in message:
+    if is_duplicate(reply):
         return Unknown(f"the reference is known to the provider: {reply.message}")
     for words, code in TRANSFER_REFUSALS:
         if any(word in message for word in words):
@@ -251,13 +261,3 @@ def is_not_found(reply: Reply) -> bool:
     A 404 without its message may come from a proxy.
     """
     return reply.status == 404 and not reply.is_success and "not found" in reply.message.lower()
-
-
-def is_signed(
-    headers: Headers, name: bytes, secret: bytes, raw: bytes, digest: str = "sha256"
-) -> bool:
-    given = headers.get(name, ())
-    if len(given) != 1 or not secret:
-        return False
-    expected = hmac.digest(secret, raw, digest).hex().encode()
-    return hmac.compare_digest(expected, given[0].lower())

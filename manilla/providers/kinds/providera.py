@@ -4,7 +4,7 @@ from typing import Any
 
 from manilla.kit import strict_json
 from manilla.kit.money import Money
-from manilla.providers import reading, wire
+from manilla.providers import reading, signatures, wire
 from manilla.providers.kind import (
     SANDBOX,
     AdapterContext,
@@ -209,7 +209,7 @@ class ProviderA:
         return await self._wire.call(self._pay_out, "GET", f"{API}/transactions/{reference}", read)
 
     def read_webhook(self, headers: Headers, raw: bytes) -> Webhook:
-        if not wire.is_signed(headers, b"x-providera-signature", self._webhook_secret, raw):
+        if not signatures.is_hex_hmac(headers, b"x-providera-signature", self._webhook_secret, raw):
             return Forged()
         try:
             document = strict_json.decode(raw)

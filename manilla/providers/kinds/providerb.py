@@ -4,7 +4,7 @@ from typing import Any
 
 from manilla.kit import strict_json
 from manilla.kit.money import Money
-from manilla.providers import reading, wire
+from manilla.providers import reading, signatures, wire
 from manilla.providers.kind import (
     PAY_IN_ENABLED,
     PAY_OUT_ENABLED,
@@ -207,7 +207,7 @@ class ProviderB:
 
     def read_webhook(self, headers: Headers, raw: bytes) -> Webhook:
         given = [name for name in SIGNATURES if name in headers]
-        if len(given) != 1 or not wire.is_signed(
+        if len(given) != 1 or not signatures.is_hex_hmac(
             headers, given[0], self._webhook_secret, raw, digest="sha512"
         ):
             return Forged()

@@ -4,7 +4,7 @@ from typing import Any
 
 from manilla.kit import strict_json
 from manilla.kit.money import Money
-from manilla.providers import reading, wire
+from manilla.providers import reading, signatures, wire
 from manilla.providers.kind import (
     PAY_IN_ENABLED,
     PAY_OUT_ENABLED,
@@ -203,7 +203,7 @@ class ProviderC:
         )
 
     def read_webhook(self, headers: Headers, raw: bytes) -> Webhook:
-        if not wire.is_signed(headers, b"x-providerc-signature", self._webhook_secret, raw):
+        if not signatures.is_hex_hmac(headers, b"x-providerc-signature", self._webhook_secret, raw):
             return Forged()
         try:
             document = strict_json.decode(raw)
