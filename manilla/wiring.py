@@ -16,6 +16,7 @@ from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.ratelimit import RateLimiter
 from manilla.merchants.directory import Directory
 from manilla.merchants.requests.log import RequestLog
+from manilla.methods import catalogue
 from manilla.methods.catalogue import Catalogue
 from manilla.payments import initiate as pay_in
 from manilla.payments.charges import ChargeService
@@ -63,6 +64,7 @@ async def opened(
     services = build(settings, db, session)
     try:
         await master_key.prove(db, services.keyring)
+        await catalogue.add_missing(db)
         await services.watch.ensure_fresh()
         background = [
             asyncio.create_task(services.watch.run()),

@@ -56,7 +56,7 @@ COMMANDS = {
         "restore_check:restore_check", "Ask providers about open transfers after a restore."
     ),
     "setting": Command("setting:app", "Platform settings; changes take effect within a second."),
-    "provider": Command("provider:app", "Providers A, B and C."),
+    "provider": Command("provider:app", "Providers: accounts, credentials, health."),
     "deposit-method": Command("method:deposit_app", "Deposit methods."),
     "withdraw-method": Command("method:withdraw_app", "Withdrawal methods."),
     "approval": Command("approval:app", "Changes waiting for a second administrator."),

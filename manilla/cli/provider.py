@@ -12,6 +12,7 @@ from manilla.cli.instance import Data, Tools, run
 from manilla.cli.options import ProviderName
 from manilla.cli.output import Json, print_fields, print_rows
 from manilla.cli.rails import check_provider, configured_rails
+from manilla.methods import catalogue
 from manilla.providers import accounts, connection_test, credentials
 from manilla.providers.connection_test import ConnectionTest
 from manilla.providers.kind import Credentials
@@ -44,6 +45,23 @@ def set_(
         return await changes.apply(tools, ProviderChange(provider, wanted), _described)
 
     changes.print_result(run(data, command), as_json=as_json)
+
+
+@app.command()
+def add(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="The kind, such as paystack.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="2 to 31 characters of a-z, 0-9.")],
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Add another account of a kind of provider, with its methods, which are inactive at first."""
+
+    async def command(tools: Tools) -> dict[str, Any]:
+        added = await accounts.add(tools.db, kind, name)
+        await catalogue.add_missing(tools.db)
+        return _described(Credentials(name, added))
+
+    print_fields(run(data, command), as_json=as_json)
 
 
 @app.command()

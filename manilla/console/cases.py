@@ -12,7 +12,7 @@ from manilla.cases import cases, listing
 from manilla.cases.cases import NOTE_LENGTH_MAX, Case, CaseAction, CaseKind, CaseNotFound
 from manilla.cases.listing import CaseFilter, CaseStatus
 from manilla.console import evidence, list_pages, responses
-from manilla.console.providers import NAMES
+from manilla.console.providers import titles
 from manilla.kit.errors import Refusal
 from manilla.merchants import roster
 from manilla.people.roles import Permission
@@ -137,7 +137,7 @@ async def _details(request: PageRequest, case: Case) -> dict[str, Any]:
         "said": None,
         "ways": await resolutions.options(db, case),
         "actions": ACTIONS,
-        "providers": NAMES,
+        "providers": titles(request),
         "history": await cases.history(db, case),
         "lines": await audit.listed(db, about),
         "approvals": [

@@ -8,7 +8,7 @@ import msgspec
 
 from manilla.approvals.changes import apply_or_ask
 from manilla.approvals.kinds import MethodChange
-from manilla.console.providers import NAMES
+from manilla.console.providers import titles
 from manilla.console.responses import done_or_asked
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
@@ -29,7 +29,7 @@ async def show_all(request: PageRequest) -> PageResponse:
         "methods.html",
         kinds=[(kind, [m for m in methods if m.kind is kind]) for kind in MethodKind],
         obstacle=partial(_not_offered_reason, request),
-        providers=NAMES,
+        providers=titles(request),
     )
 
 
@@ -85,7 +85,7 @@ def _about(request: PageRequest, method: Method) -> dict[str, Any]:
         "seen": _version(method),
         "obstacle": _not_offered_reason(request, method),
         "problem": "",
-        "providers": NAMES,
+        "providers": titles(request),
         "major": lambda minor: "" if minor is None else f"{Money(method.currency, minor).amount:f}",
     }
 

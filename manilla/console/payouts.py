@@ -9,7 +9,7 @@ from manilla.audit.audit import AuditFilter
 from manilla.cases import listing as cases
 from manilla.cases.cases import CaseKind
 from manilla.console import list_pages
-from manilla.console.providers import NAMES
+from manilla.console.providers import titles
 from manilla.kit.errors import Refusal
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
@@ -47,13 +47,25 @@ async def show_all(request: PageRequest) -> PageResponse:
             fetch = partial(queue.stuck, request.db, scope, search)
             template, name = "queue_stuck.html", "stuck-payouts"
             return await list_pages.show(
-                request, template, name, STUCK_COLUMNS, fetch, views=views, providers=NAMES
+                request,
+                template,
+                name,
+                STUCK_COLUMNS,
+                fetch,
+                views=views,
+                providers=titles(request),
             )
         case "on_hold":
             held = partial(queue.on_hold, request.db, scope, search)
             template, name = "queue_on_hold.html", "payouts-on-hold"
             return await list_pages.show(
-                request, template, name, ON_HOLD_COLUMNS, held, views=views, providers=NAMES
+                request,
+                template,
+                name,
+                ON_HOLD_COLUMNS,
+                held,
+                views=views,
+                providers=titles(request),
             )
 
     async def more(_: ListView, rows: list[Payout]) -> dict[str, Any]:
@@ -120,7 +132,7 @@ async def _details(request: PageRequest) -> dict[str, Any]:
         "hold": await decisions.hold_of(db, payout),
         "lines": await audit.listed(db, about),
         "NO_ANSWER": CaseKind.NO_ANSWER,
-        "providers": NAMES,
+        "providers": titles(request),
     }
 
 

@@ -18,7 +18,6 @@ from manilla.ledger.settlements import SettlementKind
 from manilla.payouts import figures, reconcile
 from manilla.providers import connection_test, credentials
 from manilla.providers.kind import Credentials
-from manilla.providers.kinds import KINDS
 from manilla.providers.port import Direction, Done
 from manilla.providers.queries import RailHealth
 from manilla.web.forms import BadForm, Form
@@ -42,7 +41,11 @@ LABELS = {
     "default_va_bank": "Virtual account bank",
     "base_url": "API URL",
 }
-NAMES = {name: kind.title for name, kind in KINDS.items()}
+
+
+def titles(request: PageRequest) -> dict[str, str]:
+    """The accounts' names for display."""
+    return {name: each.title for name, each in request.services.rails.accounts.items()}
 
 
 class ProviderRail(msgspec.Struct, frozen=True):
@@ -80,7 +83,8 @@ async def change(request: PageRequest) -> PageResponse:
 async def clear(request: PageRequest) -> PageResponse:
     provider = _provider(request)
     result = await apply_or_ask(request.services.approvals, ProviderClearing(provider))
-    done = f"Credentials of {NAMES[provider]} deleted. Its methods are no longer offered."
+    title = request.services.rails.credentials(provider).title
+    done = f"Credentials of {title} deleted. Its methods are no longer offered."
     return done_or_asked(request, _path(provider), result, done)
 
 
@@ -106,11 +110,12 @@ async def try_out(request: PageRequest) -> PageResponse:
         tried = await connection_test.run_test(request.services.rails, provider)
     except Refusal as refusal:
         return request.redirect_with_errors(_path(provider), refusal)
+    title = request.services.rails.credentials(provider).title
     if not (isinstance(tried.balance, Done) and isinstance(tried.banks, Done)):
-        failed = f"Connection test failed for {NAMES[provider]}: {tried.problem}"
+        failed = f"Connection test failed for {title}: {tried.problem}"
         return request.redirect(_path(provider), failed=failed)
     banks = len(tried.banks.value)
-    done = f"Connected to {NAMES[provider]}: balance {money(tried.balance.value)}, {banks}"
+    done = f"Connected to {title}: balance {money(tried.balance.value)}, {banks}"
     return request.redirect(_path(provider), done=f"{done} bank{'' if banks == 1 else 's'}.")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.console import list_pages
-from manilla.console.providers import NAMES
+from manilla.console.providers import titles
 from manilla.kit import listing
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
@@ -139,7 +139,7 @@ async def _details(request: PageRequest) -> dict[str, Any]:
         "timeline_events": timeline.of_payment(history, all_accounts=True),
         "decision": await decisions.decision(db, refund),
         "hold": await decisions.hold_of(db, refund),
-        "providers": NAMES,
+        "providers": titles(request),
         "lines": await audit.listed(db, about),
     }
 

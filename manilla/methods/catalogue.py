@@ -16,8 +16,10 @@ from manilla.methods.fees import Fee
 from manilla.methods.method import Flow, Method, MethodKind
 from manilla.platform import changes
 from manilla.providers import accounts
+from manilla.providers.kind import Credentials, ProviderKind
 from manilla.providers.rails import Rails
 
+TRANSFER_MIN_MINOR, TRANSFER_MAX_MINOR = 100_00, 5_000_000_00
 _CODE = re.compile(r"[a-z0-9][a-z0-9_-]{1,59}")
 NAME_LENGTH_MAX = 100
 
@@ -184,6 +186,58 @@ async def add(
         added = await _locked(connection, kind, code)
         await audit.record(connection, "method.add", f"method:{code}", method=added)
         return added
+
+
+async def add_missing(db: Database) -> None:
+    """Adds the methods that each account's kind of provider has and we do not, inactive."""
+    declared = {
+        method.code: method
+        for provider, kind in (await accounts.load(db)).items()
+        for method in _declared(provider, kind)
+    }
+    if declared.keys() <= {method.code for method in await load(db)}:
+        return
+    async with db.transaction() as connection:
+        await changes.announce(connection, changes.METHODS)  # one process at a time from here
+        known = {method.code for method in await load(connection)}
+        for method in declared.values():
+            if method.code not in known:
+                position = await queries.next_position(connection, method.kind)
+                new = msgspec.structs.replace(method, position=position)
+                await queries.insert(connection, new)
+                await audit.record(connection, "method.add", f"method:{new.code}", method=new)
+
+
+def _declared(provider: str, kind: ProviderKind) -> list[Method]:
+    account = Credentials(provider, kind)
+    blank = Method(
+        kind=MethodKind.DEPOSIT,
+        id=0,
+        code=f"{provider}-ngn",
+        name=f"{account.title} checkout",
+        provider=provider,
+        flow=Flow.HOSTED,
+        currency="NGN",
+        active=False,
+        position=0,
+        min_minor=100,
+        max_minor=None,
+        fee=Fee(),
+    )
+    bank_transfer = msgspec.structs.replace(blank, name=f"{account.title} bank transfer")
+    transfer = msgspec.structs.replace(
+        bank_transfer,
+        kind=MethodKind.WITHDRAW,
+        code=f"{provider}_ngn_transfer",
+        flow=None,
+        min_minor=TRANSFER_MIN_MINOR,
+        max_minor=TRANSFER_MAX_MINOR,
+    )
+    account_number = msgspec.structs.replace(
+        bank_transfer, code=f"{provider}_ngn_va", flow=Flow.VIRTUAL_ACCOUNT
+    )
+    has_accounts = kind.capabilities.virtual_accounts
+    return [blank, *([account_number] if has_accounts else []), transfer]
 
 
 def _check_new(

@@ -1,9 +1,18 @@
-"""Accounts at providers: a name, and the kind of provider that it belongs to."""
+"""Accounts at providers: a name, and the kind of provider that it belongs to.
 
+Each kind has an account of its own name. An administrator can add further ones.
+"""
+
+import re
+
+from manilla.audit import audit
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
+from manilla.platform import changes
 from manilla.providers.kind import ProviderKind
 from manilla.providers.kinds import KINDS
+
+_NAME = re.compile(r"[a-z][a-z0-9]{1,30}")
 
 
 class UnknownProvider(Refusal):
@@ -11,10 +20,19 @@ class UnknownProvider(Refusal):
     message = "There is no such provider."
 
 
+class BadAccount(Refusal):
+    status, code = 400, "VALIDATION_FAILED"
+    message = "The account's name cannot be used."
+
+
 async def load(db: Database | Connection) -> dict[str, ProviderKind]:
-    """Returns every account's kind by the account's name."""
-    del db
-    return dict(KINDS)
+    """Returns every account's kind by the account's name.
+
+    An account of a kind that this version does not have is left out.
+    """
+    records = await db.records("SELECT name, kind FROM provider_account ORDER BY name")
+    added = {each["name"]: KINDS[each["kind"]] for each in records if each["kind"] in KINDS}
+    return {**KINDS, **added}
 
 
 async def kind_of(db: Database | Connection, provider: str) -> ProviderKind:
@@ -22,3 +40,20 @@ async def kind_of(db: Database | Connection, provider: str) -> ProviderKind:
     if provider not in kinds:
         raise UnknownProvider(f"There is no provider {provider!r}; there are {', '.join(kinds)}.")
     return kinds[provider]
+
+
+async def add(db: Database, kind: str, name: str) -> ProviderKind:
+    """Adds an account of this kind, without credentials. It can never be removed."""
+    if kind not in KINDS:
+        raise UnknownProvider(f"There is no kind {kind!r}; there are {', '.join(KINDS)}.")
+    if not _NAME.fullmatch(name):
+        raise BadAccount("A name has 2 to 31 characters of a-z and 0-9, and starts with a letter.")
+    async with db.transaction() as connection:
+        await changes.announce(connection, changes.PROVIDERS)
+        if name in await load(connection):
+            raise BadAccount(f"An account {name!r} already exists.")
+        await connection.execute(
+            "INSERT INTO provider_account (name, kind) VALUES ($1, $2)", *(name, kind)
+        )
+        await audit.record(connection, "provider.add", f"provider:{name}", kind=kind)
+    return KINDS[kind]

@@ -46,6 +46,7 @@ RIGHTS = {
     "person": KEEP,
     "posting": APPEND,
     "proof": CHANGE,
+    "provider_account": APPEND,
     "provider_credentials": ALL,
     "rail_minute": ALL,
     "rail_state": KEEP,

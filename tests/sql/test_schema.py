@@ -16,7 +16,14 @@ from tests.command import manilla
 # Tables that do not grow with the number of transactions.
 SMALL = {"alembic_version", "function_set", "change", "setting", "master_key_proof"}
 SMALL |= {"merchant", "merchant_key", "credential", "rate_window"}
-SMALL |= {"provider_credentials", "rail_state", "rail_minute", "method", "transfer_fee"}
+SMALL |= {
+    "provider_account",
+    "provider_credentials",
+    "rail_state",
+    "rail_minute",
+    "method",
+    "transfer_fee",
+}
 SMALL |= {"person", "invitation", "password_reset", "session"}
 SMALL |= {"audit", "audit_head", "approval"}  # one chain, which grows only with users' actions
 SMALL |= {"proof"}  # one row
