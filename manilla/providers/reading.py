@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, TypeVar
 
 from manilla.kit.http import is_web_address
@@ -67,6 +67,24 @@ def money(data: Any, name: str, currency: str) -> Money:
 
 def optional_money(data: Any, name: str, currency: str) -> Money | None:
     return None if data.get(name) is None else money(data, name, currency)
+
+
+def fee(data: Any, name: str, currency: str) -> Money | None:
+    """Reads a fee, rounded to minor units: providers may calculate with more decimals.
+
+    An unreadable fee is None, because a fee must not keep a transaction open.
+    """
+    value = data.get(name)
+    if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
+        return None
+    try:
+        exact = exact_decimal(value)
+        if not exact.is_finite() or exact < 0 or exact.adjusted() > 16:
+            return None
+        unit = Decimal(1).scaleb(-DECIMALS[currency])
+        return Money.of(exact.quantize(unit, ROUND_HALF_UP), currency)
+    except (MoneyError, ArithmeticError):
+        return None
 
 
 def kobo(data: Any, name: str, currency: str) -> Money:
