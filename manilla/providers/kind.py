@@ -57,6 +57,9 @@ class ProviderKind(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: Capabilities = Capabilities()
     aliases: Mapping[str, str] = {}  # a setting, and another name for it
     sandbox_base_url: str = ""  # the host of the provider's sandbox, if it has its own
+    # A credential, and how the provider's test keys of it start. An account with a test key is a
+    # test account, whatever its sandbox switch says.
+    test_key_prefixes: Mapping[str, str] = {}
     # The code of a bank in the merchants' sandbox, where no provider is called.
     sandbox_bank_code: Callable[[NigerianBank], str] = lambda bank: bank.central_bank_code
 
@@ -102,7 +105,9 @@ class Credentials(msgspec.Struct, frozen=True):
 
     @property
     def is_sandbox(self) -> bool:
-        return self.is_on("sandbox")
+        prefixes = self.kind.test_key_prefixes
+        has_test_key = any(self.value(name).startswith(text) for name, text in prefixes.items())
+        return self.is_on("sandbox") or has_test_key
 
     def is_open(self, direction: Direction) -> bool:
         """Whether the credentials are complete and this direction is not disabled."""
