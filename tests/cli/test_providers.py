@@ -39,7 +39,7 @@ def test_without_the_demo_no_provider_is_configured(tmp_path: Path) -> None:
     bare = Instance(tmp_path / "data", "--no-demo").wait()
     try:
         shown = bare.command("provider", "show")
-        assert [each["valid"] for each in shown] == [False, False, False]
+        assert not any(each["valid"] for each in shown)
         assert "/control" not in bare.output.read_text()
         missing = bare.command("provider", "set", "providera", "secret_key=planted-4711")
         assert (missing["valid"], missing["missing"]) == (False, ["webhook_secret"])

@@ -23,7 +23,9 @@ CREDENTIALS: dict[str, dict[str, str]] = {
         "default_va_bank": "000017",
     },
     "providerc": {"secret_key": "c-secret", "webhook_secret": "c-hook"},
+    "kora": {"secret_key": "sk_live_k", "public_key": "pk_live_k"},
 }
+PROVIDERS = tuple(CREDENTIALS)
 
 
 @pytest.fixture
@@ -34,7 +36,7 @@ async def server() -> AsyncIterator[Scripted]:
 
 @pytest.fixture
 async def rails(db: Database, keyring: Keyring, server: Scripted) -> AsyncIterator[Rails]:
-    """All three providers, each served by the scripted server, with rails that are up."""
+    """All providers, each served by the scripted server, with rails that are up."""
     for provider, given in CREDENTIALS.items():
         await credentials.clear(db, provider)
         await credentials.change(db, keyring, provider, {**given, "base_url": server.url})

@@ -20,7 +20,7 @@ from manilla.providers.port import (
     after_unknown,
 )
 from manilla.providers.rails import Rails
-from tests.providers.conftest import ABC, adapter, envelope
+from tests.providers.conftest import PROVIDERS, adapter, envelope
 from tests.providers.samples import CHARGE, REFUND, TRANSFER
 from tests.providers.scripted import Behaviour, Scripted, answering, raw_answer
 
@@ -39,7 +39,7 @@ CALLS: dict[str, Ask] = {
 }
 # An operation that the contract lacks is rejected without a call.
 NOT_CALLED = {("providerb", "refund"), ("providerc", "create_virtual_account")}
-EVERY_CALL = [(p, c) for p in ABC for c in CALLS if (p, c) not in NOT_CALLED]
+EVERY_CALL = [(p, c) for p in PROVIDERS for c in CALLS if (p, c) not in NOT_CALLED]
 
 
 def _head(status: int, *lines: str) -> bytes:
@@ -133,7 +133,7 @@ async def test_an_error_in_a_200_response_is_unknown(
     assert isinstance(await CALLS[call](adapter(rails, provider)), Unknown)
 
 
-@pytest.mark.parametrize("provider", ABC)
+@pytest.mark.parametrize("provider", PROVIDERS)
 async def test_only_documented_statuses_refuse_a_transfer(
     rails: Rails, server: Scripted, provider: str
 ) -> None:
@@ -162,7 +162,7 @@ def test_a_refusal_of_a_resent_transfer_is_unknown() -> None:
 
 
 async def test_a_response_about_another_transaction_is_unknown(
-    a: Adapter, b: Adapter, c: Adapter, server: Scripted
+    rails: Rails, a: Adapter, b: Adapter, c: Adapter, server: Scripted
 ) -> None:
     other = {
         "id": 1,
@@ -173,7 +173,7 @@ async def test_a_response_about_another_transaction_is_unknown(
         "currency": "NGN",
         "checkout_url": "https://x.example",
     }
-    for each in (a, b):
+    for each in (a, b, adapter(rails, "kora")):
         server.answers(200, envelope(each.provider, other))
         assert isinstance(await each.send(TRANSFER), Unknown)
         assert isinstance(await each.transfer_state("TXN1"), Unknown)
@@ -245,6 +245,6 @@ async def test_any_response_body_maps_to_one_of_three_results(
 
 def _close_breakers(rails: Rails) -> None:
     """Closes the circuit breakers, so that each call of a test is really made."""
-    for provider in ABC:
+    for provider in PROVIDERS:
         for direction in Direction:
             rails.health.rail(provider, direction).reset()

@@ -1,0 +1,33 @@
+"""Kora (Korapay): hosted checkout, one-time bank accounts, refunds and payouts in naira.
+
+`docs/providers/kora.md` lists what is documented, what is not, and how we read it.
+"""
+
+from manilla.providers.kind import (
+    PAY_IN_ENABLED,
+    PAY_OUT_ENABLED,
+    SANDBOX,
+    Capabilities,
+    CredentialField,
+    ProviderKind,
+    base_url,
+)
+from manilla.providers.kinds.kora.adapter import Kora
+
+KIND = ProviderKind(
+    name="kora",
+    title="Kora",
+    fields=(
+        CredentialField("public_key"),
+        CredentialField("secret_key", is_required=True),
+        CredentialField("encryption_key"),
+        SANDBOX,
+        PAY_IN_ENABLED,
+        PAY_OUT_ENABLED,
+        base_url("https://api.korapay.com"),
+    ),
+    # Kora rejects a reference that it has seen before, for payouts and for refunds.
+    capabilities=Capabilities(refund_status=True, resend_transfer=True, resend_refund=True),
+    test_key_prefixes={"secret_key": "sk_test_"},
+    build=Kora,
+)

@@ -1,0 +1,261 @@
+"""Reads Kora's answers. Amounts are in naira, as numbers or as text."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from manilla.kit.money import Money
+from manilla.providers import reading, wire
+from manilla.providers.port import (
+    Answer,
+    ChargeOrder,
+    ChargeState,
+    HostedCheckout,
+    RefundOrder,
+    RefundState,
+    ReportedChargeStatus,
+    ReportedRefundStatus,
+    ResolvedAccount,
+    Sent,
+    TransferOrder,
+    TransferState,
+    TransferStatus,
+    Unknown,
+    VirtualAccount,
+)
+from manilla.providers.reading import Malformed
+from manilla.providers.wire import Enveloped, Reply
+
+Value = TypeVar("Value")
+
+NAIRA = "NGN"
+DETAILS_MAX = 5
+NIP_SESSION_ID = re.compile(r"[0-9]{30}")
+
+CHARGE_STATUSES = {
+    "pending": ReportedChargeStatus.PENDING,
+    "processing": ReportedChargeStatus.PENDING,
+    "success": ReportedChargeStatus.PAID,
+    "failed": ReportedChargeStatus.FAILED,
+    "expired": ReportedChargeStatus.EXPIRED,
+    "cancelled": ReportedChargeStatus.EXPIRED,
+}
+TRANSFER_STATUSES = {
+    "pending": TransferStatus.PENDING,
+    "processing": TransferStatus.PENDING,
+    "success": TransferStatus.DELIVERED,
+    "failed": TransferStatus.FAILED,
+    "reversed": TransferStatus.REVERSED,
+}
+REFUND_STATUSES = {
+    "pending": ReportedRefundStatus.PENDING,
+    "processing": ReportedRefundStatus.PENDING,
+    "success": ReportedRefundStatus.PAID,
+    "failed": ReportedRefundStatus.FAILED,
+}
+
+# Kora documents that a payout with one of these answers does not exist, but not their HTTP status.
+NOT_CREATED = frozenset(
+    (
+        "unable to resolve bank account",
+        "invalid account",
+        "invalid bank provided",
+        "insufficient funds in disbursement wallet",
+    )
+)
+# A rejection with one of these words may be about something that exists under our reference:
+# "Duplicate payment reference", "Refund already exists with reference …".
+MAY_EXIST = ("reference", "already", "duplicate")
+
+
+def read_envelope(document: Mapping[str, Any]) -> Enveloped:
+    """Reads the envelope, and adds to an error's message which fields Kora rejects."""
+    read = wire.read_flag(document)
+    details = "; ".join(list(_details(read.data))[:DETAILS_MAX])
+    if read.is_success is not False or not isinstance(read.message, str) or not details:
+        return read
+    return Enveloped(read.is_success, f"{read.message} ({details})", read.data)
+
+
+def _details(data: Any) -> Iterator[str]:
+    """Yields the fields in `{"customer": {"message": "customer is required"}}`."""
+    for name, problem in data.items() if isinstance(data, dict) else ():
+        text = problem.get("message") if isinstance(problem, dict) else problem
+        yield f"{name}: {text}" if isinstance(text, str) else name
+
+
+def charge(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
+    return _may_exist(reply) or wire.charge_answer(reply, read)
+
+
+def refund(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
+    return _may_exist(reply) or wire.refund_answer(reply, read)
+
+
+def transfer(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
+    unclear = _may_exist(reply)
+    if unclear is None and reply.status == 409 and not reply.is_success and _not_created(reply):
+        return wire.refused_transfer(reply)
+    return unclear or wire.transfer_answer(reply, read)
+
+
+def lookup(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
+    """Reads the answer to an account lookup. It moves no money, so 404 rejects it too."""
+    if reply.status == 404 and not reply.is_success:
+        return wire.refused_transfer(reply)
+    return wire.transfer_answer(reply, read)
+
+
+def _may_exist(reply: Reply) -> Unknown | None:
+    """Returns Unknown if a rejection does not rule out that Kora knows our reference."""
+    if reply.is_success:
+        return None
+    is_named = isinstance(reply.data, dict) and "reference" in reply.data
+    if is_named or any(word in reply.message.lower() for word in MAY_EXIST):
+        return Unknown(f"Kora may know the reference: HTTP {reply.status}: {reply.message}")
+    return None
+
+
+def _not_created(reply: Reply) -> bool:
+    return reply.message.lower().rstrip(".") in NOT_CREATED
+
+
+def is_not_found(reply: Reply, *subjects: str) -> bool:
+    """Whether Kora says that it does not know the reference. Its HTTP status is not documented."""
+    said = reply.message.lower().rstrip(".")
+    known_words = {f"{subject} not found" for subject in subjects}
+    return reply.status in (400, 404) and not reply.is_success and said in known_words
+
+
+def checkout(data: Any, order: ChargeOrder) -> HostedCheckout:
+    _about_charge(data, order.reference)
+    return HostedCheckout(reading.web_address(data, "checkout_url"))
+
+
+def virtual_account(data: Any, order: ChargeOrder) -> VirtualAccount:
+    _about_charge(data, order.reference)
+    _in_naira(data)
+    if reading.one_of(CHARGE_STATUSES, data, "status") is not ReportedChargeStatus.PENDING:
+        raise Malformed("status is not that of a new charge")
+    account = reading.field(data, "bank_account")
+    return VirtualAccount(
+        bank_name=reading.text(account, "bank_name"),
+        account_number=reading.text(account, "account_number"),
+        account_name=reading.text(account, "account_name"),
+        amount=reading.money(data, "amount_expected", order.amount.currency),
+        expires_at=reading.moment(account, "expiry_date_in_utc"),
+    )
+
+
+def charge_state(data: Any, reference: str) -> ChargeState:
+    _about_charge(data, reference)
+    _in_naira(data)
+    status = reading.one_of(CHARGE_STATUSES, data, "status")
+    return ChargeState(
+        status=status,
+        paid=_paid(data) if status is ReportedChargeStatus.PAID else None,
+        fee=reading.fee(data, "fee", NAIRA),
+        reason=reading.optional_text(data, "message"),
+        provider_reference=_kora_reference(data, reference),
+    )
+
+
+def _paid(data: Any) -> Money:
+    """Returns what Kora received and kept: it may send an excess back to the customer.
+
+    Without either amount, the charge was paid as requested, unless Kora says otherwise.
+    """
+    names = ("amount_paid", "amount_accepted")
+    given = [paid for name in names if (paid := reading.optional_money(data, name, NAIRA))]
+    if not given and data.get("transaction_status") not in (None, "success"):
+        raise Malformed("the amount paid is missing")
+    paid = min(given) if given else reading.money(data, "amount", NAIRA)
+    if paid.minor <= 0:
+        raise Malformed("the charge is paid, but the amount is not")
+    return paid
+
+
+def _kora_reference(data: Any, reference: str) -> str | None:
+    names = ("payment_reference", "reference", "transaction_reference")
+    given = (reading.optional_text(data, name) for name in names)
+    return next((text for text in given if text and text != reference), None)
+
+
+def resolved(data: Any, account_number: str) -> ResolvedAccount:
+    account_name = reading.text(data, "account_name")
+    if data.get("account_number") not in (None, account_number):
+        raise Malformed("account_number belongs to another account")
+    return ResolvedAccount(account_name)
+
+
+def sent(data: Any, order: TransferOrder) -> Sent:
+    reading.same_reference(data, "reference", order.reference)
+    reading.one_of(TRANSFER_STATUSES, data, "status")
+    _in_naira(data)
+    _same_amount(reading.money(data, "amount", NAIRA), order.amount)
+    trace_id = reading.optional_text(data, "trace_id")
+    return Sent(trace_id or None, reading.fee(data, "fee", NAIRA), _session_id(trace_id))
+
+
+def transfer_state(data: Any, reference: str) -> TransferState:
+    reading.same_reference(data, "reference", reference)
+    _in_naira(data)
+    trace_id = reading.optional_text(data, "trace_id")
+    return TransferState(
+        status=reading.one_of(TRANSFER_STATUSES, data, "status"),
+        amount=reading.money(data, "amount", NAIRA),
+        fee=reading.fee(data, "fee", NAIRA),
+        message=reading.optional_text(data, "message"),
+        provider_reference=trace_id or None,
+        session_id=_session_id(trace_id),
+    )
+
+
+def _session_id(trace_id: str) -> str | None:
+    """Kora does not document whether the trace id is the NIP session id, which has 30 digits."""
+    return trace_id if NIP_SESSION_ID.fullmatch(trace_id) else None
+
+
+def new_refund(data: Any, order: RefundOrder) -> RefundState:
+    """Reads the answer to a new refund, which names our reference `refund_reference`."""
+    status = reading.one_of(REFUND_STATUSES, data, "status")
+    name = "reference" if data.get("refund_reference") is None else "refund_reference"
+    reading.same_reference(data, name, order.reference)
+    amount = _refund_amount(data, "amount_returned")
+    if amount is not None:
+        _same_amount(amount, order.amount)
+    return RefundState(status, amount)
+
+
+def refund_state(data: Any, reference: str) -> RefundState:
+    reading.same_reference(data, "reference", reference)
+    return RefundState(
+        reading.one_of(REFUND_STATUSES, data, "status"), _refund_amount(data, "amount")
+    )
+
+
+def _refund_amount(data: Any, name: str) -> Money | None:
+    if data.get("currency") is not None:
+        _in_naira(data)
+    return reading.optional_money(data, name, NAIRA)
+
+
+def _about_charge(data: Any, reference: str) -> None:
+    """Rejects an answer about another charge.
+
+    Sources disagree on which of the two fields has our reference, and which has Kora's.
+    """
+    if not isinstance(data, dict):
+        raise Malformed("data is not an object")
+    if reference not in (data.get("reference"), data.get("payment_reference")):
+        raise Malformed("reference belongs to another transaction")
+
+
+def _in_naira(data: Any) -> None:
+    if reading.currency(data, "currency") != NAIRA:
+        raise Malformed("currency is not naira")
+
+
+def _same_amount(said: Money, expected: Money) -> None:
+    if said != expected:
+        raise Malformed(f"the amount is {said}, not {expected}")

@@ -1,0 +1,103 @@
+"""Verifies and reads Kora's webhooks.
+
+Kora signs only the value of `data`, with the secret key. The event's name is not signed, so it
+decides nothing but which transaction is queried.
+"""
+
+from typing import Any
+
+import msgspec
+import structlog
+
+from manilla.kit import strict_json
+from manilla.ledger import trx_ids
+from manilla.providers import reading, signatures
+from manilla.providers.port import (
+    EventKind,
+    Forged,
+    Headers,
+    ReportedChargeStatus,
+    ReportedRefundStatus,
+    TransferStatus,
+    Unreadable,
+    Webhook,
+    WebhookEvent,
+)
+from manilla.providers.reading import Malformed
+
+log = structlog.get_logger(__name__)
+
+SIGNATURE = b"x-korapay-signature"
+EVENTS: dict[
+    str, tuple[EventKind, ReportedChargeStatus | TransferStatus | ReportedRefundStatus]
+] = {
+    "charge.success": (EventKind.CHARGE, ReportedChargeStatus.PAID),
+    "charge.failed": (EventKind.CHARGE, ReportedChargeStatus.FAILED),
+    "transfer.success": (EventKind.TRANSFER, TransferStatus.DELIVERED),
+    "transfer.failed": (EventKind.TRANSFER, TransferStatus.FAILED),
+    "transfer.reversed": (EventKind.TRANSFER, TransferStatus.REVERSED),  # not documented
+    "refund.success": (EventKind.REFUND, ReportedRefundStatus.PAID),
+    "refund.failed": (EventKind.REFUND, ReportedRefundStatus.FAILED),
+}
+
+
+class SignedData(msgspec.Struct):
+    data: msgspec.Raw  # exactly the bytes that were received
+
+
+def read(provider: str, secret_key: bytes, headers: Headers, raw: bytes) -> Webhook:
+    try:
+        signed = bytes(msgspec.json.decode(raw, type=SignedData).data)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return Forged()  # it has nothing that could be signed
+    if not signatures.is_hex_hmac(headers, SIGNATURE, secret_key, signed):
+        _log_other_signature(provider, secret_key, headers, raw, signed)
+        return Forged()
+    try:
+        # The strict decoder rejects repeated keys, so this is the `data` that was verified.
+        return _event(strict_json.decode(raw))
+    except (strict_json.JsonError, Malformed) as error:
+        return Unreadable(str(error))
+
+
+def _event(document: Any) -> Webhook:
+    event, data = reading.text(document, "event"), reading.field(document, "data")
+    if event not in EVENTS:
+        return Unreadable("the event is not in the contract")
+    kind, status = EVENTS[event]
+    is_charge = kind is EventKind.CHARGE
+    reference = _charge_reference(data) if is_charge else reading.text(data, "reference")
+    word = event.rpartition(".")[2]
+    claims_status = status if data.get("status") in (None, word) else None
+    return WebhookEvent(kind, reference, reading.claimed(data), claims_status)
+
+
+def _charge_reference(data: Any) -> str:
+    """Returns our reference. Sources disagree on which of the two fields has it."""
+    names = ("reference", "payment_reference")
+    given = [text for name in names if (text := reading.optional_text(data, name))]
+    ours = {text for text in given if _is_ours(text)}
+    if not given or len(ours) > 1:
+        raise Malformed("there is not exactly one reference of ours")
+    return ours.pop() if ours else given[0]
+
+
+def _is_ours(reference: str) -> bool:
+    return trx_ids.merchant_of(reference.partition("-")[0]) is not None
+
+
+def _log_other_signature(
+    provider: str, secret_key: bytes, headers: Headers, raw: bytes, signed: bytes
+) -> None:
+    """Logs that Kora signs webhooks differently than documented, so that an operator notices.
+
+    Kora's plugin for WooCommerce verifies the whole body with SHA-512.
+    """
+    ways = (
+        ("data without spaces, SHA-256", msgspec.json.format(signed, indent=-1), "sha256"),
+        ("body, SHA-256", raw, "sha256"),
+        ("body, SHA-512", raw, "sha512"),
+    )
+    for way, content, digest in ways:
+        if signatures.is_hex_hmac(headers, SIGNATURE, secret_key, content, digest):
+            log.error("kora_webhook_signed_differently", provider=provider, signed=way)

@@ -1,0 +1,306 @@
+"""The adapter against the simulator's dialect, which was written apart from the same documents."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+import structlog
+
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.kit.money import Money
+from manilla.ledger import trx_ids
+from manilla.platform.changes import ChangeWatch
+from manilla.providers import credentials, wire
+from manilla.providers.port import (
+    Adapter,
+    ChargeOrder,
+    ChargeState,
+    Claim,
+    Done,
+    EventKind,
+    Forged,
+    RefundOrder,
+    RefundState,
+    RefusalCode,
+    Refused,
+    ReportedChargeStatus,
+    ReportedRefundStatus,
+    TransferOrder,
+    TransferState,
+    TransferStatus,
+    Unknown,
+    WebhookEvent,
+)
+from manilla.providers.rails import Rails, open_session
+from tests.providers import samples
+from tests.providers import test_against_simulator as common
+from tests.providers.conftest import adapter
+from tests.providers.test_against_simulator import SimulatorSetup
+from tests.timeouts import TIMEOUT_SECONDS
+
+setup = common.setup
+
+
+@pytest.fixture
+async def rails(db: Database, keyring: Keyring, setup: SimulatorSetup) -> AsyncIterator[Rails]:
+    given = {"secret_key": "sk_live_simulated", "base_url": f"{setup.simulator_url}/kora"}
+    await credentials.clear(db, "kora")
+    await credentials.change(db, keyring, "kora", given)
+    async with open_session() as session:
+        rails = Rails(db, keyring, ChangeWatch(db), session, is_production_mode=False)
+        await rails.load()
+        for direction in ("pay_in", "pay_out"):
+            rails.health.rail("kora", direction).reset()  # type: ignore[arg-type]
+        yield rails
+    await credentials.clear(db, "kora")
+
+
+def charge_order(setup: SimulatorSetup) -> ChargeOrder:
+    return msgspec.structs.replace(
+        samples.CHARGE,
+        reference=trx_ids.new(1) + "-1",
+        notification_url=f"{setup.own_url}/webhooks/kora",
+    )
+
+
+def transfer_order(setup: SimulatorSetup, account: str = "0690000031") -> TransferOrder:
+    return msgspec.structs.replace(
+        samples.TRANSFER,
+        reference=trx_ids.new(1),
+        account_number=account,
+        notification_url=f"{setup.own_url}/webhooks/kora",
+    )
+
+
+async def charge_state(kora: Adapter, order: ChargeOrder) -> ChargeState:
+    answer = await kora.charge_state(order.reference)
+    assert isinstance(answer, Done), answer
+    return answer.value
+
+
+async def transfer_state(kora: Adapter, order: TransferOrder) -> TransferState:
+    for _ in range(TIMEOUT_SECONDS * 50):
+        answer = await kora.transfer_state(order.reference)
+        assert isinstance(answer, Done), answer
+        if answer.value.status is not TransferStatus.PENDING:
+            return answer.value
+        await asyncio.sleep(0.02)
+    raise AssertionError("the transfer is still pending")
+
+
+async def test_a_transfer_is_resolved_sent_and_delivered(
+    kora: Adapter, setup: SimulatorSetup
+) -> None:
+    banks, before = await kora.banks(), await kora.balance("NGN")
+    assert isinstance(banks, Done)
+    assert "044" in {bank.code for bank in banks.value}
+    resolved = await kora.resolve("044", "0690000031")
+    assert isinstance(resolved, Done)
+    assert resolved.value.account_name
+    order = transfer_order(setup)
+    sent = await kora.send(order)
+    assert isinstance(sent, Done), sent
+    state = await transfer_state(kora, order)
+    assert (state.status, state.amount) == (TransferStatus.DELIVERED, order.amount)
+    assert state.fee is not None
+    after = await kora.balance("NGN")
+    assert isinstance(before, Done)
+    assert isinstance(after, Done)
+    assert after.value == before.value - order.amount - state.fee
+    assert isinstance(await kora.send(order), Unknown)  # a duplicate
+    _, headers, raw = await setup.webhook()
+    event = WebhookEvent(
+        *(EventKind.TRANSFER, order.reference, Claim(order.amount.amount, "NGN")),
+        TransferStatus.DELIVERED,
+    )
+    assert kora.read_webhook(headers, raw) == event
+    assert kora.read_webhook(headers, raw.replace(b"NGN", b"USD")) == Forged()
+
+
+async def test_forced_outcomes(kora: Adapter, setup: SimulatorSetup) -> None:
+    fails = transfer_order(setup, "0000000001")
+    assert isinstance(await kora.send(fails), Done)
+    assert (await transfer_state(kora, fails)).status is TransferStatus.FAILED
+    unresolved = await kora.resolve("044", "0000000002")
+    assert isinstance(unresolved, Refused)
+    assert unresolved.code is RefusalCode.INVALID_BENEFICIARY
+
+
+@pytest.mark.parametrize("status", [400, 409])
+async def test_a_rejected_payout_does_not_exist(
+    kora: Adapter, setup: SimulatorSetup, status: int
+) -> None:
+    await setup.control("kora/account", {"payout_refusal_status": status})
+    poor, invalid = transfer_order(setup, "0000000004"), transfer_order(setup, "0000000002")
+    answer = await kora.send(poor)
+    assert isinstance(answer, Refused)
+    assert answer.code is RefusalCode.PROVIDER_INSUFFICIENT_BALANCE
+    assert (await transfer_state(kora, poor)).status is TransferStatus.NOT_FOUND
+    answer = await kora.send(invalid)
+    assert isinstance(answer, Refused)
+    assert answer.code is RefusalCode.INVALID_BENEFICIARY
+    delivered = transfer_order(setup)
+    assert isinstance(await kora.send(delivered), Done)
+    assert isinstance(await kora.send(delivered), Unknown)
+
+
+@pytest.mark.parametrize("word", [None, "reversed"])
+async def test_a_payout_that_comes_back(
+    kora: Adapter, setup: SimulatorSetup, word: str | None
+) -> None:
+    order = transfer_order(setup)
+    assert isinstance(await kora.send(order), Done)
+    assert (await transfer_state(kora, order)).status is TransferStatus.DELIVERED
+    settled = {"status": "reversed", **({"provider_status": word} if word else {})}
+    await setup.control(f"kora/transfers/{order.reference}/settle", settled)
+    expected = TransferStatus.REVERSED if word else TransferStatus.FAILED
+    assert (await transfer_state(kora, order)).status is expected
+
+
+@pytest.mark.parametrize("fault", ["timeout_after_accept", "5xx_after_accept"])
+async def test_a_transfer_accepted_without_a_response_is_unknown_and_then_found(
+    kora: Adapter, setup: SimulatorSetup, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "CALL_SECONDS", 0.3)
+    await setup.control("kora/faults", {"next": [{"call": "transfer", "fault": fault}]})
+    order = transfer_order(setup)
+    assert isinstance(await kora.send(order), Unknown)
+    assert (await transfer_state(kora, order)).status is TransferStatus.DELIVERED
+
+
+async def test_a_lost_transfer_is_not_found_and_can_be_sent_again(
+    kora: Adapter, setup: SimulatorSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "CALL_SECONDS", 0.3)
+    await setup.control("kora/faults", {"next": [{"call": "transfer", "fault": "timeout_before"}]})
+    order = transfer_order(setup)
+    assert isinstance(await kora.send(order), Unknown)
+    assert (await transfer_state(kora, order)).status is TransferStatus.NOT_FOUND
+    assert isinstance(await kora.send(order), Done)
+    assert (await transfer_state(kora, order)).status is TransferStatus.DELIVERED
+
+
+@pytest.mark.parametrize("field", ["both", "reference", "payment_reference"])
+async def test_a_hosted_charge_is_paid_and_refunded(
+    kora: Adapter, setup: SimulatorSetup, field: str
+) -> None:
+    await setup.control("kora/account", {"our_reference": field})
+    order = charge_order(setup)
+    checkout = await kora.create_checkout(order)
+    assert isinstance(checkout, Done), checkout
+    async with setup.session.get(checkout.value.checkout_url) as page:
+        assert page.status == 200
+    assert (await charge_state(kora, order)).status is ReportedChargeStatus.PENDING
+    assert isinstance(await kora.create_checkout(order), Unknown)  # a duplicate
+    await setup.control(f"kora/charges/{order.reference}/pay", {})
+    paid = await charge_state(kora, order)
+    assert (paid.status, paid.paid) == (ReportedChargeStatus.PAID, order.amount)
+    assert paid.fee is not None
+    _, headers, raw = await setup.webhook()
+    assert kora.read_webhook(headers, raw) == WebhookEvent(
+        *(EventKind.CHARGE, order.reference, Claim(order.amount.amount, "NGN")),
+        ReportedChargeStatus.PAID,
+    )
+    await _refund(kora, order)
+
+
+async def _refund(kora: Adapter, charge: ChargeOrder) -> None:
+    half = Money("NGN", 50000)
+    order = RefundOrder(trx_ids.new(1), charge.reference, half, "Returned")
+    missing = await kora.refund_state(order.reference)
+    assert isinstance(missing, Done)
+    assert missing.value.status is ReportedRefundStatus.NOT_FOUND
+    answer = await kora.refund(order)
+    assert isinstance(answer, Done), answer
+    assert isinstance(await kora.refund(order), Unknown)  # a duplicate
+    paid = RefundState(ReportedRefundStatus.PAID, half)
+    for _ in range(TIMEOUT_SECONDS * 50):
+        if await kora.refund_state(order.reference) == Done(paid):
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("the refund is not paid")
+
+
+async def test_a_charge_that_is_not_settled_cannot_be_refunded(
+    kora: Adapter, setup: SimulatorSetup
+) -> None:
+    await setup.control("kora/account", {"charges_are_settled": False})
+    order = charge_order(setup)
+    assert isinstance(await kora.create_checkout(order), Done)
+    await setup.control(f"kora/charges/{order.reference}/pay", {})
+    refund = RefundOrder(trx_ids.new(1), order.reference, order.amount, "Returned")
+    answer = await kora.refund(refund)
+    assert isinstance(answer, Refused)
+    assert "not yet been settled" in answer.guidance
+
+
+@pytest.mark.parametrize("field", ["both", "reference", "payment_reference"])
+@pytest.mark.parametrize(("paid", "minor"), [(1015.5, 101550), (1000, 100000), (1200, 120000)])
+async def test_a_virtual_account_is_paid(
+    kora: Adapter, setup: SimulatorSetup, field: str, paid: float, minor: int
+) -> None:
+    await setup.control("kora/account", {"our_reference": field})
+    order = charge_order(setup)
+    account = await kora.create_virtual_account(order, None)
+    assert isinstance(account, Done), account
+    assert account.value.amount == order.amount
+    assert account.value.expires_at is not None
+    assert len(account.value.account_number) == 10
+    await setup.control(f"kora/charges/{order.reference}/pay", {"amount": paid})
+    state = await charge_state(kora, order)
+    assert (state.status, state.paid) == (ReportedChargeStatus.PAID, Money("NGN", minor))
+
+
+@pytest.mark.parametrize("signature", ["body-sha256", "body-sha512"])
+async def test_a_webhook_with_another_signature_is_rejected_and_logged(
+    kora: Adapter, setup: SimulatorSetup, signature: str
+) -> None:
+    await setup.control("kora/account", {"signature": signature})
+    assert isinstance(await kora.send(transfer_order(setup)), Done)
+    _, headers, raw = await setup.webhook()
+    with structlog.testing.capture_logs() as logs:
+        assert kora.read_webhook(headers, raw) == Forged()
+    assert [each["event"] for each in logs] == ["kora_webhook_signed_differently"]
+
+
+async def test_forged_webhooks_are_detected(kora: Adapter, setup: SimulatorSetup) -> None:
+    await setup.control("kora/faults", {"webhooks": {"mode": "forge"}})
+    assert isinstance(await kora.send(transfer_order(setup)), Done)
+    _, headers, raw = await setup.webhook()
+    assert kora.read_webhook(headers, raw) == Forged()
+
+
+async def test_wrong_credentials_are_neither_success_nor_refusal(
+    rails: Rails, db: Database, keyring: Keyring, setup: SimulatorSetup
+) -> None:
+    await credentials.change(db, keyring, "kora", {"secret_key": "wrong"})
+    await rails.load()
+    kora = adapter(rails, "kora")
+    assert isinstance(await kora.balance("NGN"), Unknown)
+    assert isinstance(await kora.send(transfer_order(setup)), Unknown)
+
+
+async def test_the_documented_rejections(kora: Adapter, setup: SimulatorSetup) -> None:
+    """Each message that the simulator knows is a rejection, or a reason to query the status."""
+    async with setup.session.get(f"{setup.simulator_url}/control/api/state") as reply:
+        state: Any = await reply.json()
+    found = [each["message"] for each in state["kora"]["refusals"]]
+    answers = {message: await _refused(kora, setup, message) for message in found}
+    assert {message for message, answer in answers.items() if isinstance(answer, Unknown)} == {
+        message for message in found if _is_inconclusive(message)
+    }
+    assert all(isinstance(answer, Refused | Unknown) for answer in answers.values())
+
+
+async def _refused(kora: Adapter, setup: SimulatorSetup, message: str) -> Any:
+    fault = {"call": "transfer", "fault": "refuse", "message": message}
+    await setup.control("kora/faults", {"next": [fault]})
+    return await kora.send(transfer_order(setup))
+
+
+def _is_inconclusive(message: str) -> bool:
+    words = ("reference", "already", "authorization", "not found", "server error")
+    return any(word in message.lower() for word in words)
