@@ -108,8 +108,8 @@ def optional_id(data: Any, name: str) -> str | None:
     return None if data.get(name) is None else text_or_number(data, name)
 
 
-def claimed(data: Any) -> Claim | None:
-    """Returns the amount and currency that a webhook names.
+def claimed(data: Any, *, in_minor_units: bool = False) -> Claim | None:
+    """Returns the amount, in major units, and the currency that a webhook names.
 
     A value that is unreadable agrees with none.
     """
@@ -119,7 +119,10 @@ def claimed(data: Any) -> Claim | None:
     if amount is None and code is None:
         return None
     currency_ = None if code is None else plain(str(code)) or "?"
-    return Claim(None if amount is None else _claimed_amount(amount), currency_)
+    if amount is None:
+        return Claim(None, currency_)
+    decimals = DECIMALS.get(currency_ or "NGN", 0) if in_minor_units else 0
+    return Claim(_claimed_amount(amount).scaleb(-decimals), currency_)
 
 
 def _claimed_amount(value: Any) -> Decimal:
