@@ -24,6 +24,7 @@ CREDENTIALS: dict[str, dict[str, str]] = {
     },
     "providerc": {"secret_key": "c-secret", "webhook_secret": "c-hook"},
     "kora": {"secret_key": "sk_live_k", "public_key": "pk_live_k"},
+    "paystack": {"secret_key": "sk_live_p"},
 }
 PROVIDERS = tuple(CREDENTIALS)
 

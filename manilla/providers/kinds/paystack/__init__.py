@@ -1,0 +1,28 @@
+"""Paystack: cards, one-time accounts and payouts in Nigeria. See docs/providers/paystack.md."""
+
+from manilla.providers.kind import (
+    PAY_IN_ENABLED,
+    PAY_OUT_ENABLED,
+    SANDBOX,
+    Capabilities,
+    CredentialField,
+    ProviderKind,
+    base_url,
+)
+from manilla.providers.kinds.paystack.adapter import Paystack
+
+KIND = ProviderKind(
+    name="paystack",
+    title="Paystack",
+    fields=(
+        CredentialField("secret_key", is_required=True),
+        SANDBOX,
+        PAY_IN_ENABLED,
+        PAY_OUT_ENABLED,
+        base_url("https://api.paystack.co"),
+    ),
+    # References of transfers are unique at Paystack. Refunds have no reference of ours, so sending
+    # one again could pay it twice.
+    capabilities=Capabilities(refund_status=True, resend_refund=False),
+    build=Paystack,
+)

@@ -1,0 +1,65 @@
+"""The recipients of transfers, which Paystack wants created before the transfer.
+
+Paystack returns the same recipient for the same account, so creating one again is harmless.
+"""
+
+from typing import Any
+
+from manilla.providers import reading
+from manilla.providers.health import Rail
+from manilla.providers.kinds.paystack import answers
+from manilla.providers.port import Answer, Done, TransferOrder
+from manilla.providers.reading import Malformed
+from manilla.providers.wire import Reply, Wire
+
+KEPT_MAX = 10_000
+
+
+class Recipients:
+    def __init__(self, wire: Wire, pay_out: Rail) -> None:
+        self._wire = wire
+        self._pay_out = pay_out
+        self._codes: dict[tuple[str, str], str] = {}  # by bank code and account number
+
+    def is_known(self, order: TransferOrder) -> bool:
+        return _key(order) in self._codes
+
+    def forget(self, order: TransferOrder) -> None:
+        self._codes.pop(_key(order), None)
+
+    async def code_of(self, order: TransferOrder) -> Answer[str]:
+        code = self._codes.get(_key(order))
+        if code is not None:
+            return Done(code)
+        answer = await self._create(order)
+        if isinstance(answer, Done):
+            if len(self._codes) >= KEPT_MAX:
+                del self._codes[next(iter(self._codes))]
+            self._codes[_key(order)] = answer.value
+        return answer
+
+    async def _create(self, order: TransferOrder) -> Answer[str]:
+        def read(reply: Reply) -> Answer[str]:
+            return answers.transfer_answer(reply, lambda data: _code(data, order))
+
+        body = {
+            "type": "nuban",
+            "name": order.account_name or order.account_number,  # Paystack requires a name
+            "account_number": order.account_number,
+            "bank_code": order.bank_code,
+            "currency": order.amount.currency,
+        }
+        return await self._wire.call(self._pay_out, "POST", "/transferrecipient", read, body=body)
+
+
+def _key(order: TransferOrder) -> tuple[str, str]:
+    return order.bank_code, order.account_number
+
+
+def _code(data: Any, order: TransferOrder) -> str:
+    """Reads the recipient's code. The recipient must be the account that we asked for."""
+    details = reading.field(data, "details")
+    asked = (order.account_number, order.bank_code)
+    if (reading.text(details, "account_number"), reading.text(details, "bank_code")) != asked:
+        raise Malformed("the recipient has another account")
+    return reading.text(data, "recipient_code")

@@ -1,0 +1,151 @@
+"""Refunds at Paystack, which have no reference of ours.
+
+Paystack's own id in the answer identifies a refund. Our reference is in the merchant's note, so
+that a refund whose answer was lost can be found in the list.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from manilla.ledger import trx_ids
+from manilla.providers import reading, wire
+from manilla.providers.health import Rail
+from manilla.providers.kinds.paystack import answers
+from manilla.providers.port import (
+    Answer,
+    Done,
+    KnownAs,
+    RefundOrder,
+    RefundState,
+    Unknown,
+)
+from manilla.providers.wire import Reply, Wire
+
+PER_PAGE = 100
+PAGES_MAX = 20
+NOTE_LENGTH_MAX = 200
+CLOCK_DIFFERENCE = timedelta(days=1)
+NOTHING_TO_ASK_BY = Unknown("Paystack does not know our references of refunds")
+
+
+class ListedRefund(msgspec.Struct, frozen=True):
+    """A refund of the charge in question, in Paystack's list."""
+
+    state: RefundState
+    note: str
+
+    def is_noted_as(self, reference: str) -> bool:
+        return _noted_reference(self.note) == reference
+
+    @property
+    def is_noted_as_ours(self) -> bool:
+        return trx_ids.merchant_of(_noted_reference(self.note)) is not None
+
+
+class Page(msgspec.Struct, frozen=True):
+    found: list[ListedRefund]
+    is_last: bool
+
+
+class Refunds:
+    def __init__(self, wire: Wire, pay_in: Rail) -> None:
+        self._wire = wire
+        self._pay_in = pay_in
+
+    async def send(self, order: RefundOrder) -> Answer[RefundState]:
+        def read(reply: Reply) -> Answer[RefundState]:
+            if answers.says_refunded_before(reply):
+                return Unknown(f"the charge may be refunded already: {reply.message}")
+            return wire.refund_answer(
+                reply, lambda data: answers.refund_state(data, order.charge_reference)
+            )
+
+        body = {
+            "transaction": order.charge_reference,
+            "amount": order.amount.minor,
+            "currency": order.amount.currency,
+            "merchant_note": f"{order.reference}: {order.reason}"[:NOTE_LENGTH_MAX],
+        }
+        return await self._wire.call(self._pay_in, "POST", "/refund", read, body=body)
+
+    async def state(self, reference: str, known: KnownAs) -> Answer[RefundState]:
+        if known.provider_reference is not None:
+            return await self._by_id(known.provider_reference, known.charge_reference)
+        if known.charge_reference is None:
+            return NOTHING_TO_ASK_BY
+        return await self._find(reference, known.charge_reference, known)
+
+    async def _by_id(self, refund_id: str, charge_reference: str | None) -> Answer[RefundState]:
+        def read(data: Any) -> RefundState:
+            state = answers.refund_state(data, charge_reference)
+            if state.provider_reference != refund_id:
+                raise reading.Malformed("id belongs to another refund")
+            return state
+
+        return await self._wire.call(
+            self._pay_in, "GET", f"/refund/{refund_id}", lambda reply: wire.done(reply, read)
+        )
+
+    async def _find(
+        self, reference: str, charge_reference: str, known: KnownAs
+    ) -> Answer[RefundState]:
+        """Looks for a refund whose id we never received.
+
+        Without a match the refund is not known to be missing: the list may not show it yet.
+        """
+        found: dict[str | None, ListedRefund] = {}
+        for number in range(1, PAGES_MAX + 1):
+            answer = await self._page(charge_reference, known, number)
+            if not isinstance(answer, Done):
+                return answer
+            found |= {each.state.provider_reference: each for each in answer.value.found}
+            if answer.value.is_last:
+                return _chosen(list(found.values()), reference, known)
+        return Unknown("too many refunds to look for it")
+
+    async def _page(self, charge_reference: str, known: KnownAs, number: int) -> Answer[Page]:
+        def read(data: Any) -> Page:
+            listed = reading.items(data)
+            found = [_listed(each) for each in listed if _is_of(each, charge_reference)]
+            return Page(found, is_last=len(listed) < PER_PAGE)
+
+        query = {"perPage": str(PER_PAGE), "page": str(number)}
+        if known.sent_at is not None:
+            query["from"] = answers.utc_text(known.sent_at - CLOCK_DIFFERENCE)
+        return await self._wire.call(
+            self._pay_in, "GET", "/refund", lambda reply: wire.done(reply, read), query=query
+        )
+
+
+def _noted_reference(note: str) -> str:
+    return note.partition(":")[0]
+
+
+def _is_of(listed: Any, charge_reference: str) -> bool:
+    return reading.optional_text(listed, "transaction_reference") == charge_reference
+
+
+def _listed(data: Any) -> ListedRefund:
+    return ListedRefund(
+        answers.refund_state(data, None), reading.optional_text(data, "merchant_note")
+    )
+
+
+def _chosen(found: list[ListedRefund], reference: str, known: KnownAs) -> Answer[RefundState]:
+    """Chooses the refund with our reference in its note, or the only one with our amount.
+
+    Without notes, two refunds of the same amount cannot be told apart.
+    """
+    noted = [each for each in found if each.is_noted_as(reference)]
+    possible = noted or [
+        each
+        for each in found
+        if not each.is_noted_as_ours
+        and each.state.amount == known.amount
+        and each.state.provider_reference not in known.others
+    ]
+    if len(possible) == 1:
+        return Done(possible[0].state)
+    return Unknown(f"{len(possible)} refunds of this charge could be this one")
