@@ -24,5 +24,6 @@ KIND = ProviderKind(
     # References of transfers are unique at Paystack. Refunds have no reference of ours, so sending
     # one again could pay it twice.
     capabilities=Capabilities(refund_status=True, resend_refund=False),
+    test_key_prefixes={"secret_key": "sk_test_"},
     build=Paystack,
 )

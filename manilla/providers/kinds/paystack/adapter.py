@@ -52,7 +52,6 @@ class Paystack:
         self._pay_in = context.pay_in
         self._pay_out = context.pay_out
         self._secret_key = secret_key.encode()
-        self._is_sandbox = current.is_sandbox
         self._recipients = Recipients(self._wire, self._pay_out)
         self._refunds = Refunds(self._wire, self._pay_in)
 
@@ -87,10 +86,7 @@ class Paystack:
         def read(reply: Reply) -> Answer[ChargeState]:
             if answers.says_charge_is_unknown(reply):
                 return Done(ChargeState(ReportedChargeStatus.NOT_FOUND))
-            return wire.done(
-                reply,
-                lambda data: answers.charge_state(data, reference, is_sandbox=self._is_sandbox),
-            )
+            return wire.done(reply, lambda data: answers.charge_state(data, reference))
 
         path = f"/transaction/verify/{reference}"
         return await self._wire.call(self._pay_in, "GET", path, read)
@@ -182,10 +178,7 @@ class Paystack:
         def read(reply: Reply) -> Answer[TransferState]:
             if answers.says_transfer_is_unknown(reply):
                 return Done(TransferState(TransferStatus.NOT_FOUND))
-            return wire.done(
-                reply,
-                lambda data: answers.transfer_state(data, reference, is_sandbox=self._is_sandbox),
-            )
+            return wire.done(reply, lambda data: answers.transfer_state(data, reference))
 
         path = f"/transfer/verify/{reference}"
         return await self._wire.call(self._pay_out, "GET", path, read)
