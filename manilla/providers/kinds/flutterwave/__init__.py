@@ -1,0 +1,31 @@
+"""Flutterwave, version 3 of its API: payment links, one-time accounts and payouts in Nigeria."""
+
+from manilla.providers.kind import (
+    PAY_IN_ENABLED,
+    PAY_OUT_ENABLED,
+    SANDBOX,
+    Capabilities,
+    CredentialField,
+    ProviderKind,
+    base_url,
+)
+from manilla.providers.kinds.flutterwave.adapter import Flutterwave
+
+KIND = ProviderKind(
+    name="flutterwave",
+    title="Flutterwave",
+    fields=(
+        CredentialField("secret_key", is_required=True),
+        CredentialField("secret_hash", is_required=True),
+        # Decides how a test transfer ends, for example `_PMCK`. Used only with `sandbox`.
+        CredentialField("test_reference_suffix", is_secret=False),
+        SANDBOX,
+        PAY_IN_ENABLED,
+        PAY_OUT_ENABLED,
+        base_url("https://api.flutterwave.com"),
+    ),
+    # Nothing proves that a second transfer with the same reference is rejected, and refunds have
+    # no reference of ours and no documented status query.
+    capabilities=Capabilities(resend_transfer=False, resend_refund=False, refund_status=False),
+    build=Flutterwave,
+)

@@ -1,0 +1,254 @@
+"""Reads Flutterwave's answers. What its documents leave open is read as not decided."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
+from typing import Any, TypeVar
+
+from manilla.kit.money import Money, MoneyError, exact_decimal
+from manilla.providers import reading, wire
+from manilla.providers.port import (
+    Answer,
+    ChargeOrder,
+    ChargeState,
+    Done,
+    RefundState,
+    RefusalCode,
+    Refused,
+    ReportedChargeStatus,
+    ReportedRefundStatus,
+    ResolvedAccount,
+    Sent,
+    TransferOrder,
+    TransferState,
+    TransferStatus,
+    Unknown,
+    VirtualAccount,
+)
+from manilla.providers.reading import Malformed
+from manilla.providers.wire import Reply
+
+Value = TypeVar("Value")
+
+CHARGE_STATUSES = {
+    "pending": ReportedChargeStatus.PENDING,
+    "successful": ReportedChargeStatus.PAID,
+    "failed": ReportedChargeStatus.FAILED,
+}
+TRANSFER_STATUSES = {
+    "NEW": TransferStatus.PENDING,
+    "PENDING": TransferStatus.PENDING,
+    "SUCCESSFUL": TransferStatus.DELIVERED,
+    "FAILED": TransferStatus.FAILED,
+    "REVERSED": TransferStatus.REVERSED,
+}
+
+UNKNOWN_CHARGE = ("no transaction was found", "transaction not found")
+# Messages about a reference that exists already. The exact words are not documented.
+ABOUT_REFERENCE = ("reference", "tx_ref", "already")
+UNRESOLVED = ("could not be validated", "recipient account", "account number", "account resolve")
+
+LAGOS = timezone(timedelta(hours=1))
+YES = (1, "1", True)
+
+APPROVAL = (
+    "Flutterwave waits for a person to approve this transfer. Approve or reject it in its "
+    "dashboard, and turn on automatic approval of transfers there."
+)
+SEVERAL = (
+    "Flutterwave has more than one transfer with this reference, and may have paid more than "
+    "once. Compare them in its dashboard."
+)
+UNCLEAR_REFUND = "Flutterwave reports the refund as {}. Check in its dashboard how it ends."
+
+
+def to_charge(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
+    return wire.done(reply, read) if _is_about_reference(reply) else wire.charge_answer(reply, read)
+
+
+def to_charge_query(reply: Reply, reference: str) -> Answer[ChargeState]:
+    is_unknown = any(words in reply.message.lower() for words in UNKNOWN_CHARGE)
+    if reply.status in (400, 404) and not reply.is_success and is_unknown:
+        return Done(ChargeState(ReportedChargeStatus.NOT_FOUND))
+    return wire.done(reply, lambda data: _charge_state(data, reference))
+
+
+def to_refund(reply: Reply, transaction: str, currency: str) -> Answer[RefundState]:
+    def read(data: Any) -> RefundState:
+        return _refund_state(data, transaction, currency)
+
+    return wire.done(reply, read) if _is_about_reference(reply) else wire.refund_answer(reply, read)
+
+
+def to_lookup(reply: Reply, account_number: str) -> Answer[ResolvedAccount]:
+    def read(data: Any) -> ResolvedAccount:
+        reading.same_reference(data, "account_number", account_number)
+        return ResolvedAccount(reading.text(data, "account_name"))
+
+    answer = wire.transfer_answer(reply, read)
+    if isinstance(answer, Refused) and answer.code is RefusalCode.GATEWAY_PAYOUT_FAILED:
+        return Refused(RefusalCode.INVALID_BENEFICIARY, answer.guidance)
+    return answer
+
+
+def to_transfer(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
+    if not wire.is_refusal(reply):
+        return wire.done(reply, read)
+    has_transfer = isinstance(reply.data, dict) and reply.data.get("id") is not None
+    if has_transfer or _is_about_reference(reply):
+        return Unknown(f"the transfer may exist: {reply.message}")
+    if any(words in reply.message.lower() for words in UNRESOLVED):
+        return Refused(RefusalCode.INVALID_BENEFICIARY, reply.message)
+    return wire.transfer_answer(reply, read)
+
+
+def to_transfer_query(reply: Reply, reference: str) -> Answer[TransferState]:
+    return wire.done(reply, lambda data: _found_transfer(data, reference))
+
+
+def _is_about_reference(reply: Reply) -> bool:
+    return any(words in reply.message.lower() for words in ABOUT_REFERENCE)
+
+
+def virtual_account(document: Any, order: ChargeOrder) -> VirtualAccount:
+    """Reads the account. Its name is not in the answer: it is the narration that we sent."""
+    account = reading.field(reading.field(document, "meta"), "authorization")
+    return VirtualAccount(
+        bank_name=reading.text(account, "transfer_bank"),
+        account_number=reading.text_or_number(account, "transfer_account"),
+        account_name=order.merchant_name,
+        amount=reading.money(account, "transfer_amount", order.amount.currency),
+        expires_at=_expiry(account.get("account_expiration")),
+    )
+
+
+def _expiry(given: Any) -> datetime | None:
+    """Reads milliseconds, or a time that may lack its zone.
+
+    A time without a zone is read as Lagos time, the earlier one of the likely zones. An end that
+    cannot be read or has passed already says nothing: the sandbox gives the time of the request.
+    """
+    try:
+        if isinstance(given, int):
+            ends = datetime.fromtimestamp(given / 1000, UTC)
+        else:
+            ends = datetime.fromisoformat(given)
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None
+    ends = ends if ends.tzinfo else ends.replace(tzinfo=LAGOS)
+    return ends if ends > datetime.now(UTC) else None
+
+
+def _charge_state(data: Any, reference: str) -> ChargeState:
+    reading.same_reference(data, "tx_ref", reference)
+    status = reading.one_of(CHARGE_STATUSES, data, "status")
+    currency = reading.currency(data, "currency")
+    amount = reading.money(data, "amount", currency)
+    charged = amount
+    if data.get("charged_amount") is not None:
+        charged = _rounded(data, "charged_amount", currency, ROUND_HALF_UP)
+    return ChargeState(
+        status=status,
+        # What was charged includes a fee that the customer bears. If it is less than the amount,
+        # the customer has paid too little.
+        paid=min(amount, charged) if status is ReportedChargeStatus.PAID else None,
+        fee=_own_fee(data, charged.minor - amount.minor, currency),
+        reason=reading.optional_text(data, "processor_response"),
+        provider_reference=_number(data, "id"),
+    )
+
+
+def _own_fee(data: Any, borne_by_customer: int, currency: str) -> Money | None:
+    """Returns the part of the fee that is taken from our balance."""
+    fee = reading.fee(data, "app_fee", currency)
+    return fee and Money(currency, max(0, fee.minor - max(0, borne_by_customer)))
+
+
+def _rounded(data: Any, name: str, currency: str, rounding: str) -> Money:
+    """Reads a sum of amounts and fees: it has three decimals after a fee such as 26.875."""
+    value = reading.field(data, name)
+    if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
+        raise Malformed(f"{name} is not an amount")
+    try:
+        unit = Money(currency, 1).amount
+        return Money.of(exact_decimal(value).quantize(unit, rounding), currency)
+    except (MoneyError, ArithmeticError) as error:
+        raise Malformed(f"{name} is not an amount in {currency}") from error
+
+
+def _number(data: Any, name: str) -> str:
+    """Reads an id of Flutterwave's, which we use in URLs."""
+    value = reading.text_or_number(data, name)
+    if not (value.isascii() and value.isdigit()):
+        raise Malformed(f"{name} is not a number")
+    return value
+
+
+def _refund_state(data: Any, transaction: str, currency: str) -> RefundState:
+    status = reading.text(data, "status")
+    if data.get("tx_id") is not None and _number(data, "tx_id") != transaction:
+        raise Malformed("tx_id belongs to another transaction")
+    is_paid = status == "completed"
+    return RefundState(
+        status=ReportedRefundStatus.PAID if is_paid else ReportedRefundStatus.PENDING,
+        amount=reading.optional_money(data, "amount_refunded", currency),
+        provider_reference=reading.optional_id(data, "id"),
+        needs_action="" if is_paid else UNCLEAR_REFUND.format(status),
+    )
+
+
+def balance(data: Any, currency: str) -> Money:
+    if isinstance(data, list):
+        data = next((each for each in data if _is_in(each, currency)), None)
+    reading.same_reference(data, "currency", currency)
+    return _rounded(data, "available_balance", currency, ROUND_DOWN)
+
+
+def _is_in(data: Any, currency: str) -> bool:
+    return isinstance(data, dict) and data.get("currency") == currency
+
+
+def sent(data: Any, order: TransferOrder) -> Sent:
+    reading.same_reference(data, "reference", order.reference)
+    currency = order.amount.currency
+    if data.get("currency") is not None:
+        reading.same_reference(data, "currency", currency)
+    if reading.optional_money(data, "amount", currency) not in (None, order.amount):
+        raise Malformed("amount belongs to another transaction")
+    return Sent(
+        provider_reference=_number(data, "id"),
+        fee=reading.fee(data, "fee", currency),
+        needs_action=APPROVAL if _waits_for_approval(data) else "",
+    )
+
+
+def _found_transfer(data: Any, reference: str) -> TransferState:
+    """Finds our transfer in the list, which may have others if the filter was not applied."""
+    listed = [data] if isinstance(data, dict) else reading.items(data)
+    found = [each for each in listed if reading.text(each, "reference") == reference]
+    if listed and not found:
+        raise Malformed("reference belongs to another transaction")
+    if not found:
+        return TransferState(TransferStatus.NOT_FOUND)
+    states = [_transfer_state(each) for each in found]
+    if len(states) > 1:
+        return TransferState(TransferStatus.PENDING, needs_action=SEVERAL)
+    return states[0]
+
+
+def _transfer_state(data: Any) -> TransferState:
+    currency = reading.currency(data, "currency")
+    status = reading.one_of(TRANSFER_STATUSES, data, "status")
+    waits = status is TransferStatus.PENDING and _waits_for_approval(data)
+    return TransferState(
+        status=status,
+        amount=reading.money(data, "amount", currency),
+        fee=reading.fee(data, "fee", currency),
+        message=reading.optional_text(data, "complete_message"),
+        provider_reference=_number(data, "id"),
+        needs_action=APPROVAL if waits else "",
+    )
+
+
+def _waits_for_approval(data: Any) -> bool:
+    return data.get("requires_approval") in YES and data.get("is_approved") not in YES

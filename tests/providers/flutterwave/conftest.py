@@ -1,0 +1,44 @@
+"""The adapter, served by the scripted server."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import aiohttp
+import pytest
+
+from manilla.providers.health import Rail
+from manilla.providers.kind import AdapterContext, Credentials
+from manilla.providers.kinds.flutterwave import KIND
+from manilla.providers.port import Adapter, Direction
+from manilla.providers.rails import open_session
+from tests.providers.scripted import Scripted
+
+SECRET_KEY, SECRET_HASH = "FLWSECK-4711-X", "a hash of our own"
+
+Build = Callable[..., Adapter]
+
+
+def adapter_of(session: aiohttp.ClientSession, base_url: str, **given: str) -> Adapter:
+    own = {"secret_key": SECRET_KEY, "secret_hash": SECRET_HASH, "base_url": base_url, **given}
+    tripped = asyncio.Event()
+    pay_in, pay_out = (
+        Rail("flutterwave", each, tripped) for each in (Direction.PAY_IN, Direction.PAY_OUT)
+    )
+    credentials = Credentials("flutterwave", KIND, own)
+    return KIND.build(AdapterContext(credentials, pay_in, pay_out, session, asyncio.Semaphore(8)))
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    async with open_session() as session:
+        yield session
+
+
+@pytest.fixture
+def build(session: aiohttp.ClientSession, server: Scripted) -> Build:
+    return lambda **given: adapter_of(session, server.url, **given)
+
+
+@pytest.fixture
+def flutterwave(build: Build) -> Adapter:
+    return build()

@@ -1,0 +1,336 @@
+"""Charges and refunds: our exact requests, and how we read the answers."""
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from manilla.kit.money import Money
+from manilla.providers.port import (
+    Adapter,
+    ChargeState,
+    Done,
+    HostedCheckout,
+    RefundState,
+    RefusalCode,
+    Refused,
+    ReportedChargeStatus,
+    ReportedRefundStatus,
+    Unknown,
+    VirtualAccount,
+)
+from tests.providers.flutterwave import schemas
+from tests.providers.flutterwave.fixtures import (
+    AUTHORIZATION,
+    CHARGE,
+    DERIVED,
+    DOCUMENTED,
+    REFUND,
+    error,
+    success,
+)
+from tests.providers.samples import CHARGE as ORDER
+from tests.providers.samples import REFUND as REFUND_ORDER
+from tests.providers.scripted import Behaviour, Scripted, answering
+
+AMOUNT = Money("NGN", 101550)
+ENDS = datetime(2100, 1, 1, tzinfo=UTC)
+
+
+def refunding(server: Scripted, status: int, document: Any, charge: Any = CHARGE) -> Behaviour:
+    """Answers the query about the charge, and then the refund."""
+
+    async def behave(writer: asyncio.StreamWriter) -> None:
+        is_refund = server.recorded[-1].method == "POST"
+        answer = (status, document) if is_refund else (200, success(charge))
+        await answering(*answer)(writer)
+
+    return behave
+
+
+class TestPaymentLink:
+    async def test_request(self, flutterwave: Adapter, server: Scripted) -> None:
+        server.answers(200, DOCUMENTED["payment_link"])
+        link = HostedCheckout("https://checkout.flutterwave.com/v3/hosted/pay/1")
+        assert await flutterwave.create_checkout(ORDER) == Done(link)
+        [sent] = server.recorded
+        assert (sent.method, sent.target) == ("POST", "/v3/payments")
+        assert sent.headers["authorization"] == "Bearer FLWSECK-4711-X"
+        assert b'"amount":1015.50' in sent.body
+        assert sent.json == {
+            "tx_ref": "TXN0-1",
+            "amount": 1015.5,
+            "currency": "NGN",
+            "redirect_url": "https://pay.example.com/return",
+            "customer": {"email": "ada@example.com", "name": "Ada Obi"},
+            "customizations": {"title": "Obi Shoes", "description": "Shoes"},
+        }
+        schemas.check(sent)
+
+    @pytest.mark.parametrize("link", ["javascript:alert(1)", "//x", "", 5, None])
+    async def test_only_web_addresses(
+        self, flutterwave: Adapter, server: Scripted, link: Any
+    ) -> None:
+        server.answers(200, success({"link": link}))
+        assert isinstance(await flutterwave.create_checkout(ORDER), Unknown)
+
+    async def test_refusals(self, flutterwave: Adapter, server: Scripted) -> None:
+        server.answers(400, error("amount is required"))
+        assert await flutterwave.create_checkout(ORDER) == Refused(
+            RefusalCode.PAYMENT_DECLINED, "amount is required"
+        )
+        for message in (
+            "Duplicate transaction reference",
+            "tx_ref has been used",
+            "A transaction with this reference exists",
+        ):
+            server.answers(400, error(message))
+            assert isinstance(await flutterwave.create_checkout(ORDER), Unknown), message
+
+
+class TestOneTimeAccount:
+    async def test_request(self, flutterwave: Adapter, server: Scripted) -> None:
+        server.answers(200, DOCUMENTED["one_time_account"])
+        account = VirtualAccount("Wema Bank", "0067100155", "Obi Shoes", AMOUNT, ENDS)
+        assert await flutterwave.create_virtual_account(ORDER, None) == Done(account)
+        [sent] = server.recorded
+        assert (sent.method, sent.target) == ("POST", "/v3/charges?type=bank_transfer")
+        assert sent.json == {
+            "tx_ref": "TXN0-1",
+            "amount": 1015.5,
+            "currency": "NGN",
+            "email": "ada@example.com",
+            "is_permanent": False,
+            "narration": "Obi Shoes",
+        }
+        schemas.check(sent)
+
+    async def test_limits(self, flutterwave: Adapter, server: Scripted) -> None:
+        order = msgspec.structs.replace(ORDER, merchant_name="x" * 200)
+        await flutterwave.create_virtual_account(order, "22222222222")
+        schemas.check(server.recorded[0])
+        assert b"22222222222" not in server.recorded[0].body
+
+    @pytest.mark.parametrize(
+        ("change", "amount"),
+        [
+            ({"transfer_amount": 1015.5}, 101550),
+            ({"transfer_amount": "1030.00"}, 103000),  # a fee on top: the caller refuses it
+            ({"transfer_account": 67100155}, 101550),
+        ],
+    )
+    async def test_shapes(
+        self, flutterwave: Adapter, server: Scripted, change: Any, amount: int
+    ) -> None:
+        meta = {"authorization": {**AUTHORIZATION, **change}}
+        server.answers(200, success(None, meta=meta))
+        answer = await flutterwave.create_virtual_account(ORDER, None)
+        assert isinstance(answer, Done)
+        assert answer.value.amount == Money("NGN", amount)
+
+    @pytest.mark.parametrize(
+        ("given", "ends"),
+        [
+            ("2100-01-01T00:00:00.000Z", ENDS),
+            ("2100-01-01 01:00:00", ENDS),  # read as Lagos time
+            ("2020-03-27 09:53:39", None),
+            (DERIVED["mock_account"]["account_expiration"], None),
+            ("N/A", None),
+            ("", None),
+            (None, None),
+            (10**30, None),
+            ([], None),
+        ],
+    )
+    async def test_expiry(
+        self, flutterwave: Adapter, server: Scripted, given: Any, ends: datetime | None
+    ) -> None:
+        meta = {"authorization": {**AUTHORIZATION, "account_expiration": given}}
+        server.answers(200, success(None, meta=meta))
+        answer = await flutterwave.create_virtual_account(ORDER, None)
+        assert isinstance(answer, Done)
+        assert answer.value.expires_at == ends
+
+    async def test_an_end_in_an_hour(self, flutterwave: Adapter, server: Scripted) -> None:
+        ends = (datetime.now(UTC) + timedelta(hours=1)).replace(microsecond=0)
+        given = int(ends.timestamp()) * 1000
+        meta = {"authorization": {**AUTHORIZATION, "account_expiration": given}}
+        server.answers(200, success(None, meta=meta))
+        answer = await flutterwave.create_virtual_account(ORDER, None)
+        assert isinstance(answer, Done)
+        assert answer.value.expires_at == ends
+
+    @pytest.mark.parametrize(
+        "meta",
+        [
+            None,
+            [],
+            {},
+            {"authorization": {**AUTHORIZATION, "transfer_amount": None}},
+            {"authorization": {**AUTHORIZATION, "transfer_amount": "about 1000"}},
+            {"authorization": {**AUTHORIZATION, "transfer_account": None}},
+            {"authorization": {**AUTHORIZATION, "transfer_bank": ""}},
+            {"authorization": [AUTHORIZATION]},
+        ],
+    )
+    async def test_incomplete_answers(
+        self, flutterwave: Adapter, server: Scripted, meta: Any
+    ) -> None:
+        server.answers(200, success({"id": 1}, meta=meta))
+        assert isinstance(await flutterwave.create_virtual_account(ORDER, None), Unknown)
+
+
+class TestChargeState:
+    async def test_documented(self, flutterwave: Adapter, server: Scripted) -> None:
+        server.answers(200, DOCUMENTED["charge"])
+        assert await flutterwave.charge_state("TXN0-1") == Done(
+            ChargeState(
+                ReportedChargeStatus.PAID, AMOUNT, Money("NGN", 1422), "Approved", "1163068"
+            )
+        )
+        target = "/v3/transactions/verify_by_reference?tx_ref=TXN0-1"
+        assert (server.recorded[0].method, server.recorded[0].target) == ("GET", target)
+
+    @pytest.mark.parametrize(
+        ("word", "status"),
+        [
+            ("pending", ReportedChargeStatus.PENDING),
+            ("failed", ReportedChargeStatus.FAILED),
+        ],
+    )
+    async def test_not_paid(
+        self, flutterwave: Adapter, server: Scripted, word: str, status: ReportedChargeStatus
+    ) -> None:
+        server.answers(200, success({**CHARGE, "status": word}))
+        answer = await flutterwave.charge_state("TXN0-1")
+        assert isinstance(answer, Done)
+        assert (answer.value.status, answer.value.paid) == (status, None)
+
+    @pytest.mark.parametrize(
+        ("change", "paid", "fee"),
+        [
+            ({"amount": "1015.50", "charged_amount": "1015.5", "app_fee": "14.22"}, 101550, 1422),
+            ({"charged_amount": 1029.72}, 101550, 0),  # the customer bears the fee
+            ({"charged_amount": 1042.375, "app_fee": 26.875}, 101550, 0),
+            ({"charged_amount": 1000}, 100000, 1422),  # paid too little
+            ({"charged_amount": None}, 101550, 1422),
+            ({"app_fee": None}, 101550, None),
+            ({"app_fee": 26.875}, 101550, 2688),
+        ],
+    )
+    async def test_amounts(
+        self, flutterwave: Adapter, server: Scripted, change: Any, paid: int, fee: int | None
+    ) -> None:
+        server.answers(200, success({**CHARGE, **change}))
+        answer = await flutterwave.charge_state("TXN0-1")
+        assert isinstance(answer, Done)
+        assert answer.value.paid == Money("NGN", paid)
+        assert answer.value.fee == (None if fee is None else Money("NGN", fee))
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"tx_ref": "TXN0-2"},
+            {"tx_ref": "txn0-1"},
+            {"tx_ref": None},
+            {"status": "success-pending-validation"},
+            {"status": "SUCCESSFUL"},
+            {"status": None},
+            {"currency": None},
+            {"currency": "naira"},
+            {"amount": None},
+            {"amount": "1,015.50"},
+            {"amount": 1015.505},
+            {"amount": True},
+            {"charged_amount": "N/A"},
+            {"id": None},
+            {"id": "1/../2"},
+        ],
+    )
+    async def test_odd_answers(self, flutterwave: Adapter, server: Scripted, change: Any) -> None:
+        server.answers(200, success({**CHARGE, **change}))
+        assert isinstance(await flutterwave.charge_state("TXN0-1"), Unknown)
+
+    async def test_another_currency_is_reported(
+        self, flutterwave: Adapter, server: Scripted
+    ) -> None:
+        server.answers(200, success({**CHARGE, "currency": "USD"}))
+        answer = await flutterwave.charge_state("TXN0-1")
+        assert isinstance(answer, Done)
+        assert answer.value.paid == Money("USD", 101550)
+
+    async def test_not_found(self, flutterwave: Adapter, server: Scripted) -> None:
+        for status in (400, 404):
+            server.answers(status, DERIVED["unknown_charge"])
+            answer = await flutterwave.charge_state("TXN0-1")
+            assert answer == Done(ChargeState(ReportedChargeStatus.NOT_FOUND))
+        for status, message in ((404, "Not found"), (400, "Merchant not found"), (401, "No key")):
+            server.answers(status, error(message))
+            assert isinstance(await flutterwave.charge_state("TXN0-1"), Unknown)
+
+
+class TestRefund:
+    async def test_request(self, flutterwave: Adapter, server: Scripted) -> None:
+        server.behaviour = refunding(server, 200, DOCUMENTED["refund"])
+        expected = RefundState(ReportedRefundStatus.PAID, AMOUNT, "75923")
+        assert await flutterwave.refund(REFUND_ORDER) == Done(expected)
+        [query, sent] = server.recorded
+        assert query.target == "/v3/transactions/verify_by_reference?tx_ref=TXN0-1"
+        assert (sent.method, sent.target) == ("POST", "/v3/transactions/1163068/refund")
+        assert sent.json == {"amount": 1015.5, "comments": "TXN9 Returned"}
+        schemas.check(sent)
+
+    @pytest.mark.parametrize("word", ["pending", "new", "failed", "completed-offline"])
+    async def test_every_other_word_is_for_a_person(
+        self, flutterwave: Adapter, server: Scripted, word: str
+    ) -> None:
+        server.behaviour = refunding(server, 200, success({**REFUND, "status": word}))
+        answer = await flutterwave.refund(REFUND_ORDER)
+        assert isinstance(answer, Done)
+        assert answer.value.status is ReportedRefundStatus.PENDING
+        assert word in answer.value.needs_action
+
+    @pytest.mark.parametrize(
+        "change",
+        [{"tx_id": 5}, {"tx_id": "x"}, {"status": None}, {"amount_refunded": "all"}],
+    )
+    async def test_odd_answers(self, flutterwave: Adapter, server: Scripted, change: Any) -> None:
+        server.behaviour = refunding(server, 200, success({**REFUND, **change}))
+        assert isinstance(await flutterwave.refund(REFUND_ORDER), Unknown)
+
+    async def test_refusals(self, flutterwave: Adapter, server: Scripted) -> None:
+        server.behaviour = refunding(server, 400, error("Insufficient balance"))
+        assert await flutterwave.refund(REFUND_ORDER) == Refused(
+            RefusalCode.PAYMENT_DECLINED, "Insufficient balance"
+        )
+        for status, message in (
+            (400, "Transaction has already been refunded"),
+            (400, "Duplicate refund"),
+            (401, "Invalid authorization key"),
+            (500, "Insufficient balance"),
+        ):
+            server.behaviour = refunding(server, status, error(message))
+            assert isinstance(await flutterwave.refund(REFUND_ORDER), Unknown), message
+
+    async def test_nothing_is_sent_without_the_charges_id(
+        self, flutterwave: Adapter, server: Scripted
+    ) -> None:
+        for status, document in (
+            (400, DERIVED["unknown_charge"]),
+            (500, {}),
+            (200, success({**CHARGE, "id": "1/../2"})),
+        ):
+            server.answers(status, document)
+            assert isinstance(await flutterwave.refund(REFUND_ORDER), Unknown)
+        assert {each.method for each in server.recorded} == {"GET"}
+
+    async def test_there_is_no_status_query(self, flutterwave: Adapter, server: Scripted) -> None:
+        assert isinstance(await flutterwave.refund_state("TXN9"), Unknown)
+        assert server.recorded == []
+
+
+def test_the_fixtures_are_json() -> None:
+    assert json.dumps([DOCUMENTED, DERIVED])

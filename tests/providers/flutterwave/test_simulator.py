@@ -1,0 +1,302 @@
+"""The adapter against the simulator's dialect, over real HTTP."""
+
+import asyncio
+
+import aiohttp
+import msgspec
+import pytest
+from manilla_simulator.settings import FlutterwaveAccount
+
+from manilla.kit.money import Money
+from manilla.ledger import trx_ids
+from manilla.providers import wire
+from manilla.providers.kinds.flutterwave.answers import APPROVAL, SEVERAL
+from manilla.providers.port import (
+    Adapter,
+    ChargeOrder,
+    Claim,
+    Done,
+    EventKind,
+    Forged,
+    RefusalCode,
+    Refused,
+    ReportedChargeStatus,
+    ReportedRefundStatus,
+    TransferOrder,
+    TransferState,
+    TransferStatus,
+    Unknown,
+    WebhookEvent,
+)
+from tests.providers.flutterwave.conftest import adapter_of
+from tests.providers.samples import CHARGE, REFUND, TRANSFER
+from tests.providers.test_against_simulator import SimulatorSetup, setup
+from tests.timeouts import TIMEOUT_SECONDS
+
+__all__ = ["setup"]
+
+KEYS = FlutterwaveAccount()
+TEST_KEY = "FLWSECK_TEST-simulated-X"
+
+
+@pytest.fixture
+async def each(session: aiohttp.ClientSession, setup: SimulatorSetup) -> Adapter:
+    return simulated(session, setup)
+
+
+def simulated(
+    session: aiohttp.ClientSession,
+    setup: SimulatorSetup,
+    *,
+    secret_key: str = KEYS.secret_key,
+    **given: str,
+) -> Adapter:
+    keys = {"secret_key": secret_key, "secret_hash": KEYS.secret_hash}
+    return adapter_of(session, f"{setup.simulator_url}/flutterwave", **keys, **given)
+
+
+async def transfer(each: Adapter, account_number: str = "0690000031") -> TransferOrder:
+    resolved = await each.resolve("044", account_number)
+    assert isinstance(resolved, Done)
+    return msgspec.structs.replace(
+        TRANSFER,
+        reference=each.transfer_reference(trx_ids.new(1)),
+        account_number=account_number,
+        account_name=resolved.value.account_name,
+    )
+
+
+def charge() -> ChargeOrder:
+    return msgspec.structs.replace(CHARGE, reference=trx_ids.new(1) + "-1")
+
+
+async def state(each: Adapter, reference: str) -> TransferState:
+    answer = await each.transfer_state(reference)
+    assert isinstance(answer, Done)
+    return answer.value
+
+
+async def final(each: Adapter, reference: str) -> TransferState:
+    for _ in range(TIMEOUT_SECONDS * 50):
+        found = await state(each, reference)
+        if found.status is not TransferStatus.PENDING:
+            return found
+        await asyncio.sleep(0.02)
+    return found
+
+
+async def test_a_transfer_is_delivered(each: Adapter, setup: SimulatorSetup) -> None:
+    banks = await each.banks()
+    assert isinstance(banks, Done)
+    assert "044" in {bank.code for bank in banks.value}
+    before = await each.balance("NGN")
+    order = await transfer(each)
+    sent = await each.send(order)
+    assert isinstance(sent, Done)
+    found = await final(each, order.reference)
+    assert (found.status, found.amount) == (TransferStatus.DELIVERED, order.amount)
+    assert found.provider_reference == sent.value.provider_reference
+    assert found.fee == sent.value.fee == Money("NGN", 2688)  # 26.875 naira
+    after = await each.balance("NGN")
+    assert isinstance(before, Done)
+    assert isinstance(after, Done)
+    assert after.value.minor <= before.value.minor - order.amount.minor
+    assert isinstance(await each.send(order), Unknown)  # the reference is known
+    _, headers, raw = await setup.webhook()
+    claim = Claim(order.amount.amount, "NGN")
+    assert each.read_webhook(headers, raw) == WebhookEvent(
+        EventKind.TRANSFER, order.reference, claim, TransferStatus.DELIVERED
+    )
+    assert each.read_webhook({**headers, b"verif-hash": [b"x"]}, raw) == Forged()
+
+
+async def test_account_numbers_force_an_outcome(each: Adapter) -> None:
+    fails = await transfer(each, "0000000001")
+    assert isinstance(await each.send(fails), Done)
+    failed = await final(each, fails.reference)
+    assert (failed.status, bool(failed.message)) == (TransferStatus.FAILED, True)
+    unresolved = await each.resolve("044", "0000000002")
+    assert isinstance(unresolved, Refused)
+    assert unresolved.code is RefusalCode.INVALID_BENEFICIARY
+    poor = await each.send(await transfer(each, "0000000004"))
+    assert isinstance(poor, Refused)
+    assert poor.code is RefusalCode.PROVIDER_INSUFFICIENT_BALANCE
+
+
+async def test_a_transfer_that_waits_for_approval(each: Adapter, setup: SimulatorSetup) -> None:
+    await setup.control("flutterwave/account", {"transfers_need_approval": True})
+    order = await transfer(each)
+    sent = await each.send(order)
+    assert isinstance(sent, Done)
+    assert sent.value.needs_action == APPROVAL
+    assert (await state(each, order.reference)).needs_action == APPROVAL
+    await setup.control(f"flutterwave/transfers/{order.reference}/approve", {})
+    assert (await final(each, order.reference)).status is TransferStatus.DELIVERED
+
+
+async def test_a_second_transfer_with_the_same_reference(
+    each: Adapter, setup: SimulatorSetup
+) -> None:
+    await setup.control("flutterwave/account", {"references_are_unique": False})
+    order = await transfer(each)
+    for _ in range(2):
+        assert isinstance(await each.send(order), Done)
+    assert await state(each, order.reference) == TransferState(
+        TransferStatus.PENDING, needs_action=SEVERAL
+    )
+
+
+async def test_the_filter_is_ignored(each: Adapter, setup: SimulatorSetup) -> None:
+    await setup.control("flutterwave/account", {"ignores_reference_filter": True})
+    first, second = await transfer(each), await transfer(each)
+    assert await state(each, first.reference) == TransferState(TransferStatus.NOT_FOUND)
+    assert isinstance(await each.send(first), Done)
+    assert isinstance(await each.transfer_state(second.reference), Unknown)
+    assert (await final(each, first.reference)).status is TransferStatus.DELIVERED
+
+
+@pytest.mark.parametrize(
+    ("word", "status"), [(None, TransferStatus.FAILED), ("REVERSED", TransferStatus.REVERSED)]
+)
+async def test_a_transfer_comes_back(
+    each: Adapter, setup: SimulatorSetup, word: str | None, status: TransferStatus
+) -> None:
+    order = await transfer(each)
+    await each.send(order)
+    assert (await final(each, order.reference)).status is TransferStatus.DELIVERED
+    outcome = {"status": "reversed"} | ({"provider_status": word} if word else {})
+    await setup.control(f"flutterwave/transfers/{order.reference}/settle", outcome)
+    assert (await state(each, order.reference)).status is status
+
+
+@pytest.mark.parametrize("fault", ["timeout_after_accept", "5xx_after_accept"])
+async def test_an_accepted_transfer_without_an_answer_is_found(
+    each: Adapter, setup: SimulatorSetup, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "CALL_SECONDS", 0.3)
+    order = await transfer(each)
+    await setup.control("flutterwave/faults", {"next": [{"call": "transfer", "fault": fault}]})
+    assert isinstance(await each.send(order), Unknown)
+    assert (await final(each, order.reference)).status is TransferStatus.DELIVERED
+
+
+async def test_a_lost_transfer_is_not_found(
+    each: Adapter, setup: SimulatorSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "CALL_SECONDS", 0.3)
+    order = await transfer(each)
+    fault = {"next": [{"call": "transfer", "fault": "timeout_before"}]}
+    await setup.control("flutterwave/faults", fault)
+    assert isinstance(await each.send(order), Unknown)
+    assert (await state(each, order.reference)).status is TransferStatus.NOT_FOUND
+
+
+async def test_documented_refusals(each: Adapter, setup: SimulatorSetup) -> None:
+    message = "Please enable IP Whitelisting to access this service"
+    order = await transfer(each)
+    fault = {"next": [{"call": "transfer", "fault": "refuse", "message": message}]}
+    await setup.control("flutterwave/faults", fault)
+    assert await each.send(order) == Refused(RefusalCode.PAYOUT_FAILED, message)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "status"),
+    [
+        ("_PMCK", TransferStatus.DELIVERED),
+        ("_PMCK_ST_F", TransferStatus.FAILED),
+        ("", TransferStatus.PENDING),
+    ],
+)
+async def test_the_sandbox(
+    session: aiohttp.ClientSession, setup: SimulatorSetup, suffix: str, status: TransferStatus
+) -> None:
+    await setup.control("flutterwave/account", {"secret_key": TEST_KEY})
+    each = simulated(
+        session, setup, secret_key=TEST_KEY, sandbox="true", test_reference_suffix=suffix
+    )
+    order = await transfer(each)
+    assert isinstance(await each.send(order), Done)
+    if status is TransferStatus.PENDING:
+        await asyncio.sleep(0.1)
+        assert (await state(each, order.reference)).status is status
+        return
+    assert (await final(each, order.reference)).status is status
+    _, headers, raw = await setup.webhook()
+    event = each.read_webhook(headers, raw)
+    assert isinstance(event, WebhookEvent)
+    assert event.reference == order.reference.partition("_")[0]
+
+
+async def test_a_payment_link_is_paid_and_refunded(each: Adapter, setup: SimulatorSetup) -> None:
+    order = charge()
+    checkout = await each.create_checkout(order)
+    assert isinstance(checkout, Done)
+    unpaid = await each.charge_state(order.reference)
+    assert isinstance(unpaid, Done)
+    assert unpaid.value.status is ReportedChargeStatus.NOT_FOUND
+    await setup.control("flutterwave/account", {"unpaid_links_are_unknown": False})
+    pending = await each.charge_state(order.reference)
+    assert isinstance(pending, Done)
+    assert pending.value.status is ReportedChargeStatus.PENDING
+    await setup.control(f"flutterwave/charges/{order.reference}/pay", {})
+    paid = await each.charge_state(order.reference)
+    assert isinstance(paid, Done)
+    assert (paid.value.status, paid.value.paid) == (ReportedChargeStatus.PAID, order.amount)
+    _, headers, raw = await setup.webhook()
+    claim = Claim(order.amount.amount, "NGN")
+    assert each.read_webhook(headers, raw) == WebhookEvent(
+        EventKind.CHARGE, order.reference, claim, ReportedChargeStatus.PAID
+    )
+    refund = msgspec.structs.replace(
+        REFUND, reference=trx_ids.new(1), charge_reference=order.reference
+    )
+    refunded = await each.refund(refund)
+    assert isinstance(refunded, Done)
+    assert (refunded.value.status, refunded.value.amount) == (
+        ReportedRefundStatus.PAID,
+        refund.amount,
+    )
+    assert isinstance(await each.refund(refund), Refused)  # more than is left
+
+
+async def test_a_pending_refund_is_for_a_person(each: Adapter, setup: SimulatorSetup) -> None:
+    order = charge()
+    await each.create_checkout(order)
+    await setup.control(f"flutterwave/charges/{order.reference}/pay", {})
+    await setup.control("flutterwave/faults", {"refunds": "pending"})
+    answer = await each.refund(msgspec.structs.replace(REFUND, charge_reference=order.reference))
+    assert isinstance(answer, Done)
+    assert answer.value.status is ReportedRefundStatus.PENDING
+    assert answer.value.needs_action
+
+
+async def test_a_one_time_account_is_paid(each: Adapter, setup: SimulatorSetup) -> None:
+    order = charge()
+    account = await each.create_virtual_account(order, None)
+    assert isinstance(account, Done)
+    assert account.value.amount == order.amount
+    assert account.value.expires_at is not None
+    await setup.control(f"flutterwave/charges/{order.reference}/pay", {})
+    paid = await each.charge_state(order.reference)
+    assert isinstance(paid, Done)
+    assert paid.value.paid == order.amount
+
+
+async def test_a_duplicate_charge_is_unknown(each: Adapter) -> None:
+    order = charge()
+    assert isinstance(await each.create_checkout(order), Done)
+    assert isinstance(await each.create_checkout(order), Unknown)
+
+
+async def test_forged_webhooks_are_detected(each: Adapter, setup: SimulatorSetup) -> None:
+    await setup.control("flutterwave/faults", {"webhooks": {"mode": "forge"}})
+    assert isinstance(await each.send(await transfer(each)), Done)
+    _, headers, raw = await setup.webhook()
+    assert each.read_webhook(headers, raw) == Forged()
+
+
+async def test_wrong_keys(session: aiohttp.ClientSession, setup: SimulatorSetup) -> None:
+    each = simulated(session, setup, secret_key="FLWSECK-wrong-X")
+    for answer in (await each.balance("NGN"), await each.send(TRANSFER)):
+        assert isinstance(answer, Unknown)
+        assert not answer.can_pass
