@@ -205,6 +205,7 @@ def _check_bank(provider: str, who: Beneficiary, lists: Mapping[str, Sequence[Ba
     if provider in knows:
         return
     if knows:
-        raise UnknownBank(f"{code} is a bank code of {knows[0]}, not of the chosen {provider}.")
+        rails = ", ".join(knows)
+        raise UnknownBank(f"{code} is a bank code of {rails}, not of the chosen {provider}.")
     meant = suggestion(code, lists.get(provider, []))
     raise UnknownBank(f"{code} is not a bank code of {provider}.{meant}")
