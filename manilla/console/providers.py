@@ -36,6 +36,8 @@ LABELS = {
     "secret_key": "Secret key",
     "encryption_key": "Encryption key",
     "webhook_secret": "Webhook secret",
+    "secret_hash": "Secret hash",
+    "test_reference_suffix": "Suffix of test references",
     "api_key": "API key",
     "business_id": "Business ID",
     "default_va_bank": "Virtual account bank",

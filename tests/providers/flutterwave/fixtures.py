@@ -1,4 +1,4 @@
-"""Flutterwave's answers, written by hand.
+"""Flutterwave's answers, handwritten.
 
 `DOCUMENTED`: the fields that its pages or its SDK show, with values of ours. `DERIVED`: what the
 documents imply or third parties report.

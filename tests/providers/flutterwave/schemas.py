@@ -1,4 +1,4 @@
-"""JSON Schemas of our requests, written by hand from Flutterwave's documents.
+"""JSON Schemas of our requests, handwritten from Flutterwave's documents.
 
 No other field is allowed, so that a misspelled one fails.
 """

@@ -338,6 +338,10 @@ class TestReference:
         assert reference == f"{trx_id}_{suffix.removeprefix('_')}"
         assert len(reference) <= 100
 
+    def test_a_test_key_is_the_sandbox(self, build: Build) -> None:
+        test = build(secret_key="FLWSECK_TEST-4711-X", test_reference_suffix="_PMCK")
+        assert test.transfer_reference("TXN1") == "TXN1_PMCK"
+
     def test_real_money_has_no_suffix(self, build: Build) -> None:
         assert build(test_reference_suffix="_PMCK").transfer_reference("TXN1") == "TXN1"
         assert build(sandbox="true").transfer_reference("TXN1") == "TXN1"

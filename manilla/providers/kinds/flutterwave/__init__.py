@@ -27,5 +27,6 @@ KIND = ProviderKind(
     # Nothing proves that a second transfer with the same reference is rejected, and refunds have
     # no reference of ours and no documented status query.
     capabilities=Capabilities(resend_transfer=False, resend_refund=False, refund_status=False),
+    test_key_prefixes={"secret_key": "FLWSECK_TEST-"},
     build=Flutterwave,
 )
