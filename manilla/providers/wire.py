@@ -26,6 +26,7 @@ CONNECT_SECONDS = 3.0
 CALL_SECONDS = 15.0
 UNAUTHORIZED = 401  # our credentials are wrong
 ANSWER_BYTES_MAX = 1024 * 1024
+NO_HEADERS: Mapping[str, str] = {}
 
 # HTTP statuses with which an error in the provider's own envelope is a conclusive rejection.
 REFUSING = frozenset((400, 402, 403, 422))
@@ -94,12 +95,16 @@ class Wire:
         *,
         body: Mapping[str, Any] | None = None,
         query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] = NO_HEADERS,
     ) -> Answer[Value]:
-        """Sends the request once. `read` converts the reply to an answer or raises Malformed."""
+        """Sends the request once. `read` converts the reply to an answer or raises Malformed.
+
+        `headers` are sent besides the adapter's own.
+        """
         if not rail.is_open_for_calls:
             return Unknown("the rail is down, so it was not called")
         began = time.monotonic()
-        answer = await self._answer(method, path, read, body, query)
+        answer = await self._answer(method, path, read, body, query, headers)
         rail.record(answer, time.monotonic() - began)
         return answer
 
@@ -110,10 +115,11 @@ class Wire:
         read: Callable[[Reply], Answer[Value]],
         body: Mapping[str, Any] | None,
         query: Mapping[str, str] | None,
+        headers: Mapping[str, str],
     ) -> Answer[Value]:
         try:
             async with asyncio.timeout(CALL_SECONDS), self._calls:
-                reply = await self._exchange(method, path, body, query)
+                reply = await self._exchange(method, path, body, query, headers)
         except TimeoutError:
             return Unknown("no answer in time", is_rail_down=True)
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -136,13 +142,14 @@ class Wire:
         path: str,
         body: Mapping[str, Any] | None,
         query: Mapping[str, str] | None,
+        headers: Mapping[str, str],
     ) -> Reply | Unknown:
         async with self._session.request(
             method,
             self._base_url + path,
             params=query,
             data=None if body is None else strict_json.encode(body),
-            headers={**self._headers, "Content-Type": "application/json"},
+            headers={**self._headers, **headers, "Content-Type": "application/json"},
             allow_redirects=False,
         ) as response:
             raw = await _read_limited(response)
@@ -156,14 +163,14 @@ class Wire:
         try:
             document = strict_json.decode(raw)
         except strict_json.JsonError:
-            return Unknown(f"HTTP {status} without a readable body")
+            return _unknown(status, "without a readable body")
         found = document if isinstance(document, dict) else {}
         read = self._envelope(found)
         is_success, message = read.is_success, read.message
         # A proxy in front of the provider has its own error format, which is not a rejection by the
         # provider.
         if is_success is None or not (is_success or isinstance(message, str)):
-            return Unknown(f"HTTP {status} without the provider's envelope")
+            return _unknown(status, "without the provider's envelope")
         return Reply(
             status,
             is_success,
@@ -177,6 +184,10 @@ class Wire:
         for secret in self._secrets:
             message = message.replace(secret, HIDDEN)
         return reading.plain(message)
+
+
+def _unknown(status: int, problem: str) -> Unknown:
+    return Unknown(f"HTTP {status} {problem}", can_pass=status != UNAUTHORIZED)
 
 
 async def _read_limited(response: aiohttp.ClientResponse) -> bytes | None:
