@@ -41,6 +41,8 @@ LABELS = {
     "api_key": "API key",
     "business_id": "Business ID",
     "default_va_bank": "Virtual account bank",
+    "contract_code": "Contract code",
+    "source_account_number": "Source account number",
     "base_url": "API URL",
 }
 

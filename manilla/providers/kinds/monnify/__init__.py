@@ -1,0 +1,31 @@
+"""Monnify: cards, bank transfer and payouts in Nigeria. Amounts are in naira."""
+
+from manilla.providers.kind import (
+    PAY_IN_ENABLED,
+    PAY_OUT_ENABLED,
+    SANDBOX,
+    Capabilities,
+    CredentialField,
+    ProviderKind,
+    base_url,
+)
+from manilla.providers.kinds.monnify.adapter import Monnify
+
+KIND = ProviderKind(
+    name="monnify",
+    title="Monnify",
+    fields=(
+        CredentialField("api_key", is_required=True),
+        CredentialField("secret_key", is_required=True),
+        CredentialField("contract_code", is_secret=False, is_required=True),
+        CredentialField("source_account_number", is_secret=False, is_required=True),
+        SANDBOX,
+        PAY_IN_ENABLED,
+        PAY_OUT_ENABLED,
+        base_url("https://api.monnify.com"),
+    ),
+    sandbox_base_url="https://sandbox.monnify.com",
+    # A transfer's reference is documented to be unique; a refund's is not.
+    capabilities=Capabilities(resend_transfer=True, refund_status=True, resend_refund=False),
+    build=Monnify,
+)

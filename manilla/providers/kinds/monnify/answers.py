@@ -1,0 +1,265 @@
+"""Reads Monnify's answers. Amounts are naira, as numbers or as text."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+from manilla.kit.money import Money
+from manilla.providers import reading, wire
+from manilla.providers.port import (
+    ChargeState,
+    HostedCheckout,
+    RefundState,
+    RefusalCode,
+    Refused,
+    ReportedChargeStatus,
+    ReportedRefundStatus,
+    ResolvedAccount,
+    Sent,
+    TransferOrder,
+    TransferState,
+    TransferStatus,
+    Unknown,
+    VirtualAccount,
+)
+from manilla.providers.reading import Malformed
+from manilla.providers.wire import Enveloped, Reply
+
+CURRENCY = "NGN"
+SUCCESS = "0"  # the response code
+LAGOS = timezone(timedelta(hours=1))  # the zone of times that name none
+
+OTP = (
+    "Monnify waits for a one-time password, which it has sent by email. Authorize the transfer in "
+    "Monnify's dashboard, and ask Monnify to turn off two-factor authentication for transfers."
+)
+OTP_NOT_SENT = (
+    "Monnify waits for a one-time password, but could not send it by email. Request it again and "
+    "authorize the transfer in Monnify's dashboard, and ask Monnify to turn off two-factor "
+    "authentication for transfers."
+)
+NEEDED_ACTIONS = {"PENDING_AUTHORIZATION": OTP, "OTP_EMAIL_DISPATCH_FAILED": OTP_NOT_SENT}
+
+# Money has arrived in each state that maps to PAID: the amount tells whether it is the right one.
+CHARGE_STATUSES = {
+    **dict.fromkeys(("PAID", "OVERPAID", "PARTIALLY_PAID"), ReportedChargeStatus.PAID),
+    "PENDING": ReportedChargeStatus.PENDING,
+    **dict.fromkeys(("FAILED", "CANCELLED"), ReportedChargeStatus.FAILED),
+    "EXPIRED": ReportedChargeStatus.EXPIRED,
+}
+TRANSFER_STATUSES = {
+    "SUCCESS": TransferStatus.DELIVERED,
+    **dict.fromkeys(("PENDING", "IN_PROGRESS", *NEEDED_ACTIONS), TransferStatus.PENDING),
+    **dict.fromkeys(("FAILED", "EXPIRED"), TransferStatus.FAILED),
+    "REVERSED": TransferStatus.REVERSED,
+}
+
+# No document has the texts for an unknown reference; these say that a transaction is missing.
+MISSING = ("not found", "could not find", "cannot find", "does not exist", "no transaction match")
+SUBJECTS = ("reference", "transaction", "transfer", "disbursement", "refund")
+
+
+def read_envelope(document: Mapping[str, Any]) -> Enveloped:
+    """Reads `{"requestSuccessful": true, "responseMessage", "responseCode": "0", "responseBody"}`.
+
+    Some answers have no `requestSuccessful`; then the code tells. A rejection needs a code, and
+    both must agree.
+    """
+    flag, code = document.get("requestSuccessful"), document.get("responseCode")
+    message, body = document.get("responseMessage"), document.get("responseBody")
+    by_code = code == SUCCESS if isinstance(code, str) and code else None
+    if flag is None:
+        return Enveloped(by_code, message, body)
+    if flag is True and code is None:
+        return Enveloped(True, message, body)
+    return Enveloped(by_code if flag is by_code else None, message, body)
+
+
+def is_not_found(reply: Reply, statuses: tuple[int, ...] = (404,)) -> bool:
+    """Whether Monnify itself says that it does not know the reference."""
+    message = reply.message.lower()
+    return (
+        reply.status in statuses
+        and not reply.is_success
+        and any(words in message for words in MISSING)
+        and any(word in message for word in SUBJECTS)
+    )
+
+
+def is_about_reference(reply: Reply) -> bool:
+    """Whether a rejection may mean that the reference was used before.
+
+    No document has the text for it, so every rejection that mentions the reference counts.
+    """
+    message = reply.message.lower()
+    return wire.is_duplicate(reply) or "reference" in message or "already" in message
+
+
+def unknown_reference(reply: Reply) -> Unknown:
+    return Unknown(f"the reference may be known to the provider: {reply.message}")
+
+
+def lookup_refusal(reply: Reply) -> Refused | None:
+    """Returns why an account could not be resolved; None if the reply is not a rejection."""
+    if reply.is_success or reply.status not in (*wire.REFUSING, 404):
+        return None
+    code = RefusalCode.PAYOUT_FAILED if reply.status == 403 else RefusalCode.INVALID_BENEFICIARY
+    return Refused(code, reply.message or "No reason was given.")
+
+
+def amount(data: Any, name: str) -> Money:
+    value = reading.money(data, name, CURRENCY)
+    if value.minor < 0:
+        raise Malformed(f"{name} is negative")
+    return value
+
+
+def optional_amount(data: Any, name: str) -> Money | None:
+    return None if data.get(name) is None else amount(data, name)
+
+
+def seconds(data: Any, name: str) -> int:
+    value = reading.field(data, name)
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        raise Malformed(f"{name} is not a number of seconds")
+    return value
+
+
+def moment(data: Any, name: str) -> datetime:
+    """Reads a time in one of Monnify's formats. Without a zone, it is the time in Lagos."""
+    given = reading.text(data, name)
+    try:
+        if "/" in given:
+            return datetime.strptime(f"{given} +0100", "%d/%m/%Y %I:%M:%S %p %z")
+        parsed = datetime.fromisoformat(given)
+    except ValueError:
+        raise Malformed(f"{name} is not a time") from None
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=LAGOS)
+
+
+def check_currency(data: Any, *, is_optional: bool = False) -> None:
+    if is_optional and data.get("currency") is None:
+        return
+    if reading.field(data, "currency") != CURRENCY:
+        raise Malformed("currency is not naira")
+
+
+def check_if_given(data: Any, name: str, expected: str) -> None:
+    """Rejects an answer about something else, where the provider says what it is about."""
+    if reading.optional_id(data, name) not in (None, expected):
+        raise Malformed(f"{name} belongs to another transaction")
+
+
+def transaction_reference(data: Any, reference: str) -> str:
+    reading.same_reference(data, "paymentReference", reference)
+    return reading.text(data, "transactionReference")
+
+
+def checkout(data: Any, reference: str) -> HostedCheckout:
+    reading.same_reference(data, "paymentReference", reference)
+    return HostedCheckout(reading.web_address(data, "checkoutUrl"))
+
+
+def virtual_account(data: Any, reference: str, transaction: str) -> VirtualAccount:
+    if not isinstance(data, dict):
+        raise Malformed("not an object")
+    check_if_given(data, "paymentReference", reference)
+    check_if_given(data, "transactionReference", transaction)
+    return VirtualAccount(
+        bank_name=reading.text(data, "bankName"),
+        account_number=reading.text(data, "accountNumber"),
+        account_name=reading.text(data, "accountName"),
+        amount=amount(data, "totalPayable"),
+        expires_at=_expiry(data),
+    )
+
+
+def _expiry(data: Any) -> datetime | None:
+    """Returns the earlier one of the two ends that the answer gives."""
+    ends = []
+    if data.get("accountDurationSeconds") is not None:
+        valid = timedelta(seconds=seconds(data, "accountDurationSeconds"))
+        ends.append(datetime.now(UTC) + valid)
+    if data.get("expiresOn") is not None:
+        ends.append(moment(data, "expiresOn"))
+    return min(ends, default=None)
+
+
+def charge_state(data: Any, reference: str) -> ChargeState:
+    reading.same_reference(data, "paymentReference", reference)
+    status = reading.one_of(CHARGE_STATUSES, data, "paymentStatus")
+    check_currency(data)
+    paid = amount(data, "amountPaid") if status is ReportedChargeStatus.PAID else None
+    if paid is not None and paid.minor == 0:
+        raise Malformed("paid, but amountPaid is zero")
+    return ChargeState(
+        status=status,
+        paid=paid,
+        fee=None if paid is None else _kept(data, paid),
+        provider_reference=reading.optional_text(data, "transactionReference") or None,
+    )
+
+
+def _kept(data: Any, paid: Money) -> Money | None:
+    """Returns the fee: what Monnify keeps of the payment when it settles it."""
+    settled = optional_amount(data, "settlementAmount")
+    return None if settled is None or settled > paid else paid - settled
+
+
+def resolved(data: Any, account_number: str) -> ResolvedAccount:
+    reading.same_reference(data, "accountNumber", account_number)
+    return ResolvedAccount(reading.text(data, "accountName"))
+
+
+def sent(data: Any, order: TransferOrder) -> Sent:
+    reading.same_reference(data, "reference", order.reference)
+    check_currency(data, is_optional=True)
+    if optional_amount(data, "amount") not in (None, order.amount):
+        raise Malformed("amount is another one")
+    return Sent(
+        reading.optional_text(data, "transactionReference") or None,
+        optional_amount(data, "totalFee"),
+        session_id=reading.optional_text(data, "sessionId") or None,
+        needs_action=NEEDED_ACTIONS.get(reading.optional_text(data, "status"), ""),
+    )
+
+
+def transfer_state(data: Any, reference: str) -> TransferState:
+    reading.same_reference(data, "reference", reference)
+    status = reading.one_of(TRANSFER_STATUSES, data, "status")
+    check_currency(data, is_optional=True)
+    return TransferState(
+        status=status,
+        amount=amount(data, "amount"),
+        fee=optional_amount(data, "fee"),
+        message=reading.optional_text(data, "transactionDescription"),
+        provider_reference=reading.optional_text(data, "transactionReference") or None,
+        session_id=reading.optional_text(data, "sessionId") or None,
+        needs_action=NEEDED_ACTIONS.get(data["status"], ""),
+    )
+
+
+def accepted_refund(data: Any, reference: str) -> RefundState:
+    """Reads the answer to a new refund. It may say COMPLETED at once, so only a query decides."""
+    reading.same_reference(data, "refundReference", reference)
+    reading.text(data, "refundStatus")
+    return RefundState(ReportedRefundStatus.PENDING, amount(data, "refundAmount"))
+
+
+def refund_state(data: Any, reference: str) -> RefundState:
+    reading.same_reference(data, "refundReference", reference)
+    return RefundState(_refund_status(data), amount(data, "refundAmount"))
+
+
+def _refund_status(data: Any) -> ReportedRefundStatus:
+    """Not all words are documented, so every word besides the two final ones is pending."""
+    status = reading.text(data, "refundStatus")
+    if status == "FAILED":
+        return ReportedRefundStatus.FAILED
+    # Monnify's own example says COMPLETED while its comment says that the refund is in progress.
+    is_in_progress = "progress" in reading.optional_text(data, "comment").lower()
+    if status == "COMPLETED" and not is_in_progress:
+        return ReportedRefundStatus.PAID
+    return ReportedRefundStatus.PENDING

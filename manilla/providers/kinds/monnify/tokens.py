@@ -1,0 +1,89 @@
+"""Monnify's access tokens: each is valid for about an hour and renewed before it ends."""
+
+import asyncio
+import base64
+import time
+from typing import Any
+
+import msgspec
+
+from manilla.providers import reading, wire
+from manilla.providers.health import Rail
+from manilla.providers.kinds.monnify import answers
+from manilla.providers.port import Answer, Done, Unknown
+from manilla.providers.reading import Malformed
+from manilla.providers.wire import Reply, Wire
+
+LOGIN = "/api/v1/auth/login"
+RENEW_AHEAD_SECONDS = 120.0  # longer than a call may take, so that no token ends during a call
+VALID_SECONDS_MAX = 24 * 3600
+TOKEN_LENGTH_MAX = 8192
+
+
+class Token(msgspec.Struct, frozen=True):
+    text: str
+    renew_at: float  # by the monotonic clock
+    ends_at: float
+
+
+class Tokens:
+    """The current token of one account in this process. It is requested once at a time."""
+
+    def __init__(self, wire_: Wire, api_key: str, secret_key: str) -> None:
+        pair = base64.b64encode(f"{api_key}:{secret_key}".encode()).decode()
+        self._wire = wire_
+        self._headers = {"Authorization": f"Basic {pair}"}
+        self._renewing = asyncio.Lock()
+        self._token: Token | None = None
+        self._requests = 0
+        self._latest: Answer[Token] = Unknown("no token was requested yet")
+
+    async def current(self, rail: Rail) -> Answer[str]:
+        """Returns a token that is valid for longer than a call takes, or why there is none."""
+        token = self._token
+        if token is not None and time.monotonic() < token.renew_at:
+            return Done(token.text)
+        requests = self._requests
+        async with self._renewing:
+            # Calls that waited for another call's request share its answer.
+            if requests == self._requests:
+                await self._renew(rail)
+            latest = self._latest
+        return Done(latest.value.text) if isinstance(latest, Done) else self._left() or latest
+
+    async def _renew(self, rail: Rail) -> None:
+        self._latest = await self._request(rail)
+        self._requests += 1
+        if isinstance(self._latest, Done):
+            self._token = self._latest.value
+
+    def discard(self, text: str) -> None:
+        """Forgets a token that the provider rejected, unless it has been renewed since."""
+        if self._token is not None and self._token.text == text:
+            self._token = None
+
+    def _left(self) -> Done[str] | None:
+        """Returns the token that could not be renewed, if a call can still finish with it."""
+        token = self._token
+        if token is None or time.monotonic() + wire.CALL_SECONDS >= token.ends_at:
+            return None
+        return Done(token.text)
+
+    async def _request(self, rail: Rail) -> Answer[Token]:
+        began = time.monotonic()
+
+        def read(reply: Reply) -> Answer[Token]:
+            return wire.done(reply, lambda data: _token(data, began))
+
+        return await self._wire.call(rail, "POST", LOGIN, read, headers=self._headers)
+
+
+def _token(data: Any, began: float) -> Token:
+    text = reading.field(data, "accessToken")
+    is_text = isinstance(text, str) and 0 < len(text) <= TOKEN_LENGTH_MAX
+    # The token becomes part of a header.
+    if not is_text or not text.isascii() or not text.isprintable() or " " in text:
+        raise Malformed("accessToken is not a token")
+    seconds = min(answers.seconds(data, "expiresIn"), VALID_SECONDS_MAX)
+    renew_after = seconds - min(RENEW_AHEAD_SECONDS, seconds / 2)
+    return Token(text, began + renew_after, began + seconds)

@@ -1,0 +1,399 @@
+"""States, rejections and odd answers of Monnify: only its own clear word is conclusive."""
+
+from typing import Any
+
+import pytest
+
+from manilla.kit.money import Money
+from manilla.providers.kinds.monnify.adapter import Monnify
+from manilla.providers.kinds.monnify.answers import OTP, OTP_NOT_SENT
+from manilla.providers.port import (
+    ChargeState,
+    Done,
+    RefundState,
+    RefusalCode,
+    Refused,
+    ReportedChargeStatus,
+    ReportedRefundStatus,
+    Sent,
+    TransferState,
+    TransferStatus,
+    Unknown,
+)
+from tests.providers.monnify.conftest import ScriptedMonnify, reset
+from tests.providers.monnify.samples import DERIVED, DOCUMENTED, OWN, ok, refusal
+from tests.providers.samples import CHARGE, REFUND, TRANSFER
+from tests.providers.scripted import answering
+from tests.providers.test_hostile_responses import (
+    CALLS,
+    EMPTY_DATA,
+    ODD_STATUSES,
+    UNREADABLE,
+    Ask,
+)
+
+QUERY = "/api/v2/merchant/transactions/query"
+EVERY_CALL: dict[str, Ask] = {**CALLS, "refund_state": lambda each: each.refund_state("TXN9")}
+DUPLICATES = (
+    "Duplicate transaction reference",
+    "Duplicate payment reference",
+    "Transaction reference has been used",
+    "Reference not unique",
+    "A transfer with this reference exists",
+    "Refund already processed",
+    "DUPLICATE REQUEST",
+)
+
+
+@pytest.mark.parametrize(
+    ("word", "status", "needs_action"),
+    [
+        ("SUCCESS", TransferStatus.DELIVERED, ""),
+        ("PENDING", TransferStatus.PENDING, ""),
+        ("IN_PROGRESS", TransferStatus.PENDING, ""),
+        ("PENDING_AUTHORIZATION", TransferStatus.PENDING, OTP),
+        ("OTP_EMAIL_DISPATCH_FAILED", TransferStatus.PENDING, OTP_NOT_SENT),
+        ("FAILED", TransferStatus.FAILED, ""),
+        ("EXPIRED", TransferStatus.FAILED, ""),
+        ("REVERSED", TransferStatus.REVERSED, ""),
+    ],
+)
+async def test_transfer_states(
+    monnify: Monnify,
+    monnify_server: ScriptedMonnify,
+    word: str,
+    status: TransferStatus,
+    needs_action: str,
+) -> None:
+    monnify_server.answers(200, ok({**DOCUMENTED["transfer"], "status": word}))
+    answer = await monnify.transfer_state("TXN1")
+    assert isinstance(answer, Done)
+    assert (answer.value.status, answer.value.needs_action) == (status, needs_action)
+    # The first answer only accepts the transfer, whatever its word: the query decides.
+    monnify_server.answers(200, ok({**DOCUMENTED["sent"], "status": word}))
+    assert await monnify.send(TRANSFER) == Done(
+        Sent(None, Money("NGN", 2000), needs_action=needs_action)
+    )
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"status": "success"},
+        {"status": "AWAITING_PROCESSING"},
+        {"status": None},
+        {"status": ["SUCCESS"]},
+        {"reference": "TXN2"},
+        {"reference": None},
+        {"currency": "USD"},
+        {"currency": "566"},
+        {"amount": None},
+        {"amount": "5000,50"},
+        {"amount": 5000.505},
+        {"amount": -5000.5},
+        {"amount": True},
+        {"fee": "free"},
+        {"fee": -1},
+    ],
+)
+async def test_an_odd_transfer_is_unknown(
+    monnify: Monnify, monnify_server: ScriptedMonnify, odd: dict[str, Any]
+) -> None:
+    monnify_server.answers(200, ok({**DOCUMENTED["transfer"], **odd}))
+    assert isinstance(await monnify.transfer_state("TXN1"), Unknown)
+
+
+async def test_a_transfers_amounts_may_be_text_and_its_currency_missing(
+    monnify: Monnify, monnify_server: ScriptedMonnify
+) -> None:
+    data = {"amount": "5000.50", "reference": "TXN1", "status": "SUCCESS", "fee": "20.00"}
+    monnify_server.answers(200, ok(data))
+    assert await monnify.transfer_state("TXN1") == Done(
+        TransferState(TransferStatus.DELIVERED, TRANSFER.amount, Money("NGN", 2000))
+    )
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"reference": "TXN2"}, {"amount": 5000.51}, {"amount": "x"}, {"totalFee": "x"}]
+    + [{"currency": "USD"}, {"reference": None}],
+)
+async def test_an_odd_answer_to_a_transfer_is_unknown(
+    monnify: Monnify, monnify_server: ScriptedMonnify, odd: dict[str, Any]
+) -> None:
+    monnify_server.answers(200, ok({**DOCUMENTED["sent"], **odd}))
+    assert isinstance(await monnify.send(TRANSFER), Unknown)
+
+
+@pytest.mark.parametrize(
+    ("word", "paid", "status", "amount"),
+    [
+        ("PAID", "1015.50", ReportedChargeStatus.PAID, 101550),
+        ("OVERPAID", "2000.00", ReportedChargeStatus.PAID, 200000),
+        ("PARTIALLY_PAID", 40, ReportedChargeStatus.PAID, 4000),
+        ("PENDING", "0.00", ReportedChargeStatus.PENDING, None),
+        ("FAILED", "0.00", ReportedChargeStatus.FAILED, None),
+        ("CANCELLED", "0.00", ReportedChargeStatus.FAILED, None),
+        ("EXPIRED", "0.00", ReportedChargeStatus.EXPIRED, None),
+    ],
+)
+async def test_charge_states(
+    monnify: Monnify,
+    monnify_server: ScriptedMonnify,
+    word: str,
+    paid: Any,
+    status: ReportedChargeStatus,
+    amount: int | None,
+) -> None:
+    data = {**DOCUMENTED["charge"], "paymentStatus": word, "amountPaid": paid}
+    monnify_server.answers(200, ok({**data, "settlementAmount": None}))
+    expected = None if amount is None else Money("NGN", amount)
+    assert await monnify.charge_state("TXN0-1") == Done(
+        ChargeState(status, expected, provider_reference=OWN)
+    )
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"paymentStatus": "REVERSED"},
+        {"paymentStatus": "ABANDONED"},
+        {"paymentStatus": "paid"},
+        {"paymentReference": "TXN0-2"},
+        {"paymentReference": OWN},
+        {"currency": "USD"},
+        {"currency": None},
+        {"amountPaid": None},
+        {"amountPaid": "0.00"},
+        {"amountPaid": "-1015.50"},
+        {"amountPaid": "1,015.50"},
+        {"settlementAmount": "x"},
+    ],
+)
+async def test_an_odd_charge_is_unknown(
+    monnify: Monnify, monnify_server: ScriptedMonnify, odd: dict[str, Any]
+) -> None:
+    monnify_server.answers(200, ok({**DOCUMENTED["charge"], **odd}))
+    assert isinstance(await monnify.charge_state("TXN0-1"), Unknown)
+
+
+async def test_a_settlement_above_the_payment_gives_no_fee(
+    monnify: Monnify, monnify_server: ScriptedMonnify
+) -> None:
+    monnify_server.answers(200, ok({**DOCUMENTED["charge"], "settlementAmount": "1015.51"}))
+    answer = await monnify.charge_state("TXN0-1")
+    assert isinstance(answer, Done)
+    assert answer.value.fee is None
+
+
+@pytest.mark.parametrize(
+    ("word", "comment", "status"),
+    [
+        ("COMPLETED", "Transaction refund is in progress.", ReportedRefundStatus.PENDING),
+        ("COMPLETED", "Refund successful", ReportedRefundStatus.PAID),
+        ("COMPLETED", None, ReportedRefundStatus.PAID),
+        ("FAILED", "Transaction refund is in progress.", ReportedRefundStatus.FAILED),
+        ("PENDING", "", ReportedRefundStatus.PENDING),
+        ("SOMETHING_NEW", "", ReportedRefundStatus.PENDING),
+    ],
+)
+async def test_refund_states(
+    monnify: Monnify,
+    monnify_server: ScriptedMonnify,
+    word: str,
+    comment: str | None,
+    status: ReportedRefundStatus,
+) -> None:
+    data = {**DOCUMENTED["refund"], "refundStatus": word, "comment": comment}
+    monnify_server.answers(200, ok(data))
+    assert await monnify.refund_state("TXN9") == Done(RefundState(status, REFUND.amount))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"refundReference": "TXN8"}, {"refundStatus": None}, {"refundAmount": "x"}]
+    + [{"refundAmount": None}, {"refundStatus": 1}],
+)
+async def test_an_odd_refund_is_unknown(
+    monnify: Monnify, monnify_server: ScriptedMonnify, odd: dict[str, Any]
+) -> None:
+    monnify_server.by_path[QUERY] = answering(200, ok(DOCUMENTED["charge"]))
+    monnify_server.answers(200, ok({**DERIVED["paid refund"], **odd}))
+    assert isinstance(await monnify.refund_state("TXN9"), Unknown)
+    assert isinstance(await monnify.refund(REFUND), Unknown)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Transaction with specified reference does not exist",
+        "There's no transaction matching supplied reference. Please confirm supplied reference.",
+        "Transaction not found",
+        "Could not find disbursement with reference TXN1",
+    ],
+)
+async def test_an_unknown_reference_is_not_found(
+    monnify: Monnify, monnify_server: ScriptedMonnify, message: str
+) -> None:
+    monnify_server.answers(404, refusal(message))
+    transfer = await monnify.transfer_state("TXN1")
+    assert transfer == Done(TransferState(TransferStatus.NOT_FOUND))
+    assert await monnify.refund_state("TXN9") == Done(RefundState(ReportedRefundStatus.NOT_FOUND))
+    not_found = Done(ChargeState(ReportedChargeStatus.NOT_FOUND))
+    assert await monnify.charge_state("TXN0-1") == not_found
+    monnify_server.answers(400, refusal(message))
+    assert await monnify.charge_state("TXN0-1") == not_found
+    # A transfer is sent again, and credited back, on this word: it must be Monnify's clear one.
+    assert isinstance(await monnify.transfer_state("TXN1"), Unknown)
+    assert isinstance(await monnify.refund_state("TXN9"), Unknown)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        refusal("Not found"),
+        refusal("Merchant does not exist"),
+        refusal("Invalid reference"),
+        {"responseMessage": "Transaction not found"},
+        {"requestSuccessful": False, "responseMessage": "Transaction not found"},
+        {"timestamp": "2026-11-15", "status": 404, "error": "Transaction not found"},
+        ok(None),
+    ],
+)
+async def test_another_404_is_unknown(
+    monnify: Monnify, monnify_server: ScriptedMonnify, document: Any
+) -> None:
+    monnify_server.answers(404, document)
+    for call in ("transfer_state", "charge_state", "refund_state"):
+        assert isinstance(await EVERY_CALL[call](monnify), Unknown)
+
+
+@pytest.mark.parametrize("status", [400, 402, 403, 409, 422])
+@pytest.mark.parametrize("message", DUPLICATES)
+async def test_a_duplicate_is_unknown_in_any_words(
+    monnify: Monnify, monnify_server: ScriptedMonnify, status: int, message: str
+) -> None:
+    monnify_server.by_path[QUERY] = answering(200, ok(DOCUMENTED["charge"]))
+    monnify_server.answers(status, refusal(message))
+    for call in ("send", "refund", "create_checkout", "create_virtual_account"):
+        assert isinstance(await EVERY_CALL[call](monnify), Unknown), call
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("Insufficient balance", RefusalCode.PROVIDER_INSUFFICIENT_BALANCE),
+        ("Invalid account number", RefusalCode.INVALID_BENEFICIARY),
+        ("Transfers are not enabled", RefusalCode.PAYOUT_FAILED),
+        ("Amount is too low", RefusalCode.GATEWAY_PAYOUT_FAILED),
+        ("", RefusalCode.GATEWAY_PAYOUT_FAILED),
+    ],
+)
+async def test_rejections_of_a_transfer(
+    monnify: Monnify, monnify_server: ScriptedMonnify, message: str, code: RefusalCode
+) -> None:
+    for status in (400, 402, 403, 422):
+        for document in (refusal(message), refusal(message, "D02")):
+            monnify_server.answers(status, document)
+            answer = await monnify.send(TRANSFER)
+            assert isinstance(answer, Refused)
+            assert answer.code is code
+    without_flag = refusal(message)
+    del without_flag["requestSuccessful"]
+    monnify_server.answers(400, without_flag)
+    assert isinstance(await monnify.send(TRANSFER), Refused)
+
+
+async def test_only_rejections_in_monnifys_own_envelope_count(
+    monnify: Monnify, monnify_server: ScriptedMonnify
+) -> None:
+    """A business error can have the status 500 or 200; neither is conclusive."""
+    for status in ODD_STATUSES:
+        reset(monnify)
+        monnify_server.answers(status, refusal("Insufficient balance"))
+        assert isinstance(await monnify.send(TRANSFER), Unknown), status
+    monnify_server.answers(200, refusal("Insufficient balance"))
+    assert isinstance(await monnify.send(TRANSFER), Unknown)
+    text = "Insufficient balance"
+    for odd in (
+        {"responseMessage": text},
+        {"requestSuccessful": False, "responseMessage": text},
+        {"requestSuccessful": False, "responseMessage": text, "responseCode": 99},
+        {"requestSuccessful": False, "responseMessage": text, "responseCode": ""},
+        {"requestSuccessful": False, "responseMessage": text, "responseCode": "0"},
+        {"requestSuccessful": True, "responseMessage": text, "responseCode": "99"},
+        {"requestSuccessful": "false", "responseMessage": text, "responseCode": "99"},
+        {"requestSuccessful": 0, "responseMessage": text, "responseCode": "99"},
+        {"requestSuccessful": False, "responseCode": "99"},
+        {"status": False, "message": text},
+        {"error": "invalid_request", "error_description": text},
+    ):
+        for status in (400, 403):
+            monnify_server.answers(status, odd)
+            assert isinstance(await monnify.send(TRANSFER), Unknown), odd
+
+
+async def test_a_success_without_the_flag_is_told_by_its_code(
+    monnify: Monnify, monnify_server: ScriptedMonnify
+) -> None:
+    document = ok(DOCUMENTED["transfer"])
+    del document["requestSuccessful"]
+    monnify_server.answers(200, document)
+    assert isinstance(await monnify.transfer_state("TXN1"), Done)
+    monnify_server.answers(200, {**document, "responseCode": "99"})
+    assert isinstance(await monnify.transfer_state("TXN1"), Unknown)
+
+
+async def test_rejections_of_a_charge_a_refund_and_a_lookup(
+    monnify: Monnify, monnify_server: ScriptedMonnify
+) -> None:
+    monnify_server.by_path[QUERY] = answering(200, ok(DOCUMENTED["charge"]))
+    monnify_server.answers(422, refusal("Refunds are off for this merchant"))
+    for answer in (await monnify.refund(REFUND), await monnify.create_checkout(CHARGE)):
+        assert isinstance(answer, Refused)
+        assert answer.code is RefusalCode.PAYMENT_DECLINED
+    for status, code in (
+        (400, RefusalCode.INVALID_BENEFICIARY),
+        (404, RefusalCode.INVALID_BENEFICIARY),
+        (403, RefusalCode.PAYOUT_FAILED),
+    ):
+        monnify_server.answers(status, refusal("Could not validate the account"))
+        resolved = await monnify.resolve("044", "0690000031")
+        assert resolved == Refused(code, "Could not validate the account")
+
+
+async def test_a_name_of_another_account_is_unknown(
+    monnify: Monnify, monnify_server: ScriptedMonnify
+) -> None:
+    monnify_server.answers(200, ok({**DOCUMENTED["resolved"], "accountNumber": "0690000032"}))
+    assert isinstance(await monnify.resolve("044", "0690000031"), Unknown)
+
+
+async def test_keys_in_a_message_are_hidden(
+    monnify: Monnify, monnify_server: ScriptedMonnify
+) -> None:
+    monnify_server.answers(400, refusal("Bad key m-secret of MK_PROD_1"))
+    answer = await monnify.send(TRANSFER)
+    assert isinstance(answer, Refused)
+    assert "m-secret" not in answer.guidance
+    assert "MK_PROD_1" not in answer.guidance
+
+
+@pytest.mark.parametrize("how", [how for how in UNREADABLE if how not in ("hang", "drip")])
+async def test_an_unreadable_answer_is_unknown(
+    monnify: Monnify, monnify_server: ScriptedMonnify, how: str
+) -> None:
+    monnify_server.behaviour = UNREADABLE[how]
+    for call in EVERY_CALL:
+        reset(monnify)
+        assert isinstance(await EVERY_CALL[call](monnify), Unknown), call
+
+
+@pytest.mark.parametrize("call", EVERY_CALL)
+async def test_a_success_without_data_is_unknown(
+    monnify: Monnify, monnify_server: ScriptedMonnify, call: str
+) -> None:
+    for data in EMPTY_DATA:
+        if (call, data) != ("banks", []):
+            monnify_server.answers(200, ok(data))
+            assert isinstance(await EVERY_CALL[call](monnify), Unknown), data
