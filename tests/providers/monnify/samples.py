@@ -1,4 +1,4 @@
-"""Monnify's answers and webhooks, written by hand; the values are ours.
+"""Monnify's answers and webhooks, written manually; the values are ours.
 
 `documented`: the fields and types are in Monnify's SDK or API reference. `derived`: they are
 inferred from similar calls or from third parties' code.

@@ -1,6 +1,6 @@
 """JSON Schemas of the requests to Monnify, by method and path.
 
-Written by hand from the field lists of Monnify's own SDK (MIT) and API reference. No other field is
+Written manually from the field lists of Monnify's own SDK (MIT) and API reference. No other field is
 allowed, so a misspelled one fails.
 """
 

@@ -333,7 +333,7 @@ async def test_only_rejections_in_monnifys_own_envelope_count(
             assert isinstance(await monnify.send(TRANSFER), Unknown), odd
 
 
-async def test_a_success_without_the_flag_is_told_by_its_code(
+async def test_a_success_without_the_flag_is_read_from_its_code(
     monnify: Monnify, monnify_server: ScriptedMonnify
 ) -> None:
     document = ok(DOCUMENTED["transfer"])

@@ -63,7 +63,7 @@ def read_envelope(document: Mapping[str, Any]) -> Enveloped:
     """Reads `{"requestSuccessful": true, "responseMessage", "responseCode": "0", "responseBody"}`.
 
     Some answers have no `requestSuccessful`; then the code tells. A rejection needs a code, and
-    both must agree.
+    both must say the same.
     """
     flag, code = document.get("requestSuccessful"), document.get("responseCode")
     message, body = document.get("responseMessage"), document.get("responseBody")
