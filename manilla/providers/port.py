@@ -101,7 +101,7 @@ class Sent(msgspec.Struct, frozen=True):
     provider_reference: str | None
     fee: Money | None
     session_id: str | None = None  # of the interbank transfer (NIP); banks ask for it in disputes
-    needs_action: str = ""  # what a person must do at the provider before the transfer goes on
+    needs_action: str = ""  # what a person must do at the provider before the transfer can continue
 
 
 class TransferState(msgspec.Struct, frozen=True):

@@ -44,7 +44,7 @@ class ListedRefund(msgspec.Struct, frozen=True):
         return trx_ids.merchant_of(_noted_reference(self.note)) is not None
 
 
-class Page(msgspec.Struct, frozen=True):
+class RefundPage(msgspec.Struct, frozen=True):
     found: list[ListedRefund]
     is_last: bool
 
@@ -105,11 +105,11 @@ class Refunds:
                 return _chosen(list(found.values()), reference, known)
         return Unknown("too many refunds to look for it")
 
-    async def _page(self, charge_reference: str, known: KnownAs, number: int) -> Answer[Page]:
-        def read(data: Any) -> Page:
+    async def _page(self, charge_reference: str, known: KnownAs, number: int) -> Answer[RefundPage]:
+        def read(data: Any) -> RefundPage:
             listed = reading.items(data)
             found = [_listed(each) for each in listed if _is_of(each, charge_reference)]
-            return Page(found, is_last=len(listed) < PER_PAGE)
+            return RefundPage(found, is_last=len(listed) < PER_PAGE)
 
         query = {"perPage": str(PER_PAGE), "page": str(number)}
         if known.sent_at is not None:
@@ -136,7 +136,7 @@ def _listed(data: Any) -> ListedRefund:
 def _chosen(found: list[ListedRefund], reference: str, known: KnownAs) -> Answer[RefundState]:
     """Chooses the refund with our reference in its note, or the only one with our amount.
 
-    Without notes, two refunds of the same amount cannot be told apart.
+    Without notes, two refunds of the same amount cannot be distinguished.
     """
     noted = [each for each in found if each.is_noted_as(reference)]
     possible = noted or [
