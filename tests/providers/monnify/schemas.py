@@ -1,7 +1,7 @@
 """JSON Schemas of the requests to Monnify, by method and path.
 
-Written manually from the field lists of Monnify's own SDK (MIT) and API reference. No other
-field is allowed, so a misspelled one fails.
+Written manually from the field lists of Monnify's own SDK (MIT) and API reference. No other field
+is allowed, so a misspelled one fails.
 """
 
 from typing import Any
