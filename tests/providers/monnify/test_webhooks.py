@@ -75,8 +75,11 @@ def test_only_the_exact_bytes_with_the_exact_key_are_accepted(adapter: Monnify) 
     assert adapter.read_webhook({b"monnify-signature": [good]}, raw + b"\n") == Forged()
 
 
-def test_the_sandbox_signs_nothing_and_settles_nothing(session: aiohttp.ClientSession) -> None:
-    sandbox = build(session, "http://127.0.0.1:1", sandbox="true")
+@pytest.mark.parametrize("setting", [{"sandbox": "true"}, {"api_key": "MK_TEST_1"}])
+def test_the_sandbox_signs_nothing_and_settles_nothing(
+    session: aiohttp.ClientSession, setting: dict[str, str]
+) -> None:
+    sandbox = build(session, "http://127.0.0.1:1", **setting)
     raw = VECTOR_BODY
     assert isinstance(sandbox.read_webhook({}, raw), Unreadable)
     assert sandbox.read_webhook({b"monnify-signature": [b"00"]}, raw) == Forged()

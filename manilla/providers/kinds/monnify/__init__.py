@@ -25,6 +25,7 @@ KIND = ProviderKind(
         base_url("https://api.monnify.com"),
     ),
     sandbox_base_url="https://sandbox.monnify.com",
+    test_key_prefixes={"api_key": "MK_TEST_"},
     # A transfer's reference is documented to be unique; a refund's is not.
     capabilities=Capabilities(resend_transfer=True, refund_status=True, resend_refund=False),
     build=Monnify,
