@@ -126,12 +126,12 @@ async def try_out(request: PageRequest) -> PageResponse:
 async def compare(request: PageRequest) -> PageResponse:
     """Compares our ledger with the provider's balance and recent transfers now."""
     provider = _provider(request)
-    adapter = request.services.rails.adapter(provider)
-    if adapter is None:
+    rails = request.services.rails
+    if rails.adapter(provider) is None:
         return request.redirect(_path(provider), failed="Set the credentials first.")
     try:
         async with asyncio.timeout(COMPARE_SECONDS):
-            report = await reconcile.reconcile_one(request.db, adapter, provider)
+            report = await reconcile.reconcile_one(request.db, rails, provider)
     except (TimeoutError, Unavailable):
         failed = "The provider is too slow to reconcile now. A worker reconciles every hour."
         return request.redirect(_path(provider), failed=failed)

@@ -29,7 +29,6 @@ from manilla.payouts.states import NEXT
 from manilla.providers.port import (
     Done,
     EventKind,
-    KnownAs,
     RefusalCode,
     Refused,
     TransferState,
@@ -182,8 +181,8 @@ def _rejection(
 
 
 async def _ask(rails: Rails, payout: Payout) -> TransferState:
-    provider, known = payout.provider or "", KnownAs(sent_reference=payout.sent_reference)
-    match await rails.state(EventKind.TRANSFER, provider, payout.trx_id, known):
+    provider = payout.provider or ""
+    match await rails.state(EventKind.TRANSFER, provider, payout.trx_id, payout.known_as):
         case Done(state):
             return state
         case Refused(_, reason) | Unknown(reason):

@@ -9,6 +9,7 @@ import msgspec
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger.transactions import Scenario
+from manilla.providers.port import KnownAs
 
 
 class PayoutStatus(StrEnum):
@@ -106,6 +107,10 @@ class Payout(NewPayout, frozen=True, kw_only=True):
     @property
     def by_operator(self) -> bool:
         return False
+
+    @property
+    def known_as(self) -> KnownAs:
+        return KnownAs(sent_reference=self.sent_reference)
 
     @property
     def case_trx_id(self) -> str:

@@ -16,16 +16,16 @@ from manilla.ledger.job_kinds import JobKind
 from manilla.payouts import states, store
 from manilla.payouts.payout import Payout
 from manilla.providers.port import (
-    Adapter,
     Answer,
     Done,
+    EventKind,
     RefusalCode,
     TransferState,
     TransferStatus,
 )
 from manilla.providers.rails import Rails
 from manilla.transfers import reports
-from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.events import EVENTS, SettlementEvent, Source
 
 CURRENCY = "NGN"
 # How far back payouts are queried: banks return transfers within days.
@@ -87,16 +87,15 @@ class Books(msgspec.Struct, frozen=True):
 
 
 async def reconcile(db: Database, rails: Rails) -> list[Reconciled]:
-    reports = []
-    for provider in rails.accounts:
-        adapter = rails.adapter(provider)
-        if adapter is not None:
-            reports.append(await reconcile_one(db, adapter, provider))
-    return reports
+    accounts = [provider for provider in rails.accounts if rails.adapter(provider) is not None]
+    return [await reconcile_one(db, rails, provider) for provider in accounts]
 
 
-async def reconcile_one(db: Database, adapter: Adapter, provider: str) -> Reconciled:
-    asked, differ = await _compare_transfers(db, adapter, provider)
+async def reconcile_one(db: Database, rails: Rails, provider: str) -> Reconciled:
+    """Reconciles an account. Its credentials must be complete."""
+    adapter = rails.adapter(provider)
+    assert adapter is not None, provider
+    asked, differ = await _compare_transfers(db, rails, provider)
     before = await in_our_books(db, provider)
     answer = await adapter.balance(CURRENCY)
     after = await in_our_books(db, provider)
@@ -213,12 +212,10 @@ async def in_our_books(db: Database, provider: str) -> Books:
     return books
 
 
-async def _compare_transfers(
-    db: Database, adapter: Adapter, provider: str
-) -> tuple[int, list[str]]:
+async def _compare_transfers(db: Database, rails: Rails, provider: str) -> tuple[int, list[str]]:
     """Queries recent final payouts. Refunds returned ones, and opens cases for contradictions."""
     decided = await store.decided_lately(db, provider, LOOK_BACK, PAYOUTS_MAX)
-    said = await _ask(adapter, decided)
+    said = await _ask(rails, decided)
     answered = [(payout, each.value) for payout, each in said if isinstance(each, Done)]
     differ = []
     for payout, state in answered:
@@ -228,9 +225,9 @@ async def _compare_transfers(
         if states.fits(payout, state.status):
             continue
         differ.append(payout.trx_id)
-        if state.status is TransferStatus.REVERSED:
+        if state.status in (TransferStatus.REVERSED, TransferStatus.RETURNED):
             event = SettlementEvent(
-                TransferEvent.REVERSED, Source.RECONCILIATION, RefusalCode.GATEWAY_PAYOUT_FAILED
+                EVENTS[state.status], Source.RECONCILIATION, RefusalCode.GATEWAY_PAYOUT_FAILED
             )
             await states.settle(db, payout.merchant_id, payout.trx_id, event)
         else:
@@ -240,9 +237,7 @@ async def _compare_transfers(
     return len(said), differ
 
 
-async def _ask(
-    adapter: Adapter, payouts: list[Payout]
-) -> list[tuple[Payout, Answer[TransferState]]]:
+async def _ask(rails: Rails, payouts: list[Payout]) -> list[tuple[Payout, Answer[TransferState]]]:
     """Queries a few payouts at a time until the time is up. The next run starts with the rest."""
     until = time.monotonic() + ASKING_SECONDS
     places = asyncio.Semaphore(ASKED_AT_ONCE)
@@ -251,7 +246,9 @@ async def _ask(
         async with places:
             if time.monotonic() > until:
                 return None
-            return payout, await adapter.transfer_state(payout.trx_id)
+            return payout, await rails.state(
+                EventKind.TRANSFER, payout.provider or "", payout.trx_id, payout.known_as
+            )
 
     answers = await asyncio.gather(*(ask(payout) for payout in payouts))
     return [answer for answer in answers if answer is not None]

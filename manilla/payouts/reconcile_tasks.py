@@ -50,11 +50,10 @@ class ReconcileTasks:
 
     async def compare(self, job: Job) -> float | None:
         provider = job.subject
-        adapter = self._rails.adapter(provider)
-        if adapter is None:
+        if self._rails.adapter(provider) is None:
             return None
         async with self._patient() as db:
-            report = await reconcile.reconcile_one(db, adapter, provider)
+            report = await reconcile.reconcile_one(db, self._rails, provider)
         if report.result != "agrees" and not report.is_confirmed:
             return SOON_SECONDS
         return EVERY_SECONDS * random.uniform(1 - SPREAD, 1 + SPREAD)  # noqa: S311

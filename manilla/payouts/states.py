@@ -50,9 +50,16 @@ FITS = {
     PayoutStatus.PENDING: frozenset(TransferStatus),
     PayoutStatus.COMPLETED: frozenset((TransferStatus.DELIVERED,)),
     PayoutStatus.FAILED: frozenset(
-        (TransferStatus.FAILED, TransferStatus.REVERSED, TransferStatus.NOT_FOUND)
+        (
+            TransferStatus.FAILED,
+            TransferStatus.REVERSED,
+            TransferStatus.RETURNED,
+            TransferStatus.NOT_FOUND,
+        )
     ),
-    PayoutStatus.CANCELED: frozenset((TransferStatus.FAILED, TransferStatus.NOT_FOUND)),
+    PayoutStatus.CANCELED: frozenset(
+        (TransferStatus.FAILED, TransferStatus.RETURNED, TransferStatus.NOT_FOUND)
+    ),
 }
 
 
@@ -100,6 +107,7 @@ async def settle_within(
     assert payout is not None
     if holder is not None and not await jobs.is_held(connection, holder):
         return False
+    event = await _judged(connection, payout, event)
     status = NEXT.get((payout.status, event.event))
     if status is not None:
         metrics.payouts_decided.labels(event.event).inc()
@@ -111,6 +119,24 @@ async def settle_within(
         )
     await _report_contradicting_webhooks(connection, payout)
     return status is not None
+
+
+async def _judged(
+    connection: Connection, payout: Payout, event: SettlementEvent
+) -> SettlementEvent:
+    """Decides what RETURNED means: REVERSED if we know of a delivery, FAILED otherwise.
+
+    Some providers use one word for a transfer that was returned after delivery and for one that
+    was never delivered.
+    """
+    if event.event is not TransferEvent.RETURNED:
+        return event
+    was_delivered = payout.status is PayoutStatus.COMPLETED or payout.is_reversed
+    if not was_delivered:
+        said = await reports.claims_about(connection, EventKind.TRANSFER, payout)
+        was_delivered = any(claim.status == TransferStatus.DELIVERED for claim in said)
+    judged = TransferEvent.REVERSED if was_delivered else TransferEvent.FAILED
+    return msgspec.structs.replace(event, event=judged)
 
 
 async def _report_contradicting_webhooks(connection: Connection, payout: Payout) -> None:

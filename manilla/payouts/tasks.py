@@ -95,7 +95,7 @@ class PayoutTasks:
         return payout
 
     async def known_as(self, payout: Payout) -> KnownAs:
-        return KnownAs(sent_reference=payout.sent_reference)
+        return payout.known_as
 
     def prepare(self, adapter: Adapter, payout: Payout, reference: str) -> Send:
         order = self._order(payout, reference)

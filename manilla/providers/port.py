@@ -55,6 +55,8 @@ class TransferStatus(StrEnum):
     DELIVERED = "delivered"
     FAILED = "failed"
     REVERSED = "reversed"  # the bank returned it after delivery
+    # The amount was returned. The provider does not say whether the transfer was delivered before.
+    RETURNED = "returned"
     NOT_FOUND = "not_found"
 
 

@@ -22,6 +22,7 @@ class TransferEvent(StrEnum):
     DELIVERED = "delivered"
     FAILED = "failed"
     REVERSED = "reversed"  # the bank returned the transfer after delivery
+    RETURNED = "returned"  # what we know of the transfer decides whether this is FAILED or REVERSED
     REJECTED = "rejected"  # an administrator rejected the transfer
 
 
@@ -30,6 +31,7 @@ EVENTS: dict[Status | ReportedRefundStatus, TransferEvent] = {
     Status.DELIVERED: TransferEvent.DELIVERED,
     Status.FAILED: TransferEvent.FAILED,
     Status.REVERSED: TransferEvent.REVERSED,
+    Status.RETURNED: TransferEvent.RETURNED,
     ReportedRefundStatus.PAID: TransferEvent.DELIVERED,
     ReportedRefundStatus.FAILED: TransferEvent.FAILED,
 }

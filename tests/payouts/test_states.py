@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from manilla.payouts import states
 from manilla.services import Services
+from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 from tests.client import Reply, Site
 from tests.payments import webhooks
 from tests.payouts.payout_merchant import RAILS, PayoutMerchant, method
@@ -345,3 +347,42 @@ async def test_a_decided_payout_has_no_job(payer: PayoutMerchant) -> None:
     jobs = "SELECT count(*) FROM job WHERE subject = $1 AND kind = 'transfer'"
     assert await payer.services.db.value(jobs, trx_id) == 0
     assert (await payer.verify(trx_id)).json["status"] == "success"
+
+
+async def _settle_as(services: Services, payer: PayoutMerchant, trx_id: str, event: str) -> bool:
+    said = SettlementEvent(TransferEvent(event), Source.STATUS_QUERY)
+    return await states.settle(services.db, payer.merchant.new.id, trx_id, said)
+
+
+async def test_returned_without_a_known_delivery_is_a_failure(
+    payer: PayoutMerchant, services: Services
+) -> None:
+    trx_id = await sent(payer)
+    assert await _settle_as(services, payer, trx_id, "returned")
+    assert (await payer.payout(trx_id)).status == "failed"
+    assert await messages(payer, trx_id) == ["Payout Failed"]
+    assert await payer.balance() == 1_000_000
+    assert not await _settle_as(services, payer, trx_id, "delivered")
+    assert await payer.cases() == [("contradiction", trx_id)]
+
+
+async def test_returned_after_a_delivery_is_a_reversal(
+    payer: PayoutMerchant, services: Services
+) -> None:
+    trx_id = await decided(payer, "a", "success")
+    assert await _settle_as(services, payer, trx_id, "returned")
+    assert not await _settle_as(services, payer, trx_id, "returned")
+    assert await messages(payer, trx_id) == ["Payout Completed", "Payout Reversed"]
+    assert await payer.balance() == 1_000_000
+    assert await payer.cases() == []
+
+
+async def test_returned_after_a_webhook_about_the_delivery_is_a_reversal(
+    payer: PayoutMerchant, services: Services, site: Site
+) -> None:
+    trx_id = await sent(payer)
+    assert (await send_webhook(site, "a", trx_id, "success")).status == 200
+    assert await _settle_as(services, payer, trx_id, "returned")
+    assert await messages(payer, trx_id) == ["Payout Reversed"]
+    assert await payer.balance() == 1_000_000
+    assert await payer.cases() == []

@@ -233,7 +233,7 @@ class TestTransferState:
             ("PENDING", TransferStatus.PENDING),
             ("SUCCESSFUL", TransferStatus.DELIVERED),
             ("FAILED", TransferStatus.FAILED),
-            ("REVERSED", TransferStatus.REVERSED),
+            ("REVERSED", TransferStatus.RETURNED),
         ],
     )
     async def test_words(

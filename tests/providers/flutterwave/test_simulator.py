@@ -156,7 +156,7 @@ async def test_the_filter_is_ignored(each: Adapter, setup: SimulatorSetup) -> No
 
 
 @pytest.mark.parametrize(
-    ("word", "status"), [(None, TransferStatus.FAILED), ("REVERSED", TransferStatus.REVERSED)]
+    ("word", "status"), [(None, TransferStatus.FAILED), ("REVERSED", TransferStatus.RETURNED)]
 )
 async def test_a_transfer_comes_back(
     each: Adapter, setup: SimulatorSetup, word: str | None, status: TransferStatus

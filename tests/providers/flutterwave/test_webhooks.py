@@ -47,7 +47,7 @@ def test_charges(flutterwave: Adapter, word: str, status: ReportedChargeStatus |
     [
         ("SUCCESSFUL", TransferStatus.DELIVERED),
         ("FAILED", TransferStatus.FAILED),
-        ("REVERSED", TransferStatus.REVERSED),
+        ("REVERSED", TransferStatus.RETURNED),
         ("NEW", None),
         ("PENDING", None),
         ("odd", None),

@@ -156,7 +156,7 @@ async def test_a_payout_that_comes_back(
     assert (await transfer_state(kora, order)).status is TransferStatus.DELIVERED
     settled = {"status": "reversed", **({"provider_status": word} if word else {})}
     await setup.control(f"kora/transfers/{order.reference}/settle", settled)
-    expected = TransferStatus.REVERSED if word else TransferStatus.FAILED
+    expected = TransferStatus.RETURNED if word else TransferStatus.FAILED
     assert (await transfer_state(kora, order)).status is expected
 
 

@@ -231,7 +231,7 @@ async def test_charge_states(
         ("processing", TransferStatus.PENDING),
         ("success", TransferStatus.DELIVERED),
         ("failed", TransferStatus.FAILED),
-        ("reversed", TransferStatus.REVERSED),
+        ("reversed", TransferStatus.RETURNED),
     ],
 )
 async def test_transfer_states(

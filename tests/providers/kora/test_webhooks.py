@@ -70,7 +70,7 @@ def test_the_signature_of_the_documented_example(kora: Adapter) -> None:
         ("charge.failed", EventKind.CHARGE, ReportedChargeStatus.FAILED),
         ("transfer.success", EventKind.TRANSFER, TransferStatus.DELIVERED),
         ("transfer.failed", EventKind.TRANSFER, TransferStatus.FAILED),
-        ("transfer.reversed", EventKind.TRANSFER, TransferStatus.REVERSED),
+        ("transfer.reversed", EventKind.TRANSFER, TransferStatus.RETURNED),
         ("refund.success", EventKind.REFUND, ReportedRefundStatus.PAID),
         ("refund.failed", EventKind.REFUND, ReportedRefundStatus.FAILED),
     ],

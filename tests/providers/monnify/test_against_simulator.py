@@ -177,7 +177,7 @@ async def test_a_transfer_that_waits_for_a_password(each: Monnify, setup: Simula
         (["awaiting_approval"], "OTP_EMAIL_DISPATCH_FAILED", TransferStatus.PENDING),
         (["processing"], "IN_PROGRESS", TransferStatus.PENDING),
         (["processing", "failed"], "EXPIRED", TransferStatus.FAILED),
-        (["processing", "success", "reversed"], "REVERSED", TransferStatus.REVERSED),
+        (["processing", "success", "reversed"], "REVERSED", TransferStatus.RETURNED),
     ],
 )
 async def test_every_word_for_a_transfer(

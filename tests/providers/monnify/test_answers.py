@@ -55,7 +55,7 @@ DUPLICATES = (
         ("OTP_EMAIL_DISPATCH_FAILED", TransferStatus.PENDING, OTP_NOT_SENT),
         ("FAILED", TransferStatus.FAILED, ""),
         ("EXPIRED", TransferStatus.FAILED, ""),
-        ("REVERSED", TransferStatus.REVERSED, ""),
+        ("REVERSED", TransferStatus.RETURNED, ""),
     ],
 )
 async def test_transfer_states(

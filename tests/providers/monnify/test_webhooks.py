@@ -102,7 +102,7 @@ REFUND = (EventKind.REFUND, "TXN9", Claim(Decimal("1015.50"), None))
         ("REJECTED_PAYMENT", WebhookEvent(*CHARGE)),
         ("SUCCESSFUL_DISBURSEMENT", WebhookEvent(*TRANSFER, TransferStatus.DELIVERED)),
         ("FAILED_DISBURSEMENT", WebhookEvent(*TRANSFER, TransferStatus.FAILED)),
-        ("REVERSED_DISBURSEMENT", WebhookEvent(*TRANSFER, TransferStatus.REVERSED)),
+        ("REVERSED_DISBURSEMENT", WebhookEvent(*TRANSFER, TransferStatus.RETURNED)),
         ("SUCCESSFUL_REFUND", WebhookEvent(*REFUND, ReportedRefundStatus.PAID)),
         ("FAILED_REFUND", WebhookEvent(*REFUND, ReportedRefundStatus.FAILED)),
     ],

@@ -176,7 +176,7 @@ async def test_account_numbers_force_their_outcome(paystack: Adapter) -> None:
         ({"status": "failed", "provider_status": "abandoned"}, TransferStatus.FAILED),
         ({"status": "failed", "provider_status": "blocked"}, TransferStatus.FAILED),
         ({"status": "failed", "provider_status": "rejected"}, TransferStatus.FAILED),
-        ({"status": "reversed"}, TransferStatus.REVERSED),
+        ({"status": "reversed"}, TransferStatus.RETURNED),
     ],
 )
 async def test_words_of_a_transfer(
@@ -206,10 +206,10 @@ async def test_a_delivered_transfer_comes_back(paystack: Adapter, setup: Simulat
     assert (await final_state(paystack, order)).status is TransferStatus.DELIVERED
     await webhook(paystack, setup)
     await setup.control(f"paystack/transfers/{order.reference}/settle", {"status": "reversed"})
-    assert (await transfer_state(paystack, order)).status is TransferStatus.REVERSED
+    assert (await transfer_state(paystack, order)).status is TransferStatus.RETURNED
     event = await webhook(paystack, setup)
     assert isinstance(event, WebhookEvent)
-    assert event.claims_status is TransferStatus.REVERSED
+    assert event.claims_status is TransferStatus.RETURNED
 
 
 @pytest.mark.parametrize(

@@ -351,7 +351,7 @@ async def test_a_transfer_that_may_have_been_sent_is_unknown(
         ("abandoned", TransferStatus.FAILED),
         ("blocked", TransferStatus.FAILED),
         ("rejected", TransferStatus.FAILED),
-        ("reversed", TransferStatus.REVERSED),
+        ("reversed", TransferStatus.RETURNED),
     ],
 )
 async def test_transfer_state(

@@ -104,7 +104,7 @@ def test_other_amounts_are_claims_too(paystack: Adapter) -> None:
     [
         ("success", TransferStatus.DELIVERED),
         ("failed", TransferStatus.FAILED),
-        ("reversed", TransferStatus.REVERSED),
+        ("reversed", TransferStatus.RETURNED),
     ],
 )
 def test_a_transfer(paystack: Adapter, word: str, status: TransferStatus) -> None:

@@ -40,7 +40,7 @@ TRANSFER_STATUSES = {
     "PENDING": TransferStatus.PENDING,
     "SUCCESSFUL": TransferStatus.DELIVERED,
     "FAILED": TransferStatus.FAILED,
-    "REVERSED": TransferStatus.REVERSED,
+    "REVERSED": TransferStatus.RETURNED,
 }
 
 UNKNOWN_CHARGE = ("no transaction was found", "transaction not found")

@@ -45,7 +45,7 @@ TRANSFER_STATUSES = {
     "processing": TransferStatus.PENDING,
     "success": TransferStatus.DELIVERED,
     "failed": TransferStatus.FAILED,
-    "reversed": TransferStatus.REVERSED,
+    "reversed": TransferStatus.RETURNED,
 }
 REFUND_STATUSES = {
     "pending": ReportedRefundStatus.PENDING,

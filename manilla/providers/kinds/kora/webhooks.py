@@ -35,7 +35,7 @@ EVENTS: dict[
     "charge.failed": (EventKind.CHARGE, ReportedChargeStatus.FAILED),
     "transfer.success": (EventKind.TRANSFER, TransferStatus.DELIVERED),
     "transfer.failed": (EventKind.TRANSFER, TransferStatus.FAILED),
-    "transfer.reversed": (EventKind.TRANSFER, TransferStatus.REVERSED),  # not documented
+    "transfer.reversed": (EventKind.TRANSFER, TransferStatus.RETURNED),  # not documented
     "refund.success": (EventKind.REFUND, ReportedRefundStatus.PAID),
     "refund.failed": (EventKind.REFUND, ReportedRefundStatus.FAILED),
 }

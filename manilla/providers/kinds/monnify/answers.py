@@ -51,7 +51,7 @@ TRANSFER_STATUSES = {
     "SUCCESS": TransferStatus.DELIVERED,
     **dict.fromkeys(("PENDING", "IN_PROGRESS", *NEEDED_ACTIONS), TransferStatus.PENDING),
     **dict.fromkeys(("FAILED", "EXPIRED"), TransferStatus.FAILED),
-    "REVERSED": TransferStatus.REVERSED,
+    "REVERSED": TransferStatus.RETURNED,
 }
 
 # No document has the texts for an unknown reference; these say that a transaction is missing.

@@ -46,7 +46,7 @@ EVENTS = {
     "REJECTED_PAYMENT": Event(EventKind.CHARGE, "paymentReference", None, None),
     "SUCCESSFUL_DISBURSEMENT": _transfer(TransferStatus.DELIVERED),
     "FAILED_DISBURSEMENT": _transfer(TransferStatus.FAILED),
-    "REVERSED_DISBURSEMENT": _transfer(TransferStatus.REVERSED),
+    "REVERSED_DISBURSEMENT": _transfer(TransferStatus.RETURNED),
     "SUCCESSFUL_REFUND": _refund(ReportedRefundStatus.PAID),
     "FAILED_REFUND": _refund(ReportedRefundStatus.FAILED),
 }

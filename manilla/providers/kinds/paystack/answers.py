@@ -50,7 +50,7 @@ CHARGE_STATUSES = {
 }
 TRANSFER_STATUSES = {
     "success": TransferStatus.DELIVERED,
-    "reversed": TransferStatus.REVERSED,
+    "reversed": TransferStatus.RETURNED,
     **dict.fromkeys(("pending", "otp", "received"), TransferStatus.PENDING),
     **dict.fromkeys(("failed", "abandoned", "blocked", "rejected"), TransferStatus.FAILED),
 }

@@ -23,7 +23,7 @@ SIGNATURE = b"x-paystack-signature"
 TRANSFER_EVENTS = {
     "transfer.success": TransferStatus.DELIVERED,
     "transfer.failed": TransferStatus.FAILED,
-    "transfer.reversed": TransferStatus.REVERSED,
+    "transfer.reversed": TransferStatus.RETURNED,
 }
 REFUND_EVENTS = frozenset(
     f"refund.{word}" for word in ("pending", "processing", "processed", "failed", "needs-attention")
