@@ -13,6 +13,7 @@ from manilla.kit.money import Money, MoneyError
 from manilla_simulator import charges, refunds, transfers
 from manilla_simulator.faults import (
     FAULTS_MAX,
+    Lines,
     NextFault,
     RefundOutcome,
     Seconds,
@@ -49,6 +50,7 @@ class ChangeFaults(msgspec.Struct, forbid_unknown_fields=True):
     next: list[NextFault] | UnsetType = UNSET
     webhooks: WebhookPlan | UnsetType = UNSET
     refunds: RefundOutcome | UnsetType = UNSET
+    statement_overlap: Lines | UnsetType = UNSET
 
 
 class Settle(msgspec.Struct, forbid_unknown_fields=True):

@@ -9,6 +9,7 @@ import msgspec
 FAULTS_MAX = 100
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=3600)]
 Times = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+Lines = Annotated[int, msgspec.Meta(ge=0, le=50)]
 
 
 class CallName(StrEnum):
@@ -87,6 +88,9 @@ class Faults(msgspec.Struct, kw_only=True):
     next: list[NextFault] = []
     webhooks: WebhookPlan = WebhookPlan()
     refunds: RefundOutcome = RefundOutcome.SUCCESS
+    # How many lines of a statement each page repeats from the page before, as if the provider had
+    # added lines in between.
+    statement_overlap: int = 0
 
     def strike(self, call: str) -> NextFault | None:
         """Returns the fault for this call, if any, and counts one use of it."""

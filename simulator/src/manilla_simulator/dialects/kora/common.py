@@ -94,19 +94,24 @@ def listing(
     at: Callable[[T], datetime],
     show: Callable[[T], dict[str, Any]],
     message: str,
+    overlap: int = 0,
 ) -> Answer:
-    """A page of a list, newest first. The next page can start at any item's pointer."""
+    """A page of a list, newest first. The next page can start at any item's pointer.
+
+    Pages repeat `overlap` items, as if they started at an earlier pointer.
+    """
     start, end = _time(ask, "date_from"), _time(ask, "date_to")
     after, before = _pointer(ask, "starting_after"), _pointer(ask, "ending_before")
-    matching = [
+    within = [
         item
         for item in items
         if (start is None or start <= at(item))
         and (end is None or at(item) <= end)
-        and (after is None or number(item) < after)
         and (before is None or number(item) > before)
     ]
+    passed = 0 if after is None else sum(number(item) >= after for item in within)
     size = min(ask.number("limit", PAGE_DEFAULT), PAGE_MOST)
+    matching = within[max(passed - min(overlap, size - 1), 0) :]
     listed = [{"pointer": f"cus_{number(item)}", **show(item)} for item in matching[:size]]
     return Answer(listed, message, more={"has_more": len(matching) > size})
 

@@ -59,6 +59,7 @@ def history(provider: Provider, ask: Ask) -> Answer:
         lambda line: line.at,
         _line,
         "Balance history retrieved successfully",
+        provider.faults.statement_overlap,
     )
 
 

@@ -83,11 +83,17 @@ def clock_time(moment: datetime | None) -> str | None:
     return f"{local:%d/%m/%Y} {local.hour % 12 or 12}:{local:%M:%S %p}"
 
 
-def page_of(ask: Ask, items: Sequence[T], number_name: str, size_name: str) -> dict[str, Any]:
-    """One page of a list, counted from 0. The caller replaces the items in `content`."""
+def page_of(
+    ask: Ask, items: Sequence[T], number_name: str, size_name: str, overlap: int = 0
+) -> dict[str, Any]:
+    """One page of a list, counted from 0. The caller replaces the items in `content`.
+
+    Pages repeat `overlap` items.
+    """
     number, size = ask.number(number_name, 0), min(ask.number(size_name, 10) or 10, PAGE_MOST)
-    content = items[number * size : (number + 1) * size]
-    pages = -(-len(items) // size)
+    skipped = number * max(size - overlap, 1)
+    content = items[skipped : skipped + size]
+    pages = number + 1 + -(-max(len(items) - skipped - size, 0) // size) if items else 0
     return {
         "content": content,
         "pageable": None,

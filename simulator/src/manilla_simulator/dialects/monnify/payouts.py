@@ -21,6 +21,7 @@ from manilla_simulator.state import CURRENCY, Transfer, TransferStatus
 from manilla_simulator.transfers import FORCED, TransferOutcome
 from manilla_simulator.wire import Answer, Ask, Denial, Fields, Notice, Refused, invalid
 
+MILLISECONDS_LENGTH_MAX = 14
 STATUS_WORDS = {
     "PENDING_AUTHORIZATION": TransferStatus.AWAITING_APPROVAL,
     "OTP_EMAIL_DISPATCH_FAILED": TransferStatus.AWAITING_APPROVAL,
@@ -213,29 +214,28 @@ def search(provider: Provider, ask: Ask) -> Answer:
         and (least is None or least <= item.amount)
         and (most is None or item.amount <= most)
     ]
-    return _page(provider, ask, matching)
+    return _page(provider, ask, matching, provider.faults.statement_overlap)
 
 
 def list_transfers(provider: Provider, ask: Ask) -> Answer:
     return _page(provider, ask, list(provider.transfers.select()))
 
 
-def _page(provider: Provider, ask: Ask, items: list[Transfer]) -> Answer:
-    page = page_of(ask, items, "pageNo", "pageSize")
+def _page(provider: Provider, ask: Ask, items: list[Transfer], overlap: int = 0) -> Answer:
+    page = page_of(ask, items, "pageNo", "pageSize", overlap)
     return Answer(
         {**page, "content": [_summary(provider, item) for item in page["content"]]}, "success"
     )
 
 
 def _time(ask: Ask, name: str) -> datetime | None:
+    """Parses a Unix timestamp in milliseconds."""
     text = ask.query.get(name, "")
     if not text:
         return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise invalid(f"{name} is not a valid date", name) from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=LAGOS).astimezone(UTC)
+    if not (text.isascii() and text.isdigit() and len(text) <= MILLISECONDS_LENGTH_MAX):
+        raise invalid(f"{name} is not a valid timestamp", name)
+    return datetime.fromtimestamp(int(text) / 1000, UTC)
 
 
 def _money(ask: Ask, name: str) -> Money | None:

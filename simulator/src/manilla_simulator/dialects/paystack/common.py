@@ -90,16 +90,16 @@ def kobo(fields: Fields, denial: Denial, name: str = "amount") -> Money:
     return amount
 
 
-def page_of(ask: Ask, items: Sequence[T]) -> tuple[Sequence[T], dict[str, Any]]:
-    """The requested page, and the envelope's `meta`."""
+def page_of(ask: Ask, items: Sequence[T], overlap: int = 0) -> tuple[Sequence[T], dict[str, Any]]:
+    """The requested page, and the envelope's `meta`. Pages repeat `overlap` items."""
     number, size = ask.page("perPage", PAGE_SIZE)
-    skipped = (number - 1) * size
+    skipped = (number - 1) * max(size - overlap, 1)
     meta = {
         "total": len(items),
         "skipped": skipped,
         "perPage": size,
         "page": number,
-        "pageCount": -(-len(items) // size),
+        "pageCount": number + -(-max(len(items) - skipped - size, 0) // size),
     }
     return items[skipped : skipped + size], meta
 

@@ -18,7 +18,7 @@ def balance(provider: Provider, _ask: Ask) -> Answer:
 
 def ledger(provider: Provider, ask: Ask) -> Answer:
     matching = [each for each in reversed(provider.statement) if is_within(ask, each.at)]
-    page, meta = page_of(ask, matching)
+    page, meta = page_of(ask, matching, provider.faults.statement_overlap)
     listed = [
         {
             "integration": INTEGRATION,
