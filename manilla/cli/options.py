@@ -1,5 +1,6 @@
 """Arguments and options that several commands share."""
 
+from datetime import date
 from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated
@@ -25,6 +26,13 @@ def percent(text: str) -> Decimal:
         return parse_number(text)
     except MoneyError as error:
         raise typer.BadParameter(str(error)) from None
+
+
+def read_day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a day such as 2026-01-31.") from None
 
 
 def read_money(amount: str, currency: str) -> Money:

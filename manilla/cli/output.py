@@ -1,5 +1,6 @@
 """Prints the command line's output: tables for people, JSON for programs."""
 
+import csv
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -18,6 +19,7 @@ from manilla.kit.money import Money
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 PIPE_WIDTH = 2000
+FORMULA_STARTS = ("=", "+", "-", "@")
 
 Record = TypeVar("Record")
 
@@ -64,6 +66,20 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, empty: str) 
         # Do not wrap a table that is written to a pipe, which has no width.
         width = None if sys.stdout.isatty() else PIPE_WIDTH
         Console(highlight=False, emoji=False, width=width).print(table)
+
+
+def print_csv(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> None:
+    writer = csv.DictWriter(sys.stdout, list(names), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _csv_cell(value) for name, value in row.items()} for row in rows)
+
+
+def _csv_cell(value: Any) -> Any:
+    """Formats a value. Text that a spreadsheet would run as a formula gets an apostrophe first."""
+    value = _plain(value)
+    if not isinstance(value, str):
+        return value
+    return f"'{printable(value)}" if value.startswith(FORMULA_STARTS) else printable(value)
 
 
 def print_fields(fields: Mapping[str, Any], *, as_json: bool) -> None:

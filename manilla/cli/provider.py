@@ -1,5 +1,6 @@
-"""`manilla provider`: credentials, health and a connection test."""
+"""`manilla provider`: credentials, health, a connection test and statements."""
 
+from datetime import date, timedelta
 from typing import Annotated, Any
 
 import msgspec
@@ -9,14 +10,15 @@ from manilla.approvals.kinds import ProviderChange, ProviderClearing
 from manilla.cli import changes, secret_input
 from manilla.cli.changes import Result
 from manilla.cli.instance import Data, Tools, run
-from manilla.cli.options import ProviderName
-from manilla.cli.output import Json, print_fields, print_rows
+from manilla.cli.options import ProviderName, read_day
+from manilla.cli.output import Json, print_csv, print_fields, print_rows
 from manilla.cli.rails import check_provider, configured_rails
+from manilla.kit.clock import start_of_day
 from manilla.methods import catalogue
-from manilla.providers import accounts, connection_test, credentials
+from manilla.providers import accounts, connection_test, credentials, statements
 from manilla.providers.connection_test import ConnectionTest
 from manilla.providers.kind import Credentials
-from manilla.providers.port import Done
+from manilla.providers.port import Done, StatementLine
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -129,6 +131,41 @@ def try_out(provider: ProviderName, as_json: Json = False, data: Data = None) ->
     print_fields(report, as_json=as_json)
     if not tried.is_ok:
         raise typer.Exit(1)
+
+
+@app.command()
+def statement(
+    provider: ProviderName,
+    first: Annotated[
+        date,
+        typer.Option("--from", metavar="DAY", parser=read_day, help="The first day, in Lagos."),
+    ],
+    last: Annotated[
+        date, typer.Option("--to", metavar="DAY", parser=read_day, help="The last day.")
+    ],
+    currency: Annotated[str, typer.Option("--currency")] = "NGN",
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """List the movements of our balance from the provider's statement, oldest first."""
+    since, until = start_of_day(first), start_of_day(last + timedelta(days=1))
+
+    async def command(tools: Tools) -> list[StatementLine]:
+        await check_provider(tools, provider)
+        async with configured_rails(tools) as rails:
+            adapter = rails.adapter(provider)
+            if adapter is None:
+                raise connection_test.NotConfigured(f"{provider} is not configured.")
+            pages = statements.read(adapter, since, until, currency)
+            return [line async for page in pages for line in page]
+
+    lines = sorted(run(data, command), key=lambda line: (line.booked_at, line.line_id))
+    rows = [msgspec.structs.asdict(line) for line in lines]
+    if as_csv:
+        print_csv(rows, StatementLine.__struct_fields__)
+    else:
+        print_rows(rows, as_json=as_json, empty="The statement has no lines.")
 
 
 def _pair(text: str) -> tuple[str, str]:

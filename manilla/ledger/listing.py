@@ -29,7 +29,7 @@ class StatementFilter(msgspec.Struct, frozen=True, kw_only=True):
     named: list[str] = []  # ids of related transactions, which the search matches too
 
 
-class StatementLine(msgspec.Struct, frozen=True):
+class WalletStatementLine(msgspec.Struct, frozen=True):
     """One change to a wallet, with the balance after it."""
 
     posting_id: int
@@ -50,7 +50,7 @@ class StatementLine(msgspec.Struct, frozen=True):
         return Money(self.currency, self.balance_minor)
 
 
-STATEMENT_FIELDS = Fields(StatementLine, time="posted_at")
+STATEMENT_FIELDS = Fields(WalletStatementLine, time="posted_at")
 
 
 class PostingFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +118,7 @@ async def statement(
     *,
     after: str | None = None,
     limit: int = PAGE_ROWS,
-) -> Page[StatementLine]:
+) -> Page[WalletStatementLine]:
     """Returns one page of the wallet's entries, newest first."""
     limit = min(limit, PAGE_ROWS_MAX)
     high = listing.read_cursor(int, after) or await _first_number(db, wanted.until, ASTRAY)
@@ -130,7 +130,7 @@ async def statement(
         else await _numbers_of(db, tenant.merchant_id, [search, *wanted.named])
     )
     chunk = limit if wanted == StatementFilter() else CHUNK_MAX
-    lines: list[StatementLine] = []
+    lines: list[WalletStatementLine] = []
     looked = 0
     while looked < LOOK_MAX:
         entries = await _wallet_entries(db, tenant, currency, low, high, numbers, chunk)
@@ -289,7 +289,7 @@ async def _wallet_entries(
 
 async def _with_postings(
     db: Database, merchant_id: int, currency: str, entries: Sequence[_WalletEntry]
-) -> list[StatementLine]:
+) -> list[WalletStatementLine]:
     if not entries:
         return []
     conditions = Conditions().add("merchant_id = {}", merchant_id)
@@ -300,7 +300,7 @@ async def _with_postings(
     )
     heads = {record["id"]: record for record in records}
     return [
-        StatementLine(
+        WalletStatementLine(
             posting_id=entry.posting_id,
             posted_at=heads[entry.posting_id]["posted_at"],
             kind=heads[entry.posting_id]["kind"],
@@ -322,7 +322,7 @@ async def _numbers_of(db: Database, merchant_id: int, references: Sequence[str])
     return [record["id"] for record in records]
 
 
-def _is_wanted(line: StatementLine, wanted: StatementFilter) -> bool:
+def _is_wanted(line: WalletStatementLine, wanted: StatementFilter) -> bool:
     return (
         wanted.kind in (None, line.kind)
         and (wanted.since is None or line.posted_at >= wanted.since)

@@ -13,7 +13,7 @@ import msgspec
 
 from manilla.providers.health import Rail
 from manilla.providers.nigerian_banks import NigerianBank
-from manilla.providers.port import Adapter, Direction
+from manilla.providers.port import Adapter, Direction, LineKind
 from manilla.providers.wire import Envelope, Wire, read_flag
 
 
@@ -46,7 +46,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     resend_transfer: bool = True
     resend_refund: bool = False
     refund_status: bool = False  # has a status query for refunds
-    statements: bool = False  # lists the movements of our balance
+    # The kinds of movements of our balance that its statements list; empty if it has no statements.
+    statements: frozenset[LineKind] = frozenset()
 
 
 class ProviderKind(msgspec.Struct, frozen=True, kw_only=True):

@@ -49,6 +49,10 @@ class Unknown(msgspec.Struct, frozen=True):
 
 Answer = Done[Value] | Refused | Unknown
 
+NO_STATEMENTS = Refused(
+    RefusalCode.NOT_SUPPORTED, "The provider has no call for statements. Import its file instead."
+)
+
 
 class TransferStatus(StrEnum):
     PENDING = "pending"
@@ -176,6 +180,39 @@ class KnownAs(msgspec.Struct, frozen=True, kw_only=True):
 OUR_REFERENCE = KnownAs()
 
 
+class LineKind(StrEnum):
+    """What a line of a statement is about, as far as the provider says."""
+
+    CHARGE = "charge"
+    TRANSFER = "transfer"
+    REFUND = "refund"
+    FEE = "fee"
+    SETTLEMENT = "settlement"
+    OTHER = "other"
+
+
+# For statements that list every movement of our balance.
+EVERY_MOVEMENT = frozenset(LineKind)
+
+
+class StatementLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One movement of our balance at the provider."""
+
+    line_id: str  # the provider's own id of the line
+    booked_at: datetime
+    amount: Money  # positive: into our balance
+    kind: LineKind = LineKind.OTHER
+    reference: str | None = None  # our reference, or one of either side if the line does not say
+    provider_reference: str | None = None  # the provider's own reference
+    description: str = ""
+    balance_after: Money | None = None
+
+
+class StatementPage(msgspec.Struct, frozen=True):
+    lines: list[StatementLine]
+    next: str | None  # where the next page starts; None after the last page
+
+
 class EventKind(StrEnum):
     CHARGE = "charge"
     TRANSFER = "transfer"
@@ -245,6 +282,15 @@ class Adapter(Protocol):
     async def resolve(self, bank_code: str, account_number: str) -> Answer[ResolvedAccount]: ...
 
     async def balance(self, currency: str) -> Answer[Money]: ...
+
+    async def statement(
+        self, since: datetime, until: datetime, currency: str, start: str | None = None
+    ) -> Answer[StatementPage]:
+        """Reads a page of the lines from `since` until `until`, in the provider's order.
+
+        `start` is the `next` of the page before. Pages may overlap, and may have lines from outside
+        the period: `statements.read` returns each line of the period once.
+        """
 
     def transfer_reference(self, trx_id: str) -> str:
         """Our reference in the form that the provider accepts; webhooks are read back from it."""

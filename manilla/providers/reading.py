@@ -1,5 +1,6 @@
 """Reads providers' answers exactly, and rejects whatever is not in the contract."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
@@ -14,6 +15,8 @@ Status = TypeVar("Status")
 TEXT_LENGTH_MAX = 200
 AMOUNT_DIGITS_MAX = 28  # the most digits that a Decimal keeps without rounding
 
+_OUR_REFERENCE = re.compile(r"\bTXN[0-9A-HJKMNP-TV-Z]{30}(-[0-9]+)?(?![0-9A-Z])", re.IGNORECASE)
+
 
 class Malformed(Exception):
     """The answer does not have the shape defined in the contract; the message says where."""
@@ -23,6 +26,12 @@ def plain(text: str) -> str:
     """Makes a provider's text safe to show: printable and short."""
     shown = "".join(character if character.isprintable() else " " for character in text)
     return shown[:TEXT_LENGTH_MAX].strip()
+
+
+def our_reference(text: str) -> str | None:
+    """Finds the first of our references in a provider's text."""
+    found = _OUR_REFERENCE.search(text)
+    return found[0].upper() if found else None
 
 
 def field(data: Any, name: str) -> Any:
@@ -97,6 +106,16 @@ def kobo(data: Any, name: str, currency: str) -> Money:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 10**18:
         raise Malformed(f"{name} is not a whole number of minor units")
     return Money(currency, value)
+
+
+def signed_kobo(data: Any, name: str, currency: str) -> Money:
+    """Reads an amount in whole minor units, which may be negative."""
+    value = field(data, name)
+    if isinstance(value, str) and value.startswith("-"):
+        return Money(currency, -kobo({name: value[1:]}, name, currency).minor)
+    if isinstance(value, int | Decimal) and value < 0:
+        return Money(currency, -kobo({name: -value}, name, currency).minor)
+    return kobo(data, name, currency)
 
 
 def optional_kobo(data: Any, name: str, currency: str) -> Money | None:
@@ -174,6 +193,14 @@ def moment(data: Any, name: str) -> datetime | None:
     except ValueError:
         raise Malformed(f"{name} is not a time") from None
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+def required_moment(data: Any, name: str) -> datetime:
+    """Reads a time, in UTC unless it names another zone."""
+    given = moment(data, name)
+    if given is None:
+        raise Malformed(f"{name} is missing")
+    return given
 
 
 def web_address(data: Any, name: str) -> str:

@@ -1,13 +1,17 @@
 """`manilla provider`, the commands for methods, and the simulator that `manilla up` starts."""
 
 import json
+import re
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
+from manilla.kit.clock import LAGOS
 from tests.command import manilla
 from tests.instance import Instance, free_port
 from tests.timeouts import TIMEOUT_SECONDS
@@ -68,9 +72,31 @@ def test_without_the_demo_no_provider_is_configured(tmp_path: Path) -> None:
         assert bare.stop() == 0
 
 
+def test_the_movements_on_a_statement_are_listed(instance: Instance) -> None:
+    [base] = re.findall(r"http://\S+(?=/control)", instance.output.read_text())[:1]
+    instance.command(
+        "provider", "set", "kora", "secret_key=sk_live_simulated", f"base_url={base}/kora"
+    )
+    top_up = Request(f"{base}/control/api/kora/balance", b'{"available": 10000005}')
+    top_up.add_header("Content-Type", "application/json")
+    urlopen(top_up).read()
+    today = datetime.now(LAGOS).date().isoformat()
+    days = ("--from", today, "--to", today)
+    [line] = instance.command("provider", "statement", "kora", *days)
+    assert (line["amount"], line["kind"], line["balance_after"]) == (5, "other", 10000005)
+    file = manilla("provider", "statement", "kora", *days, "--csv", "--data", str(instance.folder))
+    header, row = file.stdout.splitlines()
+    assert header.startswith("line_id,booked_at,amount,kind,reference")
+    assert ",5.00,other," in row
+    instance.command("provider", "clear", "kora")
+
+
 @pytest.mark.parametrize(
     ("words", "code"),
     [
+        (("provider", "statement", "kora", "--from", "2026-01-01", "--to", "2026-01-01"), 1),
+        (("provider", "statement", "providera", "--from", "2026-01-01", "--to", "2026-01-01"), 1),
+        (("provider", "statement", "providera", "--from", "today", "--to", "2026-01-01"), 2),
         (("provider", "set", "providerz", "a=b"), 2),
         (("provider", "set", "providera", "novalue"), 2),
         (("provider", "set", "providera", "nonsense=1"), 1),

@@ -1,5 +1,6 @@
 """Sample requests to the providers, and their response envelopes."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from manilla.kit.money import Money
@@ -30,6 +31,7 @@ TRANSFER = TransferOrder(
     notification_url="https://pay.example.com/webhooks/providerc",
     name_enquiry_reference="NE-1",
 )
+PERIOD = (datetime(2026, 11, 14, 23, tzinfo=UTC), datetime(2026, 11, 15, 23, tzinfo=UTC))
 REFUND = RefundOrder("TXN9", "TXN0-1", Money("NGN", 101550), "Returned")
 
 

@@ -1,5 +1,6 @@
 """Provider A: a collections and payouts gateway."""
 
+from datetime import datetime
 from typing import Any
 
 from manilla.kit import strict_json
@@ -14,6 +15,7 @@ from manilla.providers.kind import (
     base_url,
 )
 from manilla.providers.port import (
+    NO_STATEMENTS,
     OUR_REFERENCE,
     Answer,
     Bank,
@@ -33,6 +35,7 @@ from manilla.providers.port import (
     ReportedRefundStatus,
     ResolvedAccount,
     Sent,
+    StatementPage,
     TransferOrder,
     TransferState,
     TransferStatus,
@@ -177,6 +180,11 @@ class ProviderA:
         return await self._wire.call(
             self._pay_out, "GET", f"{API}/balances", lambda reply: wire.done(reply, read)
         )
+
+    async def statement(
+        self, since: datetime, until: datetime, currency: str, start: str | None = None
+    ) -> Answer[StatementPage]:
+        return NO_STATEMENTS
 
     def transfer_reference(self, trx_id: str) -> str:
         return trx_id

@@ -1,5 +1,6 @@
 """Provider B: a virtual-account bank without webhooks for transfers and without refunds."""
 
+from datetime import datetime
 from typing import Any
 
 from manilla.kit import strict_json
@@ -15,6 +16,7 @@ from manilla.providers.kind import (
     base_url,
 )
 from manilla.providers.port import (
+    NO_STATEMENTS,
     OUR_REFERENCE,
     Answer,
     Bank,
@@ -33,6 +35,7 @@ from manilla.providers.port import (
     ReportedChargeStatus,
     ResolvedAccount,
     Sent,
+    StatementPage,
     TransferOrder,
     TransferState,
     TransferStatus,
@@ -172,6 +175,11 @@ class ProviderB:
                 reply, lambda data: reading.money(data, "available_balance", currency)
             ),
         )
+
+    async def statement(
+        self, since: datetime, until: datetime, currency: str, start: str | None = None
+    ) -> Answer[StatementPage]:
+        return NO_STATEMENTS
 
     def transfer_reference(self, trx_id: str) -> str:
         return trx_id

@@ -1,5 +1,6 @@
 """Provider C: a payment-link gateway."""
 
+from datetime import datetime
 from typing import Any
 
 from manilla.kit import strict_json
@@ -16,6 +17,7 @@ from manilla.providers.kind import (
     base_url,
 )
 from manilla.providers.port import (
+    NO_STATEMENTS,
     OUR_REFERENCE,
     Answer,
     Bank,
@@ -35,6 +37,7 @@ from manilla.providers.port import (
     ReportedRefundStatus,
     ResolvedAccount,
     Sent,
+    StatementPage,
     TransferOrder,
     TransferState,
     TransferStatus,
@@ -165,6 +168,11 @@ class ProviderC:
         return await self._wire.call(
             self._pay_out, "GET", f"/v3/balances/{currency}", lambda reply: wire.done(reply, read)
         )
+
+    async def statement(
+        self, since: datetime, until: datetime, currency: str, start: str | None = None
+    ) -> Answer[StatementPage]:
+        return NO_STATEMENTS
 
     def transfer_reference(self, trx_id: str) -> str:
         return trx_id

@@ -80,3 +80,16 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         {"amount": {**AMOUNT, "minimum": 100}, "reason": _text(), "webhook_url": URL},
     ),
 }
+
+# The documented parameters of the balance history.
+TIME = {"type": "string", "pattern": "^[0-9]{4}(-[0-9]{2}){5}$"}
+HISTORY = _object(
+    {},
+    {
+        "currency": CURRENCY,
+        "date_from": TIME,
+        "date_to": TIME,
+        "limit": {"type": "string", "pattern": "^[1-9][0-9]*$"},
+        "starting_after": _text(),
+    },
+)

@@ -70,4 +70,7 @@ QUERIES = {
     "/api/v1/disbursements/account/validate": {"accountNumber", "bankCode"},
     "/api/v2/disbursements/wallet-balance": {"accountNumber"},
     "/api/v2/disbursements/single/summary": {"reference"},
+    "/api/v2/disbursements/search-transactions": {
+        *("sourceAccountNumber", "startDate", "endDate", "pageNo", "pageSize"),
+    },
 }

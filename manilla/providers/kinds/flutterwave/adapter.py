@@ -1,5 +1,6 @@
 """Calls to Flutterwave. Amounts are naira; answers are read in `answers`."""
 
+from datetime import datetime
 from typing import Any
 
 from manilla.kit import strict_json
@@ -8,6 +9,7 @@ from manilla.providers import reading, signatures, wire
 from manilla.providers.kind import AdapterContext
 from manilla.providers.kinds.flutterwave import answers
 from manilla.providers.port import (
+    NO_STATEMENTS,
     OUR_REFERENCE,
     Answer,
     Bank,
@@ -23,6 +25,7 @@ from manilla.providers.port import (
     RefundState,
     ResolvedAccount,
     Sent,
+    StatementPage,
     TransferOrder,
     TransferState,
     TransferStatus,
@@ -145,6 +148,11 @@ class Flutterwave:
             *(self._pay_out, "GET", f"{API}/balances/{currency}"),
             lambda reply: wire.done(reply, lambda data: answers.balance(data, currency)),
         )
+
+    async def statement(
+        self, since: datetime, until: datetime, currency: str, start: str | None = None
+    ) -> Answer[StatementPage]:
+        return NO_STATEMENTS
 
     def transfer_reference(self, trx_id: str) -> str:
         """With test keys, the end of the reference decides how the transfer ends."""

@@ -13,6 +13,7 @@ from manilla.providers.kind import (
     base_url,
 )
 from manilla.providers.kinds.kora.adapter import Kora
+from manilla.providers.port import EVERY_MOVEMENT
 
 KIND = ProviderKind(
     name="kora",
@@ -27,7 +28,9 @@ KIND = ProviderKind(
         base_url("https://api.korapay.com"),
     ),
     # Kora rejects a reference that it has seen before, for payouts and for refunds.
-    capabilities=Capabilities(refund_status=True, resend_transfer=True, resend_refund=True),
+    capabilities=Capabilities(
+        refund_status=True, resend_transfer=True, resend_refund=True, statements=EVERY_MOVEMENT
+    ),
     test_key_prefixes={"secret_key": "sk_test_"},
     build=Kora,
 )

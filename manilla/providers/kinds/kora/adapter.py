@@ -1,12 +1,13 @@
 """The calls to Kora's API."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from manilla.kit.money import Money
 from manilla.providers import reading, wire
 from manilla.providers.kind import AdapterContext
-from manilla.providers.kinds.kora import answers, webhooks
+from manilla.providers.kinds.kora import answers, statement, webhooks
 from manilla.providers.port import (
     OUR_REFERENCE,
     Answer,
@@ -23,6 +24,7 @@ from manilla.providers.port import (
     ReportedRefundStatus,
     ResolvedAccount,
     Sent,
+    StatementPage,
     TransferOrder,
     TransferState,
     TransferStatus,
@@ -46,6 +48,7 @@ class Kora:
         self._lookups = context.wire(
             _authorization(public_key or secret_key), answers.read_envelope
         )
+        self._statements = context.wire(_authorization(secret_key), statement.read_envelope)
         self._pay_in = context.pay_in
         self._pay_out = context.pay_out
         self._secret_key = secret_key.encode()
@@ -133,6 +136,11 @@ class Kora:
         return await self._wire.call(
             self._pay_out, "GET", f"{API}/balances", lambda reply: wire.done(reply, read)
         )
+
+    async def statement(
+        self, since: datetime, until: datetime, currency: str, start: str | None = None
+    ) -> Answer[StatementPage]:
+        return await statement.page(self._statements, self._pay_out, since, until, currency, start)
 
     def transfer_reference(self, trx_id: str) -> str:
         return trx_id

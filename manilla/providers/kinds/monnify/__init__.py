@@ -10,6 +10,7 @@ from manilla.providers.kind import (
     base_url,
 )
 from manilla.providers.kinds.monnify.adapter import Monnify
+from manilla.providers.port import LineKind
 
 KIND = ProviderKind(
     name="monnify",
@@ -27,6 +28,11 @@ KIND = ProviderKind(
     sandbox_base_url="https://sandbox.monnify.com",
     test_key_prefixes={"api_key": "MK_TEST_"},
     # A transfer's reference is documented to be unique; a refund's is not.
-    capabilities=Capabilities(resend_transfer=True, refund_status=True, resend_refund=False),
+    capabilities=Capabilities(
+        resend_transfer=True,
+        refund_status=True,
+        resend_refund=False,
+        statements=frozenset((LineKind.TRANSFER, LineKind.FEE)),
+    ),
     build=Monnify,
 )

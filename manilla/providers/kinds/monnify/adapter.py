@@ -1,6 +1,7 @@
 """Calls Monnify's API. Every call needs an access token, which is requested before it."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -10,7 +11,7 @@ from manilla.kit.money import Money
 from manilla.providers import reading, wire
 from manilla.providers.health import Rail
 from manilla.providers.kind import AdapterContext
-from manilla.providers.kinds.monnify import answers, webhooks
+from manilla.providers.kinds.monnify import answers, statement, webhooks
 from manilla.providers.kinds.monnify.tokens import Tokens
 from manilla.providers.port import (
     OUR_REFERENCE,
@@ -28,6 +29,7 @@ from manilla.providers.port import (
     ReportedRefundStatus,
     ResolvedAccount,
     Sent,
+    StatementPage,
     TransferOrder,
     TransferState,
     TransferStatus,
@@ -47,6 +49,7 @@ DESCRIPTION_LENGTH_MIN = 3
 NARRATION_LENGTH_MAX = 100
 REASON_LENGTH_MAX = 64
 CUSTOMER_NOTE = "Refund"
+NAIRA_ONLY = Unknown("Monnify's wallet is in naira", can_pass=False)
 
 
 class Monnify:
@@ -170,7 +173,7 @@ class Monnify:
 
     async def balance(self, currency: str) -> Answer[Money]:
         if currency != answers.CURRENCY:
-            return Unknown("Monnify's wallet is in naira", can_pass=False)
+            return NAIRA_ONLY
 
         def read(data: Any) -> Money:
             return reading.money(data, "availableBalance", currency)
@@ -182,6 +185,18 @@ class Monnify:
             lambda reply: wire.done(reply, read),
             query={"accountNumber": self._source_account_number},
         )
+
+    async def statement(
+        self, since: datetime, until: datetime, currency: str, start: str | None = None
+    ) -> Answer[StatementPage]:
+        if currency != answers.CURRENCY:
+            return NAIRA_ONLY
+
+        def read(reply: Reply) -> Answer[StatementPage]:
+            return wire.done(reply, lambda data: statement.page(data, start))
+
+        query = statement.query(self._source_account_number, since, until, start)
+        return await self._call(self._pay_out, "GET", statement.PATH, read, query=query)
 
     def transfer_reference(self, trx_id: str) -> str:
         return trx_id

@@ -10,6 +10,7 @@ from manilla.providers.kind import (
     base_url,
 )
 from manilla.providers.kinds.paystack.adapter import Paystack
+from manilla.providers.port import EVERY_MOVEMENT
 
 KIND = ProviderKind(
     name="paystack",
@@ -23,7 +24,7 @@ KIND = ProviderKind(
     ),
     # References of transfers are unique at Paystack. Refunds have no reference of ours, so sending
     # one again could pay it twice.
-    capabilities=Capabilities(refund_status=True, resend_refund=False),
+    capabilities=Capabilities(refund_status=True, resend_refund=False, statements=EVERY_MOVEMENT),
     test_key_prefixes={"secret_key": "sk_test_"},
     build=Paystack,
 )

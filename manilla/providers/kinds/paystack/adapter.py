@@ -6,7 +6,7 @@ from typing import Any
 from manilla.kit.money import Money
 from manilla.providers import wire
 from manilla.providers.kind import AdapterContext
-from manilla.providers.kinds.paystack import answers, webhooks
+from manilla.providers.kinds.paystack import answers, statement, webhooks
 from manilla.providers.kinds.paystack.recipients import Recipients
 from manilla.providers.kinds.paystack.refunds import Refunds
 from manilla.providers.port import (
@@ -26,6 +26,7 @@ from manilla.providers.port import (
     ReportedChargeStatus,
     ResolvedAccount,
     Sent,
+    StatementPage,
     TransferOrder,
     TransferState,
     TransferStatus,
@@ -141,6 +142,11 @@ class Paystack:
             "/balance",
             lambda reply: wire.done(reply, lambda data: answers.balance(data, currency)),
         )
+
+    async def statement(
+        self, since: datetime, until: datetime, currency: str, start: str | None = None
+    ) -> Answer[StatementPage]:
+        return await statement.page(self._wire, self._pay_out, since, until, currency, start)
 
     def transfer_reference(self, trx_id: str) -> str:
         """Paystack allows only lower-case letters. Our ids have none, so this can be undone."""

@@ -1,0 +1,64 @@
+"""Paystack's balance ledger, as a statement."""
+
+from datetime import datetime
+from typing import Any
+
+from manilla.providers import reading, wire
+from manilla.providers.health import Rail
+from manilla.providers.kinds.paystack.answers import utc_text
+from manilla.providers.port import Answer, LineKind, StatementLine, StatementPage
+from manilla.providers.wire import Reply, Wire
+
+MODELS = {
+    "transaction": LineKind.CHARGE,
+    "transfer": LineKind.TRANSFER,
+    "refund": LineKind.REFUND,
+    "fee": LineKind.FEE,
+    "settlement": LineKind.SETTLEMENT,
+}
+
+
+async def page(
+    wire_: Wire, rail: Rail, since: datetime, until: datetime, currency: str, start: str | None
+) -> Answer[StatementPage]:
+    number = int(start or 1)
+
+    def read(reply: Reply) -> Answer[StatementPage]:
+        def read_data(data: Any) -> StatementPage:
+            listed = reading.items(data)
+            lines = [_line(each, currency) for each in listed if _currency(each) == currency]
+            is_last = not listed or _page_count(reply.document.get("meta")) == number
+            return StatementPage(lines, None if is_last else str(number + 1))
+
+        return wire.done(reply, read_data)
+
+    query = {"from": utc_text(since), "to": utc_text(until), "page": str(number)}
+    return await wire_.call(rail, "GET", "/balance/ledger", read, query=query)
+
+
+def _page_count(meta: Any) -> int | None:
+    """Returns the number of pages, or None if the answer has none: then an empty page is last."""
+    count = meta.get("pageCount") if isinstance(meta, dict) else None
+    return count if isinstance(count, int) else None
+
+
+def _currency(data: Any) -> str:
+    return reading.currency(data, "currency")
+
+
+def _line(data: Any, currency: str) -> StatementLine:
+    model = reading.optional_text(data, "model_responsible").lower()
+    reason = reading.optional_text(data, "reason")
+    has_balance = data.get("balance") is not None
+    return StatementLine(
+        line_id=reading.text_or_number(data, "id"),
+        booked_at=reading.required_moment(data, "createdAt"),
+        amount=reading.signed_kobo(data, "difference", currency),
+        kind=MODELS.get(model, LineKind.OTHER),
+        # Paystack names the row of a charge, transfer or refund by its own id only. Our reference
+        # can be in the text that we sent with it.
+        reference=reading.our_reference(reason),
+        provider_reference=reading.optional_id(data, "model_row"),
+        description=reason,
+        balance_after=reading.signed_kobo(data, "balance", currency) if has_balance else None,
+    )
