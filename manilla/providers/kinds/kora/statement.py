@@ -83,7 +83,7 @@ def _line(data: Any, currency: str) -> StatementLine:
 
 
 def _amount(data: Any, currency: str) -> Money:
-    """Returns the signed amount, which must agree with the balances."""
+    """Returns the signed amount. It must be the difference of the balances."""
     size = reading.money(data, "amount", currency)
     if size.minor < 0:
         raise Malformed("amount is negative")
