@@ -44,13 +44,13 @@ def _lines(data: Any) -> Iterator[StatementLine]:
     """
     answers.check_currency(data, is_optional=True)
     status = reading.one_of(answers.TRANSFER_STATUSES, data, "status")
-    if status not in (TransferStatus.DELIVERED, TransferStatus.REVERSED):
+    if status not in (TransferStatus.DELIVERED, TransferStatus.RETURNED):
         return
     amount, fee = answers.amount(data, "amount"), reading.fee(data, "fee", answers.CURRENCY)
     yield _line(data, "", -amount.minor, LineKind.TRANSFER)
     if fee is not None and fee.minor > 0:
         yield _line(data, "/fee", -fee.minor, LineKind.FEE)
-    if status is TransferStatus.REVERSED:
+    if status is TransferStatus.RETURNED:
         yield _line(data, "/return", amount.minor, LineKind.TRANSFER, RETURNED)
         if fee is not None and fee.minor > 0:
             yield _line(data, "/fee-return", fee.minor, LineKind.FEE, RETURNED)
