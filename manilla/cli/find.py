@@ -17,7 +17,8 @@ def find(
         typer.Argument(
             metavar="ID",
             help="The ID of a payment, charge, refund, commission, payout, posting, "
-            "notification (msg_…) or API request, or a case number.",
+            "notification (msg_…) or API request, a case number, or a payout's session ID or "
+            "the provider's reference.",
         ),
     ],
     as_json: Json = False,

@@ -27,7 +27,7 @@ _ROW = (
 ROW = queue.ON_HOLD_FIELDS.select(_ROW)
 COLUMNS = queue.ON_HOLD_FIELDS.select(
     f"{_ROW} on_hold_reason payable_amount beneficiary account_name {' '.join(DETAILS)} guidance"
-    " reversed provider_reference bank_reference remarks sent_at accepted_at updated_at"
+    " reversed session_id provider_reference bank_reference remarks sent_at accepted_at updated_at"
 )
 EVENTS = timeline.FIELDS.select("at event status detail")
 

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
-from manilla.lookup.find import LookupResult, find, find_request
+from manilla.lookup.find import LookupResult, find, find_payout, find_request
 from manilla.merchants import merchants
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
@@ -14,13 +14,11 @@ SECONDS_MAX = 5
 
 async def path_of(db: Database, text: str) -> str | None:
     """Returns the path of the console page for this id, or None if no record has it."""
-    if text.isdigit():
-        # A number is either a case's id, which the case list finds, or more often part of a
-        # reference.
-        return None
+    # The case list finds a case by its number, so here a number is a reference.
+    search = find_payout if text.isdigit() else find
     try:
         async with asyncio.timeout(SECONDS_MAX):
-            found = await find(db, text)
+            found = await search(db, text)
     except (TimeoutError, Unavailable):
         return None
     return None if found is None else _path(found)

@@ -57,7 +57,8 @@ COLUMNS: dict[TransactionKind, Columns[NamedTransaction]] = {
     ),
     TransactionKind.PAYOUT: payouts.FIELDS.inside(NamedTransaction, "row").select(
         "trx_id ref_trx merchant_id merchant environment status error_code currency amount fee"
-        " method provider provider_reference bank account_number account_name created_at updated_at"
+        " method provider provider_reference session_id bank account_number account_name created_at"
+        " updated_at"
     ),
     TransactionKind.REFUND: refunds.FIELDS.inside(NamedTransaction, "row").select(
         "trx_id payment_trx_id merchant_id merchant environment status currency amount reason"

@@ -44,7 +44,8 @@ MADE_BEFORE = "This payout already exists. No second payout was created."
 
 COLUMNS = payouts.FIELDS.select(
     "trx_id ref_trx status error_code currency payout_amount fee payable_amount withdraw_method"
-    f" bank account_number account_name {' '.join(DETAILS)} ordered_by created_at updated_at"
+    f" bank account_number account_name {' '.join(DETAILS)} session_id ordered_by created_at"
+    " updated_at"
 )
 
 

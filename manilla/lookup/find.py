@@ -1,4 +1,4 @@
-"""Finds the record for any ID in the system: transactions, notifications, requests and cases."""
+"""Finds the record for any ID: of Manilla, or of a payout at its provider."""
 
 import re
 
@@ -19,6 +19,7 @@ from manilla.notify import queries as notifications
 from manilla.payments import store
 from manilla.payments import store as payments
 from manilla.payments.payment import Payment
+from manilla.payouts import listing as payout_listing
 from manilla.payouts import store as payouts
 
 _REQUEST_ID = re.compile("[0-9a-f]{24}")
@@ -30,7 +31,7 @@ class LookupResult(msgspec.Struct, frozen=True):
     merchant_id: int | None
     environment: str | None
     # For a charge, refund or commission, its payment. For a notification or request, its
-    # transaction.
+    # transaction. For a session id or a provider's reference, the payout.
     trx_id: str | None = None
 
 
@@ -41,10 +42,20 @@ async def find(db: Database, text: str) -> LookupResult | None:
         return await _transaction(db, wanted)
     if notification_ids.merchant_of(wanted) is not None:
         return await _notification(db, wanted)
-    if _REQUEST_ID.fullmatch(wanted):
-        request = await find_request(db, wanted)
-        return None if request is None else _request(request)
-    return await _case(db, wanted) if wanted.isascii() and wanted.isdigit() else None
+    if _REQUEST_ID.fullmatch(wanted) and (request := await find_request(db, wanted)):
+        return _request(request)
+    if wanted.isascii() and wanted.isdigit() and (case := await _case(db, wanted)):
+        return case
+    return await find_payout(db, wanted)
+
+
+async def find_payout(db: Database, reference: str) -> LookupResult | None:
+    """Finds a payout by its session id or by the provider's reference."""
+    found = await payout_listing.known_elsewhere_as(db, reference)
+    if not found:
+        return None
+    newest = found[0]
+    return LookupResult("payout", reference, newest.merchant_id, newest.environment, newest.trx_id)
 
 
 async def find_request(db: Database, request_id: str) -> Request | None:

@@ -15,7 +15,7 @@ from manilla.kit.listing import (
     Query,
 )
 from manilla.ledger import trx_ids
-from manilla.ledger.scope import Scope, Tenant, whose, within
+from manilla.ledger.scope import Everyone, Scope, Tenant, whose, within
 from manilla.payouts.beneficiaries import accounts
 from manilla.payouts.beneficiaries.accounts import SavedAccount
 from manilla.payouts.payout import Payout, PayoutErrorCode, PayoutStatus
@@ -46,9 +46,9 @@ class PayoutFilter(msgspec.Struct, frozen=True, kw_only=True):
     until: Moment | None = None  # exclusive upper bound of the time
     min_minor: Number | None = None
     max_minor: Number | None = None
-    # A transaction id or a full ref_trx is matched first. Otherwise the search matches a full
-    # account number, the provider's or the bank's full reference, or a part of the ref_trx or of
-    # the account's name.
+    # A transaction id or a full ref_trx is matched first, then a full session id or reference of
+    # the provider. Otherwise the search matches a full account number or bank reference, or a part
+    # of the ref_trx or of the account's name.
     search: str | None = None
 
 
@@ -67,6 +67,27 @@ async def payouts(
     limit: int = PAGE_ROWS,
 ) -> Page[Payout]:
     """Lists payouts, newest first by the time in their ids."""
+    steps = _query(scope, wanted)
+    text = listing.searched(wanted.search)
+    if text is not None:
+        for query in (_referred_to(steps, text), _known_elsewhere_as(steps, text)):
+            if exact := await listing.exact(db, query, read):
+                return Page(exact)
+        steps = steps.narrowed(
+            f"({_ACCOUNT_NUMBER} = {{}} OR bank_reference = {{}}"
+            " OR position(lower({}) IN lower(concat_ws(E'\\n', ref_trx, account_name))) > 0)",
+            *[text] * 3,
+        )
+    return await listing.walk(db, steps, read, after, limit)
+
+
+async def known_elsewhere_as(db: Database, reference: str) -> list[Payout]:
+    """Returns the payouts with this session id or reference of their provider."""
+    everything = _query(Everyone(), PayoutFilter())
+    return await listing.exact(db, _known_elsewhere_as(everything, reference), read)
+
+
+def _query(scope: Scope, wanted: PayoutFilter) -> Query:
     conditions = (
         within(scope)
         .add_given("status = {}", wanted.status)
@@ -77,7 +98,7 @@ async def payouts(
         .add_given("amount_minor >= {}", wanted.min_minor)
         .add_given("amount_minor <= {}", wanted.max_minor)
     )
-    steps = Query(
+    return Query(
         "payout",
         PAYOUT_COLUMNS,
         trx_ids.CLOCK,
@@ -86,17 +107,6 @@ async def payouts(
         wanted.since,
         wanted.until,
     )
-    text = listing.searched(wanted.search)
-    if text is not None:
-        exact = await listing.exact(db, _referred_to(steps, text), read)
-        if exact:
-            return Page(exact)
-        steps = steps.narrowed(
-            f"({_ACCOUNT_NUMBER} = {{}} OR provider_reference = {{}} OR bank_reference = {{}}"
-            " OR position(lower({}) IN lower(concat_ws(E'\\n', ref_trx, account_name))) > 0)",
-            *[text] * 4,
-        )
-    return await listing.walk(db, steps, read, after, limit)
 
 
 async def saved_accounts(
@@ -151,3 +161,7 @@ def _referred_to(steps: Query, text: str) -> Query:
     if merchant_id is None:
         return steps.narrowed("ref_trx = {}", text)
     return steps.narrowed("merchant_id = {} AND trx_id = {}", merchant_id, text)
+
+
+def _known_elsewhere_as(steps: Query, text: str) -> Query:
+    return steps.narrowed("(session_id = {} OR provider_reference = {})", text, text)

@@ -4,6 +4,7 @@ import time
 from decimal import Decimal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from manilla.kit.db import Connection
 from manilla.notify import outbox
@@ -29,6 +30,7 @@ class PayoutNoticeData(msgspec.Struct, frozen=True, omit_defaults=True):
     currency_code: str
     withdraw_method_id: int
     withdraw_method: str
+    session_id: str | UnsetType | None = UNSET  # only if the payout was delivered
     refunded_amount: Decimal | None = None
     error_code: str | None = None
 
@@ -80,6 +82,7 @@ def _notice(payout: Payout) -> PayoutNotice:
             currency_code=payout.currency,
             withdraw_method_id=payout.method_id,
             withdraw_method=payout.method_name,
+            session_id=payout.session_id if is_completed else UNSET,
             refunded_amount=refunded_amount,
             error_code=error_code,
         ),

@@ -223,6 +223,8 @@ async def _compare_transfers(db: Database, rails: Rails, provider: str) -> tuple
             differ.append(payout.trx_id)
             continue
         if states.fits(payout, state.status):
+            references = state.provider_reference, state.session_id
+            await store.add_references(db, payout, *references)
             continue
         differ.append(payout.trx_id)
         if state.status in (TransferStatus.REVERSED, TransferStatus.RETURNED):

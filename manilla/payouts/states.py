@@ -112,7 +112,9 @@ async def settle_within(
     if status is not None:
         metrics.payouts_decided.labels(event.event).inc()
         payout = await _change(connection, payout, status, event)
-    elif (payout.status, event.event) not in AGREES and event.source is not Source.ADMINISTRATOR:
+    elif (payout.status, event.event) in AGREES:
+        await store.add_references(connection, payout, event.provider_reference, event.session_id)
+    elif event.source is not Source.ADMINISTRATOR:
         # An administrator gets an error directly, so no case is opened.
         await reports.report(
             connection, payout, CaseKind.CONTRADICTION, contradiction(payout, event.event)

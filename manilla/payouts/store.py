@@ -108,6 +108,25 @@ async def change_payout(connection: Connection, after: Payout) -> None:
     )
 
 
+async def add_references(
+    db: Database | Connection,
+    payout_: Payout,
+    provider_reference: str | None,
+    session_id: str | None,
+) -> None:
+    """Saves references that the provider reports only after the payout has ended."""
+    is_new_reference = provider_reference and not payout_.provider_reference
+    is_new_session = session_id and not payout_.session_id
+    if is_new_reference or is_new_session:
+        await db.execute(
+            """
+            UPDATE payout SET provider_reference = coalesce(provider_reference, $3),
+                              session_id = coalesce(session_id, $4)
+             WHERE merchant_id = $1 AND trx_id = $2""",
+            *(payout_.merchant_id, payout_.trx_id, provider_reference, session_id),
+        )
+
+
 async def transfer_fee_minor(db: Database, provider: str, currency: str) -> int:
     """Returns the provider's fee for its most recent transfer; 0 if it has not reported one yet."""
     minor: int | None = await db.value(

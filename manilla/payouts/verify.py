@@ -28,6 +28,7 @@ class DeliveredPayout(msgspec.Struct, frozen=True):
     currency: str
     net_amount: Decimal
     description: str | None
+    session_id: str | None  # of the interbank transfer (NIP)
     created_at: str
     updated_at: str
 
@@ -65,6 +66,7 @@ def describe(payout: Payout) -> DeliveredPayout | UndeliveredPayout:
             currency=payout.currency,
             net_amount=payout.amount.amount,
             description=payout.description,
+            session_id=payout.session_id,
             created_at=clock.iso(payout.created_at),
             updated_at=clock.iso(payout.updated_at),
         )

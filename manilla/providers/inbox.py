@@ -57,6 +57,7 @@ async def store(db: Database, provider: str, event: WebhookEvent, raw: bytes) ->
     joins the next scheduled query, so none is lost. A job that is already running may have queried
     before this delivery, so its fence is raised and it runs again.
     """
+    await _save_session_id(db, provider, event)
     claim = event.claim
     queried = _QUERIED.get(event.kind, "SELECT $5::text")
     stored = await db.row(
@@ -96,6 +97,20 @@ async def store(db: Database, provider: str, event: WebhookEvent, raw: bytes) ->
     )
     assert stored is not None
     return stored
+
+
+async def _save_session_id(db: Database, provider: str, event: WebhookEvent) -> None:
+    """Saves the session id of a transfer, which some providers report only in webhooks.
+
+    It moves no money. It is saved first, so that the notification of the payout contains it.
+    """
+    if event.session_id is not None:
+        await db.execute(
+            """
+            UPDATE payout SET session_id = $4
+             WHERE merchant_id = $1 AND trx_id = $2 AND provider = $3 AND session_id IS NULL""",
+            *(_merchant_of(event.reference), event.reference, provider, event.session_id),
+        )
 
 
 def _merchant_of(reference: str) -> int:

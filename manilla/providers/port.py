@@ -242,6 +242,7 @@ class WebhookEvent(msgspec.Struct, frozen=True):
     # What the webhook claims. It must not contradict the provider's answer.
     claim: Claim | None = None
     claims_status: ReportedChargeStatus | TransferStatus | ReportedRefundStatus | None = None
+    session_id: str | None = None  # of a transfer, if its status query may not return it
 
 
 class Forged(msgspec.Struct, frozen=True):

@@ -50,6 +50,7 @@ def _unpaid(code: str, **changed: str) -> Any:
 def _undelivered(code: str, timestamp: int, **changed: str) -> Any:
     refunded = {"refunded_amount": Decimal("5050.00"), "error_code": code}
     data = {**_PAYOUT["data"], **refunded}
+    del data["session_id"]
     return {**_PAYOUT, "data": data, **changed, "timestamp": timestamp, **refunded}
 
 

@@ -69,7 +69,7 @@ async def _ipn(payer: PayoutMerchant, rail: str, trx_id: str, **more: Any) -> di
             "currency_code": "NGN",
             "withdraw_method_id": await payer.method_id(rail),
             "withdraw_method": f"Provider {rail.upper()} bank transfer",
-            **failure,
+            **(failure or {"session_id": (await payer.payout(trx_id)).session_id}),
         },
         **more,
     }

@@ -68,6 +68,7 @@ async def test_a_delivered_payout_has_exactly_the_documented_fields(
         "currency": "NGN",
         "net_amount": Decimal("1000.50"),
         "description": "Rent for May",
+        "session_id": (await payer.transfers(rail))[0]["session_id"] if rail == "b" else None,
     }
 
 

@@ -23,6 +23,7 @@ from manilla.providers.port import (
     Refused,
     ReportedChargeStatus,
     ResolvedAccount,
+    Sent,
     TransferState,
     TransferStatus,
     Unknown,
@@ -141,8 +142,7 @@ class TestProviderB:
         server.answers(
             200, ok({"reference": "TXN1", "session_id": "000014…1", "status": "pending"})
         )
-        answer = await b.send(TRANSFER)
-        assert isinstance(answer, Done)
+        assert await b.send(TRANSFER) == Done(Sent("000014…1", None, "000014…1"))
         [sent] = server.recorded
         assert sent.target == "/pms/api/external/request/wallet/transfer/"
         assert sent.json == {
@@ -170,7 +170,7 @@ class TestProviderB:
         server.answers(
             200, ok({"reference": "TXN1", "session_id": "s", "status": word, "reason": "r"})
         )
-        expected = TransferState(status, None, None, "r", "s")
+        expected = TransferState(status, None, None, "r", "s", "s")
         assert await b.transfer_state("TXN1") == Done(expected)
         [sent] = server.recorded
         assert (sent.method, sent.json) == ("POST", {"reference": "TXN1"})

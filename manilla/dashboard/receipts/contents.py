@@ -124,7 +124,7 @@ def of_payout(
         state=state,
         tone=tone,
         when=_when(since),
-        groups=[amounts, about, _references(payout)],
+        groups=[amounts, about, _payout_references(payout)],
         beneficiary=_masked(payout),
         verification_url=url,
     )
@@ -146,6 +146,12 @@ def mask_number(number: str) -> str:
 
 def _references(row: Payment | Payout) -> Lines:
     return [("Transaction", row.trx_id), ("Reference", clean(row.ref_trx, 60))]
+
+
+def _payout_references(payout: Payout) -> Lines:
+    if payout.session_id is None:
+        return _references(payout)
+    return [*_references(payout), ("Session ID (NIP)", clean(payout.session_id, 60))]
 
 
 def _when(since: datetime) -> str:

@@ -274,15 +274,18 @@ def _charge_state(data: Any, reference: str) -> ChargeState:
 
 def _sent(data: Any, reference: str) -> Sent:
     reading.same_reference(data, "reference", reference)
-    return Sent(reading.optional_text(data, "session_id") or None, None)
+    session_id = reading.optional_text(data, "session_id") or None
+    return Sent(session_id, None, session_id)
 
 
 def _transfer_state(data: Any, reference: str) -> TransferState:
     reading.same_reference(data, "reference", reference)
+    session_id = reading.optional_text(data, "session_id") or None
     return TransferState(
         status=reading.one_of(TRANSFER_STATUSES, data, "status"),
         message=reading.optional_text(data, "reason"),
-        provider_reference=reading.optional_text(data, "session_id") or None,
+        provider_reference=session_id,  # it is also provider B's only reference
+        session_id=session_id,
     )
 
 

@@ -176,6 +176,10 @@ FIELDS: Mapping[str, FieldDescription] = {
         "`bank_code` and `account_number`; we look up the name. Required if "
         "`withdraw_account_id` is omitted."
     ),
+    "session_id": _field(
+        "The NIP session id of the interbank transfer, which banks use to trace it; null if the "
+        "provider has not reported one."
+    ),
     "processing_type": _field(
         "`auto` for automatic methods, otherwise `manual`.", enum=["auto", "manual"]
     ),
@@ -264,6 +268,10 @@ FIELDS: Mapping[str, FieldDescription] = {
     "PayoutNoticeData.error_code": _field(
         "The same as outside `data`; absent if the payout completed.",
         enum=[str(code) for code in PayoutErrorCode],
+    ),
+    "PayoutNoticeData.session_id": _field(
+        "The NIP session id of the interbank transfer; null if the provider has not reported one, "
+        "absent if the payout was not delivered."
     ),
     "RefundNotice.event": _field("The kind of transaction.", enum=["refund"]),
     "RefundNotice.status": _field("The refund's status.", enum=["completed"]),

@@ -67,10 +67,10 @@ def _schema(kind: BodyType, *, is_read: bool, takes_others: bool) -> dict[str, A
         sent = field.encode_name
         part = _converted(plain["properties"][sent])
         if not is_read and not field.required:
-            if kind.__struct_config__.omit_defaults:
-                part = _not_null(part)  # the API omits the field instead of sending null
-            else:
+            if not kind.__struct_config__.omit_defaults:
                 required.append(sent)
+            elif field.default is None:
+                part = _not_null(part)  # the API omits the field instead of sending null
         properties[sent] = _described(part, fields.describe(kind.__name__, sent))
     return {
         "type": "object",

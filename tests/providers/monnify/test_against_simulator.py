@@ -105,9 +105,14 @@ async def test_a_transfer_is_resolved_sent_and_delivered(
     assert after.value.minor <= before.value.minor - order.amount.minor
     assert isinstance(await each.send(order), Unknown)  # a repeated send means: query the status
     sender, headers, raw = await setup.webhook()
-    assert each.read_webhook(headers, raw) == WebhookEvent(
-        *(EventKind.TRANSFER, order.reference, _claim(order), TransferStatus.DELIVERED)
+    event = each.read_webhook(headers, raw)
+    assert isinstance(event, WebhookEvent)
+    assert event == WebhookEvent(
+        *(EventKind.TRANSFER, order.reference, _claim(order), TransferStatus.DELIVERED),
+        event.session_id,
     )
+    assert event.session_id is not None
+    assert len(event.session_id) == 30
     assert each.read_webhook(headers, raw + b"\n") == Forged()
     assert sender == "monnify"
 

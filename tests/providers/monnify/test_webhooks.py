@@ -89,6 +89,7 @@ def test_the_sandbox_signs_nothing_and_settles_nothing(
 
 CHARGE = (EventKind.CHARGE, "TXN0-1")
 TRANSFER = (EventKind.TRANSFER, "TXN1", Claim(Decimal("5000.5"), "NGN"))
+SESSION = "090405261115032336726272971260"
 REFUND = (EventKind.REFUND, "TXN9", Claim(Decimal("1015.50"), None))
 
 
@@ -100,9 +101,9 @@ REFUND = (EventKind.REFUND, "TXN9", Claim(Decimal("1015.50"), None))
             WebhookEvent(*CHARGE, Claim(Decimal("1015.5"), "NGN"), ReportedChargeStatus.PAID),
         ),
         ("REJECTED_PAYMENT", WebhookEvent(*CHARGE)),
-        ("SUCCESSFUL_DISBURSEMENT", WebhookEvent(*TRANSFER, TransferStatus.DELIVERED)),
-        ("FAILED_DISBURSEMENT", WebhookEvent(*TRANSFER, TransferStatus.FAILED)),
-        ("REVERSED_DISBURSEMENT", WebhookEvent(*TRANSFER, TransferStatus.RETURNED)),
+        ("SUCCESSFUL_DISBURSEMENT", WebhookEvent(*TRANSFER, TransferStatus.DELIVERED, SESSION)),
+        ("FAILED_DISBURSEMENT", WebhookEvent(*TRANSFER, TransferStatus.FAILED, SESSION)),
+        ("REVERSED_DISBURSEMENT", WebhookEvent(*TRANSFER, TransferStatus.RETURNED, SESSION)),
         ("SUCCESSFUL_REFUND", WebhookEvent(*REFUND, ReportedRefundStatus.PAID)),
         ("FAILED_REFUND", WebhookEvent(*REFUND, ReportedRefundStatus.FAILED)),
     ],

@@ -192,6 +192,7 @@ class DeliveredPayout:
     description: str | None
     created_at: datetime
     updated_at: datetime
+    session_id: str | None = None  # of the interbank transfer (NIP), if the provider reports it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,4 +75,6 @@ def _event(event: Event, data: Any) -> WebhookEvent:
         claim = reading.claimed(
             {"amount": data.get(event.amount), "currency": data.get("currency")}
         )
-    return WebhookEvent(event.kind, reference, claim, event.status)
+    is_transfer = event.kind is EventKind.TRANSFER
+    session_id = reading.optional_text(data, "sessionId") if is_transfer else ""
+    return WebhookEvent(event.kind, reference, claim, event.status, session_id or None)

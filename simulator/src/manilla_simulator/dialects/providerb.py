@@ -181,7 +181,7 @@ def transfer(provider: Provider, ask: Ask) -> Answer:
     accepted = transfers.accept(provider, order)
     data = {
         "reference": accepted.reference,
-        "session_id": accepted.trace_id,
+        "session_id": accepted.session_id,
         "status": TRANSFER_STATUS[accepted.status],
     }
     return Answer(data, "Transfer received")
@@ -191,7 +191,7 @@ def transfer_status(provider: Provider, ask: Ask) -> Answer:
     found = transfers.find(provider, ask.fields.reference())
     data = {
         "reference": found.reference,
-        "session_id": found.trace_id,
+        "session_id": found.session_id,
         "status": TRANSFER_STATUS[found.status],
         "reason": found.reason,
     }
