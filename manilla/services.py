@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from manilla.approvals.approvals import Approvals
+from manilla.banks.registry import BankRegistry
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.http import Network
@@ -42,6 +43,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     checkout: Checkout
     requests: RequestLog
     limiter: RateLimiter
+    registry: BankRegistry
     banks: Banks
     resolver: AccountResolver
     previews: PayoutPreviews

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 
 import aiohttp
 
+from manilla.banks.registry import BankRegistry
 from manilla.kit import crash, prometheus
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import STATEMENT_TIMEOUT_SECONDS, Database
@@ -92,7 +93,8 @@ def build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> S
     methods = Catalogue(db, watch, rails)
     links = CheckoutLinks(keyring, settings.base_url)
     charges = ChargeService(db, keyring, platform, rails, links, settings.base_url)
-    banks = Banks(rails, methods)
+    registry = BankRegistry(db, watch)
+    banks = Banks(db, rails, methods, registry)
     resolver = AccountResolver(rails, banks)
     return Services(
         db=db,
@@ -107,6 +109,7 @@ def build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> S
         checkout=Checkout(db, platform, directory, methods, rails, charges),
         requests=RequestLog(db),
         limiter=RateLimiter(db),
+        registry=registry,
         banks=banks,
         resolver=resolver,
         previews=PayoutPreviews(db, platform, methods, rails, banks, resolver),

@@ -72,6 +72,7 @@ def periodic_tasks(services: Services) -> list[PeriodicTask]:
             "forget_attempts", 3600, lambda: notify.delete_old_attempts(db, KEEP_ATTEMPTS)
         ),
         PeriodicTask("probe_rails", 2, services.rails.probe),
+        PeriodicTask("learn_banks", 300, services.banks.refresh),
         PeriodicTask("prove_books", 2, lambda: _prove_books(services)),
     ]
 

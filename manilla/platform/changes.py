@@ -26,6 +26,7 @@ MERCHANTS = "merchants"
 PROVIDERS = "providers"
 RAILS = "rails"
 METHODS = "methods"
+BANKS = "banks"
 
 # A function that refreshes the cached data or raises. It is called with the last known version.
 Refresh = Callable[[int], Awaitable[None]]

@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from manilla.banks.nigeria import NigerianBank
 from manilla.providers.health import Rail
-from manilla.providers.nigerian_banks import NigerianBank
 from manilla.providers.port import Adapter, Direction, LineKind
 from manilla.providers.wire import Envelope, Wire, read_flag
 
@@ -62,7 +62,7 @@ class ProviderKind(msgspec.Struct, frozen=True, kw_only=True):
     # test account, whatever its sandbox switch says.
     test_key_prefixes: Mapping[str, str] = {}
     # The code of a bank in the merchants' sandbox, where no provider is called.
-    sandbox_bank_code: Callable[[NigerianBank], str] = lambda bank: bank.central_bank_code
+    sandbox_bank_code: Callable[[NigerianBank], str] = lambda bank: bank.code
 
     def field(self, name: str) -> CredentialField | None:
         return next((field for field in self.fields if field.name == name), None)

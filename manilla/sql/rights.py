@@ -47,6 +47,7 @@ RIGHTS = {
     "posting": APPEND,
     "proof": CHANGE,
     "provider_account": APPEND,
+    "provider_bank": ALL,
     "provider_credentials": ALL,
     "rail_minute": ALL,
     "rail_state": KEEP,

@@ -60,7 +60,7 @@ def exact(reply: Reply) -> Any:
 def _with_empty_caches(services: Services) -> Services:
     """The same services with empty caches of banks, account names and balances."""
     rails, methods = services.rails, services.methods
-    banks = Banks(rails, methods)
+    banks = Banks(services.db, rails, methods, services.registry)
     resolver = AccountResolver(rails, banks)
     payouts = PayoutInitiation(services.db, services.platform, methods, rails, resolver)
     return msgspec.structs.replace(services, banks=banks, resolver=resolver, payouts=payouts)

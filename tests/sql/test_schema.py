@@ -18,6 +18,7 @@ SMALL = {"alembic_version", "function_set", "change", "setting", "master_key_pro
 SMALL |= {"merchant", "merchant_key", "credential", "rate_window"}
 SMALL |= {
     "provider_account",
+    "provider_bank",
     "provider_credentials",
     "rail_state",
     "rail_minute",

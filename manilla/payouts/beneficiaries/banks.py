@@ -1,10 +1,16 @@
-"""The banks that a provider can pay to, cached for an hour."""
+"""The banks that a provider can pay to, cached for an hour, and their codes in the registry."""
 
 import time
 from collections.abc import Sequence
 
 import msgspec
+import structlog
 
+from manilla.banks import learning
+from manilla.banks.nigeria import NigerianBank
+from manilla.banks.registry import BankRegistry
+from manilla.kit.db import Database
+from manilla.kit.errors import Unavailable
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method, MethodKind
@@ -12,8 +18,10 @@ from manilla.payouts import rules
 from manilla.payouts.beneficiaries import sandbox
 from manilla.payouts.refusals import PayoutFailed, ProviderUnavailable
 from manilla.providers.kind import Credentials
-from manilla.providers.port import Bank, Done
+from manilla.providers.port import Bank, Direction, Done
 from manilla.providers.rails import Rails
+
+log = structlog.get_logger(__name__)
 
 KEEP_SECONDS = 3600
 RETRY_SECONDS = 5
@@ -39,9 +47,13 @@ def suggestion(code: str, banks: Sequence[Bank]) -> str:
 
 
 class Banks:
-    def __init__(self, rails: Rails, catalogue: Catalogue) -> None:
+    def __init__(
+        self, db: Database, rails: Rails, catalogue: Catalogue, registry: BankRegistry
+    ) -> None:
+        self._db = db
         self._rails = rails
         self._catalogue = catalogue
+        self._registry = registry
         self._kept: dict[str, tuple[Credentials, float, list[Bank]]] = {}
 
     async def listed(self, caller: Caller, method_code: str | None) -> BankList:
@@ -76,7 +88,33 @@ class Banks:
         if isinstance(answer, Done):
             keep_seconds, banks = KEEP_SECONDS, answer.value
         self._kept[provider] = (current, time.monotonic() + keep_seconds, banks)
+        if isinstance(answer, Done) and self._rails.credentials(provider) == current:
+            await self._learn(provider, banks)
         return banks or None
+
+    async def refresh(self) -> None:
+        """Requests the list of each account that sends payouts, unless it is cached."""
+        for provider, account in self._rails.accounts.items():
+            if account.is_open(Direction.PAY_OUT):
+                await self.of_rail(provider, is_sandbox=False)
+
+    def bank_at(self, provider: str, code: str, *, is_sandbox: bool) -> NigerianBank | None:
+        """Returns the bank that the provider's own code means."""
+        if is_sandbox:
+            return sandbox.bank_at(self._rails.credentials(provider).kind, code)
+        return self._registry.bank_at(provider, code)
+
+    def code_at(self, provider: str, bank: NigerianBank, *, is_sandbox: bool) -> str | None:
+        """Returns the provider's own code of the bank; None if its list does not have it."""
+        if is_sandbox:
+            return sandbox.code_at(self._rails.credentials(provider).kind, bank)
+        return self._registry.code_at(provider, bank)
+
+    async def _learn(self, provider: str, banks: Sequence[Bank]) -> None:
+        try:
+            await learning.learn(self._db, provider, [(bank.code, bank.name) for bank in banks])
+        except Unavailable as away:  # the list itself is usable without the database
+            log.warning("bank_list_not_stored", provider=provider, **away.facts)
 
     def _method(self, code: str) -> Method:
         method = self._catalogue.by_code(MethodKind.WITHDRAW, code)

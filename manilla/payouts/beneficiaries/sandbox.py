@@ -1,6 +1,6 @@
 """Banks and test account numbers of the sandbox, where no provider is called."""
 
-from manilla.providers import nigerian_banks
+from manilla.banks.nigeria import SANDBOX_BANKS, NigerianBank
 from manilla.providers.kind import ProviderKind
 from manilla.providers.kinds import KINDS
 from manilla.providers.port import Bank
@@ -18,7 +18,15 @@ def banks(kind: ProviderKind) -> list[Bank]:
     return BANKS[kind.name]
 
 
+def code_at(kind: ProviderKind, bank: NigerianBank) -> str | None:
+    return kind.sandbox_bank_code(bank) if bank.is_in_sandbox else None
+
+
+def bank_at(kind: ProviderKind, code: str) -> NigerianBank | None:
+    return next((bank for bank in SANDBOX_BANKS if kind.sandbox_bank_code(bank) == code), None)
+
+
 BANKS: dict[str, list[Bank]] = {
-    kind.name: [Bank(kind.sandbox_bank_code(bank), bank.name) for bank in nigerian_banks.BANKS]
+    kind.name: [Bank(kind.sandbox_bank_code(bank), bank.name) for bank in SANDBOX_BANKS]
     for kind in KINDS.values()
 }

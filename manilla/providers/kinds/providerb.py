@@ -304,5 +304,5 @@ KIND = ProviderKind(
         base_url("https://api.providerb.example"),
     ),
     build=ProviderB,
-    sandbox_bank_code=lambda bank: bank.institution_code,
+    sandbox_bank_code=lambda bank: bank.nip_code,
 )

@@ -288,5 +288,5 @@ KIND = ProviderKind(
     aliases={"secret_key": "api_key"},
     capabilities=Capabilities(virtual_accounts=False),
     build=ProviderC,
-    sandbox_bank_code=lambda bank: f"C{bank.central_bank_code}",
+    sandbox_bank_code=lambda bank: f"C{bank.code}",
 )

@@ -4,7 +4,7 @@ import re
 
 import msgspec
 
-from manilla.providers.nigerian_banks import BANKS
+from manilla.banks.nigeria import SANDBOX_BANKS
 
 
 class Bank(msgspec.Struct, frozen=True):
@@ -19,18 +19,13 @@ class Bank(msgspec.Struct, frozen=True):
 
 Banks = dict[str, Bank]
 
-PROVIDER_A: Banks = {
-    bank.central_bank_code: Bank(bank.central_bank_code, bank.name) for bank in BANKS
-}
-PROVIDER_B: Banks = {
-    bank.institution_code: Bank(bank.institution_code, bank.name) for bank in BANKS
-}
+PROVIDER_A: Banks = {bank.code: Bank(bank.code, bank.name) for bank in SANDBOX_BANKS}
+PROVIDER_B: Banks = {bank.nip_code: Bank(bank.nip_code, bank.name) for bank in SANDBOX_BANKS}
 # Provider C's codes are derived from provider A's: `C044`.
 PROVIDER_C: Banks = {f"C{code}": Bank(f"C{code}", bank.name) for code, bank in PROVIDER_A.items()}
 
 _CENTRAL_BANK: Banks = {
-    bank.central_bank_code: Bank(bank.central_bank_code, bank.name, bank.institution_code)
-    for bank in BANKS
+    bank.code: Bank(bank.code, bank.name, bank.nip_code) for bank in SANDBOX_BANKS
 }
 KORA = MONNIFY = FLUTTERWAVE = _CENTRAL_BANK
 # In addition to the central bank's codes, Paystack has its own, some of them not numeric.

@@ -5,7 +5,9 @@ from types import SimpleNamespace
 import pytest
 from manilla_simulator import banks as simulated_banks
 
+from manilla.banks.nigeria import BY_CODE
 from manilla.payouts.beneficiaries import banks as bank_lists
+from manilla.payouts.beneficiaries.banks import Banks
 from manilla.services import Services
 from tests.client import Reply
 from tests.payouts.payout_merchant import (
@@ -17,6 +19,7 @@ from tests.payouts.payout_merchant import (
     new_reference,
     set_credentials,
 )
+from tests.provider_simulator import ProviderSimulator
 
 BANK_LIST = "/api/v1/payout/bank-list"
 LISTS = {
@@ -153,3 +156,43 @@ async def test_a_provider_that_never_responded_has_no_bank_list(payer: PayoutMer
         assert int(reply.headers["retry-after"]) > 0
         assert "is not responding" in reply.json["error"]
         assert (await ask(other, "a")).status == 200
+
+
+async def seen(services: Services) -> None:
+    """Lets this process see changes now, instead of within a second."""
+    services.watch._as_of = float("-inf")
+    await services.watch.ensure_fresh()
+
+
+@pytest.mark.parametrize("rail", RAILS)
+async def test_a_requested_bank_list_is_learned(
+    payer: PayoutMerchant, services: Services, rail: str
+) -> None:
+    provider = f"provider{rail}"
+    await services.db.execute("DELETE FROM provider_bank WHERE provider = $1", provider)
+    async with payer.at_second_process() as fresh:
+        await ask(fresh, rail)
+    await seen(services)
+    bank = BY_CODE["044"]
+    assert services.banks.code_at(provider, bank, is_sandbox=False) == ACCESS[rail]
+    assert services.banks.bank_at(provider, ACCESS[rail], is_sandbox=False) == bank
+
+
+async def test_the_worker_learns_the_list_of_every_account_that_sends_payouts(
+    simulator: ProviderSimulator, services: Services
+) -> None:
+    await services.db.execute("DELETE FROM provider_bank")
+    fresh = Banks(services.db, services.rails, services.methods, services.registry)
+    await fresh.refresh()
+    await seen(services)
+    assert set(services.registry.providers_with(BY_CODE["044"])) >= {
+        *("providera", "providerb", "providerc")
+    }
+
+
+def test_the_sandbox_has_each_kinds_own_codes(services: Services) -> None:
+    for rail, code in ACCESS.items():
+        provider, bank = f"provider{rail}", BY_CODE["044"]
+        assert services.banks.code_at(provider, bank, is_sandbox=True) == code
+        assert services.banks.bank_at(provider, code, is_sandbox=True) == bank
+        assert services.banks.code_at(provider, BY_CODE["063"], is_sandbox=True) is None

@@ -1,0 +1,1 @@
+"""The registry of Nigerian banks, and what each provider account calls them."""

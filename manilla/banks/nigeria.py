@@ -1,0 +1,54 @@
+"""The banks of Nigeria, from `nigeria.csv`: their codes, and the names they are known by."""
+
+import csv
+from importlib import resources
+
+import msgspec
+
+
+class NigerianBank(msgspec.Struct, frozen=True):
+    code: str  # identifies the bank; see the head of the file
+    nip_code: str  # empty if the interbank system does not know the bank
+    kind: str
+    is_in_sandbox: bool
+    name: str
+    other_codes: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    former_names: tuple[str, ...] = ()
+
+    @property
+    def codes(self) -> set[str]:
+        return {self.code, *self.other_codes, *([self.nip_code] if self.nip_code else [])}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.name, *self.aliases, *self.former_names
+
+
+def _read() -> list[NigerianBank]:
+    text = resources.files(__package__).joinpath("nigeria.csv").read_text("utf-8")
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    return [_bank(row) for row in csv.DictReader(lines)]
+
+
+def _bank(row: dict[str, str]) -> NigerianBank:
+    return NigerianBank(
+        code=row["code"],
+        nip_code=row["nip_code"],
+        kind=row["kind"],
+        is_in_sandbox=row["sandbox"] == "yes",
+        name=row["name"],
+        other_codes=_list(row["other_codes"]),
+        aliases=_list(row["aliases"]),
+        former_names=_list(row["former_names"]),
+    )
+
+
+def _list(cell: str) -> tuple[str, ...]:
+    return tuple(cell.split(";")) if cell else ()
+
+
+BANKS = _read()
+SANDBOX_BANKS = [bank for bank in BANKS if bank.is_in_sandbox]
+BY_CODE = {bank.code: bank for bank in BANKS}
+BY_ANY_CODE = {code: bank for bank in BANKS for code in bank.codes}

@@ -1,0 +1,90 @@
+"""The registry of banks: finds a bank by any code or name, and its code at each provider.
+
+All of it is in memory, and at most a second behind the database.
+"""
+
+from collections import defaultdict
+
+from manilla.banks import learning, names
+from manilla.banks.learning import RailBank
+from manilla.banks.nigeria import BY_ANY_CODE, BY_CODE, NigerianBank
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal
+from manilla.platform import changes
+
+FOUND_MAX = 20
+
+
+class AmbiguousBankCode(Refusal):
+    status, code = 422, "AMBIGUOUS_BANK"
+    message = "This bank code means different banks at different providers."
+
+
+class BankRegistry:
+    def __init__(self, db: Database, watch: changes.ChangeWatch) -> None:
+        self._db = db
+        self._by_provider: dict[tuple[str, str], NigerianBank] = {}  # by account and its code
+        self._codes: dict[tuple[str, str], str] = {}  # by account and our code
+        self._providers: dict[str, list[str]] = {}  # by our code
+        self._meanings: dict[str, set[str | None]] = {}  # by any account's code; None: unknown
+        watch.follow(changes.BANKS, self._refresh)
+
+    def find(self, code: str) -> NigerianBank | None:
+        """Returns the bank with this central bank code, NIP code, or code of any provider."""
+        text = code.strip()
+        known = BY_ANY_CODE.get(text)
+        if known is not None:
+            return known
+        meanings = self._meanings.get(text, {None})
+        if len(meanings) > 1:
+            raise AmbiguousBankCode(
+                f"{text} means different banks at different providers. "
+                "Use the central bank's code, the NIP code or the bank's name."
+            )
+        return BY_CODE.get(next(iter(meanings)) or "")
+
+    def understand(self, text: str) -> NigerianBank | None:
+        """Returns the bank with this code or exactly this name."""
+        return self.find(text) or names.named(text.strip())
+
+    def search(self, text: str) -> list[NigerianBank]:
+        """Returns banks for a picker: those whose name, alias or code contains the text."""
+        return names.search(text, FOUND_MAX)
+
+    def bank_at(self, provider: str, code: str) -> NigerianBank | None:
+        """Returns the bank that a provider's own code means."""
+        return self._by_provider.get((provider, code))
+
+    def code_at(self, provider: str, bank: NigerianBank) -> str | None:
+        """Returns the code that the provider's current list has for the bank."""
+        return self._codes.get((provider, bank.code))
+
+    def providers_with(self, bank: NigerianBank) -> list[str]:
+        """Returns the accounts whose current list has the bank."""
+        return self._providers.get(bank.code, [])
+
+    async def _refresh(self, _known_version: int) -> None:
+        rows = await learning.load(self._db)
+        certain = [row for row in rows if row.is_certain and row.bank is not None]
+        listed = [row for row in certain if row.is_listed]
+        self._by_provider = {(row.provider, row.code): BY_CODE[row.bank or ""] for row in certain}
+        self._codes = {(row.provider, row.bank or ""): row.code for row in listed}
+        self._providers = _grouped(listed)
+        self._meanings = _meanings(rows)
+
+
+def _grouped(listed: list[RailBank]) -> dict[str, list[str]]:
+    providers: dict[str, list[str]] = defaultdict(list)
+    for row in listed:
+        providers[row.bank or ""].append(row.provider)
+    return dict(providers)
+
+
+def _meanings(rows: list[RailBank]) -> dict[str, set[str | None]]:
+    """Returns what each code means. A code that a provider lists without a bank is unknown there,
+    so it can mean another bank than elsewhere."""
+    meanings: dict[str, set[str | None]] = defaultdict(set)
+    for row in rows:
+        if row.is_certain or row.is_listed:
+            meanings[row.code].add(row.bank if row.is_certain else None)
+    return dict(meanings)
