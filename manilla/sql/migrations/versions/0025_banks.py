@@ -2,8 +2,8 @@
 
 from manilla.sql import script
 
-revision = "0024"
-down_revision = "0023"
+revision = "0025"
+down_revision = "0024"
 
 SCHEMA = """
 INSERT INTO change (topic) VALUES ('banks');
