@@ -3,37 +3,27 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import aiohttp
-import msgspec
 from aiohttp import web
 from manilla_simulator.program import build
-from manilla_simulator.settings import (
-    CredentialsA,
-    CredentialsB,
-    CredentialsC,
-    SimulatorSettings,
-)
+from manilla_simulator.settings import SimulatorSettings
 
 from manilla import worker
 from manilla.kit.jobs import claims
 from manilla.kit.jobs.runner import Runner
+from manilla.methods import catalogue
 from manilla.providers import credentials
 from manilla.providers.kinds import KINDS
 from manilla.services import Services
+from tests import kinds
 from tests.timeouts import TIMEOUT_SECONDS
-
-KEYS: dict[str, msgspec.Struct] = {
-    "providera": CredentialsA(),
-    "providerb": CredentialsB(),
-    "providerc": CredentialsC(),
-}
 
 
 class ProviderSimulator:
-    """Controls the three simulated providers and runs Manilla's jobs."""
+    """Controls the simulated providers and runs Manilla's jobs."""
 
     def __init__(self, services: Services, session: aiohttp.ClientSession, url: str) -> None:
         self.services = services
@@ -46,10 +36,22 @@ class ProviderSimulator:
             assert reply.status == 200, await reply.text()
             return await reply.json()
 
+    async def try_control(self, path: str, document: Any) -> int:
+        """Returns the HTTP status: 409 for what the provider would not do."""
+        url = f"{self.url}/control/api/{path}"
+        async with self._session.post(url, json=document) as reply:
+            return reply.status
+
     async def read(self, path: str) -> Any:
         async with self._session.get(f"{self.url}/control/api/{path}") as reply:
             assert reply.status == 200, await reply.text()
             return await reply.json()
+
+    async def reset(self) -> None:
+        """Restores the initial state: nothing at the providers, no caches, all rails up."""
+        await self.control("reset", {})
+        await _mark_rails_up(self.services)
+        await self.services.rails.load()
 
     async def pay(self, provider: str, reference: str, **how: Any) -> None:
         """The customer pays, and the provider sends its webhook."""
@@ -78,7 +80,10 @@ class ProviderSimulator:
 
 
 @contextlib.asynccontextmanager
-async def running_simulator(services: Services) -> AsyncIterator[ProviderSimulator]:
+async def running_simulator(
+    services: Services, rails: Sequence[str] = kinds.SEEDED
+) -> AsyncIterator[ProviderSimulator]:
+    """Runs the simulator, and configures these kinds of providers to use it."""
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     settings = SimulatorSettings(
@@ -88,25 +93,43 @@ async def running_simulator(services: Services) -> AsyncIterator[ProviderSimulat
         settle_seconds=0.02,
         webhook_retry_seconds=(0.05, 0.05, 0.05),
     )
-    for provider, keys in KEYS.items():
-        given = {k: v for k, v in msgspec.structs.asdict(keys).items() if v is not None}
-        given |= {"base_url": f"{url}/{provider[-1]}", "sandbox": "true"}
-        if provider == "providerb":
-            given["default_va_bank"] = "000017"
-        await credentials.clear(services.db, provider)
-        await credentials.change(services.db, services.keyring, provider, given)
-    await services.db.execute("UPDATE rail_state SET is_down = false")
-    for rail in services.rails.health.rails_down():
-        rail.reset()  # an earlier test of this process may have made too many calls fail
+    tested = [kinds.BY_RAIL[rail] for rail in rails]
+    for kind in tested:
+        given = kind.credentials(url)
+        await credentials.clear(services.db, kind.provider)
+        await credentials.change(services.db, services.keyring, kind.provider, given)
+    await _mark_rails_up(services)
     runner = web.AppRunner(build(settings), access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.SockSite(runner, listener).start()
+    added = [kind.provider for kind in tested if kind.rail not in kinds.SEEDED]
     try:
+        await _activate_methods(services, added, active=True)
         async with aiohttp.ClientSession() as session:
             await services.rails.load()
             yield ProviderSimulator(services, session, url)
     finally:
         await runner.cleanup()
+        await _activate_methods(services, added, active=False)
         for provider in KINDS:
             await credentials.clear(services.db, provider)
         await services.rails.load()
+
+
+async def _mark_rails_up(services: Services) -> None:
+    """Marks all rails as up: an earlier test of this process may have made too many calls fail."""
+    await services.db.execute("UPDATE rail_state SET is_down = false")
+    for rail in services.rails.health.rails_down():
+        rail.reset()
+
+
+async def _activate_methods(services: Services, providers: Sequence[str], *, active: bool) -> None:
+    """Changes the methods of these providers, which are inactive in a new installation."""
+    if not providers:
+        return
+    await catalogue.add_missing(services.db)
+    for method in await catalogue.load(services.db):
+        if method.provider in providers:
+            wanted = catalogue.MethodUpdate(active=active)
+            await catalogue.change(services.db, method.kind, method.code, wanted)
+    await services.methods._refresh(0)

@@ -1,3 +1,33 @@
-from tests.payouts.conftest import payer, simulator
+"""All kinds of providers, simulated once per module and reset before each test."""
 
-__all__ = ["payer", "simulator"]
+from collections.abc import AsyncIterator
+
+import pytest
+
+from manilla.services import Services
+from tests import kinds
+from tests.client import Site
+from tests.payments.shop import Shop
+from tests.payouts.conftest import payer
+from tests.payouts.payout_merchant import PayoutMerchant
+from tests.provider_simulator import ProviderSimulator, running_simulator
+
+__all__ = ["payer"]
+
+
+@pytest.fixture(scope="module")
+async def simulated_kinds(services: Services, site: Site) -> AsyncIterator[ProviderSimulator]:
+    async with running_simulator(services, kinds.ALL) as running:
+        yield running
+
+
+@pytest.fixture
+async def simulator(simulated_kinds: ProviderSimulator) -> ProviderSimulator:
+    await simulated_kinds.reset()
+    return simulated_kinds
+
+
+@pytest.fixture
+def shop(payer: PayoutMerchant) -> Shop:
+    """The same merchant, whose customers pay."""
+    return Shop(payer.services, payer.simulator, payer.merchant)

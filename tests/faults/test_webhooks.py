@@ -1,7 +1,9 @@
-"""Signed webhooks about another provider's transaction, with a wrong amount, or repeated."""
+"""Signed webhooks about another provider's transaction, with a wrong amount, or repeated.
+
+Row 17 of docs/faults.md. What differs between the kinds of providers is in `tests/kinds.py`.
+"""
 
 import asyncio
-import json
 from typing import Any
 
 import pytest
@@ -11,14 +13,19 @@ from manilla.kit.db import Database
 from manilla.lookup.story import payment_story
 from manilla.providers import inbox
 from manilla.refunds import decisions, initiate
+from tests import kinds
 from tests.client import Site
 from tests.faults import transfer_webhooks
 from tests.payments import webhooks
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import PayoutMerchant
 
-RAILS = ["a", "b", "c"]
-OTHERS = [(own, other) for own in RAILS for other in RAILS if own != other]
+RAILS = kinds.ALL
+TELLING = kinds.WITH_TRANSFER_WEBHOOKS
+# Each kind with its neighbors, so that each one appears as the owner and as the other.
+OTHERS = [(own, RAILS[number - 1]) for number, own in enumerate(RAILS)] + [
+    (RAILS[number - 1], own) for number, own in enumerate(RAILS)
+]
 FULL, DEBITED = 1_000_000, 900_000
 
 
@@ -31,20 +38,16 @@ async def _providers_send_nothing(payer: PayoutMerchant, db: Database) -> None:
         await payer.simulator.control(f"{rail}/faults", quiet)
 
 
-@pytest.fixture
-def shop(payer: PayoutMerchant) -> Shop:
-    return Shop(payer.services, payer.simulator, payer.merchant)
-
-
 async def _sent(payer: PayoutMerchant, rail: str) -> str:
     trx_id = await payer.pay_out(rail)
     await payer.simulator.run_jobs()
-    assert [each["reference"] for each in await payer.transfers(rail)] == [trx_id]
+    [transfer] = await payer.transfers(rail)
+    assert transfer["reference"] == kinds.BY_RAIL[rail].reference(trx_id)
     return trx_id
 
 
 async def _deliver(site: Site, rail: str, message: Any) -> None:
-    assert (await webhooks.send(site, f"provider{rail}", message)).status == 200
+    assert (await webhooks.send(site, kinds.BY_RAIL[rail].provider, message)).status == 200
 
 
 async def _pass_time(payer: PayoutMerchant, trx_id: str) -> None:
@@ -70,20 +73,8 @@ async def _is_due(payer: PayoutMerchant, kind: str, reference: str) -> bool:
 
 
 def _ignored(rail: str) -> float:
-    value = metrics.webhooks.labels(f"provider{rail}", "ignored")._value.get()
+    value = metrics.webhooks.labels(kinds.BY_RAIL[rail].provider, "ignored")._value.get()
     return float(value)
-
-
-def _transfer_by(rail: str, trx_id: str, status: str, **data: Any) -> Any:
-    """A webhook in the provider's format.
-
-    Provider B has no webhooks about transfers, so its webhook is about a charge.
-    """
-    if rail == "b":
-        return webhooks.paid("providerb", trx_id)
-    document = json.loads(transfer_webhooks.transfer(rail, trx_id, status))
-    document["data"] |= data
-    return document
 
 
 @pytest.mark.parametrize(("own", "other"), OTHERS)
@@ -91,10 +82,10 @@ async def test_a_webhook_about_another_providers_charge_is_stored_and_ignored(
     payer: PayoutMerchant, shop: Shop, site: Site, own: str, other: str
 ) -> None:
     started = await shop.start()
-    charge = await shop.choose(started, f"provider{own}-ngn")
+    charge = await shop.choose(started, kinds.BY_RAIL[own].checkout_method)
     before = _ignored(other)
     for amount in ("1000.00", "1.00"):
-        message = webhooks.paid(f"provider{other}", charge.reference, amount)
+        message = webhooks.paid(kinds.BY_RAIL[other].provider, charge.reference, amount)
         await _deliver(site, other, message)
     assert _ignored(other) == before + 2
     assert not await _is_due(payer, "charge", charge.reference)
@@ -111,14 +102,14 @@ async def test_a_webhook_about_another_providers_charge_is_stored_and_ignored(
     assert await shop.cases() == []
 
 
-@pytest.mark.parametrize(("own", "other"), [each for each in OTHERS if each[1] != "b"])
+@pytest.mark.parametrize(("own", "other"), [each for each in OTHERS if each[1] in TELLING])
 @pytest.mark.parametrize("status", ["success", "failed", "reversed"])
 async def test_a_webhook_about_another_providers_transfer_is_ignored(
     payer: PayoutMerchant, site: Site, own: str, other: str, status: str
 ) -> None:
     trx_id = await _sent(payer, own)
     before = _ignored(other)
-    await _deliver(site, other, _transfer_by(other, trx_id, status, amount=1))
+    await _deliver(site, other, transfer_webhooks.transfer(other, trx_id, status, 1))
     assert _ignored(other) == before + 1
     assert not await _is_due(payer, "transfer", trx_id)
 
@@ -154,15 +145,17 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("rail", transfer_webhooks.RAILS_WITH_WEBHOOKS)
-@pytest.mark.parametrize("wrong", WRONG)
-@pytest.mark.parametrize("status", ["success", "failed"])
+@pytest.mark.parametrize("rail", TELLING)
+@pytest.mark.parametrize(
+    ("wrong", "status"),
+    [*((wrong, "success") for wrong in WRONG), (WRONG[0], "failed"), (WRONG[5], "failed")],
+)
 async def test_a_transfer_webhook_with_a_wrong_amount_opens_a_case_and_settles_nothing(
     payer: PayoutMerchant, site: Site, rail: str, wrong: dict[str, Any], status: str
 ) -> None:
     trx_id = await _sent(payer, rail)
     await payer.settle(rail, trx_id, status)
-    await _deliver(site, rail, _transfer_by(rail, trx_id, status, **wrong))
+    await _deliver(site, rail, kinds.BY_RAIL[rail].transfer(trx_id, status, **wrong))
     await payer.simulator.run_jobs()
     assert (await payer.payout(trx_id)).status == "pending"
     assert await payer.balance() == DEBITED
@@ -176,26 +169,27 @@ async def test_a_transfer_webhook_with_a_wrong_amount_opens_a_case_and_settles_n
     assert await payer.cases() == [("webhook_disagrees", trx_id)]
 
 
-@pytest.mark.parametrize("rail", transfer_webhooks.RAILS_WITH_WEBHOOKS)
+@pytest.mark.parametrize("rail", TELLING)
 async def test_a_wrong_amount_in_a_webhook_opens_a_case_while_the_transfer_is_open(
     payer: PayoutMerchant, site: Site, rail: str
 ) -> None:
     trx_id = await _sent(payer, rail)
-    await _deliver(site, rail, _transfer_by(rail, trx_id, "success", amount=5))
+    await _deliver(site, rail, transfer_webhooks.transfer(rail, trx_id, "success", 5))
     await payer.simulator.run_jobs()
     assert (await payer.payout(trx_id)).status == "pending"
     assert await payer.cases() == [("webhook_disagrees", trx_id)]
 
 
-@pytest.mark.parametrize("rail", transfer_webhooks.RAILS_WITH_WEBHOOKS)
+@pytest.mark.parametrize("rail", TELLING)
 async def test_a_reversal_webhook_with_a_wrong_amount_waits_for_a_second_answer(
     payer: PayoutMerchant, site: Site, rail: str
 ) -> None:
     trx_id = await _sent(payer, rail)
     await payer.settle(rail, trx_id, "success")
     await payer.check_now(trx_id)
-    await payer.settle(rail, trx_id, "reversed")
-    await _deliver(site, rail, _transfer_by(rail, trx_id, "reversed", amount=5))
+    word, _ = kinds.BY_RAIL[rail].reversals[-1]
+    await payer.settle(rail, trx_id, "reversed", provider_status=word)
+    await _deliver(site, rail, transfer_webhooks.transfer(rail, trx_id, "reversed", 5))
     await payer.simulator.run_jobs()
     assert ((await payer.payout(trx_id)).status, await payer.balance()) == ("completed", DEBITED)
     await _pass_time(payer, trx_id)
@@ -209,11 +203,10 @@ async def test_a_reversal_webhook_with_a_wrong_amount_waits_for_a_second_answer(
 async def test_a_charge_webhook_with_an_unreadable_amount_is_held_for_review(
     payer: PayoutMerchant, shop: Shop, site: Site, rail: str, wrong: dict[str, Any]
 ) -> None:
-    charge = await shop.choose(await shop.start(), f"provider{rail}-ngn")
+    kind = kinds.BY_RAIL[rail]
+    charge = await shop.choose(await shop.start(), kind.checkout_method)
     await shop.pay(charge)
-    message = webhooks.paid(f"provider{rail}", charge.reference)
-    message["order" if rail == "b" else "data"] |= wrong
-    await _deliver(site, rail, message)
+    await _deliver(site, rail, kind.paid(charge.reference, **wrong))
     await payer.simulator.run_jobs()
     assert (await shop.charge(charge)).status == "suspense"
     assert await shop.balance() == FULL
@@ -256,7 +249,7 @@ async def _query_count(payer: PayoutMerchant, rail: str, call: str) -> int:
     return (await payer.calls(rail)).count(call)
 
 
-@pytest.mark.parametrize("rail", transfer_webhooks.RAILS_WITH_WEBHOOKS)
+@pytest.mark.parametrize("rail", TELLING)
 async def test_a_repeated_webhook_causes_a_new_status_query(
     payer: PayoutMerchant, site: Site, rail: str
 ) -> None:

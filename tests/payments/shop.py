@@ -13,18 +13,13 @@ from manilla.merchants.merchants import CommissionBearer, MerchantUpdate
 from manilla.payments import store
 from manilla.payments.payment import Charge, Payment
 from manilla.services import Services
+from tests import kinds
 from tests.client import Merchant, Reply
 from tests.payments.orders import INITIATE, VERIFY, order
 from tests.provider_simulator import ProviderSimulator
 
-# The provider that each method uses.
-PROVIDERS = {
-    "providera-ngn": "a",
-    "providera_ngn_va": "a",
-    "providerb-ngn": "b",
-    "providerb_ngn_va": "b",
-    "providerc-ngn": "c",
-}
+# The provider that each active method uses in a new installation.
+PROVIDERS = {method: rail for rail in kinds.SEEDED for method in kinds.BY_RAIL[rail].methods}
 METHODS = tuple(PROVIDERS)
 
 
@@ -84,7 +79,7 @@ class Shop:
         return await self.services.checkout.choose(started.trx_id, method)
 
     async def pay(self, charge: Charge, **how: Any) -> None:
-        await self.simulator.pay(PROVIDERS[charge.method_code], charge.reference, **how)
+        await self.simulator.pay(charge.provider, charge.reference, **how)
 
     async def verify(self, started: Started) -> Reply:
         return await self.merchant.get(VERIFY + started.trx_id)

@@ -6,9 +6,7 @@ run's own merchant.
 
 import asyncio
 import contextlib
-import hmac
 import itertools
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,7 +23,7 @@ from manilla.payouts import decisions
 from manilla.providers.port import Direction
 from manilla.services import Services
 from tests.client import Merchant, Reply, Site
-from tests.payments.webhooks import SIGNED_WITH
+from tests.payments import webhooks
 from tests.payouts.model import (
     AT_FIRST,
     MIDDLING,
@@ -298,11 +296,8 @@ class Machine:
         if self.rail == "c":
             words = {"success": "SUCCESSFUL", "failed": "FAILED", "reversed": "REVERSED"}
             event, data["status"] = "transfer.completed", words[word]
-        raw = json.dumps({"event": event, "data": data}).encode()
-        header, secret, digest = SIGNED_WITH[f"provider{self.rail}"]
-        key = b"guess" if is_forged else secret.encode()
-        headers = {header: hmac.digest(key, raw, digest).hex(), "Content-Type": "application/json"}
-        return await self.stage.site.send("POST", f"/webhooks/provider{self.rail}", headers, raw)
+        document, forged = {"event": event, "data": data}, {"secret": "guess"} if is_forged else {}
+        return await webhooks.send(self.stage.site, f"provider{self.rail}", document, **forged)
 
     # Actions of operators.
 

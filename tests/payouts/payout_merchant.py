@@ -25,17 +25,15 @@ from manilla.payouts.payout import Payout
 from manilla.platform import settings as platform
 from manilla.providers import credentials
 from manilla.services import Services
+from tests import kinds
 from tests.client import Merchant, Reply, Site
 from tests.conftest import serving
 from tests.provider_simulator import ProviderSimulator
 
 INITIATE, VERIFY = "/api/v1/initiate-payout", "/api/v1/verify-payout/"
-RAILS = {
-    "a": "providera_ngn_transfer",
-    "b": "providerb_ngn_transfer",
-    "c": "providerc_ngn_transfer",
-}
-BANKS = {"a": "058", "b": "000013", "c": "C058"}
+CODES = {rail: kind.transfer_method for rail, kind in kinds.BY_RAIL.items()}
+RAILS = {rail: CODES[rail] for rail in kinds.SEEDED}
+BANKS = {rail: kind.bank_code for rail, kind in kinds.BY_RAIL.items()}
 MANUAL = "platform"
 ACCOUNT = "0123456789"
 
@@ -112,7 +110,7 @@ class PayoutMerchant:
         )
 
     async def method_id(self, rail: str = "a") -> int:
-        code = RAILS.get(rail, rail)
+        code = CODES.get(rail, rail)
         method_id: int = await self.services.db.value("SELECT id FROM method WHERE code = $1", code)
         return method_id
 
@@ -191,7 +189,7 @@ class PayoutMerchant:
 
     async def settle(self, rail: str, trx_id: str, status: str, **how: Any) -> None:
         """The provider settles the transfer, and sends a webhook if it has any."""
-        path = f"{rail}/transfers/{trx_id}/settle"
+        path = f"{rail}/transfers/{kinds.BY_RAIL[rail].reference(trx_id)}/settle"
         await self.simulator.control(path, {"status": status, **how})
 
     async def timeline(self, trx_id: str) -> list[TimelineEvent]:
@@ -266,7 +264,7 @@ async def setting(services: Services, key: str, text: str) -> AsyncIterator[None
 @contextlib.asynccontextmanager
 async def method(services: Services, rail: str, **wanted: Any) -> AsyncIterator[None]:
     """Changes a withdrawal method temporarily."""
-    code = RAILS.get(rail, rail)
+    code = CODES.get(rail, rail)
     before = services.methods.by_code(MethodKind.WITHDRAW, code)
     assert before is not None
     try:
@@ -299,11 +297,11 @@ def _restored(before: Method) -> catalogue.MethodUpdate:
 
 async def set_credentials(services: Services, rail: str, **wanted: str) -> None:
     """Changes provider credentials. An empty value removes the field."""
-    provider = f"provider{rail}"
+    provider = kinds.BY_RAIL[rail].provider
     await credentials.change(services.db, services.keyring, provider, wanted)
     await see_changes(services)
 
 
 async def clear_credentials(services: Services, rail: str) -> None:
-    await credentials.clear(services.db, f"provider{rail}")
+    await credentials.clear(services.db, kinds.BY_RAIL[rail].provider)
     await see_changes(services)

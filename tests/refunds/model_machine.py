@@ -1,8 +1,6 @@
 """Runs each action on the model of refunds and on Manilla, and compares the results."""
 
 import contextlib
-import hmac
-import json
 from typing import Any
 
 from manilla.kit.environment import Environment
@@ -13,8 +11,8 @@ from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.providers.port import Direction
 from manilla.refunds import decisions, initiate
 from tests.client import Merchant
+from tests.payments import webhooks
 from tests.payments.shop import Shop, Started
-from tests.payments.webhooks import SIGNED_WITH
 from tests.payouts.model import Killed
 from tests.payouts.model_machine import Stage, dying_at, same
 from tests.refunds.model import PAID, SENDS, RefundInModel, RefundModel
@@ -168,11 +166,9 @@ class RefundMachine:
             "currency": "NGN",
             "status": refund.at_provider,
         }
-        raw = json.dumps({"event": f"refund.{refund.at_provider}", "data": data}).encode()
-        header, secret, digest = SIGNED_WITH["providera"]
-        key = b"guess" if is_forged else secret.encode()
-        headers = {header: hmac.digest(key, raw, digest).hex(), "Content-Type": "application/json"}
-        reply = await self.stage.site.send("POST", "/webhooks/providera", headers, raw)
+        document = {"event": f"refund.{refund.at_provider}", "data": data}
+        forged = {"secret": "guess"} if is_forged else {}
+        reply = await webhooks.send(self.stage.site, "providera", document, **forged)
         same("the webhook's answer", reply.status, 401 if is_forged else 200)
         if not is_forged:
             self.model.webhook(refund)

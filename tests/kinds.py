@@ -1,0 +1,312 @@
+"""The kinds of providers as the tests use them: all that differs between them, in one place.
+
+A test over all kinds is parametrized by `ALL` and takes what it expects of a kind from here. A rail
+is a kind's name in the simulator: `a` for `providera`, and the kind's own name for the others.
+"""
+
+import hmac
+import json
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from manilla_simulator.settings import (
+    Account,
+    CredentialsA,
+    CredentialsB,
+    CredentialsC,
+    FlutterwaveAccount,
+    KoraAccount,
+    MonnifyAccount,
+    PaystackAccount,
+)
+
+Document = dict[str, Any]
+Sign = Callable[[str, bytes], str]  # takes the key and the body
+
+
+class Reversal(StrEnum):
+    """What a provider reports about a transfer that comes back after its delivery."""
+
+    NAMED = "named"  # a status of its own: the merchant gets a refund
+    AS_FAILURE = "as_failure"  # failed, which contradicts the delivery: a case, and no refund
+
+
+class WrongPayment(StrEnum):
+    """What a provider does with a wrong amount that a customer transfers to an account."""
+
+    KEPT = "kept"  # it reports the payment with its amount, which we hold in suspense
+    RETURNED = "returned"  # it returns the money, and the charge stays open
+    PARTLY_KEPT = "partly_kept"  # it returns less than the amount, and keeps more
+
+
+class TestedKind(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of provider: how to configure and reach it, its webhooks, and what to expect."""
+
+    __test__ = False
+
+    rail: str
+    account: Account  # the simulator's account, with the credentials
+    bank_code: str  # of the beneficiaries' bank
+    settings: Mapping[str, str] = {}  # of ours, besides the credentials
+
+    signature_header: str
+    signed_with: str  # the credential that is the key
+    sign: Sign
+    charge_event: Callable[[str, Any, str], Document]  # takes reference, amount and currency
+    transfer_event: Callable[[str, str, Any, str], Document] | None  # also the status; None: none
+    in_kobo: bool = False
+    lower_case_references: bool = False  # of transfers
+
+    signs_body: bool = True  # False: the header proves the sender, but nothing about the body
+    resends_transfers: bool = True  # False: a transfer that it does not know becomes a case
+    reports_declines: bool = True  # False: a declined charge is found by a status query
+    reversals: tuple[tuple[str, Reversal], ...] = (("", Reversal.NAMED),)  # by the provider's word
+    # Whether `reversed` also means that a transfer was never delivered. Then it is a failure where
+    # no delivery was seen.
+    reverses_failures: bool = False
+    wrong_payment: WrongPayment | None = WrongPayment.KEPT  # None: it has no virtual accounts
+    refunds: bool = True
+    queries_refunds: bool = True  # False: a refund with an unknown outcome is left to a person
+
+    @property
+    def provider(self) -> str:
+        return f"provider{self.rail}" if len(self.rail) == 1 else self.rail
+
+    @property
+    def checkout_method(self) -> str:
+        return f"{self.provider}-ngn"
+
+    @property
+    def account_method(self) -> str:
+        return f"{self.provider}_ngn_va"
+
+    @property
+    def transfer_method(self) -> str:
+        return f"{self.provider}_ngn_transfer"
+
+    @property
+    def methods(self) -> list[str]:
+        """The deposit methods."""
+        has_accounts = self.wrong_payment is not None
+        return [self.checkout_method, *([self.account_method] if has_accounts else [])]
+
+    @property
+    def has_transfer_webhooks(self) -> bool:
+        return self.transfer_event is not None
+
+    def credentials(self, simulator_url: str) -> dict[str, str]:
+        """Our settings for the simulated provider."""
+        given = msgspec.structs.asdict(self.account)
+        keys = {name: text for name, text in given.items() if name in CREDENTIALS and text}
+        return {**keys, **self.settings, "base_url": f"{simulator_url}/{self.rail}"}
+
+    def reference(self, trx_id: str) -> str:
+        """A transfer's reference at the provider."""
+        return trx_id.lower() if self.lower_case_references else trx_id
+
+    def paid(self, reference: str, amount: Any = 1000, currency: Any = "NGN") -> Document:
+        """A webhook about a paid charge."""
+        return self.charge_event(reference, self._units(amount), currency)
+
+    def transfer(
+        self, trx_id: str, status: str, amount: Any = 1000, currency: Any = "NGN"
+    ) -> Document:
+        """A webhook about a transfer. `status` is success, failed or reversed."""
+        assert self.transfer_event is not None
+        return self.transfer_event(self.reference(trx_id), status, self._units(amount), currency)
+
+    def _units(self, amount: Any) -> Any:
+        is_number = isinstance(amount, int | float | Decimal)
+        return round(amount * 100) if self.in_kobo and is_number else amount
+
+    def signature(self, raw: bytes, key: str | None = None) -> str:
+        return self.sign(key or getattr(self.account, self.signed_with), raw)
+
+
+# The fields of the simulator's accounts that are credentials; the others are switches.
+CREDENTIALS = frozenset(
+    ("api_key", "secret_key", "webhook_secret", "business_id", "contract_code")
+    + ("source_account_number", "secret_hash")
+)
+
+
+def hmac_of_body(digest: str) -> Sign:
+    return lambda key, raw: hmac.digest(key.encode(), raw, digest).hex()
+
+
+def hmac_of_data(digest: str) -> Sign:
+    """Signs the bytes of `data` alone."""
+
+    class Signed(msgspec.Struct):
+        data: msgspec.Raw = msgspec.Raw(b"")
+
+    def sign(key: str, raw: bytes) -> str:
+        try:
+            signed = bytes(msgspec.json.decode(raw, type=Signed).data)
+        except msgspec.DecodeError:
+            signed = raw
+        return hmac.digest(key.encode(), signed, digest).hex()
+
+    return sign
+
+
+def shared_secret(key: str, _raw: bytes) -> str:
+    return key
+
+
+def _event(event: str, data: Document) -> Document:
+    return {"event": event, "data": data}
+
+
+def _named_transfer(reference: str, status: str, amount: Any, currency: Any) -> Document:
+    """As provider A, Kora and Paystack name it: the status is part of the event's name."""
+    data = {"reference": reference, "amount": amount, "fee": 10, "currency": currency}
+    return _event(f"transfer.{status}", {**data, "status": status})
+
+
+def _completed_transfer(reference: str, status: str, amount: Any, currency: Any) -> Document:
+    """As provider C and Flutterwave name it: one event, and the status in the data."""
+    word = {"success": "SUCCESSFUL", "failed": "FAILED", "reversed": "REVERSED"}[status]
+    data = {"id": 1, "reference": reference, "amount": amount, "fee": 10, "currency": currency}
+    return _event("transfer.completed", {**data, "status": word})
+
+
+def _monnify_transfer(reference: str, status: str, amount: Any, currency: Any) -> Document:
+    name = {"success": "SUCCESSFUL", "failed": "FAILED", "reversed": "REVERSED"}[status]
+    word = "SUCCESS" if status == "success" else name
+    data = {"reference": reference, "amount": amount, "currency": currency, "status": word}
+    return {"eventType": f"{name}_DISBURSEMENT", "eventData": data}
+
+
+def _successful_charge(reference: str, amount: Any, currency: Any) -> Document:
+    data = {"reference": reference, "status": "success", "amount": amount, "currency": currency}
+    return _event("charge.success", data)
+
+
+def _completed_charge(reference: str, amount: Any, currency: Any) -> Document:
+    data = {"id": 1, "tx_ref": reference, "status": "successful", "amount": amount}
+    return _event("charge.completed", {**data, "currency": currency})
+
+
+def _providerb_charge(reference: str, amount: Any, currency: Any) -> Document:
+    order = {"amount": amount, "settlement_amount": amount, "fee": 10, "currency": currency}
+    return {"transaction": {"reference": reference}, "order": order, "code": "00"}
+
+
+def _monnify_charge(reference: str, amount: Any, currency: Any) -> Document:
+    data = {"paymentReference": reference, "transactionReference": "MNFY|1", "amountPaid": amount}
+    return {
+        "eventType": "SUCCESSFUL_TRANSACTION",
+        "eventData": {**data, "currency": currency, "paymentStatus": "PAID"},
+    }
+
+
+_ALL = (
+    TestedKind(
+        rail="a",
+        account=CredentialsA(),
+        settings={"sandbox": "true"},
+        bank_code="058",
+        signature_header="x-providera-signature",
+        signed_with="webhook_secret",
+        sign=hmac_of_body("sha256"),
+        charge_event=_successful_charge,
+        transfer_event=_named_transfer,
+    ),
+    TestedKind(
+        rail="b",
+        account=CredentialsB(),
+        settings={"sandbox": "true", "default_va_bank": "000017"},
+        bank_code="000013",
+        signature_header="Providerb-Signature",
+        signed_with="secret_key",
+        sign=hmac_of_body("sha512"),
+        charge_event=_providerb_charge,
+        transfer_event=None,
+        reports_declines=False,
+        wrong_payment=WrongPayment.RETURNED,
+        refunds=False,
+    ),
+    TestedKind(
+        rail="c",
+        account=CredentialsC(),
+        settings={"sandbox": "true"},
+        bank_code="C058",
+        signature_header="X-ProviderC-Signature",
+        signed_with="webhook_secret",
+        sign=hmac_of_body("sha256"),
+        charge_event=_completed_charge,
+        transfer_event=_completed_transfer,
+        wrong_payment=None,
+        queries_refunds=False,
+    ),
+    TestedKind(
+        rail="kora",
+        account=KoraAccount(),
+        bank_code="058",
+        signature_header="x-korapay-signature",
+        signed_with="secret_key",
+        sign=hmac_of_data("sha256"),
+        charge_event=_successful_charge,
+        transfer_event=_named_transfer,
+        # Kora documents no word for a payout that came back.
+        reversals=(("", Reversal.AS_FAILURE), ("reversed", Reversal.NAMED)),
+    ),
+    TestedKind(
+        rail="paystack",
+        account=PaystackAccount(),
+        bank_code="058",
+        signature_header="x-paystack-signature",
+        signed_with="secret_key",
+        sign=hmac_of_body("sha512"),
+        charge_event=_successful_charge,
+        transfer_event=_named_transfer,
+        in_kobo=True,
+        lower_case_references=True,
+        reports_declines=False,
+        reverses_failures=True,
+        wrong_payment=WrongPayment.RETURNED,
+    ),
+    TestedKind(
+        rail="flutterwave",
+        account=FlutterwaveAccount(),
+        bank_code="058",
+        signature_header="verif-hash",
+        signed_with="secret_hash",
+        sign=shared_secret,
+        charge_event=_completed_charge,
+        transfer_event=_completed_transfer,
+        signs_body=False,
+        # Nothing proves that Flutterwave rejects a reference that it has seen before.
+        resends_transfers=False,
+        # Flutterwave documents no word for a transfer that came back.
+        reversals=(("", Reversal.AS_FAILURE), ("REVERSED", Reversal.NAMED)),
+        queries_refunds=False,
+    ),
+    TestedKind(
+        rail="monnify",
+        # A live account: the sandbox signs no webhooks, see `faults/test_monnify_sandbox.py`.
+        account=MonnifyAccount(),
+        bank_code="058",
+        signature_header="monnify-signature",
+        signed_with="secret_key",
+        sign=hmac_of_body("sha512"),
+        charge_event=_monnify_charge,
+        transfer_event=_monnify_transfer,
+        reports_declines=False,
+        wrong_payment=WrongPayment.PARTLY_KEPT,
+    ),
+)
+BY_RAIL = {kind.rail: kind for kind in _ALL}
+BY_PROVIDER = {kind.provider: kind for kind in _ALL}
+ALL = tuple(BY_RAIL)
+SEEDED = ("a", "b", "c")  # the kinds whose methods are active in a new installation
+WITH_TRANSFER_WEBHOOKS = tuple(kind.rail for kind in _ALL if kind.has_transfer_webhooks)
+REVERSALS = [(kind.rail, *reversal) for kind in _ALL for reversal in kind.reversals]
+
+
+def encoded(document: Any) -> bytes:
+    return document if isinstance(document, bytes) else json.dumps(document).encode()
