@@ -93,17 +93,20 @@ class GatewayAvailability(msgspec.Struct, frozen=True):
 
 
 def gateways(catalogue: Catalogue, rails: Rails, caller: Caller) -> list[GatewayAvailability]:
-    """Returns all deposit methods, sorted by currency."""
-    methods = sorted(
-        catalogue.all(MethodKind.DEPOSIT), key=lambda m: (m.currency, m.position, m.id)
-    )
+    """Returns the active deposit methods and those that the merchant selected, by currency."""
+    selected = caller.gateways or ()
+    methods = [
+        method
+        for method in catalogue.all(MethodKind.DEPOSIT)
+        if method.active or method.code in selected
+    ]
     return [
         GatewayAvailability(
             method,
             caller.gateways is None or method.code in caller.gateways,
             _obstacle(catalogue, rails, caller, method),
         )
-        for method in methods
+        for method in sorted(methods, key=lambda m: (m.currency, m.position, m.id))
     ]
 
 
