@@ -12,7 +12,7 @@ from manilla.cli.changes import Result
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.options import ProviderName, read_day
 from manilla.cli.output import Json, print_csv, print_fields, print_rows
-from manilla.cli.rails import check_provider, configured_rails
+from manilla.cli.providers.rails import check_provider, configured_rails
 from manilla.kit.clock import start_of_day
 from manilla.providers import accounts, connection_test, credentials, statements
 from manilla.providers.connection_test import ConnectionTest
