@@ -89,6 +89,12 @@ async def test_every_documented_refusal_can_be_forced(platform: Platform, key: s
         assert not await exists(platform, key, f"TXN{number}")
 
 
+async def test_a_fault_can_apply_to_every_second_call(platform: Platform) -> None:
+    await plan(platform, "a", "refuse", message="No", status=422, times=None, every=2)
+    statuses = [(await platform.transfer("a", f"TXN3{n}")).status for n in range(4)]
+    assert statuses == [200, 422, 200, 422]
+
+
 async def test_a_fault_applies_for_the_given_number_of_calls(platform: Platform) -> None:
     await plan(platform, "a", "refuse", message="No", status=422, times=2)
     statuses = [(await platform.transfer("a", f"TXN{n}")).status for n in range(3)]

@@ -58,6 +58,13 @@ class NextFault(msgspec.Struct, forbid_unknown_fields=True):
     message: str | None = None
     status: Annotated[int, msgspec.Meta(ge=200, le=599)] | None = None
     times: Times | None = 1  # None: until the fault is disabled
+    every: Times = 1  # 2: the fault affects only every second call
+    calls: int = 0  # so far
+
+    def is_due(self) -> bool:
+        """Counts a call, and returns whether the fault affects it."""
+        self.calls += 1
+        return self.calls % self.every == 0
 
 
 class WebhookMode(StrEnum):
@@ -95,7 +102,7 @@ class Faults(msgspec.Struct, kw_only=True):
     def strike(self, call: str) -> NextFault | None:
         """Returns the fault for this call, if any, and counts one use of it."""
         for planned in self.next:
-            if planned.call in (call, CallName.ANY):
+            if planned.call in (call, CallName.ANY) and planned.is_due():
                 if planned.times is not None:
                     planned.times -= 1
                     if planned.times == 0:
