@@ -8,6 +8,7 @@ it with a harmless call until it answers again.
 import asyncio
 import contextlib
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -51,11 +52,19 @@ class Rail:
         self._tripped = tripped
         self.provider = provider
         self.direction = direction
-        self.is_down = False
+        self.down_since: datetime | None = None
         self.has_tripped = False  # in this process, and not yet written to the database
         self.figures = Figures()
         self._failures = 0
         self._probes = 0
+
+    @property
+    def is_down(self) -> bool:
+        return self.down_since is not None
+
+    @is_down.setter
+    def is_down(self, is_down: bool) -> None:
+        self.down_since = datetime.now(UTC) if is_down else None
 
     @property
     def is_open_for_calls(self) -> bool:
@@ -100,14 +109,15 @@ class Health:
         self._tripped = asyncio.Event()
         self._flushing = asyncio.Lock()
         self._rails: dict[tuple[str, str], Rail] = {}
-        self._down: set[tuple[str, Direction]] = set()  # as last read from the database
+        # The rails that are down, and since when, as last read from the database.
+        self._down: dict[tuple[str, Direction], datetime] = {}
         watch.follow(changes.RAILS, self._refresh)
 
     def rail(self, provider: str, direction: Direction) -> Rail:
         key = (provider, direction)
         if key not in self._rails:
             self._rails[key] = Rail(provider, direction, self._tripped)
-            self._rails[key].is_down = key in self._down
+            self._rails[key].down_since = self._down.get(key)
         return self._rails[key]
 
     def rails_down(self) -> list[Rail]:
@@ -162,6 +172,6 @@ class Health:
         self._down = down = await queries.rails_down(self._db)
         for key, rail in self._rails.items():
             if key in down:
-                rail.is_down = True
+                rail.down_since = down[key]
             elif rail.is_down and not rail.has_tripped:
                 rail.reset()

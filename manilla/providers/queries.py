@@ -56,9 +56,12 @@ async def delete_credentials(connection: Connection, provider: str) -> bool:
     )
 
 
-async def rails_down(db: Database) -> set[tuple[str, Direction]]:
-    records = await db.records("SELECT provider, direction FROM rail_state WHERE is_down")
-    return {(r["provider"], Direction(r["direction"])) for r in records}
+async def rails_down(db: Database) -> dict[tuple[str, Direction], datetime]:
+    """Returns the rails that are down, and since when."""
+    records = await db.records(
+        "SELECT provider, direction, changed_at FROM rail_state WHERE is_down"
+    )
+    return {(r["provider"], Direction(r["direction"])): r["changed_at"] for r in records}
 
 
 async def set_rail_state(
@@ -66,9 +69,11 @@ async def set_rail_state(
 ) -> None:
     await connection.execute(
         """
-        INSERT INTO rail_state (provider, direction, is_down) VALUES ($1, $2, $3)
+        INSERT INTO rail_state AS s (provider, direction, is_down) VALUES ($1, $2, $3)
             ON CONFLICT (provider, direction)
-            DO UPDATE SET is_down = excluded.is_down, changed_at = now()""",
+            DO UPDATE SET is_down = excluded.is_down,
+                          changed_at = CASE WHEN s.is_down = excluded.is_down
+                                            THEN s.changed_at ELSE now() END""",
         provider,
         direction,
         is_down,

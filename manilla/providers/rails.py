@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Literal, overload
 
 import aiohttp
@@ -143,7 +144,10 @@ class Rails:
         return current.is_open(direction) and not (is_real_money and current.is_sandbox)
 
     def is_down(self, provider: str, direction: Direction) -> bool:
-        return self.health.rail(provider, direction).is_down
+        return self.down_since(provider, direction) is not None
+
+    def down_since(self, provider: str, direction: Direction) -> datetime | None:
+        return self.health.rail(provider, direction).down_since
 
     async def probe(self) -> None:
         """Probes every rail that is down with a harmless call. One that answers is marked as up."""

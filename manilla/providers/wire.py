@@ -4,8 +4,11 @@ An answer is conclusive only if the provider itself clearly said so.
 """
 
 import asyncio
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import aiohttp
@@ -27,6 +30,24 @@ CALL_SECONDS = 15.0
 UNAUTHORIZED = 401  # our credentials are wrong
 ANSWER_BYTES_MAX = 1024 * 1024
 NO_HEADERS: Mapping[str, str] = {}
+
+# When calls in this context must have ended, in the time of the event loop.
+_ends: ContextVar[float] = ContextVar("calls_end", default=math.inf)
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Limits the total time of the calls in this block. Each call keeps its own limit too."""
+    token = _ends.set(min(asyncio.get_running_loop().time() + seconds, _ends.get()))
+    try:
+        yield
+    finally:
+        _ends.reset(token)
+
+
+def _end_of_call() -> float:
+    return min(asyncio.get_running_loop().time() + CALL_SECONDS, _ends.get())
+
 
 # HTTP statuses with which an error in the provider's own envelope is a conclusive rejection.
 REFUSING = frozenset((400, 402, 403, 422))
@@ -118,7 +139,7 @@ class Wire:
         headers: Mapping[str, str],
     ) -> Answer[Value]:
         try:
-            async with asyncio.timeout(CALL_SECONDS), self._calls:
+            async with asyncio.timeout_at(_end_of_call()), self._calls:
                 reply = await self._exchange(method, path, body, query, headers)
         except TimeoutError:
             return Unknown("no answer in time", is_rail_down=True)

@@ -14,7 +14,6 @@ from manilla.providers.kinds.flutterwave.adapter import Flutterwave
 KIND = ProviderKind(
     name="flutterwave",
     title="Flutterwave",
-    document="docs/providers/flutterwave.md",
     fields=(
         CredentialField("secret_key", is_required=True),
         CredentialField("secret_hash", is_required=True),
