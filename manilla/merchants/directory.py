@@ -11,7 +11,7 @@ from manilla.kit import deadline
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
-from manilla.merchants import credentials, queries
+from manilla.merchants import credentials, gateway_order, queries
 from manilla.merchants.credentials import LiveCredential
 from manilla.merchants.merchants import CommissionBearer, MerchantStatus
 from manilla.platform import changes
@@ -37,6 +37,7 @@ class Caller(msgspec.Struct, frozen=True):
     commission_percent: Decimal
     commission_bearer: CommissionBearer
     gateways: frozenset[str] | None
+    gateway_order: tuple[str, ...]  # codes, first the preferred gateway; empty: no preference
     payouts_enabled: bool
     kyc_verified: bool
     phone_verified: bool
@@ -159,6 +160,7 @@ class Directory:
             commission_percent=_plain(merchant.commission_percent),
             commission_bearer=CommissionBearer(merchant.commission_bearer),
             gateways=None if merchant.gateways is None else frozenset(merchant.gateways),
+            gateway_order=await gateway_order.read(self._db, merchant_id, environment),
             payouts_enabled=merchant.payouts_enabled,
             kyc_verified=merchant.kyc_verified,
             phone_verified=merchant.phone_verified,

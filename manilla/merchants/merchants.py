@@ -222,7 +222,7 @@ async def rotate(
     if not 0 <= overlap_minutes <= 60 * 24 * 30:
         raise BadMerchant("The overlap must be between 0 minutes and 30 days.")
     async with db.transaction() as connection:
-        await _touch(connection, merchant_id)
+        await touch(connection, merchant_id)
         generation = 1 + await credentials.expire(
             connection, merchant_id, environment, overlap_minutes
         )
@@ -260,7 +260,8 @@ async def _locked(connection: Connection, merchant_id: int) -> MerchantRow:
     return found
 
 
-async def _touch(connection: Connection, merchant_id: int) -> None:
+async def touch(connection: Connection, merchant_id: int) -> None:
+    """Locks the merchant's row, and makes all processes read the merchant again."""
     version = await changes.announce(connection, changes.MERCHANTS)
     if not await queries.touch_merchant(connection, merchant_id, version):
         raise MerchantNotFound(f"There is no merchant {merchant_id}.")

@@ -27,6 +27,7 @@ RIGHTS = {
     "delivery_attempt": EXPIRE,
     "entry": APPEND,
     "function_set": READ,
+    "gateway_order": KEEP,
     "idempotency": EXPIRE,
     "invitation": ALL,
     "job": ALL,
