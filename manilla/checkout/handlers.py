@@ -15,6 +15,8 @@ from manilla.payments.payment import PaymentStatus
 # Values of `status` in the return URL with which providers report a canceled payment.
 CANCELED_WORDS = frozenset(("canceled", "cancelled"))
 
+SEEN_DIGITS_MAX = 4
+
 
 async def show(request: CheckoutRequest) -> Response[Any]:
     view = await request.view()
@@ -31,8 +33,10 @@ async def show_methods(request: CheckoutRequest) -> Response[Any]:
 
 
 async def choose(request: CheckoutRequest) -> Response[Any]:
-    code = await request.field("method")
-    return await _after(request, request.services.checkout.choose(request.trx_id, code), "pay")
+    chosen, seen = await request.field("method"), await request.field("seen")
+    number = int(seen) if seen.isascii() and seen.isdigit() and len(seen) < SEEN_DIGITS_MAX else 0
+    action = request.services.checkout.choose(request.trx_id, chosen, number)
+    return await _after(request, action, "pay")
 
 
 async def pay(request: CheckoutRequest) -> Response[Any]:

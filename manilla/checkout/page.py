@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from manilla.methods.method import Flow, Method
+from manilla.payments import declines
 from manilla.payments.charges import OPENING_SECONDS_MAX
 from manilla.payments.checkout import CheckoutView
 from manilla.payments.payment import Charge, ChargeStatus, PaymentErrorCode, PaymentStatus
@@ -35,13 +36,6 @@ _FAILED = {
 }
 
 
-# Messages shown above the payment methods after a charge was declined.
-DECLINES = {
-    PaymentErrorCode.PAYMENT_DECLINED: "Your bank declined the payment. "
-    "Please choose another way to pay.",
-    PaymentErrorCode.INSUFFICIENT_FUNDS: "The account or card did not have enough money. "
-    "Please choose another way to pay.",
-}
 LEFT = "You left without paying. Choose a payment method."
 
 
@@ -79,7 +73,7 @@ def decline_of(view: CheckoutView) -> str | None:
     """Returns why the last charge was declined, if the customer has to choose a method again."""
     if view.declined is None or view.declined.error_code is None:
         return None
-    return DECLINES[view.declined.error_code]
+    return declines.decline_of(view.declined.reason or "").text
 
 
 def _page_of_charge(view: CheckoutView, charge: Charge) -> CheckoutPage:

@@ -116,8 +116,8 @@ def _change(given: Form, method: Method) -> MethodUpdate:
         minimum=_amount(given, "minimum", method),
         maximum=_amount_or_none(given, "maximum", method),
     )
-    if method.kind is MethodKind.DEPOSIT:
-        return change  # deposit methods have no fee
+    if method.kind is MethodKind.DEPOSIT and "fee_fixed" not in given:
+        return change
     return msgspec.structs.replace(
         change,
         fee_fixed=_amount(given, "fee_fixed", method),

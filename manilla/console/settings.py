@@ -12,6 +12,7 @@ from manilla.console.responses import done_or_asked
 from manilla.kit.errors import Refusal
 from manilla.platform import settings
 from manilla.platform.settings import WEEKDAYS, Bounds, Setting
+from manilla.web import display
 from manilla.web.forms import Form
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
@@ -35,7 +36,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     ("Payouts", ("withdrawals_enabled", "payouts_held", DAYS, "kyc_required", "phone_required")),
-    ("Payments", ("checkout_minutes", "sandbox_complete_seconds")),
+    ("Payments", ("checkout_minutes", "checkout_choice", "sandbox_complete_seconds")),
     (
         "Site texts",
         ("site_name", "site_logo", "site_url", "gateway_name", "gateway_description"),
@@ -56,6 +57,11 @@ class SettingRow(msgspec.Struct, frozen=True):
     @property
     def is_default(self) -> bool:
         return self.setting.value == self.setting.default
+
+    @property
+    def options(self) -> list[tuple[str, str]]:
+        """Returns the values to select from; empty if the values are not listed."""
+        return [(value, display.title(value)) for value in self.bounds.values]
 
     @property
     def limits(self) -> str:

@@ -6,7 +6,8 @@ from typing import Any
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.merchants import merchants
+from manilla.merchants import gateway_order, merchants
+from manilla.merchants.gateway_order import Step
 from manilla.merchants.merchants import CommissionBearer, MerchantUpdate
 from manilla.payments import commission
 from manilla.payments.eligibility import gateways
@@ -21,6 +22,7 @@ async def show_gateways(request: PageRequest) -> PageResponse:
     return request.page(
         "gateways.html",
         is_restricted=caller.gateways is not None,
+        has_order=bool(caller.gateway_order),
         by_currency=[(c, list(g)) for c, g in groupby(rows, lambda row: row.method.currency)],
     )
 
@@ -38,6 +40,18 @@ async def choose_gateways(request: PageRequest) -> PageResponse:
         "~/gateways",
         done=done if chosen else "Saved. Checkout now offers all available gateways.",
     )
+
+
+async def move_gateway(request: PageRequest) -> PageResponse:
+    """Moves a gateway up or down in the order in which checkout tries gateways."""
+    step = Step.UP if request.form.text("up") else Step.DOWN
+    code = request.form.text("up") or request.form.text("down")
+    environment, merchant_id = request.environment, request.merchant_id
+    caller = await request.services.directory.read(environment, merchant_id)
+    rows = gateways(request.services.methods, request.services.rails, caller)
+    shown = [row.method.code for row in rows]
+    await gateway_order.move(request.db, merchant_id, environment, shown, code, step)
+    return request.redirect("~/gateways", done="Saved. Checkout now uses this order.")
 
 
 async def show_commission(request: PageRequest) -> PageResponse:

@@ -3,20 +3,24 @@
 A charge is saved before it is sent, and its status is queried until it is final.
 """
 
+import time
 from datetime import UTC, datetime, timedelta
 
 from manilla.kit import jobs
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
+from manilla.ledger import timeline
 from manilla.ledger.job_kinds import JobKind
 from manilla.merchants import merchants
 from manilla.merchants.directory import Caller
 from manilla.methods.method import Flow, Method
 from manilla.payments import states, store
+from manilla.payments.choice import CustomerWish
 from manilla.payments.link import CheckoutLinks
 from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentStatus
 from manilla.platform.settings import CurrentSettings
+from manilla.providers import wire
 from manilla.providers.port import (
     Adapter,
     Answer,
@@ -34,6 +38,8 @@ from manilla.providers.rails import Rails
 CHECK = JobKind.CHARGE
 FIRST_CHECK_SECONDS = 10
 TRIES_MAX = 20
+OPEN_SECONDS_MAX = 20  # time to try the gateways, while the customer waits
+TRY_SECONDS_MIN = 4  # a gateway is not tried with less time than this
 OPENING_SECONDS_MAX = 30  # longer than any call to a provider takes
 DESCRIPTION_LENGTH_MAX = 200
 SANDBOX_BVN = "22222222222"
@@ -79,43 +85,67 @@ class ChargeService:
         self._links = links
         self._base_url = base_url
 
-    async def open(self, payment: Payment, method: Method, caller: Caller) -> Charge:
-        """Returns the open charge for this method, or creates one."""
-        assert method.provider is not None
+    async def open(self, payment: Payment, caller: Caller, wish: CustomerWish) -> Charge:
+        """Returns the customer's charge, or a new one of the first gateway that creates one.
+
+        Creating a charge moves no money, so the next gateway can be tried even if it is unknown
+        whether the last one has created a charge.
+        """
         assert not payment.is_sandbox, "no provider is called for the sandbox"
+        ends = time.monotonic() + OPEN_SECONDS_MAX
+        refusal: Refusal = GatewayUnavailable()
+        gateways = wish.choice.ranked
+        for number, gateway in enumerate(gateways):
+            left = ends - time.monotonic()
+            if left < TRY_SECONDS_MIN:
+                break
+            is_last = number == len(gateways) - 1
+            with wire.limited(left if is_last else max(left / 2, TRY_SECONDS_MIN)):
+                opened = await self._try(payment, caller, wish, gateway.method, number)
+            if isinstance(opened, Charge):
+                return opened
+            refusal = opened
+        raise refusal
+
+    async def _try(
+        self, payment: Payment, caller: Caller, wish: CustomerWish, method: Method, number: int
+    ) -> Charge | Refusal:
+        """Returns the charge of one gateway, or why there is none."""
+        assert method.provider is not None
         adapter = self._rails.adapter(method.provider)
         if adapter is None:
-            raise GatewayUnavailable
-        charge, is_new = await self._reserve(payment, method)
+            return GatewayUnavailable()
+        charge, is_new = await self._reserve(payment, wish, method, number)
         if not is_new:
             return charge
         answer = await self._send(adapter, payment, method, caller, charge)
-        await self._save(charge, answer)
+        refusal = await self._save(charge, answer)
         saved = await store.charge(self._db, charge.merchant_id, charge.reference)
         assert saved is not None
-        return saved
+        return refusal or saved
 
-    async def _reserve(self, payment: Payment, method: Method) -> tuple[Charge, bool]:
+    async def _reserve(
+        self, payment: Payment, wish: CustomerWish, method: Method, number: int
+    ) -> tuple[Charge, bool]:
         """Returns the charge to use, and whether it is new.
 
         Locks the payment's row, so that a double click, a second tab or a second customer get the
         same charge.
         """
         async with self._db.transaction() as connection:
-            current = await store.payment(
-                connection, payment.merchant_id, payment.trx_id, lock=True
-            )
-            assert current is not None
+            current = await _locked(connection, payment)
             if current.status is not PaymentStatus.PENDING:
                 raise PaymentClosed
             earlier = await store.charges(connection, payment.merchant_id, payment.trx_id)
             # Reuse only the latest charge, because a customer who returns from another method
             # expects a new one.
-            latest = next((charge for charge in reversed(earlier) if charge.is_undecided), None)
-            if latest and latest.method_code == method.code and _is_usable(latest):
+            latest = next((charge for charge in reversed(earlier) if charge.is_payable), None)
+            if latest and wish.accepts(latest, method) and _is_usable(latest):
                 return latest, False
             if len(earlier) >= TRIES_MAX:
                 raise TooManyCharges
+            if wish.choice.is_between_several:
+                await _note(connection, current, "gateway_chosen", wish.explain(number))
             return await _insert(connection, payment, method, len(earlier) + 1), True
 
     async def _send(
@@ -151,25 +181,32 @@ class ChargeService:
 
     async def _save(
         self, charge: Charge, answer: Answer[HostedCheckout] | Answer[VirtualAccount]
-    ) -> None:
+    ) -> Refusal | None:
+        """Saves how the customer can pay the charge, or returns why the customer cannot."""
         match answer:
             case Done(HostedCheckout(checkout_url)):
                 await store.set_checkout_url(self._db, charge, checkout_url)
+                return None
             case Done(VirtualAccount() as account) if account.amount == charge.amount:
                 await store.set_account(self._db, charge, account)
+                return None
             case Done(VirtualAccount() as account):
-                await store.abandon_charge(
-                    self._db, charge, f"the virtual account expects {account.amount}"
-                )
-                raise GatewayRefused
+                status, reason = ChargeStatus.FAILED, f"the account expects {account.amount}"
             case Refused(_, guidance):
-                await store.abandon_charge(self._db, charge, guidance)
-                raise GatewayRefused
-            case Unknown(reason):
-                # The customer was not shown how to pay this charge. If it is paid anyway, the
-                # provider's status applies, as for any charge.
-                await store.abandon_charge(self._db, charge, reason)
-                raise GatewayUnavailable
+                status, reason = ChargeStatus.FAILED, guidance
+            case Unknown(unknown):
+                # The charge may exist. If it is paid, the provider's status applies.
+                status, reason = ChargeStatus.OPENING, unknown
+        await self._abandon(charge, status, reason)
+        return GatewayRefused() if status is ChargeStatus.FAILED else GatewayUnavailable()
+
+    async def _abandon(self, charge: Charge, status: ChargeStatus, reason: str) -> None:
+        result = "refused" if status is ChargeStatus.FAILED else "unknown, will be queried"
+        async with self._db.transaction() as connection:
+            payment = await _locked(connection, charge)
+            await store.abandon_charge(connection, charge, status, reason or "no reason given")
+            detail = f"charge {charge.reference} at {charge.method_code}: {result}: {reason}"
+            await _note(connection, payment, "charge_not_created", detail)
 
     async def ask(self, charge: Charge) -> Answer[ChargeState]:
         """Queries the charge's status at the provider, and applies it."""
@@ -184,6 +221,15 @@ class ChargeService:
             if charge.is_undecided:
                 await self.ask(charge)
 
+    async def ask_about_payable(self, payment: Payment) -> None:
+        """Queries the charges that the customer can have paid, while the customer waits.
+
+        Jobs query the others. Their providers did not respond before and may be slow.
+        """
+        for charge in await store.charges(self._db, payment.merchant_id, payment.trx_id):
+            if charge.is_payable:
+                await self.ask(charge)
+
 
 def _is_usable(charge: Charge) -> bool:
     """Whether a customer who chooses the method again can continue with this charge."""
@@ -192,6 +238,23 @@ def _is_usable(charge: Charge) -> bool:
         return now - charge.created_at < timedelta(seconds=OPENING_SECONDS_MAX)
     ends = charge.account_expires_at
     return charge.status is ChargeStatus.OPEN and (ends is None or ends > now)
+
+
+async def _locked(connection: Connection, of: Payment | Charge) -> Payment:
+    payment = await store.payment(connection, of.merchant_id, of.trx_id, lock=True)
+    assert payment is not None
+    return payment
+
+
+async def _note(connection: Connection, payment: Payment, event: str, detail: str) -> None:
+    """Adds an event that does not change the payment's status to its timeline."""
+    status = payment.status
+    await timeline.add(
+        *(connection, payment.merchant_id, payment.trx_id, event),
+        before=status,
+        after=status,
+        detail=detail,
+    )
 
 
 async def _insert(connection: Connection, payment: Payment, method: Method, number: int) -> Charge:

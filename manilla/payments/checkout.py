@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
@@ -17,9 +18,11 @@ from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method
 from manilla.payments import eligibility, states, store, suspense
 from manilla.payments.charges import ChargeService, GatewayUnavailable, PaymentClosed
+from manilla.payments.choice import Candidate, CustomerWish, choose, setback
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX
 from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentErrorCode, PaymentStatus
 from manilla.payments.states import PaymentEvent
+from manilla.payments.ways import CheckoutEntry, GatewayOffer, describe, entries, way_of
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import Direction
 from manilla.providers.rails import Rails
@@ -37,19 +40,13 @@ class MethodNotOffered(Refusal):
     message = "This way to pay is no longer available. Please choose another one."
 
 
-class GatewayOffer(msgspec.Struct, frozen=True):
-    """A deposit method as checkout shows it."""
-
-    method: Method
-    is_down: bool  # the provider is not responding right now
-
-
 class CheckoutView(msgspec.Struct, frozen=True):
     """Everything that a checkout page needs."""
 
     payment: Payment
     merchant_name: str
     offers: list[GatewayOffer]  # methods; if empty, the customer can only return to the merchant
+    entries: list[CheckoutEntry]  # the same methods, as the customer chooses between them
     charge: Charge | None  # the latest undecided charge
     completes_at: datetime | None  # when a sandbox payment completes automatically
     is_blocked: bool  # whether the merchant cannot accept payments now
@@ -103,16 +100,15 @@ class Checkout:
             await self._mark_opened(payment)
         tries = await store.charges(self._db, payment.merchant_id, payment.trx_id)
         # Omit charges that the customer never saw.
-        shown = (each for each in reversed(tries) if each.is_undecided or each.error_code)
+        shown = (each for each in reversed(tries) if each.is_payable or each.error_code)
         latest = next(shown, None)
+        offers = self._offers(caller, payment)
         held = next((each for each in tries if each.status is ChargeStatus.SUSPENSE), None)
         return CheckoutView(
             payment=payment,
             merchant_name=caller.name,
-            offers=[
-                GatewayOffer(method, self._is_down(method))
-                for method in self._open(caller, payment)
-            ],
+            offers=offers,
+            entries=entries(offers, self._platform.now.checkout_choice),
             charge=latest if latest and latest.is_undecided else None,
             completes_at=await self._completes_at(payment),
             is_blocked=not eligibility.can_take_payments(caller, payment.currency),
@@ -125,21 +121,43 @@ class Checkout:
     async def _released(self, held: Charge) -> CaseAction | None:
         return await suspense.released(self._db, held.merchant_id, held.reference)
 
-    async def choose(self, trx_id: str, method_code: str) -> Charge:
-        """Returns the charge for the method.
+    async def choose(self, trx_id: str, chosen: str, seen: int = 0) -> Charge:
+        """Returns the charge for a method's code, or for a way to pay.
 
-        Safe to repeat: a double click, the back button and a second tab get the same charge.
+        Safe to repeat: a double click, the back button and a second tab get the same charge. A
+        customer who has `seen` this charge on the page and chooses again gets another gateway.
         """
         payment = await self._find(trx_id)
         _check_open(payment)
         caller = await self._directory.of(payment.environment, payment.merchant_id)
-        offered = self._open(caller, payment)
-        method = next((method for method in offered if method.code == method_code), None)
-        if method is None or payment.is_sandbox:
+        offers = self._offers(caller, payment)
+        wanted = [o.method for o in offers if chosen in (o.method.code, way_of(o.method.flow))]
+        if not wanted or payment.is_sandbox:
             raise MethodNotOffered
-        if self._is_down(method):
+        tries = await store.charges(self._db, payment.merchant_id, payment.trx_id)
+        choice = choose(
+            [self._candidate(caller, payment, method, tries, seen) for method in wanted]
+        )
+        if not choice.ranked:
             raise GatewayUnavailable
-        return await self._charges.open(payment, method, caller)
+        shown = entries(offers, self._platform.now.checkout_choice)
+        wish = CustomerWish(choice, describe(shown, chosen), seen)
+        return await self._charges.open(payment, caller, wish)
+
+    def _candidate(
+        self, caller: Caller, payment: Payment, method: Method, tries: Sequence[Charge], seen: int
+    ) -> Candidate:
+        assert method.provider is not None
+        mine = [charge for charge in tries if charge.method_code == method.code]
+        setbacks = (setback(charge, seen) for charge in mine)
+        return Candidate(
+            method=method,
+            name=method.name,
+            fee=method.fee.of(payment.quote.customer_pays),
+            place=eligibility.place(caller, method),
+            down_since=self._rails.down_since(method.provider, Direction.PAY_IN),
+            setbacks=[each for each in setbacks if each],
+        )
 
     async def look_again(self, trx_id: str) -> None:
         """Queries the provider immediately, because the customer reports having acted."""
@@ -183,7 +201,7 @@ class Checkout:
         if len(self._asked) >= ASKED_MAX:
             self._asked.clear()
         self._asked[payment.trx_id] = time.monotonic()
-        await self._charges.ask_about_all(payment)
+        await self._charges.ask_about_payable(payment)
 
     async def _find(self, trx_id: str) -> Payment:
         merchant_id = trx_ids.merchant_of(trx_id)
@@ -194,11 +212,17 @@ class Checkout:
             raise TransactionNotFound
         return payment
 
-    def _open(self, caller: Caller, payment: Payment) -> list[Method]:
+    def _offers(self, caller: Caller, payment: Payment) -> list[GatewayOffer]:
         if not eligibility.can_take_payments(caller, payment.currency):
             return []
         customer_pays, keywords = payment.quote.customer_pays, payment.allow_payment_methods
-        return eligibility.eligible(self._catalogue, self._rails, caller, customer_pays, keywords)
+        methods = eligibility.eligible(
+            self._catalogue, self._rails, caller, customer_pays, keywords
+        )
+        return [
+            GatewayOffer(method, self._is_down(method))
+            for method in eligibility.in_order(caller, methods)
+        ]
 
     def _is_payable_in_sandbox(self, caller: Caller, payment: Payment) -> bool:
         customer_pays, keywords = payment.quote.customer_pays, payment.allow_payment_methods

@@ -41,6 +41,23 @@ def eligible(
     ]
 
 
+def place(caller: Caller, method: Method) -> int | None:
+    """Returns the gateway's place in the merchant's order; None if the merchant set none."""
+    order = caller.gateway_order
+    return order.index(method.code) if method.code in order else None
+
+
+def in_order(caller: Caller, methods: Sequence[Method]) -> list[Method]:
+    """Sorts gateways in the merchant's order, and then in the platform's."""
+    last = len(caller.gateway_order)
+
+    def key(method: Method) -> tuple[int, int, int]:
+        found = place(caller, method)
+        return last if found is None else found, method.position, method.id
+
+    return sorted(methods, key=key)
+
+
 def is_conceivable(
     catalogue: Catalogue, caller: Caller, customer_pays: Money, keywords: Sequence[str]
 ) -> bool:
@@ -93,20 +110,16 @@ class GatewayAvailability(msgspec.Struct, frozen=True):
 
 
 def gateways(catalogue: Catalogue, rails: Rails, caller: Caller) -> list[GatewayAvailability]:
-    """Returns the active deposit methods and those that the merchant selected, by currency."""
-    selected = caller.gateways or ()
-    methods = [
-        method
-        for method in catalogue.all(MethodKind.DEPOSIT)
-        if method.active or method.code in selected
-    ]
+    """Returns all deposit methods, by currency in the merchant's order."""
+    ordered = in_order(caller, catalogue.all(MethodKind.DEPOSIT))
+    methods = sorted(ordered, key=lambda method: method.currency)
     return [
         GatewayAvailability(
             method,
             caller.gateways is None or method.code in caller.gateways,
             _obstacle(catalogue, rails, caller, method),
         )
-        for method in sorted(methods, key=lambda m: (m.currency, m.position, m.id))
+        for method in methods
     ]
 
 

@@ -91,7 +91,9 @@ class Payment(NewPayment, frozen=True, kw_only=True):
 
 
 class ChargeStatus(StrEnum):
-    OPENING = "opening"  # saved, and now being sent to the provider
+    # Saved, and being sent to the provider. With a reason: the provider's answer is unknown, and
+    # the charge may exist.
+    OPENING = "opening"
     OPEN = "open"  # the customer can pay it
     PAID = "paid"  # credited to the merchant
     SUSPENSE = "suspense"  # paid, but not as expected; an administrator decides
@@ -128,3 +130,16 @@ class Charge(msgspec.Struct, frozen=True):
     @property
     def is_undecided(self) -> bool:
         return self.status in (ChargeStatus.OPENING, ChargeStatus.OPEN)
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether the provider may or may not have created it.
+
+        The customer was not shown how to pay it. Its status is queried as for any open charge.
+        """
+        return self.status is ChargeStatus.OPENING and self.reason is not None
+
+    @property
+    def is_payable(self) -> bool:
+        """Whether the customer was shown how to pay it, or is about to be."""
+        return self.is_undecided and not self.is_uncertain

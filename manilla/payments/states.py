@@ -16,6 +16,7 @@ from manilla.kit.db import Connection, Database
 from manilla.kit.money import Money
 from manilla.ledger import timeline, trx_ids
 from manilla.payments import books, notices, store
+from manilla.payments.declines import decline_of
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
 from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentErrorCode, PaymentStatus
 from manilla.providers import claims, port
@@ -291,7 +292,14 @@ async def _charge_failed(
         return
     if not charge.is_undecided:
         return
-    code = _declined(state.reason)
+    if charge.is_uncertain:
+        # The customer never saw this charge, so it is not a decline.
+        await store.conclude_charge(
+            connection, charge, ChargeStatus.FAILED, reason=state.reason or charge.reason
+        )
+        return
+    decline = decline_of(state.reason)
+    code = decline.error_code
     await store.conclude_charge(
         connection, charge, ChargeStatus.FAILED, reason=state.reason, error_code=code
     )
@@ -302,14 +310,8 @@ async def _charge_failed(
         "charge_declined",
         before=payment.status,
         after=payment.status,
-        detail=f"charge {charge.reference}: {code}",
+        detail=f"charge {charge.reference}: {code}. Checkout says: {decline.text}",
     )
-
-
-def _declined(reason: str) -> PaymentErrorCode:
-    words = reason.lower().replace("_", " ")
-    is_short = "insufficient" in words or "not sufficient" in words
-    return PaymentErrorCode.INSUFFICIENT_FUNDS if is_short else PaymentErrorCode.PAYMENT_DECLINED
 
 
 async def _suspend(

@@ -127,13 +127,15 @@ async def set_account(db: Database, opened: Charge, account: VirtualAccount) -> 
     )
 
 
-async def abandon_charge(db: Database, opened: Charge, reason: str) -> None:
-    """Fails a charge that the customer was never shown, if it is still being opened."""
-    await db.execute(
+async def abandon_charge(
+    connection: Connection, opened: Charge, status: ChargeStatus, reason: str
+) -> None:
+    """Records why the customer was never shown a charge, if it is still being opened."""
+    await connection.execute(
         """
-        UPDATE charge SET status = 'failed', reason = $3, updated_at = now()
+        UPDATE charge SET status = $3, reason = $4, updated_at = now()
          WHERE merchant_id = $1 AND reference = $2 AND status = 'opening'""",
-        *(opened.merchant_id, opened.reference, reason),
+        *(opened.merchant_id, opened.reference, status, reason),
     )
 
 

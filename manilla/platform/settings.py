@@ -1,5 +1,6 @@
 """Platform settings, which administrators can change while Manilla runs."""
 
+from enum import StrEnum
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -21,6 +22,13 @@ LIMIT_DIGITS_MAX = 12
 ADDRESSES = ("site_logo", "site_url")
 
 Text = Annotated[str, Meta(max_length=500)]
+
+
+class CheckoutChoice(StrEnum):
+    """What customers choose on checkout."""
+
+    WAYS = "ways"  # one entry for all gateways that offer the same way to pay
+    GATEWAYS = "gateways"  # one entry for each gateway
 
 
 class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +62,13 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
             description="How long a payment_url is valid. A change affects only new payments.",
         ),
     ] = 30
+    checkout_choice: Annotated[
+        CheckoutChoice,
+        Meta(
+            description="What customers choose on checkout: `ways` (to pay; Manilla picks the "
+            "gateway) or `gateways`."
+        ),
+    ] = CheckoutChoice.WAYS
     sandbox_complete_seconds: Annotated[
         int,
         Meta(
@@ -155,10 +170,13 @@ class Bounds(msgspec.Struct, frozen=True):
     is_number: bool
     least: int | None
     most: int | None  # the largest number; for text, the maximum length
+    values: tuple[str, ...] = ()  # the allowed values, if they are listed
 
     @property
     def words(self) -> str:
         """The allowed values in words; empty if there are no limits."""
+        if self.values:
+            return " or ".join(f"`{value}`" for value in self.values)
         if self.is_switch or self.most is None:
             return ""
         if self.is_number:
@@ -263,6 +281,8 @@ def bounds(key: str) -> Bounds:
     is_switch = _is_switch(field.default)
     is_number = isinstance(field.default, int) and not is_switch
     metas = field.type.__metadata__
+    if isinstance(field.default, StrEnum):
+        return Bounds(is_switch, is_number, None, None, tuple(type(field.default)))
     if is_number:
         return Bounds(is_switch, is_number, metas[-1].ge, metas[-1].le)
     least = next((meta.min_length for meta in metas if meta.min_length is not None), None)

@@ -20,6 +20,7 @@ GOOD = frozenset({"delivered", "paid", "completed", "success", "refund_completed
 BAD = frozenset(
     {"failed", "rejected", "reversed", "refund_failed", "declined", "canceled", "charge_declined"}
 )
+WARNING = frozenset({"charge_not_created"})
 POSTINGS = {
     "payment": "Payment credited to the wallet",
     "commission": "Commission recorded",
@@ -91,13 +92,15 @@ def _request(request: Request) -> TimelineEntry:
 
 
 def _charge(charge: Charge) -> TimelineEntry:
-    status = "held for review" if charge.status == "suspense" else charge.status
+    status: str = "held for review" if charge.status == "suspense" else charge.status
+    if charge.is_uncertain:
+        status = "not confirmed by the provider"
     detail = f"{charge.method_code}, reference {charge.reference}, {money(charge.amount)}."
     return TimelineEntry(
         at=charge.created_at,
         place=CHARGE,
         source="Checkout",
-        title=f"Customer chose a payment method; charge {status}",
+        title=f"Charge {status}",
         detail=f"{detail} {charge.reason or ''}".strip(),
     )
 
@@ -119,7 +122,8 @@ def _heard(heard: ReceivedWebhook) -> TimelineEntry:
 
 def _step(step: TimelineEvent) -> TimelineEntry:
     moved = "" if step.from_status == step.to_status else f": {step.from_status} → {step.to_status}"
-    tone = "green" if step.event in GOOD else "red" if step.event in BAD else ""
+    tones = {"green": GOOD, "red": BAD, "yellow": WARNING}
+    tone = next((tone for tone, events in tones.items() if step.event in events), "")
     event = step.event.replace("_", " ")
     return TimelineEntry(
         at=step.at,

@@ -16,11 +16,13 @@ from manilla_simulator.settings import (
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
+from manilla.platform.settings import CheckoutChoice
 from manilla.providers import credentials
 from manilla.providers.kinds import KINDS
 from manilla.services import Services
 from tests.checkout.shop import Shop
 from tests.client import Site
+from tests.payments.steps import setting
 from tests.timeouts import CHANGE_VISIBLE_SECONDS
 
 CREDENTIALS = {
@@ -64,6 +66,13 @@ async def shop(
     await asyncio.sleep(CHANGE_VISIBLE_SECONDS)
     async with aiohttp.ClientSession() as session:
         yield Shop(site, services, simulator, session)
+
+
+@pytest.fixture(scope="module")
+async def every_gateway(services: Services) -> AsyncIterator[None]:
+    """Checkout shows each gateway, instead of ways to pay."""
+    async with setting(services, "checkout_choice", CheckoutChoice.GATEWAYS):
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,9 @@ from manilla.resolutions import resolutions
 from tests.checkout.page_checks import is_visibly_focused, opened
 from tests.checkout.shop import ACCOUNT, HOSTED, Checkout, Shop
 
+# Each test chooses a gateway by its name. Ways to pay have their own tests in test_ways.py.
+pytestmark = pytest.mark.usefixtures("every_gateway")
+
 scripts_or_not = pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
 TARGET_PIXELS = 44
 

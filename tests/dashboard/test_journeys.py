@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from decimal import Decimal
@@ -220,6 +221,23 @@ async def _chooses_gateways(page: Page, merchant: Merchant) -> None:
     await page.get_by_role("button", name="Save").click()
     await _sees(page, "Checkout now offers all available gateways.")
     await _becomes(everything, offered)
+    await _moves_a_gateway(page)
+    await _becomes(everything, offered)
+
+
+async def _moves_a_gateway(page: Page) -> None:
+    async def shown() -> list[str | None]:
+        boxes = await page.locator("input[name=gateway]").all()
+        return [await box.get_attribute("value") for box in boxes]
+
+    first, second, *others = await shown()
+    await page.get_by_role("button", name=re.compile("^Move .* down$")).first.click()
+    await _sees(page, "Checkout now uses this order.")
+    assert await shown() == [second, first, *others]
+    await page.get_by_role("button", name=re.compile("^Move .* up$")).nth(1).click()
+    await _sees(page, "Checkout now uses this order.")
+    assert await shown() == [first, second, *others]
+    await expect(page.get_by_role("button", name=re.compile("^Move .* up$")).first).to_be_disabled()
 
 
 async def _chooses_who_bears_the_commission(page: Page, merchant: Merchant) -> None:

@@ -53,6 +53,8 @@ def _values(key: str) -> str:
     bounds = settings.bounds(key)
     if bounds.is_switch:
         return "`true`, `false`"
+    if bounds.values:
+        return ", ".join(f"`{value}`" for value in bounds.values)
     if bounds.is_number:
         return f"{bounds.least} to {bounds.most}"
     length = f"{bounds.least} to {bounds.most}" if bounds.least else f"up to {bounds.most}"

@@ -163,7 +163,7 @@ async def change_method(services: Services, code: str, **wanted: Any) -> None:
 
 
 @contextlib.asynccontextmanager
-async def setting(services: Services, key: str, value: int) -> AsyncIterator[None]:
+async def setting(services: Services, key: str, value: int | str) -> AsyncIterator[None]:
     """Changes a platform setting temporarily."""
     before = getattr(services.platform.now, key)
     try:
@@ -173,6 +173,6 @@ async def setting(services: Services, key: str, value: int) -> AsyncIterator[Non
         await _set(services, key, before)
 
 
-async def _set(services: Services, key: str, value: int) -> None:
+async def _set(services: Services, key: str, value: int | str) -> None:
     await platform.change(services.db, key, str(value))
     await until(lambda: getattr(services.platform.now, key) == value)

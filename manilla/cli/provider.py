@@ -6,14 +6,15 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from manilla.approvals.kinds import ProviderAddition, ProviderChange, ProviderClearing
+from manilla.approvals.kinds import ProviderChange, ProviderClearing
 from manilla.cli import changes, secret_input
 from manilla.cli.changes import Result
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.options import ProviderName, read_day
 from manilla.cli.output import Json, print_csv, print_fields, print_rows
-from manilla.cli.providers.rails import check_provider, configured_rails
+from manilla.cli.rails import check_provider, configured_rails
 from manilla.kit.clock import start_of_day
+from manilla.methods import catalogue
 from manilla.providers import accounts, connection_test, credentials, statements
 from manilla.providers.connection_test import ConnectionTest
 from manilla.providers.kind import Credentials
@@ -57,10 +58,12 @@ def add(
 ) -> None:
     """Add another account of a kind of provider, with its methods, which are inactive at first."""
 
-    async def command(tools: Tools) -> Result:
-        return await changes.apply(tools, ProviderAddition(kind, name), _described)
+    async def command(tools: Tools) -> dict[str, Any]:
+        added = await accounts.add(tools.db, kind, name)
+        await catalogue.add_missing(tools.db)
+        return _described(Credentials(name, added))
 
-    changes.print_result(run(data, command), as_json=as_json)
+    print_fields(run(data, command), as_json=as_json)
 
 
 @app.command()

@@ -54,12 +54,17 @@ def _add_deposit_set(app: typer.Typer) -> None:
         position: Position = None,
         min_: Min = None,
         max_: Max = None,
+        provider_fee_fixed: Amount = None,
+        provider_fee_percent: Percent = None,
+        provider_fee_minimum: OrNone = None,
+        provider_fee_maximum: OrNone = None,
         as_json: Json = False,
         data: Data = None,
     ) -> None:
         """Change a method. Omitted options stay unchanged. Takes effect within a second.
 
-        In production mode a second administrator must approve a change of limits.
+        The provider's fee decides between gateways that offer the same way to pay.
+        In production mode a second administrator must approve a change of fees or limits.
         """
         wanted = MethodUpdate(
             name=name,
@@ -67,6 +72,10 @@ def _add_deposit_set(app: typer.Typer) -> None:
             position=position,
             minimum=min_,
             maximum=max_,
+            fee_fixed=provider_fee_fixed,
+            fee_percent=provider_fee_percent,
+            fee_minimum=provider_fee_minimum,
+            fee_maximum=provider_fee_maximum,
         )
         _set(MethodKind.DEPOSIT, code, wanted, as_json, data)
 
@@ -152,20 +161,18 @@ def described(method: Method) -> dict[str, Any]:
         "position": method.position,
         "min": _amount(method, method.min_minor),
         "max": _amount(method, method.max_minor),
-        **(_fee(method) if method.kind is MethodKind.WITHDRAW else {}),
+        **_fee(method),
     }
 
 
 def _fee(method: Method) -> dict[str, Any]:
-    """Parses the fee.
-
-    Only withdrawal methods have one: on payments the platform charges a commission.
-    """
+    """Returns the method's fee, or the provider's fee of a deposit method."""
+    name = "fee" if method.kind is MethodKind.WITHDRAW else "provider_fee"
     return {
-        "fee_fixed": _amount(method, method.fee.fixed_minor),
-        "fee_percent": method.fee.percent.normalize() + 0,
-        "fee_minimum": _amount(method, method.fee.minimum_minor),
-        "fee_maximum": _amount(method, method.fee.maximum_minor),
+        f"{name}_fixed": _amount(method, method.fee.fixed_minor),
+        f"{name}_percent": method.fee.percent.normalize() + 0,
+        f"{name}_minimum": _amount(method, method.fee.minimum_minor),
+        f"{name}_maximum": _amount(method, method.fee.maximum_minor),
     }
 
 

@@ -1,1 +1,0 @@
-"""Commands about providers: accounts, methods and banks."""

@@ -1,0 +1,136 @@
+"""Chooses the gateway for a way to pay that several gateways offer.
+
+The choice depends only on its arguments. It says why each gateway was chosen, ranked lower or
+skipped.
+"""
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from manilla.kit.display import money
+from manilla.kit.money import Money
+from manilla.methods.method import Method
+from manilla.payments.payment import Charge, ChargeStatus
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A gateway and everything that its rank depends on, at one moment."""
+
+    method: Method
+    name: str
+    fee: Money  # for this payment
+    place: int | None = None  # in the merchant's order; None if the merchant did not place it
+    down_since: datetime | None = None  # None: the provider responds
+    setbacks: Sequence[str] = ()  # what went wrong with this gateway for this payment, oldest first
+
+    @property
+    def rank(self) -> tuple[float, ...]:
+        """The best gateway has the lowest rank. No two gateways have the same rank."""
+        place = math.inf if self.place is None else self.place
+        method = self.method
+        return len(self.setbacks), place, self.fee.minor, method.position, method.id
+
+
+class GatewayChoice(msgspec.Struct, frozen=True):
+    """The gateways to try, best first, and those that are down."""
+
+    ranked: tuple[Candidate, ...]
+    skipped: tuple[Candidate, ...]
+
+    @property
+    def is_between_several(self) -> bool:
+        return len(self.ranked) + len(self.skipped) > 1
+
+    def explain(self, number: int) -> str:
+        """Explains why the gateway with this number in the ranking is tried."""
+        best = self.ranked[number]
+        if number > 0:
+            before = self.ranked[number - 1].name
+            return f"Chose {best.name}: next after {before}, which did not create a charge."
+        later = self.ranked[1:]
+        parts = [f"Chose {best.name}: {self._why_best()}"]
+        parts += [f"then {each.name}: {_why_later(best, each)}" for each in later]
+        parts += [f"skipped {each.name}: {_since(each)}" for each in self.skipped]
+        return "; ".join(parts) + "."
+
+    def _why_best(self) -> str:
+        best, *later = self.ranked
+        if not later:
+            return "the only gateway that is available" if self.skipped else "the only gateway"
+        match _first_difference(best, later[0]):
+            case 0:
+                return "nothing went wrong with it" if not best.setbacks else "it failed least"
+            case 1:
+                is_first = all(best.rank[1] < each.rank[1] for each in (*later, *self.skipped))
+                return f"{'first' if is_first else 'next'} in the merchant's order"
+            case 2:
+                return f"the lowest fee, {money(best.fee)}"
+        return "first in the platform's order"
+
+
+class CustomerWish(msgspec.Struct, frozen=True):
+    """How a customer wants to pay."""
+
+    choice: GatewayChoice
+    shown: str = ""  # the entries that the customer saw, and the chosen one
+    seen: int = 0  # number of the latest charge that the page said was started
+
+    def accepts(self, charge: Charge, method: Method) -> bool:
+        """Whether an open charge fulfills the wish, so that no new one is needed.
+
+        Not if the customer saw it and chose again, because its gateway may not have worked.
+        """
+        codes = {each.method.code for each in self.choice.ranked}
+        is_repeated = charge.number > self.seen and charge.method_code in codes
+        return is_repeated or charge.method_code == method.code
+
+    def explain(self, number: int) -> str:
+        reason = self.choice.explain(number)
+        return reason if number > 0 else f"{self.shown} {reason}"
+
+
+def choose(candidates: Sequence[Candidate]) -> GatewayChoice:
+    """Ranks by setbacks in this payment, the merchant's order, the fee, and the platform's order.
+
+    Skips gateways that are down.
+    """
+    ranked = sorted(candidates, key=lambda each: each.rank)
+    return GatewayChoice(
+        tuple(each for each in ranked if each.down_since is None),
+        tuple(each for each in ranked if each.down_since is not None),
+    )
+
+
+def _why_later(best: Candidate, later: Candidate) -> str:
+    match _first_difference(best, later):
+        case 0:
+            return later.setbacks[-1]
+        case 1:
+            return "later in the merchant's order"
+        case 2:
+            return f"a higher fee, {money(later.fee)}"
+    return "later in the platform's order"
+
+
+def _first_difference(one: Candidate, other: Candidate) -> int:
+    pairs = zip(one.rank, other.rank, strict=True)
+    return next(number for number, (a, b) in enumerate(pairs) if a != b)
+
+
+def _since(skipped: Candidate) -> str:
+    assert skipped.down_since is not None
+    return f"down since {skipped.down_since.astimezone(UTC):%H:%M} UTC"
+
+
+def setback(charge: Charge, seen: int) -> str | None:
+    """Returns what went wrong with a charge, from the customer's point of view."""
+    if charge.error_code is not None:
+        return "it declined this payment"
+    if charge.status is ChargeStatus.FAILED or charge.is_uncertain:
+        return "it did not create a charge"
+    if charge.is_payable and charge.number <= seen:
+        return "the customer came back from it without paying"
+    return None

@@ -1,0 +1,63 @@
+"""Explains declined charges to customers in a few plain texts.
+
+Providers describe declines in their own words, which customers are never shown.
+"""
+
+import re
+
+import msgspec
+
+from manilla.payments.payment import PaymentErrorCode
+
+OTHER_CARD = "Try another card, or choose another way to pay."
+
+
+class Decline(msgspec.Struct, frozen=True):
+    text: str  # for the customer
+    error_code: PaymentErrorCode = PaymentErrorCode.PAYMENT_DECLINED
+
+
+DECLINED = Decline(f"Your bank declined the payment. {OTHER_CARD}")
+NO_MONEY = Decline(
+    "The account or card did not have enough money. Please choose another way to pay.",
+    PaymentErrorCode.INSUFFICIENT_FUNDS,
+)
+
+# Words in a provider's reason, and what they mean. The first match counts.
+_MEANINGS: tuple[tuple[str, Decline], ...] = (
+    (r"insufficient|not sufficient", NO_MONEY),
+    (
+        r"expired card|card (has |is )?expired",
+        Decline(f"Your card has expired. {OTHER_CARD}"),
+    ),
+    (
+        r"(incorrect|invalid|wrong) (card|cvv|cvc|pin|expiry)|bad cvv|no such card",
+        Decline(f"The card details or the PIN were not correct. {OTHER_CARD}"),
+    ),
+    (
+        r"\botp\b|3ds|3d secure|authentication|not authenticated|token not generated",
+        Decline(f"Your bank could not confirm that you made this payment. {OTHER_CARD}"),
+    ),
+    (
+        r"\blimit",
+        Decline(f"The amount is above a limit of your card or account. {OTHER_CARD}"),
+    ),
+    (
+        r"not permitted|not allowed|restricted card|card restricted|not enabled",
+        Decline(f"Your bank does not allow this kind of payment with your card. {OTHER_CARD}"),
+    ),
+    (
+        r"inoperative|unavailable|malfunction|system error|time(d)? ?out|no response",
+        Decline("Your bank did not respond. Please try again, or choose another way to pay."),
+    ),
+    (
+        r"cancell?ed|abandoned",
+        Decline("The payment was canceled. You can try again, or choose another way to pay."),
+    ),
+)
+
+
+def decline_of(reason: str) -> Decline:
+    words = reason.lower().replace("_", " ")
+    found = (decline for pattern, decline in _MEANINGS if re.search(pattern, words))
+    return next(found, DECLINED)
