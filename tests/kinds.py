@@ -62,13 +62,13 @@ class TestedKind(msgspec.Struct, frozen=True, kw_only=True):
 
     signs_body: bool = True  # False: the header proves the sender, but nothing about the body
     resends_transfers: bool = True  # False: a transfer that it does not know becomes a case
-    reports_declines: bool = True  # False: a declined charge is found by a status query
     reversals: tuple[tuple[str, Reversal], ...] = (("", Reversal.NAMED),)  # by the provider's word
     # Whether `reversed` also means that a transfer was never delivered. Then it is a failure where
     # no delivery was seen.
     reverses_failures: bool = False
     wrong_payment: WrongPayment | None = WrongPayment.KEPT  # None: it has no virtual accounts
     refunds: bool = True
+    resends_refunds: bool = False  # a refund that the provider does not know is sent again
     queries_refunds: bool = True  # False: a refund with an unknown outcome is left to a person
 
     @property
@@ -215,6 +215,7 @@ _ALL = (
         sign=hmac_of_body("sha256"),
         charge_event=_successful_charge,
         transfer_event=_named_transfer,
+        resends_refunds=True,
     ),
     TestedKind(
         rail="b",
@@ -226,7 +227,6 @@ _ALL = (
         sign=hmac_of_body("sha512"),
         charge_event=_providerb_charge,
         transfer_event=None,
-        reports_declines=False,
         wrong_payment=WrongPayment.RETURNED,
         refunds=False,
     ),
@@ -252,8 +252,10 @@ _ALL = (
         sign=hmac_of_data("sha256"),
         charge_event=_successful_charge,
         transfer_event=_named_transfer,
+        resends_refunds=True,
         # Kora documents no word for a payout that came back.
         reversals=(("", Reversal.AS_FAILURE), ("reversed", Reversal.NAMED)),
+        reverses_failures=True,
     ),
     TestedKind(
         rail="paystack",
@@ -266,7 +268,6 @@ _ALL = (
         transfer_event=_named_transfer,
         in_kobo=True,
         lower_case_references=True,
-        reports_declines=False,
         reverses_failures=True,
         wrong_payment=WrongPayment.RETURNED,
     ),
@@ -284,11 +285,12 @@ _ALL = (
         resends_transfers=False,
         # Flutterwave documents no word for a transfer that came back.
         reversals=(("", Reversal.AS_FAILURE), ("REVERSED", Reversal.NAMED)),
+        reverses_failures=True,
         queries_refunds=False,
     ),
     TestedKind(
         rail="monnify",
-        # A live account: the sandbox signs no webhooks, see `faults/test_monnify_sandbox.py`.
+        # A live account: the sandbox signs no webhooks, see `faults/test_accounts.py`.
         account=MonnifyAccount(),
         bank_code="058",
         signature_header="monnify-signature",
@@ -296,7 +298,7 @@ _ALL = (
         sign=hmac_of_body("sha512"),
         charge_event=_monnify_charge,
         transfer_event=_monnify_transfer,
-        reports_declines=False,
+        reverses_failures=True,
         wrong_payment=WrongPayment.PARTLY_KEPT,
     ),
 )

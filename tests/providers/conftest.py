@@ -11,6 +11,7 @@ from manilla.providers.kinds import KINDS
 from manilla.providers.port import Adapter, Direction
 from manilla.providers.rails import Rails, open_session
 from tests.providers import scripted
+from tests.providers.monnify import samples as monnify
 from tests.providers.scripted import Scripted
 
 ABC = ("providera", "providerb", "providerc")
@@ -25,6 +26,13 @@ CREDENTIALS: dict[str, dict[str, str]] = {
     "providerc": {"secret_key": "c-secret", "webhook_secret": "c-hook"},
     "kora": {"secret_key": "sk_live_k", "public_key": "pk_live_k"},
     "paystack": {"secret_key": "sk_live_p"},
+    "flutterwave": {"secret_key": "FLWSECK-f-X", "secret_hash": "f-hash"},
+    "monnify": {
+        "api_key": "MK_PROD_1",
+        "secret_key": "m-secret",
+        "contract_code": "1234567890",
+        "source_account_number": "8012345678",
+    },
 }
 PROVIDERS = tuple(CREDENTIALS)
 
@@ -72,7 +80,10 @@ def adapter(rails: Rails, provider: str) -> Adapter:
 
 
 def envelope(provider: str, data: Any, *, success: bool = True, message: str = "ok") -> Any:
-    word = ("success" if success else "error") if provider == "providerc" else success
+    if provider == "monnify":
+        return monnify.ok(data) if success else monnify.refusal(message)
+    has_word = provider in ("providerc", "flutterwave")
+    word = ("success" if success else "error") if has_word else success
     return {"status": word, "message": message, "data": data}
 
 

@@ -44,6 +44,12 @@ class Scripted:
         self.port = 0
         self.recorded: list[Recorded] = []
         self.behaviour: Behaviour = answering(500, {})
+        self.fixed: dict[str, Behaviour] = {}  # by path: what a call needs first, such as a login
+
+    @property
+    def calls(self) -> list[Recorded]:
+        """The requests without those that have a fixed answer."""
+        return [each for each in self.recorded if each.target not in self.fixed]
 
     @property
     def url(self) -> str:
@@ -60,7 +66,7 @@ class Scripted:
             body = await reader.readexactly(int(headers.get("content-length", 0)))
             method, target, _ = line.split(" ")
             self.recorded.append(Recorded(method, target, headers, body))
-            await self.behaviour(writer)
+            await self.fixed.get(target, self.behaviour)(writer)
         writer.close()
 
 

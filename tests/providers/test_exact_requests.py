@@ -1,0 +1,81 @@
+"""What each kind of provider gets for difficult amounts and references, byte for byte."""
+
+import re
+
+import msgspec
+import pytest
+
+from manilla.kit.money import Money
+from manilla.ledger import trx_ids
+from manilla.providers.port import Refused, Unknown
+from manilla.providers.rails import Rails
+from tests.providers.conftest import PROVIDERS, adapter, envelope
+from tests.providers.samples import CHARGE, TRANSFER
+from tests.providers.scripted import Scripted, answering
+from tests.providers.test_hostile_responses import NEEDED_FIRST
+
+AMOUNTS = ["100.10", "0.01", "19.99", "1234567.89", "0.29", "4503599627370.49"]
+# The limits that a provider documents for the reference of a transfer.
+REFERENCES = {"paystack": r"[a-z0-9_-]{16,50}", "kora": r".{5,}", "flutterwave": r".{1,100}"}
+DUPLICATES = [
+    "Duplicate Transaction Reference. Please use a unique reference",
+    "Duplicate Transaction Reference",
+    "Duplicate payment reference",
+    "Please provide a unique reference. Reference already exists on a transfer",
+    "Transfer reference already exists",
+    "Reference has already been used",
+    "This reference was already used",
+]
+
+
+@pytest.fixture(autouse=True)
+def _answers_what_is_needed_first(server: Scripted) -> None:
+    server.fixed = {path: answering(200, document) for path, document in NEEDED_FIRST.items()}
+
+
+def _written(provider: str, amount: str) -> list[str]:
+    """The ways to write this amount in the provider's unit and type."""
+    if provider == "paystack":
+        return [str(Money.of(amount, "NGN").minor)]
+    return [f'"{amount}"'] if provider == "providerb" else [amount, amount.rstrip("0")]
+
+
+@pytest.mark.parametrize("amount", AMOUNTS)
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_an_amount_is_sent_exactly(
+    rails: Rails, server: Scripted, provider: str, amount: str
+) -> None:
+    each, money = adapter(rails, provider), Money.of(amount, "NGN")
+    await each.send(msgspec.structs.replace(TRANSFER, amount=money))
+    await each.create_checkout(msgspec.structs.replace(CHARGE, amount=money))
+    assert len(server.calls) == 2
+    for call in server.calls:
+        found = re.findall(r'"amount":\s*("?[0-9.eE+-]+"?)', call.body.decode())
+        assert found, call.body
+        assert set(found) <= set(_written(provider, amount))
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("merchant_id", [1, 999_999_999])
+async def test_a_reference_is_within_the_providers_limits(
+    rails: Rails, server: Scripted, provider: str, merchant_id: int
+) -> None:
+    each, trx_id = adapter(rails, provider), trx_ids.new(merchant_id)
+    reference = each.transfer_reference(trx_id)
+    assert re.fullmatch(REFERENCES.get(provider, ".{1,50}"), reference)
+    await each.send(msgspec.structs.replace(TRANSFER, reference=reference))
+    [call] = server.calls
+    assert f'"{reference}"' in call.body.decode()
+    assert reference.upper() == trx_id
+
+
+@pytest.mark.parametrize("message", DUPLICATES)
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_a_used_reference_is_never_a_refusal(
+    rails: Rails, server: Scripted, provider: str, message: str
+) -> None:
+    each = adapter(rails, provider)
+    for status in (400, 403, 409, 422):
+        server.answers(status, envelope(provider, None, success=False, message=message))
+        assert isinstance(await each.send(TRANSFER), Unknown), status
+        assert not isinstance(await each.create_checkout(CHARGE), Refused), status
