@@ -25,6 +25,7 @@ class BankRegistry:
         self._db = db
         self._by_provider: dict[tuple[str, str], NigerianBank] = {}  # by account and its code
         self._codes: dict[tuple[str, str], str] = {}  # by account and our code
+        self._listed: set[tuple[str, str]] = set()  # account and its code, with or without a bank
         self._providers: dict[str, list[str]] = {}  # by our code
         self._meanings: dict[str, set[str | None]] = {}  # by any account's code; None: unknown
         watch.follow(changes.BANKS, self._refresh)
@@ -55,6 +56,10 @@ class BankRegistry:
         """Returns the bank that a provider's own code means."""
         return self._by_provider.get((provider, code))
 
+    def has_code(self, provider: str, code: str) -> bool:
+        """Whether the provider's current list has this code, even if the bank is unknown."""
+        return (provider, code) in self._listed
+
     def code_at(self, provider: str, bank: NigerianBank) -> str | None:
         """Returns the code that the provider's current list has for the bank."""
         return self._codes.get((provider, bank.code))
@@ -69,6 +74,7 @@ class BankRegistry:
         listed = [row for row in certain if row.is_listed]
         self._by_provider = {(row.provider, row.code): BY_CODE[row.bank or ""] for row in certain}
         self._codes = {(row.provider, row.bank or ""): row.code for row in listed}
+        self._listed = {(row.provider, row.code) for row in rows if row.is_listed}
         self._providers = _grouped(listed)
         self._meanings = _meanings(rows)
 

@@ -53,7 +53,7 @@ async def add(request: PageRequest) -> PageResponse:
     try:
         label = request.form.text("label", at_most=60)
         check_beneficiary(request.form, method)
-        given = given_beneficiary(request.form, method)
+        given = await given_beneficiary(request, request.form, caller, method)
         holder = await request.services.previews.holder(caller, method, given)
         # Do not save the sandbox's made-up name, because the account may later be paid in
         # production.

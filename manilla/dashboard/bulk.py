@@ -2,14 +2,15 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from litestar import Response
 
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.methods.method import Method
+from manilla.methods.method import Method, MethodKind
 from manilla.payouts.bulk import batches, file, store
 from manilla.payouts.bulk.store import Batch, BatchRow, BatchStatus, RowState
 from manilla.providers.port import Bank
@@ -101,9 +102,18 @@ async def _progress(request: PageRequest, batch: Batch) -> dict[str, Any]:
         "batch": batch,
         "outcomes": outcomes,
         "rows": rows[:ROWS],
+        "bank_name": _bank_name(request, batch),
         "listing": lists.ListView(request, following, request.at(f"~/payouts/bulk/{batch.id}")),
         "known": f"{batch.status}-{batch.decided}-{outcomes.final}",
     }
+
+
+def _bank_name(request: PageRequest, batch: Batch) -> Callable[[str], str | None]:
+    """Returns a function that names the bank of a code of the batch's method."""
+    method = request.services.methods.by_id(MethodKind.WITHDRAW, batch.method_id)
+    provider = None if method is None else method.provider
+    is_sandbox = batch.environment is Environment.SANDBOX
+    return lambda code: request.services.banks.name_at(provider, code, is_sandbox=is_sandbox)
 
 
 async def send_unpaid(request: PageRequest) -> PageResponse:

@@ -8,6 +8,7 @@ from typing import Any
 from manilla.kit import ids
 from manilla.kit.display import clean
 from manilla.kit.errors import Refusal
+from manilla.kit.fields import Columns
 from manilla.kit.http import is_web_address
 from manilla.ledger.transactions import DuplicateReference
 from manilla.lookup.story import payout_story
@@ -21,7 +22,7 @@ from manilla.payouts.beneficiaries.accounts import SavedAccount
 from manilla.payouts.initiate import PayoutOrder
 from manilla.payouts.listing import AccountFilter, PayoutFilter
 from manilla.payouts.ordering import AccountHolder, PayoutPreview
-from manilla.payouts.payout import DETAILS
+from manilla.payouts.payout import DETAILS, Payout
 from manilla.providers.port import Bank
 from manilla.web import lists, timeline
 from manilla.web.forms import BadForm, Form
@@ -56,10 +57,23 @@ async def show_all(request: PageRequest) -> PageResponse:
         request,
         "payouts.html",
         "payouts",
-        COLUMNS,
+        _columns(request),
         partial(payouts.payouts, request.db, request.tenant, wanted),
         currencies=[(code, code) for code in sorted(caller.currencies)],
     )
+
+
+def _columns(request: PageRequest) -> Columns[Payout]:
+    """Returns the columns of an export, with the bank's name beside its code."""
+    name_at = request.services.banks.name_at
+    columns: Columns[Payout] = {}
+    for title, getter in COLUMNS.items():
+        columns[title] = getter
+        if title == "bank":
+            columns["bank_name"] = lambda payout: (
+                name_at(payout.provider, payout.bank, is_sandbox=payout.is_sandbox) or ""
+            )
+    return columns
 
 
 async def show(request: PageRequest) -> PageResponse:
@@ -99,7 +113,7 @@ async def show_name(request: PageRequest) -> PageResponse:
         return _name(request)
     caller = await request.caller()
     method = _method(request, caller, request.query)
-    given = given_beneficiary(request.query, method)
+    given = await given_beneficiary(request, request.query, caller, method)
     if not _is_complete(given, method):
         return _name(request)
     allowance = await request.services.limiter.take(
@@ -140,7 +154,7 @@ async def pay(request: PageRequest) -> PageResponse:
     ticket = request_limit.ticket(request.merchant_id, "dashboard", limit)
     try:
         _check_form(request.form, method)
-        order = _order(request, method)
+        order = await _order(request, caller, method)
         trx_id = await ordering.order(request.db, request.services.payouts, caller, order, ticket)
     except DuplicateReference as duplicate:
         first = (duplicate.details or {})["trx_id"]
@@ -155,7 +169,7 @@ async def pay(request: PageRequest) -> PageResponse:
 
 
 async def _preview(request: PageRequest, caller: Caller, method: Method) -> PayoutPreview:
-    given: dict[str, Any] = given_beneficiary(request.form, method)
+    given: dict[str, Any] = await given_beneficiary(request, request.form, caller, method)
     if request.form.text("account_id"):
         saved = await _saved(request, request.form.integer("account_id"))
         if saved is None or saved.method_code != method.code:
@@ -205,8 +219,12 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 15
 
 
-def given_beneficiary(given: Form, method: Method) -> dict[str, str]:
-    bank, number = given.text("bank_code"), given.text("account_number").replace(" ", "")
+async def given_beneficiary(
+    request: PageRequest, given: Form, caller: Caller, method: Method
+) -> dict[str, str]:
+    """Returns the beneficiary of the form, with the provider's own code of the bank."""
+    previews, number = request.services.previews, given.text("account_number").replace(" ", "")
+    bank = await previews.own_bank_code(caller, method, given.text("bank_code"))
     if method.is_manual:
         pairs = {methods.MANUAL_BANK_NAME: bank, methods.MANUAL_ACCOUNT_NUMBER: number}
     else:
@@ -258,9 +276,12 @@ def _check_form(given: Form, method: Method) -> None:
         raise BadForm(errors=errors)
 
 
-def _order(request: PageRequest, method: Method) -> PayoutOrder:
+async def _order(request: PageRequest, caller: Caller, method: Method) -> PayoutOrder:
     given = request.form
     account_id = given.integer("account_id") if given.text("account_id") else None
+    who = None
+    if account_id is None:
+        who = await given_beneficiary(request, given, caller, method)
     return PayoutOrder(
         payout_amount=given.money("amount", method.currency).amount,
         currency_code=method.currency,
@@ -268,7 +289,7 @@ def _order(request: PageRequest, method: Method) -> PayoutOrder:
         ipn_url=given.text("ipn_url"),
         withdraw_method_id=method.id,
         withdraw_account_id=account_id,
-        beneficiary=given_beneficiary(given, method) if account_id is None else None,
+        beneficiary=who,
         description=given.text("description") or None,
         ordered_by=request.visitor.email,
     )

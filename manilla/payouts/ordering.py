@@ -6,6 +6,7 @@ A preview shows the beneficiary, the cost and the remaining balance.
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -100,18 +101,34 @@ class PayoutPreviews:
         return rules.open_method(self._catalogue, caller, method_id)
 
     async def banks(self, caller: Caller, method: Method) -> list[Bank]:
-        """Returns the provider's banks; empty if it has no list or does not respond."""
+        """Returns the provider's banks; empty if it has no list or does not respond.
+
+        The codes are the provider's, and the names are those of the registry where it knows them.
+        """
         if method.provider is None:
             return []
-        listed = await self._banks.of_rail(method.provider, is_sandbox=caller.is_sandbox)
-        return sorted(listed or [], key=lambda bank: bank.name)
+        provider, is_sandbox = method.provider, caller.is_sandbox
+        listed = await self._banks.of_rail(provider, is_sandbox=is_sandbox) or []
+        known = partial(self._banks.name_at, provider, is_sandbox=is_sandbox)
+        named = [Bank(bank.code, known(bank.code) or bank.name) for bank in listed]
+        return sorted(named, key=lambda bank: bank.name)
+
+    async def own_bank_code(self, caller: Caller, method: Method, text: str) -> str:
+        """Returns the provider's own code for a name or code of a bank that a user typed."""
+        if method.provider is None or not text:
+            return text
+        provider = method.provider
+        return await self._banks.own_code(provider, text, is_sandbox=caller.is_sandbox)
 
     async def bank_name(self, payout: Payout) -> str:
-        """Returns the bank's name at the provider, or its code if the provider does not respond."""
+        """Returns the bank's name, or its code if neither registry nor provider has a name."""
         if payout.provider is None:
             return payout.bank
-        provider = payout.provider
-        listed = await self._banks.of_rail(provider, is_sandbox=payout.is_sandbox) or []
+        provider, is_sandbox = payout.provider, payout.is_sandbox
+        known = self._banks.name_at(provider, payout.bank, is_sandbox=is_sandbox)
+        if known is not None:
+            return known
+        listed = await self._banks.of_rail(provider, is_sandbox=is_sandbox) or []
         return next((bank.name for bank in listed if bank.code == payout.bank), payout.bank)
 
     async def holder(self, caller: Caller, method: Method, given: dict[str, Any]) -> AccountHolder:

@@ -90,13 +90,42 @@ async def _notifications(dashboard: MerchantDashboard, trx_id: str) -> list[str]
     return [bytes(record["body"]).decode() for record in records]
 
 
+@pytest.mark.parametrize("typed", ["058", "000013", "GTBank", "Guaranty Trust Bank Plc"])
+async def test_any_code_or_name_of_a_bank_is_paid_with_the_rails_own_code(
+    dashboard: MerchantDashboard, typed: str
+) -> None:
+    fields = await _order(dashboard, bank_code=typed)
+    review = (await dashboard.owner.post(f"{PAYOUTS}/new", fields)).body.decode()
+    assert "SANDBOX BENEFICIARY" in review
+    assert "Guaranty Trust Bank" in review
+    assert "code 058" in review
+    assert (await dashboard.owner.post(PAYOUTS, fields)).status == 303
+    exported = await dashboard.owner.get(f"{PAYOUTS}?format=csv&q={fields['once']}")
+    [row] = csv.DictReader(io.StringIO(unchunked(exported).decode()))
+    assert (row["bank"], row["bank_name"]) == ("058", "Guaranty Trust Bank")
+
+
+async def test_a_file_may_name_banks_and_shows_which_bank_and_code_is_paid(
+    dashboard: MerchantDashboard,
+) -> None:
+    banks = ["GTB", "000013", "058", "Skye Bank", "Zenit Bank", "120003"]
+    at = await draft(dashboard, [f"1000,{bank},{new_account()},,," for bank in banks])
+    page = (await dashboard.owner.get(at)).body.decode()
+    assert page.count("Guaranty Trust Bank (058)") == 3
+    assert page.count("Polaris Bank (076)") == 1
+    for unknown in ("Zenit Bank", "120003"):
+        assert f"{unknown} is not a bank code of this method." in page
+
+
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
         ({"account_number": "0000000002"}, "The account could not be verified."),
         ({"account_number": "0000000004"}, "wallet cannot cover this payout now"),
         ({"account_number": "12345"}, "The account number must have 10 digits."),
-        ({"bank_code": "000013"}, "is a bank code of providerb"),
+        ({"bank_code": "C058"}, "C058 is "),
+        ({"bank_code": "120003"}, "120003 is not a bank code of providera"),
+        ({"bank_code": "Zenit Bank"}, "Zenit Bank is not a bank code of providera"),
         ({"amount": "99"}, "The amount must be at least 100.00 NGN"),
         ({"amount": "4999999"}, "wallet"),
         ({"amount": "12.345"}, "at most 2 decimals"),

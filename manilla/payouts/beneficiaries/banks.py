@@ -8,7 +8,7 @@ import structlog
 
 from manilla.banks import learning
 from manilla.banks.nigeria import NigerianBank
-from manilla.banks.registry import BankRegistry
+from manilla.banks.registry import AmbiguousBankCode, BankRegistry
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
 from manilla.merchants.directory import Caller
@@ -100,7 +100,7 @@ class Banks:
 
     def bank_at(self, provider: str, code: str, *, is_sandbox: bool) -> NigerianBank | None:
         """Returns the bank that the provider's own code means."""
-        if is_sandbox:
+        if is_sandbox and provider in self._rails.accounts:
             return sandbox.bank_at(self._rails.credentials(provider).kind, code)
         return self._registry.bank_at(provider, code)
 
@@ -109,6 +109,28 @@ class Banks:
         if is_sandbox:
             return sandbox.code_at(self._rails.credentials(provider).kind, bank)
         return self._registry.code_at(provider, bank)
+
+    async def own_code(self, provider: str, text: str, *, is_sandbox: bool) -> str:
+        """Returns the provider's own code for a name or any code of a bank that a user typed.
+
+        One of the provider's own codes always means itself. Text that is not understood, or that
+        means different banks, is returned unchanged; it is then rejected as an unknown code.
+        """
+        listed = await self.of_rail(provider, is_sandbox=is_sandbox) or []
+        is_own = any(bank.code == text for bank in listed)
+        if is_own or (not is_sandbox and self._registry.has_code(provider, text)):
+            return text
+        try:
+            bank = self._registry.understand(text)
+        except AmbiguousBankCode:
+            return text
+        own = None if bank is None else self.code_at(provider, bank, is_sandbox=is_sandbox)
+        return own or text
+
+    def name_at(self, provider: str | None, code: str, *, is_sandbox: bool) -> str | None:
+        """Returns the registry's name of the bank that a provider's code means."""
+        bank = self.bank_at(provider, code, is_sandbox=is_sandbox) if provider else None
+        return None if bank is None else bank.name
 
     async def _learn(self, provider: str, banks: Sequence[Bank]) -> None:
         try:

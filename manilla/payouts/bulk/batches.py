@@ -18,6 +18,7 @@ from manilla.merchants.directory import Caller
 from manilla.methods.method import Method
 from manilla.payouts.bulk import checks, file, store
 from manilla.payouts.bulk.checks import CheckedRow
+from manilla.payouts.bulk.file import FileRow
 from manilla.payouts.bulk.store import Batch, BatchRow, BatchStatus, NewBatchRow, RowState
 from manilla.payouts.ordering import PayoutPreviews
 
@@ -74,7 +75,8 @@ async def draft(
 ) -> str:
     """Checks a file and stores it as a draft. Pays nothing."""
     banks = await previews.banks(caller, method)
-    checked = checks.check(file.read(raw), method, banks)
+    rows = [await _understood(previews, caller, method, row) for row in file.read(raw)]
+    checked = checks.check(rows, method, banks)
     tenant = Tenant(caller.merchant_id, caller.environment)
     references = [each.row.reference for each in checked if each.row.reference]
     used = await store.used_references(db, tenant, references)
@@ -94,6 +96,14 @@ async def draft(
     async with db.transaction() as connection:
         await store.insert(connection, batch, [_row(batch_id, each, used) for each in checked])
     return batch_id
+
+
+async def _understood(
+    previews: PayoutPreviews, caller: Caller, method: Method, row: FileRow
+) -> FileRow:
+    """Returns the row with the provider's own code of the bank."""
+    code = await previews.own_bank_code(caller, method, row.bank_code)
+    return row if code == row.bank_code else msgspec.structs.replace(row, bank_code=code)
 
 
 def _plain(file_name: str) -> str:

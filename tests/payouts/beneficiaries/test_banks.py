@@ -1,10 +1,12 @@
 """bank-list: the banks that a rail can send to, cached for an hour."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 from manilla_simulator import banks as simulated_banks
 
+from manilla.banks import learning
 from manilla.banks.nigeria import BY_CODE
 from manilla.payouts.beneficiaries import banks as bank_lists
 from manilla.payouts.beneficiaries.banks import Banks
@@ -196,3 +198,20 @@ def test_the_sandbox_has_each_kinds_own_codes(services: Services) -> None:
         assert services.banks.code_at(provider, bank, is_sandbox=True) == code
         assert services.banks.bank_at(provider, code, is_sandbox=True) == bank
         assert services.banks.code_at(provider, BY_CODE["063"], is_sandbox=True) is None
+
+
+async def test_a_providers_own_code_always_means_itself_even_without_a_bank(
+    simulator: ProviderSimulator, services: Services
+) -> None:
+    listed = await services.banks.of_rail("providera", is_sandbox=False)
+    assert listed is not None
+    # `501` is FSDH's central bank code, but this list uses it for another bank.
+    odd = [("501", "Fortis Microfinance Bank"), ("400001", "FSDH Merchant Bank")]
+    await learning.learn(services.db, "providera", odd)
+    await seen(services)
+    own_code = partial(services.banks.own_code, "providera", is_sandbox=False)
+    assert await own_code("501") == "501"
+    assert await own_code("FSDH") == "400001"
+    assert await own_code("no such bank") == "no such bank"
+    await learning.learn(services.db, "providera", [(bank.code, bank.name) for bank in listed])
+    await seen(services)
