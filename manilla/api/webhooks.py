@@ -15,6 +15,7 @@ from manilla.kit import crash, http, strict_json
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.providers import inbox
+from manilla.providers.checks import references
 from manilla.providers.port import Forged, Unreadable, WebhookEvent
 from manilla.providers.rails import Rails
 from manilla.services import Services
@@ -70,9 +71,18 @@ async def _receive(services: Services, scope: Any, receive: Any) -> None:
             # the webhook, because the provider would only send a rejected one again.
             metrics.webhooks.labels(provider, "unreadable").inc()
             log.warning("webhook_unreadable", provider=provider, reason=reason)
+        case event if _is_of_check(services.rails, provider, event):
+            # Nobody pays or is paid: `manilla provider check` created it with test money.
+            metrics.webhooks.labels(provider, "check").inc()
+            log.info("webhook_of_check", provider=provider, reference=event.reference)
         case event:
             await _store(services.db, provider, event, raw)
             crash.point("after_webhook_stored")
+
+
+def _is_of_check(rails: Rails, provider: str, event: WebhookEvent) -> bool:
+    has_only_test_money = rails.credentials(provider).has_only_test_money
+    return has_only_test_money and references.is_of_check(event.reference)
 
 
 async def _store(db: Database, provider: str, event: WebhookEvent, raw: bytes) -> None:

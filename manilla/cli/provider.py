@@ -1,4 +1,4 @@
-"""`manilla provider`: credentials, health, a connection test and statements."""
+"""`manilla provider`: credentials, health, a connection test, checks and statements."""
 
 from datetime import date, timedelta
 from typing import Annotated, Any
@@ -11,14 +11,25 @@ from manilla.cli import changes, secret_input
 from manilla.cli.changes import Result
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.options import ProviderName, read_day
-from manilla.cli.output import Json, print_csv, print_fields, print_rows
+from manilla.cli.output import (
+    Json,
+    console,
+    print_csv,
+    print_fields,
+    print_json,
+    print_rows,
+    printable,
+)
 from manilla.cli.rails import check_provider, configured_rails
 from manilla.kit.clock import start_of_day
 from manilla.methods import catalogue
 from manilla.providers import accounts, connection_test, credentials, statements
+from manilla.providers.checks.account import check_account
+from manilla.providers.checks.report import CheckReport
 from manilla.providers.connection_test import ConnectionTest
 from manilla.providers.kind import Credentials
 from manilla.providers.port import Done, StatementLine
+from manilla.providers.rails import open_session
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -166,6 +177,37 @@ def statement(
         print_csv(rows, StatementLine.__struct_fields__)
     else:
         print_rows(rows, as_json=as_json, empty="The statement has no lines.")
+
+
+@app.command()
+def check(
+    provider: ProviderName,
+    live: Annotated[
+        bool, typer.Option("--live", help="Make only calls that create nothing and move no money.")
+    ] = False,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Call a test account in every way and compare the answers; exit 1 if one differs.
+
+    Prints a report to keep, without credentials and personal data.
+    """
+
+    async def command(tools: Tools) -> CheckReport:
+        await check_provider(tools, provider)
+        async with open_session() as session:
+            return await check_account(
+                *(tools.db, tools.keyring, session, provider, tools.base_url), is_live=live
+            )
+
+    report = run(data, command)
+    if as_json:
+        print_json(report.document())
+    else:
+        for line in report.lines():
+            console.print(printable(line), markup=False)
+    if not report.is_ok:
+        raise typer.Exit(1)
 
 
 def _pair(text: str) -> tuple[str, str]:

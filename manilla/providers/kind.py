@@ -12,9 +12,10 @@ import aiohttp
 import msgspec
 
 from manilla.banks.nigeria import NigerianBank
+from manilla.providers.checks.check import ProviderCheck, Samples
 from manilla.providers.health import Rail
 from manilla.providers.port import Adapter, Direction, LineKind
-from manilla.providers.wire import Envelope, Wire, read_flag
+from manilla.providers.wire import Envelope, Recorder, Wire, read_flag
 
 
 class CredentialField(msgspec.Struct, frozen=True):
@@ -61,6 +62,10 @@ class ProviderKind(msgspec.Struct, frozen=True, kw_only=True):
     # A credential, and how the provider's test keys of it start. An account with a test key is a
     # test account, whatever its sandbox switch says.
     test_key_prefixes: Mapping[str, str] = {}
+    # What `manilla provider check` asks besides the common checks. A check with the name of a
+    # common one replaces it.
+    checks: tuple[ProviderCheck, ...] = ()
+    samples: Samples | None = None  # the provider's documented test accounts
     # The code of a bank in the merchants' sandbox, where no provider is called.
     sandbox_bank_code: Callable[[NigerianBank], str] = lambda bank: bank.code
 
@@ -106,9 +111,21 @@ class Credentials(msgspec.Struct, frozen=True):
 
     @property
     def is_sandbox(self) -> bool:
+        return self.is_on("sandbox") or self._has_test_key
+
+    @property
+    def has_only_test_money(self) -> bool:
+        """Whether calls with these credentials certainly move no real money.
+
+        If the provider's test keys can be recognized, the sandbox switch alone proves nothing: it
+        may be on with a live key.
+        """
+        return self._has_test_key if self.kind.test_key_prefixes else self.is_on("sandbox")
+
+    @property
+    def _has_test_key(self) -> bool:
         prefixes = self.kind.test_key_prefixes
-        has_test_key = any(self.value(name).startswith(text) for name, text in prefixes.items())
-        return self.is_on("sandbox") or has_test_key
+        return any(self.value(name).startswith(text) for name, text in prefixes.items())
 
     def is_open(self, direction: Direction) -> bool:
         """Whether the credentials are complete and this direction is not disabled."""
@@ -141,10 +158,12 @@ class AdapterContext(msgspec.Struct, frozen=True):
     pay_out: Rail
     session: aiohttp.ClientSession
     calls: asyncio.Semaphore  # limits the calls that one account makes at the same time
+    record: Recorder | None = None
 
     def wire(self, headers: Mapping[str, str], envelope: Envelope = read_flag) -> Wire:
         current = self.credentials
         return Wire(
             *(self.session, current.value("base_url"), headers, envelope, self.calls),
             secrets=current.secrets,
+            record=self.record,
         )

@@ -74,6 +74,27 @@ class Enveloped(msgspec.Struct, frozen=True):
 Envelope = Callable[[Mapping[str, Any]], Enveloped]
 
 
+class ProviderCall(msgspec.Struct, frozen=True):
+    method: str
+    path: str
+    body: Mapping[str, Any] | None
+    query: Mapping[str, str] | None
+    headers: Mapping[str, str]  # with our credentials
+
+
+class Exchange(msgspec.Struct, frozen=True):
+    """A call and its response, as they were sent. Nobody may see it before it is redacted."""
+
+    call: ProviderCall
+    status: int | None  # None if there was no response
+    raw: bytes
+    reply: Reply | None  # None if the response is not in the provider's envelope
+    problem: str  # why there is no reply
+
+
+Recorder = Callable[[Exchange], None]
+
+
 def read_flag(document: Mapping[str, Any]) -> Enveloped:
     """Reads `{"status": true, "message": ..., "data": ...}`."""
     status = document.get("status")
@@ -99,6 +120,7 @@ class Wire:
         envelope: Envelope,
         calls: asyncio.Semaphore,
         secrets: Sequence[str] = (),
+        record: Recorder | None = None,
     ) -> None:
         self._secrets = secrets
         self._session = session
@@ -106,6 +128,7 @@ class Wire:
         self._headers = headers
         self._envelope = envelope
         self._calls = calls
+        self._record = record
 
     async def call(
         self,
@@ -124,27 +147,16 @@ class Wire:
         """
         if not rail.is_open_for_calls:
             return Unknown("the rail is down, so it was not called")
+        call = ProviderCall(method, path, body, query, {**self._headers, **headers})
         began = time.monotonic()
-        answer = await self._answer(method, path, read, body, query, headers)
+        answer = await self._answer(call, read)
         rail.record(answer, time.monotonic() - began)
         return answer
 
     async def _answer(
-        self,
-        method: str,
-        path: str,
-        read: Callable[[Reply], Answer[Value]],
-        body: Mapping[str, Any] | None,
-        query: Mapping[str, str] | None,
-        headers: Mapping[str, str],
+        self, call: ProviderCall, read: Callable[[Reply], Answer[Value]]
     ) -> Answer[Value]:
-        try:
-            async with asyncio.timeout_at(_end_of_call()), self._calls:
-                reply = await self._exchange(method, path, body, query, headers)
-        except TimeoutError:
-            return Unknown("no answer in time", is_rail_down=True)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Unknown(f"connection failed: {type(error).__name__}", is_rail_down=True)
+        reply = await self._exchange(call)
         if isinstance(reply, Unknown):
             return reply
         try:
@@ -154,33 +166,40 @@ class Wire:
         except Exception:
             # An answer that breaks our code is unknown: in the worst case the provider is queried
             # again.
-            log.exception("provider_answer_not_read", path=path)
+            log.exception("provider_answer_not_read", path=call.path)
             return Unknown("an answer that could not be read")
 
-    async def _exchange(
-        self,
-        method: str,
-        path: str,
-        body: Mapping[str, Any] | None,
-        query: Mapping[str, str] | None,
-        headers: Mapping[str, str],
-    ) -> Reply | Unknown:
+    async def _exchange(self, call: ProviderCall) -> Reply | Unknown:
+        status, raw = None, None
+        try:
+            async with asyncio.timeout_at(_end_of_call()), self._calls:
+                status, raw = await self._send(call)
+            reply = self._reply(status, raw)
+        except TimeoutError:
+            reply = Unknown("no answer in time", is_rail_down=True)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            reply = Unknown(f"connection failed: {type(error).__name__}", is_rail_down=True)
+        if self._record is not None:
+            readable, problem = (None, reply.reason) if isinstance(reply, Unknown) else (reply, "")
+            self._record(Exchange(call, status, raw or b"", readable, problem))
+        return reply
+
+    async def _send(self, call: ProviderCall) -> tuple[int, bytes | None]:
         async with self._session.request(
-            method,
-            self._base_url + path,
-            params=query,
-            data=None if body is None else strict_json.encode(body),
-            headers={**self._headers, **headers, "Content-Type": "application/json"},
+            call.method,
+            self._base_url + call.path,
+            params=call.query,
+            data=None if call.body is None else strict_json.encode(call.body),
+            headers={**call.headers, "Content-Type": "application/json"},
             allow_redirects=False,
         ) as response:
-            raw = await _read_limited(response)
-            if raw is None:
-                return Unknown("the answer is too large")
-            if response.status >= 500:
-                return Unknown(f"HTTP {response.status}", is_rail_down=True)
-            return self._reply(response.status, raw)
+            return response.status, await _read_limited(response)
 
-    def _reply(self, status: int, raw: bytes) -> Reply | Unknown:
+    def _reply(self, status: int, raw: bytes | None) -> Reply | Unknown:
+        if raw is None:
+            return Unknown("the answer is too large")
+        if status >= 500:
+            return Unknown(f"HTTP {status}", is_rail_down=True)
         try:
             document = strict_json.decode(raw)
         except strict_json.JsonError:
@@ -280,7 +299,7 @@ def refused_transfer(reply: Reply) -> Answer[Any]:
 TRANSFER_REFUSALS: tuple[tuple[tuple[str, ...], RefusalCode], ...] = (
     (("insufficient",), RefusalCode.PROVIDER_INSUFFICIENT_BALANCE),
     (
-        ("resolve", "invalid bank", "account validation", "invalid account"),
+        ("resolve", "invalid bank", "account validation", "validate account", "invalid account"),
         RefusalCode.INVALID_BENEFICIARY,
     ),
     (("not enabled", "whitelist", "minimum transfer"), RefusalCode.PAYOUT_FAILED),

@@ -43,6 +43,18 @@ def test_the_demo_uses_the_simulator(instance: Instance) -> None:
         assert json.loads(report.stdout)["ok"], report.stdout
 
 
+def test_an_account_is_checked_and_reported(instance: Instance) -> None:
+    report = instance.command("provider", "check", "providera")
+    assert (report["account"], report["mode"], report["ok"]) == ("providera", "test", True)
+    assert {each["result"] for each in report["checks"]} == {"matches"}
+    queried = instance.command("provider", "check", "providera", "--live")
+    assert len(queried["checks"]) < len(report["checks"])
+    shown = manilla("provider", "check", "providera", "--data", str(instance.folder))
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout.startswith("Check of providera (providera), test account")
+    assert "sim_a_secret" not in shown.stdout
+
+
 def test_without_the_demo_no_provider_is_configured(tmp_path: Path) -> None:
     bare = Instance(tmp_path / "data", "--no-demo").wait()
     try:
@@ -58,6 +70,9 @@ def test_without_the_demo_no_provider_is_configured(tmp_path: Path) -> None:
         )
         assert json.loads(full.stdout)["valid"]
         assert "planted" not in full.stdout
+        checked = manilla("provider", "check", "providera", "--data", str(bare.folder))
+        assert (checked.returncode, checked.stderr) == (1, "")
+        assert "planted" not in checked.stdout
         failed = manilla("provider", "test", "providera", "--data", str(bare.folder))
         assert (failed.returncode, failed.stderr) == (1, "")
         cleared = bare.command("provider", "clear", "providera")

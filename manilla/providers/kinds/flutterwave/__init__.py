@@ -10,6 +10,7 @@ from manilla.providers.kind import (
     base_url,
 )
 from manilla.providers.kinds.flutterwave.adapter import Flutterwave
+from manilla.providers.kinds.flutterwave.checks import CHECKS, SAMPLES
 
 KIND = ProviderKind(
     name="flutterwave",
@@ -28,5 +29,7 @@ KIND = ProviderKind(
     # no reference of ours and no documented status query.
     capabilities=Capabilities(resend_transfer=False, resend_refund=False, refund_status=False),
     test_key_prefixes={"secret_key": "FLWSECK_TEST-"},
+    checks=CHECKS,
+    samples=SAMPLES,
     build=Flutterwave,
 )

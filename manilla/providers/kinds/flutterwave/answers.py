@@ -118,11 +118,11 @@ def virtual_account(document: Any, order: ChargeOrder) -> VirtualAccount:
         account_number=reading.text_or_number(account, "transfer_account"),
         account_name=order.merchant_name,
         amount=reading.money(account, "transfer_amount", order.amount.currency),
-        expires_at=_expiry(account.get("account_expiration")),
+        expires_at=expiry(account.get("account_expiration")),
     )
 
 
-def _expiry(given: Any) -> datetime | None:
+def expiry(given: Any) -> datetime | None:
     """Reads milliseconds, or a time that may lack its zone.
 
     A time without a zone is read as Lagos time, the earlier one of the likely zones. An end that

@@ -13,6 +13,7 @@ from manilla.providers.kind import (
     base_url,
 )
 from manilla.providers.kinds.kora.adapter import Kora
+from manilla.providers.kinds.kora.checks import CHECKS, SAMPLES
 from manilla.providers.port import EVERY_MOVEMENT
 
 KIND = ProviderKind(
@@ -32,5 +33,7 @@ KIND = ProviderKind(
         refund_status=True, resend_transfer=True, resend_refund=True, statements=EVERY_MOVEMENT
     ),
     test_key_prefixes={"secret_key": "sk_test_"},
+    checks=CHECKS,
+    samples=SAMPLES,
     build=Kora,
 )

@@ -12,6 +12,7 @@ import structlog
 from manilla.kit import strict_json
 from manilla.ledger import trx_ids
 from manilla.providers import reading, signatures
+from manilla.providers.checks import references
 from manilla.providers.port import (
     EventKind,
     Forged,
@@ -83,7 +84,8 @@ def _charge_reference(data: Any) -> str:
 
 
 def _is_ours(reference: str) -> bool:
-    return trx_ids.merchant_of(reference.partition("-")[0]) is not None
+    is_of_check = references.is_of_check(reference)
+    return is_of_check or trx_ids.merchant_of(reference.partition("-")[0]) is not None
 
 
 def _log_other_signature(

@@ -10,6 +10,7 @@ from manilla.providers.kind import (
     base_url,
 )
 from manilla.providers.kinds.monnify.adapter import Monnify
+from manilla.providers.kinds.monnify.checks import CHECKS, SAMPLES
 from manilla.providers.port import LineKind
 
 KIND = ProviderKind(
@@ -34,5 +35,7 @@ KIND = ProviderKind(
         resend_refund=False,
         statements=frozenset((LineKind.TRANSFER, LineKind.FEE)),
     ),
+    checks=CHECKS,
+    samples=SAMPLES,
     build=Monnify,
 )

@@ -10,6 +10,7 @@ from manilla.providers.kind import (
     base_url,
 )
 from manilla.providers.kinds.paystack.adapter import Paystack
+from manilla.providers.kinds.paystack.checks import CHECKS, SAMPLES
 from manilla.providers.port import EVERY_MOVEMENT
 
 KIND = ProviderKind(
@@ -26,5 +27,7 @@ KIND = ProviderKind(
     # one again could pay it twice.
     capabilities=Capabilities(refund_status=True, resend_refund=False, statements=EVERY_MOVEMENT),
     test_key_prefixes={"secret_key": "sk_test_"},
+    checks=CHECKS,
+    samples=SAMPLES,
     build=Paystack,
 )

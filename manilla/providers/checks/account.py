@@ -1,0 +1,146 @@
+"""Checks an account at a provider: `manilla provider check`."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import aiohttp
+
+from manilla import __version__
+from manilla.audit import audit
+from manilla.banks.nigeria import BANKS
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal
+from manilla.providers import credentials
+from manilla.providers.checks.check import (
+    CheckSession,
+    ProviderCheck,
+    SampleAccount,
+    Samples,
+    not_answered,
+)
+from manilla.providers.checks.queries import QUERIES, statement, unknown_refund
+from manilla.providers.checks.redaction import Redactor
+from manilla.providers.checks.report import CheckedQuestion, CheckReport, ShownCall
+from manilla.providers.checks.trials import TRIALS, one_time_account
+from manilla.providers.connection_test import NotConfigured
+from manilla.providers.health import Rail
+from manilla.providers.kind import AdapterContext, Credentials, ProviderKind
+from manilla.providers.port import Adapter, Direction
+from manilla.providers.wire import Exchange
+
+CALLS_AT_ONCE = 1
+ACCESS_BANK = "044"
+
+
+class LiveAccount(Refusal):
+    message = "This is not a test account."
+
+
+async def check_account(
+    db: Database,
+    keyring: Keyring,
+    http: aiohttp.ClientSession,
+    provider: str,
+    base_url: str,
+    *,
+    is_live: bool,
+) -> CheckReport:
+    """Runs all checks one after another. If `is_live`, only queries are made."""
+    current = (await credentials.load(db, keyring))[provider]
+    _refuse(current, is_live=is_live)
+    mode = "live" if is_live else "test"
+    async with db.transaction() as connection:
+        await audit.record(connection, "provider.check", f"provider:{provider}", mode=mode)
+    redactor = Redactor(current.secrets)
+    session = _session(current, http, f"{base_url}/webhooks/{provider}", is_live=is_live)
+    checked = [
+        await _checked(session, each, redactor)
+        for each in _chosen(current.kind)
+        if not (is_live and each.needs_test_account)
+    ]
+    return CheckReport(provider, current.kind.name, mode, datetime.now(UTC), __version__, checked)
+
+
+def _refuse(current: Credentials, *, is_live: bool) -> None:
+    provider = current.provider
+    if not current.is_valid:
+        missing = ", ".join(current.missing)
+        raise NotConfigured(f"{provider} is not configured: {missing} not set.")
+    if not is_live and not current.has_only_test_money:
+        prefixes = current.kind.test_key_prefixes.items()
+        proof = [f"a {name} that starts with {prefix}" for name, prefix in prefixes]
+        raise LiveAccount(
+            f"{provider} is not a test account, which has {' or '.join(proof) or 'sandbox=true'}. "
+            "Use --live to make only calls that create nothing and move no money."
+        )
+
+
+def _chosen(kind: ProviderKind) -> Iterator[ProviderCheck]:
+    left_out = {
+        *([] if kind.capabilities.refund_status else [unknown_refund.name]),
+        *([] if kind.capabilities.virtual_accounts else [one_time_account.name]),
+        *([] if kind.capabilities.statements else [statement.name]),
+    }
+    chosen = {each.name: each for each in (*QUERIES, *TRIALS, *kind.checks)}
+    yield from (each for each in chosen.values() if each.name not in left_out)
+
+
+def _session(
+    current: Credentials, http: aiohttp.ClientSession, notification_url: str, *, is_live: bool
+) -> CheckSession:
+    exchanges: list[Exchange] = []
+    # These rails are not the running system's: a call that is wrong on purpose changes neither the
+    # statistics nor the breaker. If the provider does not answer, they end the calls of this run.
+    pay_in, pay_out = (Rail(current.provider, each, asyncio.Event()) for each in Direction)
+    calls = asyncio.Semaphore(CALLS_AT_ONCE)
+
+    def build() -> Adapter:
+        context = AdapterContext(current, pay_in, pay_out, http, calls, exchanges.append)
+        return current.kind.build(context)
+
+    samples = current.kind.samples or _simulated(current.kind)
+    session = CheckSession(build, samples, notification_url, is_live=is_live)
+    session.exchanges = exchanges
+    return session
+
+
+def _simulated(kind: ProviderKind) -> Samples:
+    """Returns the accounts of the simulator."""
+    bank = next(bank for bank in BANKS if bank.code == ACCESS_BANK)
+    bank_code = kind.sandbox_bank_code(bank)
+    return Samples(
+        good=SampleAccount(bank_code, "0000000000"), invalid=SampleAccount(bank_code, "0000000002")
+    )
+
+
+async def _checked(
+    session: CheckSession, each: ProviderCheck, redactor: Redactor
+) -> CheckedQuestion:
+    session.exchanges.clear()
+    try:
+        finding = await each.run(session)
+    except Exception as error:  # one broken check must not hide what the others found
+        finding = not_answered(f"The check itself failed: {type(error).__name__}.")
+    made = session.history[each.name] = list(session.exchanges)
+    for exchange in made:
+        redactor.learn(exchange)
+    return CheckedQuestion(
+        *(each.name, each.question, each.expectation),
+        *(finding.result, redactor.text(finding.text)),
+        [_shown(exchange, redactor) for exchange in made],
+    )
+
+
+def _shown(exchange: Exchange, redactor: Redactor) -> ShownCall:
+    call = exchange.call
+    return ShownCall(
+        method=call.method,
+        path=redactor.text(call.path),
+        query=redactor.value(call.query) if call.query else None,
+        request=redactor.value(call.body) if call.body is not None else None,
+        status=exchange.status,
+        response=redactor.body(exchange.raw) if exchange.status is not None else None,
+        problem=redactor.text(exchange.problem),
+    )

@@ -1,0 +1,203 @@
+"""What a check is: a question about a provider, a call, and how to judge the answer."""
+
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from manilla.kit.money import Money
+from manilla.providers.checks import references
+from manilla.providers.port import (
+    Adapter,
+    Answer,
+    ChargeOrder,
+    Done,
+    Refused,
+    ResolvedAccount,
+    Sent,
+    TransferOrder,
+)
+from manilla.providers.wire import UNAUTHORIZED, Exchange, Reply
+
+AMOUNT = Money("NGN", 1_000_00)
+EMAIL = "check@example.com"
+NAME = "Manilla Check"
+TOO_MANY_REQUESTS = 429
+
+
+class CheckResult(StrEnum):
+    MATCHES = "matches"
+    DIFFERS = "differs"
+    NOT_ANSWERED = "not answered"
+
+
+class CheckFinding(msgspec.Struct, frozen=True):
+    result: CheckResult
+    text: str
+
+
+class SampleAccount(msgspec.Struct, frozen=True):
+    bank_code: str
+    account_number: str
+
+
+class Samples(msgspec.Struct, frozen=True, kw_only=True):
+    """A provider's documented test accounts."""
+
+    good: SampleAccount
+    invalid: SampleAccount
+    # Ends the reference of a test transfer that succeeds, where the provider has such endings.
+    success_suffix: str = ""
+    bvn: str = "22222222222"
+
+
+class CheckSession:
+    """One run over an account. Later checks use what earlier ones have created."""
+
+    def __init__(
+        self,
+        build: Callable[[], Adapter],
+        samples: Samples,
+        notification_url: str,
+        *,
+        is_live: bool,
+    ) -> None:
+        self.build = build
+        self.adapter = build()
+        self.samples = samples
+        self.is_live = is_live
+        self.exchanges: list[Exchange] = []  # of the current check
+        self.history: dict[str, list[Exchange]] = {}  # by check
+        self.balance: Money | None = None
+        self.resolved: ResolvedAccount | None = None
+        self.charge: ChargeOrder | None = None
+        self.transfer: TransferOrder | None = None
+        self.sent: Sent | None = None
+        self.rejected: TransferOrder | None = None
+        self._notification_url = notification_url
+
+    @property
+    def last(self) -> Exchange | None:
+        return self.exchanges[-1] if self.exchanges else None
+
+    def received(self, check: str) -> Any:
+        """Returns the data of the last reply to an earlier check; None if there is none."""
+        for exchange in reversed(self.history.get(check, [])):
+            if exchange.reply is not None and exchange.reply.is_success:
+                return exchange.reply.data
+        return None
+
+    def charge_order(self) -> ChargeOrder:
+        return ChargeOrder(
+            reference=references.new(),
+            amount=AMOUNT,
+            description="Manilla check",
+            customer_name=NAME,
+            customer_email=EMAIL,
+            redirect_url=self._notification_url,
+            notification_url=self._notification_url,
+            merchant_name=NAME,
+        )
+
+    def transfer_order(
+        self, to: SampleAccount, *, amount: Money = AMOUNT, narration: str = "Manilla check"
+    ) -> TransferOrder:
+        is_good = to == self.samples.good
+        resolved = self.resolved if is_good else None
+        reference = references.new() + (self.samples.success_suffix if is_good else "")
+        if not self.samples.success_suffix:
+            reference = self.adapter.transfer_reference(reference)
+        return TransferOrder(
+            reference=reference,
+            amount=amount,
+            bank_code=to.bank_code,
+            account_number=to.account_number,
+            account_name=resolved.account_name if resolved else NAME,
+            narration=narration,
+            customer_email=EMAIL,
+            notification_url=self._notification_url,
+            name_enquiry_reference=resolved.name_enquiry_reference if resolved else None,
+        )
+
+
+class ProviderCheck(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    question: str
+    expectation: str
+    run: Callable[[CheckSession], Awaitable[CheckFinding]]
+    # True if it creates something at the provider, or uses data that only a test account has.
+    needs_test_account: bool
+
+
+def check(
+    name: str, question: str, expectation: str, *, needs_test_account: bool = False
+) -> Callable[[Callable[[CheckSession], Awaitable[CheckFinding]]], ProviderCheck]:
+    """Makes a function a check."""
+
+    def made(run: Callable[[CheckSession], Awaitable[CheckFinding]]) -> ProviderCheck:
+        return ProviderCheck(
+            name=name,
+            question=question,
+            expectation=expectation,
+            run=run,
+            needs_test_account=needs_test_account,
+        )
+
+    return made
+
+
+def manual(name: str, question: str, expectation: str, how: str) -> ProviderCheck:
+    """Declares a question that no call can answer. `how` says what a person can do."""
+
+    async def run(_session: CheckSession) -> CheckFinding:
+        return not_answered(f"No call can answer it. {how}")
+
+    return check(name, question, expectation)(run)
+
+
+def matches(text: str) -> CheckFinding:
+    return CheckFinding(CheckResult.MATCHES, text)
+
+
+def differs(text: str) -> CheckFinding:
+    return CheckFinding(CheckResult.DIFFERS, text)
+
+
+def not_answered(text: str) -> CheckFinding:
+    return CheckFinding(CheckResult.NOT_ANSWERED, text)
+
+
+def said(session: CheckSession) -> str:
+    """Returns what the provider said last, such as `HTTP 404: Transfer not found`."""
+    last = session.last
+    if last is None:
+        return "nothing was sent"
+    message = last.reply.message if last.reply else last.problem
+    has_status = last.status is None or message.startswith("HTTP ")
+    return message if has_status else f"HTTP {last.status}: {message}".rstrip(": .")
+
+
+def reply_to(session: CheckSession) -> Reply | None:
+    """Returns the provider's last reply, unless it is only about our credentials or rate."""
+    reply = session.last.reply if session.last else None
+    is_about_call = reply is not None and reply.status not in (UNAUTHORIZED, TOO_MANY_REQUESTS)
+    return reply if is_about_call else None
+
+
+def unexpected(session: CheckSession, answer: Answer[Any]) -> CheckFinding:
+    """Judges an answer that is not the expected one."""
+    if reply_to(session) is None:
+        reason = said(session) if session.last else reading_of(answer)
+        return not_answered(f"No usable answer: {reason}.")
+    return differs(f"{said(session)}. Manilla reads this as {reading_of(answer)}.")
+
+
+def reading_of(answer: Answer[Any]) -> str:
+    match answer:
+        case Done():
+            return "a success"
+        case Refused():
+            return f"a rejection ({answer.code})"
+        case _:
+            return f"unknown ({answer.reason})"

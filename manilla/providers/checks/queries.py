@@ -1,0 +1,141 @@
+"""The checks that only query, so that they create nothing and move no money."""
+
+from datetime import UTC, datetime, timedelta
+
+from manilla.providers.checks import references
+from manilla.providers.checks.check import (
+    AMOUNT,
+    CheckFinding,
+    CheckSession,
+    check,
+    differs,
+    matches,
+    said,
+    unexpected,
+)
+from manilla.providers.port import (
+    Answer,
+    Done,
+    KnownAs,
+    RefundState,
+    RefusalCode,
+    Refused,
+    ReportedChargeStatus,
+    ReportedRefundStatus,
+    TransferStatus,
+)
+
+
+@check("balance", "Do the credentials work, and is our balance readable?", "A balance in naira.")
+async def balance(session: CheckSession) -> CheckFinding:
+    answer = await session.adapter.balance("NGN")
+    if not isinstance(answer, Done):
+        return unexpected(session, answer)
+    session.balance = answer.value
+    return matches(f"The balance is {answer.value}.")
+
+
+@check("banks", "Is the list of banks readable?", "A list with at least one bank.")
+async def banks(session: CheckSession) -> CheckFinding:
+    answer = await session.adapter.banks()
+    if not isinstance(answer, Done):
+        return unexpected(session, answer)
+    return matches(f"{len(answer.value)} banks.") if answer.value else differs("The list is empty.")
+
+
+@check(
+    "name lookup",
+    "Does the lookup of an account return the holder's name?",
+    "A name, or with a live account a rejection, because the test account does not exist there.",
+)
+async def name_lookup(session: CheckSession) -> CheckFinding:
+    account = session.samples.good
+    answer = await session.adapter.resolve(account.bank_code, account.account_number)
+    if isinstance(answer, Done):
+        session.resolved = answer.value
+        return matches("A name was returned.")
+    if session.is_live and isinstance(answer, Refused):
+        return matches(f"{said(session)}.")
+    return unexpected(session, answer)
+
+
+@check(
+    "lookup of an invalid account",
+    "How does the provider reject an account that does not exist?",
+    "A rejection that Manilla reads as an invalid beneficiary.",
+    needs_test_account=True,
+)
+async def invalid_lookup(session: CheckSession) -> CheckFinding:
+    account = session.samples.invalid
+    answer = await session.adapter.resolve(account.bank_code, account.account_number)
+    if isinstance(answer, Refused) and answer.code is RefusalCode.INVALID_BENEFICIARY:
+        return matches(f"{said(session)}.")
+    return unexpected(session, answer)
+
+
+@check(
+    "unknown charge",
+    "What does the status query answer for a charge that does not exist?",
+    "An answer that Manilla reads as not found.",
+)
+async def unknown_charge(session: CheckSession) -> CheckFinding:
+    answer = await session.adapter.charge_state(references.new())
+    if isinstance(answer, Done) and answer.value.status is ReportedChargeStatus.NOT_FOUND:
+        return matches(f"{said(session)}. Manilla reads this as not found.")
+    return unexpected(session, answer)
+
+
+@check(
+    "unknown transfer",
+    "What does the status query answer for a transfer that does not exist?",
+    "An answer that Manilla reads as not found. With any other answer, a payout that never reached "
+    "the provider stays open and becomes a case.",
+)
+async def unknown_transfer(session: CheckSession) -> CheckFinding:
+    reference = session.adapter.transfer_reference(references.new())
+    answer = await session.adapter.transfer_state(reference)
+    if isinstance(answer, Done) and answer.value.status is TransferStatus.NOT_FOUND:
+        return matches(f"{said(session)}. Manilla reads this as not found.")
+    return unexpected(session, answer)
+
+
+@check(
+    "unknown refund",
+    "What does the status query answer for a refund that does not exist?",
+    "An answer that Manilla reads as not found.",
+)
+async def unknown_refund(session: CheckSession) -> CheckFinding:
+    answer = await query_unknown_refund(session)
+    if isinstance(answer, Done) and answer.value.status is ReportedRefundStatus.NOT_FOUND:
+        return matches(f"{said(session)}. Manilla reads this as not found.")
+    return unexpected(session, answer)
+
+
+async def query_unknown_refund(session: CheckSession) -> Answer[RefundState]:
+    known = KnownAs(charge_reference=references.new(), amount=AMOUNT)
+    return await session.adapter.refund_state(references.new(), known)
+
+
+@check(
+    "statement",
+    "Is the statement of the last day readable?",
+    "A page of lines, which may be empty.",
+)
+async def statement(session: CheckSession) -> CheckFinding:
+    now = datetime.now(UTC)
+    answer = await session.adapter.statement(now - timedelta(days=1), now, "NGN")
+    if not isinstance(answer, Done):
+        return unexpected(session, answer)
+    return matches(f"{len(answer.value.lines)} lines on the first page.")
+
+
+QUERIES = (
+    balance,
+    banks,
+    name_lookup,
+    invalid_lookup,
+    unknown_charge,
+    unknown_transfer,
+    unknown_refund,
+    statement,
+)

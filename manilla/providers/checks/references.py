@@ -1,0 +1,19 @@
+"""References of what a check creates at a provider. Nothing else of ours has such a reference."""
+
+import re
+import secrets
+
+from manilla.kit.ids import ALPHABET, base32
+
+PREFIX = "CHECK"
+# All providers accept references of this length, and these characters.
+RANDOM_CHARACTERS = 20
+_REFERENCE = re.compile(f"{PREFIX}[{ALPHABET}]{{{RANDOM_CHARACTERS}}}")
+
+
+def new() -> str:
+    return PREFIX + base32(secrets.randbits(5 * RANDOM_CHARACTERS), RANDOM_CHARACTERS)
+
+
+def is_of_check(reference: str) -> bool:
+    return _REFERENCE.fullmatch(reference) is not None

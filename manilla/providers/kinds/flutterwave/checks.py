@@ -1,0 +1,94 @@
+"""Flutterwave's open questions. See docs/providers/flutterwave.md."""
+
+from typing import Any
+
+from manilla.providers.checks.check import (
+    CheckFinding,
+    CheckSession,
+    SampleAccount,
+    Samples,
+    check,
+    differs,
+    manual,
+    matches,
+    not_answered,
+)
+from manilla.providers.kinds.flutterwave import answers
+
+SAMPLES = Samples(
+    good=SampleAccount("044", "0690000031"),
+    invalid=SampleAccount("044", "0000000002"),
+    success_suffix="_PMCK",
+)
+
+
+@check(
+    "filter by reference",
+    "Does the list of transfers have only those with the reference that was queried?",
+    "Exactly one transfer.",
+    needs_test_account=True,
+)
+async def reference_filter(session: CheckSession) -> CheckFinding:
+    if session.transfer is None:
+        return not_answered("Flutterwave did not accept the transfer, so nothing was sent.")
+    await session.adapter.transfer_state(session.transfer.reference)
+    reply = session.last.reply if session.last else None
+    if reply is None or not isinstance(reply.data, list):
+        return not_answered("Flutterwave returned no list.")
+    listed = [each.get("reference") for each in reply.data if isinstance(each, dict)]
+    others = [each for each in listed if each != session.transfer.reference]
+    if others:
+        return differs(f"The list has {len(others)} transfers with other references.")
+    found = f"The list has {len(listed)} with this reference."
+    return matches(found) if len(listed) == 1 else differs(found)
+
+
+@check(
+    "end of a one-time account",
+    "Which format does `account_expiration` have?",
+    "Milliseconds, or a time. Without a zone it is read as Lagos time.",
+    needs_test_account=True,
+)
+async def account_end(session: CheckSession) -> CheckFinding:
+    given = _expiration(session)
+    if given is None:
+        return not_answered("Flutterwave opened no one-time account, or gave no end.")
+    ends = answers.expiry(given)
+    if ends is None:
+        return differs(f"It is {given}, which is not a time in the future.")
+    return matches(f"It is {given}, read as {ends:%Y-%m-%d %H:%M:%S %z}.")
+
+
+def _expiration(session: CheckSession) -> Any:
+    """Returns the end of the account, which is in `meta`, beside `data`."""
+    for exchange in session.history.get("one-time account", []):
+        if exchange.reply is not None:
+            meta = exchange.reply.document.get("meta")
+            account = meta.get("authorization") if isinstance(meta, dict) else None
+            return account.get("account_expiration") if isinstance(account, dict) else None
+    return None
+
+
+CHECKS = (
+    reference_filter,
+    account_end,
+    manual(
+        "status of a refund",
+        "Which words does the `status` of a refund have?",
+        "`completed` for a refund that was paid. Manilla leaves all others to an administrator.",
+        "Pay a test charge, refund it in Manilla, and compare with Flutterwave's dashboard.",
+    ),
+    manual(
+        "signature of webhooks",
+        "Does a webhook carry the secret hash in `verif-hash`?",
+        "Yes.",
+        "Set the webhook URL and the secret hash in Flutterwave's dashboard and run this command "
+        "again. If the log then has `webhook_of_check`, the header matches.",
+    ),
+    manual(
+        "returned transfer",
+        "How does Flutterwave report a transfer that came back after delivery?",
+        "`REVERSED`. A `FAILED` after `SUCCESSFUL` is left to an administrator.",
+        "Ask Flutterwave's support: the sandbox returns no transfers.",
+    ),
+)

@@ -1,0 +1,71 @@
+"""Paystack's open questions. See docs/providers/paystack.md."""
+
+from manilla.providers.checks.check import (
+    CheckFinding,
+    CheckSession,
+    SampleAccount,
+    Samples,
+    check,
+    differs,
+    manual,
+    matches,
+    not_answered,
+    said,
+    unexpected,
+)
+from manilla.providers.checks.queries import query_unknown_refund, unknown_refund
+from manilla.providers.port import Unknown
+
+SAMPLES = Samples(
+    good=SampleAccount("001", "0000000000"), invalid=SampleAccount("001", "0000000002")
+)
+STATUS = "pending_bank_transfer"
+FIELDS = ("account_number", "account_name", "bank", "account_expires_at")
+
+
+@check(
+    unknown_refund.name,
+    "Is the list of refunds readable, in which Manilla looks for a refund whose answer was lost?",
+    "A list without a refund of a charge that does not exist.",
+)
+async def refund_list(session: CheckSession) -> CheckFinding:
+    answer = await query_unknown_refund(session)
+    reply = session.last.reply if session.last else None
+    is_listed = isinstance(answer, Unknown) and answer.reason.startswith("0 refunds")
+    if is_listed and reply is not None and reply.is_success:
+        return matches(f"{said(session)}. No refund was found.")
+    return unexpected(session, answer)
+
+
+@check(
+    "fields of a one-time account",
+    "Which fields does the answer to /charge with bank_transfer have, and which status?",
+    f"The status {STATUS}, and the fields {', '.join(FIELDS)}.",
+    needs_test_account=True,
+)
+async def charge_fields(session: CheckSession) -> CheckFinding:
+    data = session.received("one-time account")
+    if not isinstance(data, dict):
+        return not_answered("Paystack opened no one-time account.")
+    missing = [name for name in FIELDS if data.get(name) is None]
+    found = f"The status is {data.get('status')}. The fields are {', '.join(sorted(data))}."
+    is_expected = data.get("status") == STATUS and not missing
+    return matches(found) if is_expected else differs(found)
+
+
+CHECKS = (
+    refund_list,
+    charge_fields,
+    manual(
+        "note of a refund",
+        "Does the list of refunds return the merchant's note as it was sent?",
+        "Yes: the note starts with Manilla's reference of the refund.",
+        "Pay a test charge, refund it in Manilla, and look at the note in Paystack's dashboard.",
+    ),
+    manual(
+        "reversed transfer",
+        "Does `reversed` mean that a transfer was delivered before?",
+        "Both are possible: it is a failure if Manilla never saw the transfer delivered.",
+        "Ask Paystack's support, or wait for the first transfer.reversed webhook.",
+    ),
+)
