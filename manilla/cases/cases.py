@@ -23,6 +23,8 @@ class CaseKind(StrEnum):
     UNKNOWN_REFERENCE = "unknown_reference"
     # A provider's report contradicts a final status; no money moved.
     CONTRADICTION = "contradiction"
+    # A provider's statement and our ledger differ about one transaction.
+    STATEMENT_DIFFERS = "statement_differs"
     CLEARING_DIFFERS = "clearing_differs"  # our ledger and a provider's balance differ
     STILL_OPEN = "still_open"  # the provider has reported no final status for too long
     NO_ANSWER = "no_answer"  # the provider has given no usable answer for too long
@@ -31,7 +33,9 @@ class CaseKind(StrEnum):
 # Kinds of cases that are reopened after they were resolved: whenever the problem recurs, or only if
 # there is new evidence.
 REOPENED_BY_RECURRENCE = frozenset((CaseKind.CLEARING_DIFFERS,))
-REOPENED_BY_NEW_EVIDENCE = frozenset((CaseKind.CONTRADICTION, CaseKind.WEBHOOK_DISAGREES))
+REOPENED_BY_NEW_EVIDENCE = frozenset(
+    (CaseKind.CONTRADICTION, CaseKind.WEBHOOK_DISAGREES, CaseKind.STATEMENT_DIFFERS)
+)
 
 
 class CaseAction(StrEnum):

@@ -50,8 +50,8 @@ COMMANDS = {
         "Check a signature and explain a mismatch.",
     ),
     "case": Command("case:app", "Cases that an administrator must resolve."),
-    "settle": Command("settle:settle", "Record a provider's top-up or settlement."),
-    "reconcile": Command("settle:reconcile", "Compare the ledger with the providers."),
+    "settle": Command("reconciling.balances:settle", "Record a provider's top-up or settlement."),
+    "reconcile": Command("reconciling.balances:app", "Compare the ledger with the providers."),
     "restore-check": Command(
         "restore_check:restore_check", "Ask providers about open transfers after a restore."
     ),

@@ -32,6 +32,7 @@ TITLES: dict[str, str] = {
     CaseKind.WEBHOOK_DISAGREES: "Webhook and status query disagree",
     CaseKind.UNKNOWN_REFERENCE: "Unknown reference",
     CaseKind.CONTRADICTION: "Provider contradicted a final status",
+    CaseKind.STATEMENT_DIFFERS: "Statement and ledger differ",
     CaseKind.CLEARING_DIFFERS: "Ledger and provider balance differ",
     CaseKind.STILL_OPEN: "Still pending at the provider",
     CaseKind.NO_ANSWER: "No answer from the provider",

@@ -1,4 +1,4 @@
-"""`manilla settle` and `manilla reconcile`: compare our ledger with balances at providers."""
+"""`manilla settle` and `manilla reconcile`: compare our ledger with the providers."""
 
 from typing import Annotated
 
@@ -8,6 +8,7 @@ from manilla.cli.instance import Data, Tools, run
 from manilla.cli.options import ProviderName, read_money
 from manilla.cli.output import Json, as_row, as_rows, print_fields, print_rows
 from manilla.cli.rails import configured_rails
+from manilla.cli.reconciling import statements
 from manilla.kit.errors import Refusal
 from manilla.kit.fields import Fields
 from manilla.ledger import settlements
@@ -48,8 +49,14 @@ def settle(
     print_fields(as_row(SETTLED, run(data, command)), as_json=as_json)
 
 
-def reconcile(as_json: Json = False, data: Data = None) -> None:
+app = typer.Typer(invoke_without_command=True)
+
+
+@app.callback()
+def reconcile(context: typer.Context, as_json: Json = False, data: Data = None) -> None:
     """Compare our ledger with the providers; exit 1 if they differ or one does not respond."""
+    if context.invoked_subcommand is not None:
+        return
 
     async def command(tools: Tools) -> list[Reconciled]:
         async with configured_rails(tools) as rails:
@@ -67,3 +74,7 @@ def reconcile(as_json: Json = False, data: Data = None) -> None:
 
 def _differs(report: Reconciled) -> bool:
     return report.difference is not None and report.difference.minor != 0
+
+
+app.command("import")(statements.import_statement)
+app.command("statement")(statements.show_statement)

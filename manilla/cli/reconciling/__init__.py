@@ -1,0 +1,1 @@
+"""`manilla settle` and `manilla reconcile`."""

@@ -1,0 +1,1 @@
+"""Compares providers' statements with our ledger, line by line."""

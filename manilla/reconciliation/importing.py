@@ -1,0 +1,60 @@
+"""Imports a statement from a provider or a file, and compares it with our ledger."""
+
+from datetime import UTC, date, datetime, timedelta
+
+from manilla.kit.clock import start_of_day
+from manilla.kit.db import Database
+from manilla.providers import statements
+from manilla.providers.port import EVERY_MOVEMENT, Adapter, LineKind
+from manilla.reconciliation import days, files, lines, matching, movements, unmatched
+from manilla.reconciliation.lines import NOTHING, ImportResult, day_of
+
+# Movements are copied from so long before the first line, which may be of an earlier transaction.
+EARLIER = timedelta(days=1)
+
+
+async def import_file(db: Database, provider: str, raw: bytes) -> ImportResult:
+    """Imports all lines of a file, or none. Its days are those from its first to its last line."""
+    read = files.read(raw)
+    async with db.transaction() as connection:
+        result = await lines.store(connection, provider, read)
+        for currency in {line.amount.currency for line in read}:
+            moments = [line.booked_at for line in read if line.amount.currency == currency]
+            listed = _days(day_of(min(moments)), day_of(max(moments)))
+            await lines.store_days(connection, provider, currency, listed, EVERY_MOVEMENT)
+    await compare(db, provider, min(line.booked_at for line in read), EVERY_MOVEMENT)
+    return result
+
+
+async def import_from_provider(
+    db: Database,
+    adapter: Adapter,
+    kinds: frozenset[LineKind],
+    first: date,
+    last: date,
+    currency: str = files.DEFAULT_CURRENCY,
+) -> ImportResult:
+    """Imports the statement of these days. They count as imported only if every page was read."""
+    since, until = start_of_day(first), start_of_day(last + timedelta(days=1))
+    result, provider = NOTHING, adapter.provider
+    async for page in statements.read(adapter, since, until, currency):
+        async with db.transaction() as connection:
+            result += await lines.store(connection, provider, page)
+    async with db.transaction() as connection:
+        await lines.store_days(connection, provider, currency, _days(first, last), kinds)
+    await compare(db, provider, since, kinds)
+    return result
+
+
+async def compare(db: Database, provider: str, since: datetime, kinds: frozenset[LineKind]) -> None:
+    """Compares what was imported with our ledger, saves the figures, and opens cases."""
+    async with db.transaction() as connection:
+        await lines.lock(connection, provider)
+        await movements.copy(connection, provider, since - EARLIER, kinds)
+        await matching.match(connection, provider)
+        await days.store_figures(connection, provider)
+        await unmatched.report(connection, provider, datetime.now(UTC))
+
+
+def _days(first: date, last: date) -> list[date]:
+    return [first + timedelta(days=ahead) for ahead in range((last - first).days + 1)]

@@ -1,0 +1,159 @@
+"""What is on one side only, or on both with different amounts; and the cases about it."""
+
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from manilla.cases import cases
+from manilla.cases.cases import CaseKind
+from manilla.kit.clock import start_of_day
+from manilla.kit.db import Connection, Database
+from manilla.kit.environment import Environment
+from manilla.kit.money import Money
+from manilla.ledger import trx_ids
+from manilla.reconciliation.days import ReconciledDay
+
+LIST_MAX = 1_000
+CASES_MAX = 200  # the most cases that one comparison opens; the next one opens more
+DUE_AFTER = timedelta(days=1)
+MATCHES_NOW = "The statement and our ledger match now."
+
+
+class Unmatched(msgspec.Struct, frozen=True):
+    """A transaction, or a line without one, whose two sides differ."""
+
+    provider: str
+    currency: str
+    reference: str  # our transaction's id, or else the line's id
+    trx_id: str | None
+    booked_at: datetime
+    kind: str
+    ledger_minor: int | None  # None: not in our ledger
+    statement_minor: int | None  # None: not on the statement
+    line_ids: list[str]
+    description: str
+
+    @property
+    def ledger(self) -> Money | None:
+        return None if self.ledger_minor is None else Money(self.currency, self.ledger_minor)
+
+    @property
+    def statement(self) -> Money | None:
+        return None if self.statement_minor is None else Money(self.currency, self.statement_minor)
+
+    @property
+    def difference(self) -> Money:
+        return Money(self.currency, (self.statement_minor or 0) - (self.ledger_minor or 0))
+
+    @property
+    def finding(self) -> str:
+        if self.ledger_minor is None:
+            return "only on the statement"
+        return "only in our ledger" if self.statement_minor is None else "the amounts differ"
+
+
+async def unmatched(
+    db: Database | Connection,
+    provider: str,
+    *,
+    currency: str | None = None,
+    day: date | None = None,
+    before: datetime | None = None,
+    neighbors: int = 0,
+    limit: int = LIST_MAX,
+) -> list[Unmatched]:
+    """Returns what does not match, oldest first.
+
+    What is only in our ledger counts if the statement of its day was imported, and of so many
+    `neighbors` before and after it: the provider may book it a few minutes earlier or later.
+    """
+    start = None if day is None else start_of_day(day)
+    end = before if day is None else start_of_day(day + timedelta(days=1))
+    return await db.rows(
+        Unmatched,
+        """
+        WITH sides AS (
+            SELECT currency, trx_id AS reference, trx_id, booked_at, kind,
+                   amount_minor AS ours, NULL::bigint AS theirs, NULL::text AS line_id,
+                   '' AS description
+              FROM clearing_movement WHERE provider = $1 AND NOT is_matched
+             UNION ALL
+            SELECT currency, coalesce(trx_id, line_id), trx_id, booked_at, kind,
+                   NULL, amount_minor, line_id, description
+              FROM statement_line WHERE provider = $1 AND NOT is_matched),
+        summed AS (
+            SELECT $1 AS provider, currency::text, reference, max(trx_id) AS trx_id,
+                   min(booked_at) AS booked_at, max(kind) AS kind,
+                   sum(ours)::bigint AS ledger_minor, sum(theirs)::bigint AS statement_minor,
+                   array_remove(array_agg(line_id ORDER BY line_id), NULL) AS line_ids,
+                   max(description) AS description, array_agg(kind) AS kinds
+              FROM sides GROUP BY currency, reference)
+        SELECT provider, currency, reference, trx_id, booked_at, kind, ledger_minor,
+               statement_minor, line_ids, description
+          FROM summed s
+         WHERE ($2::text IS NULL OR currency = $2)
+           AND ($3::timestamptz IS NULL OR booked_at >= $3)
+           AND ($4::timestamptz IS NULL OR booked_at < $4)
+           AND (statement_minor IS NOT NULL OR 2 * $5::int + 1 = (
+                SELECT count(*) FROM statement_day d
+                 WHERE d.provider = $1 AND d.currency::text = s.currency AND d.kinds && s.kinds
+                   AND d.day - (s.booked_at AT TIME ZONE 'Africa/Lagos')::date
+                       BETWEEN -$5::int AND $5::int))
+         ORDER BY booked_at, reference LIMIT $6""",
+        *(provider, currency, start, end, neighbors, limit),
+    )
+
+
+async def of_day(db: Database, day: ReconciledDay) -> list[Unmatched]:
+    return await unmatched(db, day.provider, currency=day.currency, day=day.day)
+
+
+async def report(connection: Connection, provider: str, now: datetime) -> None:
+    """Opens a case for what has not matched within a day, and closes those that match now."""
+    due = await unmatched(
+        connection, provider, before=now - DUE_AFTER, neighbors=1, limit=CASES_MAX
+    )
+    for each in due:
+        await _open(connection, each)
+    for case in await _matching_now(connection, provider):
+        await cases.close(
+            connection,
+            case["merchant_id"],
+            CaseKind.STATEMENT_DIFFERS,
+            case["reference"],
+            MATCHES_NOW,
+        )
+
+
+async def _open(connection: Connection, found: Unmatched) -> None:
+    merchant_id = trx_ids.merchant_of(found.trx_id) if found.trx_id else None
+    lines = f" (lines {', '.join(found.line_ids)})" if found.line_ids else ""
+    await cases.open_case(
+        connection,
+        CaseKind.STATEMENT_DIFFERS,
+        f"{found.provider}:{found.reference}",
+        f"{found.finding.capitalize()}: our ledger has {found.ledger or 'nothing'}, the "
+        f"provider's statement {found.statement or 'nothing'}{lines}.",
+        merchant_id=merchant_id or 0,
+        environment=Environment.PRODUCTION,
+        trx_id=found.trx_id,
+        amount=found.difference,
+    )
+
+
+async def _matching_now(connection: Connection, provider: str) -> list[Any]:
+    """Returns the open cases about which nothing is unmatched any more."""
+    return await connection.records(
+        """
+        SELECT c.merchant_id, c.reference FROM operator_case c
+         WHERE c.kind = $2 AND c.status = 'open' AND starts_with(c.reference, $1 || ':')
+           AND NOT EXISTS (SELECT FROM clearing_movement m
+                            WHERE m.provider = $1 AND NOT m.is_matched
+                              AND m.trx_id = substr(c.reference, length($1) + 2))
+           AND NOT EXISTS (SELECT FROM statement_line l
+                            WHERE l.provider = $1 AND NOT l.is_matched
+                              AND coalesce(l.trx_id, l.line_id)
+                                  = substr(c.reference, length($1) + 2))""",
+        *(provider, CaseKind.STATEMENT_DIFFERS),
+    )
