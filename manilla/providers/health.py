@@ -84,11 +84,14 @@ class Rail:
         if isinstance(answer, Unknown) and answer.is_rail_down:
             self._failures += 1
             if self._failures >= FAILURES_TO_TRIP and not self.is_down:
-                self.is_down = self.has_tripped = True
-                self._tripped.set()
-                log.warning("rail_down", provider=self.provider, direction=self.direction)
+                self._trip()
         else:
             self._failures = 0
+
+    def _trip(self) -> None:
+        self.is_down = self.has_tripped = True
+        self._tripped.set()
+        log.warning("rail_down", provider=self.provider, direction=self.direction)
 
     def reset(self) -> None:
         self.is_down = self.has_tripped = False

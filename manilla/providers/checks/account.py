@@ -34,6 +34,17 @@ CALLS_AT_ONCE = 1
 ACCESS_BANK = "044"
 
 
+class CheckedRail(Rail):
+    """A rail of this run alone, not of the running system.
+
+    A call that is wrong on purpose changes neither the system's statistics nor its breaker. If the
+    provider does not answer, the calls of this run end.
+    """
+
+    def _trip(self) -> None:
+        self.is_down = True
+
+
 class LiveAccount(Refusal):
     message = "This is not a test account."
 
@@ -91,9 +102,7 @@ def _session(
     current: Credentials, http: aiohttp.ClientSession, notification_url: str, *, is_live: bool
 ) -> CheckSession:
     exchanges: list[Exchange] = []
-    # These rails are not the running system's: a call that is wrong on purpose changes neither the
-    # statistics nor the breaker. If the provider does not answer, they end the calls of this run.
-    pay_in, pay_out = (Rail(current.provider, each, asyncio.Event()) for each in Direction)
+    pay_in, pay_out = (CheckedRail(current.provider, each, asyncio.Event()) for each in Direction)
     calls = asyncio.Semaphore(CALLS_AT_ONCE)
 
     def build() -> Adapter:
