@@ -19,6 +19,8 @@ from manilla.methods.method import Method, MethodKind
 from manilla.web.forms import BadForm, Form
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
+# How the names of the form's fields for the fee start.
+FEE_FIELDS = {MethodKind.DEPOSIT: "provider_fee", MethodKind.WITHDRAW: "fee"}
 EXAMPLE = 10_000  # amount of the fee preview, in major units
 POSITION_MAX = 10_000
 
@@ -82,6 +84,7 @@ def _about(request: PageRequest, method: Method) -> dict[str, Any]:
     return {
         **_fee(request, method),
         "method": method,
+        "fee_fields": FEE_FIELDS[method.kind],
         "seen": _version(method),
         "obstacle": _not_offered_reason(request, method),
         "problem": "",
@@ -116,14 +119,15 @@ def _change(given: Form, method: Method) -> MethodUpdate:
         minimum=_amount(given, "minimum", method),
         maximum=_amount_or_none(given, "maximum", method),
     )
-    if method.kind is MethodKind.DEPOSIT and "fee_fixed" not in given:
+    fee = FEE_FIELDS[method.kind]
+    if f"{fee}_fixed" not in given:
         return change
     return msgspec.structs.replace(
         change,
-        fee_fixed=_amount(given, "fee_fixed", method),
-        fee_percent=given.decimal("fee_percent"),
-        fee_minimum=_amount_or_none(given, "fee_minimum", method),
-        fee_maximum=_amount_or_none(given, "fee_maximum", method),
+        fee_fixed=_amount(given, f"{fee}_fixed", method),
+        fee_percent=given.decimal(f"{fee}_percent"),
+        fee_minimum=_amount_or_none(given, f"{fee}_minimum", method),
+        fee_maximum=_amount_or_none(given, f"{fee}_maximum", method),
     )
 
 

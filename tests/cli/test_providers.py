@@ -161,6 +161,14 @@ def test_the_methods_are_seeded_as_specified(instance: Instance) -> None:
     assert not [name for row in deposits for name in row if name.startswith("fee")]
 
 
+def test_a_deposit_method_has_the_fee_of_its_provider(instance: Instance) -> None:
+    words = "deposit-method", "set", "providerc-ngn"
+    fee = "--provider-fee-percent", "1.5", "--provider-fee-maximum", "2000"
+    changed = instance.command(*words, *fee)
+    assert (changed["provider_fee_percent"], changed["provider_fee_maximum"]) == (1.5, 2000)
+    instance.command(*words, "--provider-fee-percent", "0", "--provider-fee-maximum", "none")
+
+
 def test_a_method_is_changed_and_another_added_without_code(instance: Instance) -> None:
     changed = instance.command(
         *("withdraw-method", "set", "providerb_ngn_transfer", "--name", "Fast", "--active", "off"),

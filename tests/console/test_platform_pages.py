@@ -33,6 +33,7 @@ from tests.web.signed_in_user import SignedInUser
 SECRET = "planted-secret-4711"
 NOWHERE = "http://127.0.0.1:9/b"
 CODE = "providera_ngn_transfer"
+DEPOSIT_CODE = "providera-ngn"
 METHOD = {
     "name": "Bank transfer",
     "position": "1",
@@ -56,7 +57,8 @@ async def visitor(services: Services, populated: PopulatedConsole) -> SignedInUs
 @pytest.fixture
 async def tidy(services: Services) -> AsyncIterator[None]:
     """Restores the providers, methods and settings after each test."""
-    before = {method.code: method for method in await catalogue.load(services.db)}[CODE]
+    methods = await catalogue.load(services.db)
+    before = [method for method in methods if method.code in (CODE, DEPOSIT_CODE)]
     yield
     for provider in KINDS:
         await credentials.clear(services.db, provider)
@@ -68,20 +70,20 @@ async def tidy(services: Services) -> AsyncIterator[None]:
     for setting in settings.describe(current):
         if setting.value != setting.default:
             await settings.change(services.db, setting.key, setting.default)
-    await catalogue.change(services.db, MethodKind.WITHDRAW, CODE, _restored(before))
+    for method in before:
+        await catalogue.change(services.db, method.kind, method.code, _restored(method))
     await services.platform._refresh(0)
 
 
 def _restored(method: Method) -> MethodUpdate:
     assert method.fee.minimum_minor is None
     assert method.fee.maximum_minor is None
-    assert method.maximum is not None
     return MethodUpdate(
         name=method.name,
         active=method.active,
         position=method.position,
         minimum=f"{method.minimum.amount:f}",
-        maximum=f"{method.maximum.amount:f}",
+        maximum="none" if method.maximum is None else f"{method.maximum.amount:f}",
         fee_fixed=str(method.fee.fixed_minor // 100),
         fee_percent=method.fee.percent,
         fee_minimum="none",
@@ -240,10 +242,14 @@ async def test_a_method_is_changed_completely_or_not_at_all(
     assert (await visitor.get("/methods/nothing")).status == 404
 
     paying_in = {**METHOD, "name": "Provider A checkout", "minimum": "1", "maximum": ""}
-    assert (await visitor.post("/methods/providera-ngn", paying_in)).status == 303
+    assert (await visitor.post(f"/methods/{DEPOSIT_CODE}", paying_in)).status == 303
     methods = {method.code: method for method in await catalogue.load(services.db)}
-    assert methods["providera-ngn"].fee.percent == 0
-    assert methods["providera-ngn"].maximum is None
+    assert methods[DEPOSIT_CODE].fee.percent == 0
+    fee = {f"provider_{name}": text for name, text in METHOD.items() if name.startswith("fee")}
+    assert (await visitor.post(f"/methods/{DEPOSIT_CODE}", {**paying_in, **fee})).status == 303
+    methods = {method.code: method for method in await catalogue.load(services.db)}
+    assert methods[DEPOSIT_CODE].fee.percent == Decimal("1.5")
+    assert methods[DEPOSIT_CODE].maximum is None
 
 
 @pytest.mark.usefixtures("tidy")
