@@ -58,6 +58,13 @@ class ProviderClearing(msgspec.Struct, frozen=True, tag="provider_clearing"):
     provider: str
 
 
+class ProviderAddition(msgspec.Struct, frozen=True, tag="provider_addition"):
+    """A new account of a kind of provider; `provider` is the account's name."""
+
+    kind: str
+    provider: str
+
+
 class MerchantChange(msgspec.Struct, frozen=True, tag="merchant"):
     merchant_id: int
     wanted: merchants.MerchantUpdate
@@ -91,6 +98,7 @@ Change = (
     | WalletAdjustment
     | ProviderChange
     | ProviderClearing
+    | ProviderAddition
     | MerchantChange
     | MethodChange
     | CaseResolution
@@ -115,6 +123,10 @@ async def apply(connection: Connection, keyring: Keyring, change: Change) -> Res
             result = await credentials.change(connection, keyring, change.provider, change.wanted)
         case ProviderClearing():
             await credentials.clear(connection, change.provider)
+        case ProviderAddition():
+            kind = await accounts.add(connection, change.kind, change.provider)
+            await catalogue.add_missing(connection)
+            result = Credentials(change.provider, kind)
         case MerchantChange():
             result = await merchants.change(connection, keyring, change.merchant_id, change.wanted)
         case MethodChange():
@@ -133,13 +145,8 @@ async def needs_second(connection: Connection, keyring: Keyring, change: Change)
             return _setting_loosens(await settings.load(connection), change)
         case WalletFunding() | WalletAdjustment():
             return await _amount_needs_second(connection, change)
-        case ProviderChange() | ProviderClearing():
-            known = (await credentials.load(connection, keyring))[change.provider]
-            # Otherwise one administrator could delete a provider's credentials and then enter
-            # others as if for a new provider.
-            return known.is_valid and (
-                isinstance(change, ProviderClearing) or _provider_changes(known, change.wanted)
-            )
+        case ProviderChange() | ProviderClearing() | ProviderAddition():
+            return await _provider_needs_second(connection, keyring, change)
         case MerchantChange():
             return await _commission_needs_second(connection, change)
         case MethodChange():
@@ -166,6 +173,24 @@ def _setting_loosens(current: settings.PlatformSettings, change: SettingChange) 
         case "payouts_held":  # unlike this setting, `payout release` queries the providers first
             return bool(before and not value)
     return False
+
+
+async def _provider_needs_second(
+    connection: Connection,
+    keyring: Keyring,
+    change: ProviderChange | ProviderClearing | ProviderAddition,
+) -> bool:
+    """Whether the change needs approval.
+
+    Deleting credentials and adding an account do. Otherwise one administrator could enter
+    credentials as if for a new provider, and receive the customers' payments.
+    """
+    if isinstance(change, ProviderAddition):
+        return True
+    known = (await credentials.load(connection, keyring))[change.provider]
+    return known.is_valid and (
+        isinstance(change, ProviderClearing) or _provider_changes(known, change.wanted)
+    )
 
 
 async def _amount_needs_second(
@@ -245,6 +270,8 @@ async def check(connection: Connection, change: Change) -> None:
         case ProviderChange():
             kind = await accounts.kind_of(connection, change.provider)
             credentials.check(kind, change.wanted)
+        case ProviderAddition():
+            await accounts.check_new(connection, change.kind, change.provider)
         case MerchantChange():
             merchants.check_change(change.wanted)
             await merchants.get(connection, change.merchant_id)
@@ -265,7 +292,7 @@ def subject(change: Change) -> str:
             return f"setting:{change.key}"
         case WalletFunding() | WalletAdjustment():
             return f"wallet:{change.merchant_id}:{change.environment}:{change.amount.currency}"
-        case ProviderChange() | ProviderClearing():
+        case ProviderChange() | ProviderClearing() | ProviderAddition():
             return f"provider:{change.provider}"
         case MerchantChange():
             return f"merchant:{change.merchant_id}"
@@ -301,13 +328,19 @@ async def describe(connection: Connection, change: Change) -> dict[str, Any]:
                 "provider": change.provider,
                 **{name: "unset" if name in unset else shown[name] for name in change.wanted},
             }
-        case ProviderClearing():
-            return {"provider": change.provider, "clear": True}
+        case ProviderClearing() | ProviderAddition():
+            return {"provider": change.provider, **_described_action(change)}
         case MerchantChange() | MethodChange():
             return _described_fields(change)
         case CaseResolution():
             about = {"case": change.case_id, "action": change.action, "note": change.note}
             return about if change.amount is None else {"amount": change.amount, **about}
+
+
+def _described_action(change: ProviderClearing | ProviderAddition) -> dict[str, Any]:
+    if isinstance(change, ProviderAddition):
+        return {"add": True, "kind": change.kind}
+    return {"clear": True}
 
 
 def _described_fields(change: MerchantChange | MethodChange) -> dict[str, Any]:

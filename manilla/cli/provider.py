@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from manilla.approvals.kinds import ProviderChange, ProviderClearing
+from manilla.approvals.kinds import ProviderAddition, ProviderChange, ProviderClearing
 from manilla.cli import changes, secret_input
 from manilla.cli.changes import Result
 from manilla.cli.instance import Data, Tools, run
@@ -22,7 +22,6 @@ from manilla.cli.output import (
 )
 from manilla.cli.rails import check_provider, configured_rails
 from manilla.kit.clock import start_of_day
-from manilla.methods import catalogue
 from manilla.providers import accounts, connection_test, credentials, statements
 from manilla.providers.checks.account import check_account
 from manilla.providers.checks.report import CheckReport
@@ -69,12 +68,10 @@ def add(
 ) -> None:
     """Add another account of a kind of provider, with its methods, which are inactive at first."""
 
-    async def command(tools: Tools) -> dict[str, Any]:
-        added = await accounts.add(tools.db, kind, name)
-        await catalogue.add_missing(tools.db)
-        return _described(Credentials(name, added))
+    async def command(tools: Tools) -> Result:
+        return await changes.apply(tools, ProviderAddition(kind, name), _described)
 
-    print_fields(run(data, command), as_json=as_json)
+    changes.print_result(run(data, command), as_json=as_json)
 
 
 @app.command()

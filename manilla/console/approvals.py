@@ -1,6 +1,7 @@
 """Changes that wait for a second administrator, and past decisions."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -42,7 +43,7 @@ async def show(request: PageRequest) -> PageResponse:
         decided=[row for row in rows if row.status != "waiting"],
         listing=ListView(request, following),
         is_own=_is_own,
-        place=_place,
+        place=partial(_place, request),
         in_words=_in_words,
     )
 
@@ -142,9 +143,11 @@ def _method_current_values(method: Method) -> dict[str, Any]:
     }
 
 
-def _place(subject: str) -> str | None:
-    """Returns the path of the page that the approval is about."""
+def _place(request: PageRequest, subject: str) -> str | None:
+    """Returns the path of the page that the approval is about; None if it does not exist yet."""
     match subject.split(":"):
+        case ["provider", name] if name not in request.services.rails.accounts:
+            return None
         case ["wallet", merchant, environment, currency]:
             return f"/merchants/{merchant}/wallets/{environment}/{currency}"
         case [("setting" | "provider" | "case" | "method") as kind, name]:

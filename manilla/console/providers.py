@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
+from manilla.api import webhooks
 from manilla.approvals.changes import apply_or_ask
-from manilla.approvals.kinds import ProviderChange, ProviderClearing
+from manilla.approvals.kinds import ProviderAddition, ProviderChange, ProviderClearing
 from manilla.console.responses import done_or_asked
 from manilla.kit import deadline
 from manilla.kit.display import money
@@ -17,7 +18,9 @@ from manilla.ledger import settlements
 from manilla.ledger.settlements import SettlementKind
 from manilla.payouts import figures, reconcile
 from manilla.providers import connection_test, credentials
+from manilla.providers.accounts import BadAccount, UnknownProvider
 from manilla.providers.kind import Credentials
+from manilla.providers.kinds import KINDS
 from manilla.providers.port import Direction, Done
 from manilla.providers.queries import RailHealth
 from manilla.web.forms import BadForm, Form
@@ -61,10 +64,40 @@ class ProviderRail(msgspec.Struct, frozen=True):
 
 
 async def show_all(request: PageRequest) -> PageResponse:
+    return request.page("providers.html", **await _all(request))
+
+
+async def add(request: PageRequest) -> PageResponse:
+    """Adds an account of a kind of provider, with its methods, which are inactive at first."""
+    try:
+        wanted = ProviderAddition(request.form.text("kind"), request.form.required("name"))
+        result = await apply_or_ask(request.services.approvals, wanted)
+    except Refusal as refusal:
+        at = ((BadAccount, "name"), (UnknownProvider, "kind"))
+        return request.form_with_errors("providers.html", refusal, at=at, **await _all(request))
+    path = _path(wanted.provider) if isinstance(result, Credentials) else "/providers"
+    done = "Account added. Enter its credentials, then activate its methods."
+    return done_or_asked(request, path, result, done)
+
+
+async def _all(request: PageRequest) -> dict[str, Any]:
+    """Returns the configured accounts, with their health, and then the others."""
     current = await credentials.load(request.db, request.services.keyring)
     health = await request.services.rails.health.overview()
-    rows = [(each.title, each, _rails(each, health)) for each in current.values()]
-    return request.page("providers.html", rows=rows)
+    accounts = sorted(current.values(), key=lambda each: each.title.lower())
+    return {
+        "configured": [(each, _rails(each, health)) for each in accounts if each.is_valid],
+        "others": [(each, _missing(each)) for each in accounts if not each.is_valid],
+        "kinds": sorted((kind.name, kind.title) for kind in KINDS.values()),
+    }
+
+
+def _missing(current: Credentials) -> str:
+    """Returns the labels of missing settings as in a sentence: `API key, secret key`."""
+    labels = [LABELS[name] for name in current.missing]
+    return ", ".join(
+        f"{text[0].lower()}{text[1:]}" if text[1].islower() else text for text in labels
+    )
 
 
 async def show(request: PageRequest) -> PageResponse:
@@ -172,6 +205,8 @@ async def _about(request: PageRequest, provider: str) -> dict[str, Any]:
         "provider": provider,
         "name": current.title,
         "current": current,
+        "missing": _missing(current),
+        "webhook_url": f"{request.services.base_url}{webhooks.PREFIX}{provider}",
         "shown": current.shown(),
         "labels": LABELS,
         "fields": [field for field in current.kind.fields if not field.is_switch],

@@ -149,6 +149,7 @@ ROUTES = [
     Route("GET", "/transactions/{trx_id:str}", transactions.show, VIEW),
     Route("GET", "/requests/{request_id:str}", lookup.show_request, VIEW),
     Route("GET", "/providers", providers.show_all, VIEW),
+    Route("POST", "/providers", providers.add, PLATFORM, step_up=True),
     Route("GET", "/providers/{provider:str}", providers.show, VIEW),
     Route(
         "POST", "/providers/{provider:str}/credentials", providers.change, PLATFORM, step_up=True

@@ -188,7 +188,7 @@ async def add(
         return added
 
 
-async def add_missing(db: Database) -> None:
+async def add_missing(db: Database | Connection) -> None:
     """Adds the methods that each account's kind of provider has and we do not, inactive."""
     declared = {
         method.code: method
@@ -197,7 +197,7 @@ async def add_missing(db: Database) -> None:
     }
     if declared.keys() <= {method.code for method in await load(db)}:
         return
-    async with db.transaction() as connection:
+    async with transaction_of(db) as connection:
         await changes.announce(connection, changes.METHODS)  # one process at a time from here
         known = {method.code for method in await load(connection)}
         for method in declared.values():

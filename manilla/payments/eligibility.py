@@ -110,16 +110,24 @@ class GatewayAvailability(msgspec.Struct, frozen=True):
 
 
 def gateways(catalogue: Catalogue, rails: Rails, caller: Caller) -> list[GatewayAvailability]:
-    """Returns all deposit methods, by currency in the merchant's order."""
-    ordered = in_order(caller, catalogue.all(MethodKind.DEPOSIT))
-    methods = sorted(ordered, key=lambda method: method.currency)
+    """Returns the active deposit methods and those that the merchant selected.
+
+    They are sorted by currency, and within a currency in the merchant's order.
+    """
+    selected = caller.gateways or ()
+    listed = [
+        method
+        for method in catalogue.all(MethodKind.DEPOSIT)
+        if method.active or method.code in selected
+    ]
+    methods = sorted(in_order(caller, listed), key=lambda method: method.currency)
     return [
         GatewayAvailability(
             method,
             caller.gateways is None or method.code in caller.gateways,
             _obstacle(catalogue, rails, caller, method),
         )
-        for method in methods
+        for method in sorted(methods, key=lambda m: (m.currency, m.position, m.id))
     ]
 
 

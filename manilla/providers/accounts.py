@@ -6,7 +6,7 @@ Each kind has an account of its own name. An administrator can add further ones.
 import re
 
 from manilla.audit import audit
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.errors import Refusal
 from manilla.platform import changes
 from manilla.providers.kind import ProviderKind
@@ -42,16 +42,20 @@ async def kind_of(db: Database | Connection, provider: str) -> ProviderKind:
     return kinds[provider]
 
 
-async def add(db: Database, kind: str, name: str) -> ProviderKind:
-    """Adds an account of this kind, without credentials. It can never be removed."""
+async def check_new(db: Database | Connection, kind: str, name: str) -> None:
     if kind not in KINDS:
         raise UnknownProvider(f"There is no kind {kind!r}; there are {', '.join(KINDS)}.")
     if not _NAME.fullmatch(name):
         raise BadAccount("A name has 2 to 31 characters of a-z and 0-9, and starts with a letter.")
-    async with db.transaction() as connection:
+    if name in await load(db):
+        raise BadAccount(f"An account {name!r} already exists.")
+
+
+async def add(db: Database | Connection, kind: str, name: str) -> ProviderKind:
+    """Adds an account of this kind, without credentials. It can never be removed."""
+    async with transaction_of(db) as connection:
         await changes.announce(connection, changes.PROVIDERS)
-        if name in await load(connection):
-            raise BadAccount(f"An account {name!r} already exists.")
+        await check_new(connection, kind, name)
         await connection.execute(
             "INSERT INTO provider_account (name, kind) VALUES ($1, $2)", *(name, kind)
         )

@@ -24,6 +24,7 @@ class CredentialField(msgspec.Struct, frozen=True):
     is_required: bool = False
     is_switch: bool = False
     default: str = ""
+    note: str = ""  # shown beside the field
 
 
 def switch(name: str, default: str) -> CredentialField:
@@ -54,6 +55,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 class ProviderKind(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
+    document: str = "docs/providers.md"  # how to set it up, in the project's documents
     fields: tuple[CredentialField, ...]
     build: Callable[["AdapterContext"], Adapter]
     capabilities: Capabilities = Capabilities()

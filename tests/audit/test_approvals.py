@@ -12,6 +12,7 @@ from manilla.approvals.kinds import (
     Change,
     MerchantChange,
     MethodChange,
+    ProviderAddition,
     ProviderChange,
     ProviderClearing,
     SettingChange,
@@ -31,7 +32,7 @@ from manilla.merchants.wallets import AdjustmentRefused, FundingResult
 from manilla.methods import catalogue
 from manilla.methods.method import Method, MethodKind
 from manilla.platform import settings
-from manilla.providers import credentials
+from manilla.providers import accounts, credentials
 from manilla.providers.kind import Credentials
 from tests.client import Merchant
 from tests.payments.steps import new_payment
@@ -330,6 +331,22 @@ async def test_a_provider_without_credentials_is_configured_immediately(
     await credentials.clear(approving.db, "providerc")
 
 
+async def test_a_new_account_is_added_only_once_approved(
+    approving: Approvals, owner: Database
+) -> None:
+    number = await ask(approving, ProviderAddition("paystack", "shopsix"))
+    assert "shopsix" not in await accounts.load(approving.db)
+    try:
+        with acting(BOLA):
+            await approvals.approve(approving, number)
+        assert (await accounts.load(approving.db))["shopsix"].name == "paystack"
+        methods = {method.code: method for method in await catalogue.load(approving.db)}
+        assert not methods["shopsix_ngn_transfer"].active
+    finally:
+        await owner.execute("DELETE FROM method WHERE provider = 'shopsix'")
+        await owner.execute("DELETE FROM provider_account WHERE name = 'shopsix'")
+
+
 async def test_new_credentials_wait_encrypted_and_are_deleted_once_decided(
     approving: Approvals,
 ) -> None:
@@ -401,6 +418,8 @@ async def test_an_impossible_change_is_rejected_before_approval(
         WalletFunding(number, PRODUCTION, naira("20000000"), " "),
         WalletAdjustment(number, PRODUCTION, naira("0"), "nothing"),
         ProviderChange("providerc", {"no_such_field": "x"}),
+        ProviderAddition("paystack", "providera"),
+        ProviderAddition("no_such_kind", "shop"),
         MerchantChange(number, merchants.MerchantUpdate(commission_percent=Decimal("sNaN"))),
         MerchantChange(10**6, merchants.MerchantUpdate(commission_percent=Decimal(1))),
     ]

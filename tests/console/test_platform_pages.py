@@ -13,6 +13,7 @@ from playwright.async_api import Browser
 from manilla import worker
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
+from manilla.kit.db import Database
 from manilla.ledger import settlements
 from manilla.methods import catalogue
 from manilla.methods.catalogue import MethodUpdate
@@ -20,7 +21,7 @@ from manilla.methods.method import Method, MethodKind
 from manilla.people.roles import ConsoleRole
 from manilla.platform import settings
 from manilla.proofs import proofs
-from manilla.providers import credentials
+from manilla.providers import accounts, credentials
 from manilla.providers.kinds import KINDS
 from manilla.providers.port import Direction
 from manilla.services import Services
@@ -97,12 +98,12 @@ async def test_credentials_can_be_set_and_are_never_shown(
 ) -> None:
     at = "/providers/providerb"
     bare = (await visitor.get(at)).body.decode()
-    assert "Missing: api key, secret key, business id." in bare
+    assert "Missing: API key, secret key, business ID." in bare
     given = {"api_key": SECRET, "secret_key": SECRET, "webhook_secret": "also-" + SECRET}
     saved = await visitor.post(f"{at}/credentials", {**given, "base_url": NOWHERE})
     assert (saved.status, saved.location) == (303, "/console" + at)
     half = (await visitor.get(at)).body.decode()
-    assert "Missing: business id." in half
+    assert "Missing: business ID." in half
     assert SECRET not in half
     bad = await visitor.post(f"{at}/credentials", {"api_key": SECRET, "base_url": "gopher://x"})
     assert bad.status == 400
@@ -250,6 +251,56 @@ async def test_a_method_is_changed_completely_or_not_at_all(
     methods = {method.code: method for method in await catalogue.load(services.db)}
     assert methods[DEPOSIT_CODE].fee.percent == Decimal("1.5")
     assert methods[DEPOSIT_CODE].maximum is None
+
+
+@pytest.mark.usefixtures("tidy")
+async def test_configured_providers_come_first_then_the_others_by_title(
+    services: Services, visitor: SignedInUser
+) -> None:
+    await credentials.change(services.db, services.keyring, "paystack", {"secret_key": "sk_live_1"})
+    page = (await visitor.get("/providers")).body.decode()
+    titles = ("Paystack", "Not configured", "Flutterwave", "Kora", "Monnify", "Provider A")
+    places = [page.index(f">{title}<") for title in titles]
+    assert places == sorted(places)
+    assert "API key, secret key, business ID</td>" in page
+
+
+async def test_an_account_is_added_with_its_own_webhook_url_and_inactive_methods(
+    services: Services, visitor: SignedInUser, owner: Database
+) -> None:
+    try:
+        for wrong in ("Shop", "providera", ""):
+            refused = await visitor.post("/providers", {"kind": "kora", "name": wrong})
+            assert refused.status == 400, wrong
+        assert (await visitor.post("/providers", {"kind": "x", "name": "shop"})).status == 404
+        added = await visitor.post("/providers", {"kind": "kora", "name": "shopfour"})
+        assert (added.status, added.location) == (303, "/console/providers/shopfour")
+        await services.rails.load()
+        page = (await visitor.get("/providers/shopfour")).body.decode()
+        assert "Kora (shopfour)" in page
+        assert f"{services.base_url}/webhooks/shopfour" in page
+        assert "docs/providers/kora.md" in page
+        assert "Not used. Payouts are sent over TLS" in page
+        methods = {method.code: method for method in await catalogue.load(services.db)}
+        assert not methods["shopfour-ngn"].active
+        [line] = await audit.listed(services.db, AuditFilter(subject="provider:shopfour"))
+        assert (line.action, line.detail) == ("provider.add", {"kind": "kora"})
+    finally:
+        await owner.execute("DELETE FROM method WHERE provider = 'shopfour'")
+        await owner.execute("DELETE FROM provider_account WHERE name = 'shopfour'")
+        await services.rails.load()
+
+
+async def test_in_production_a_second_administrator_must_approve_a_new_account(
+    services: Services, in_production: dict[str, SignedInUser]
+) -> None:
+    real = in_production[str(ConsoleRole.ADMINISTRATOR)]
+    asked = await real.post("/providers", {"kind": "kora", "name": "shopfive"})
+    assert "Another administrator must approve" in await real.follow(asked)
+    assert "shopfive" not in await accounts.load(services.db)
+    page = (await real.get("/approvals")).body.decode()
+    assert "shopfive" in page
+    assert "/providers/shopfive" not in page
 
 
 @pytest.mark.usefixtures("tidy")

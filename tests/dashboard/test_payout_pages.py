@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import Browser
 
+from manilla.merchants import merchants
+from manilla.merchants.merchants import MerchantUpdate
 from manilla.payouts.bulk import file
 from manilla.providers.health import FAILURES_TO_TRIP
 from manilla.providers.port import Direction, Unknown
@@ -405,3 +407,44 @@ async def test_a_user_pays_a_file_and_follows_its_progress(
         await page.get_by_text("2 delivered", exact=True).wait_for()
         await page.get_by_role("table").get_by_text("Completed").first.wait_for()
         assert not await accessibility_violations(page)
+
+
+async def test_a_payout_and_its_receipt_show_the_session_id(
+    services: Services, dashboard: MerchantDashboard
+) -> None:
+    created = await dashboard.owner.post(PAYOUTS, await _order(dashboard))
+    path = redirect_target(created)
+    trx_id, session = path.rsplit("/", 1)[1], "000014261116080000123456789012"
+    page, receipt = f"{PAYOUTS}/{trx_id}", f"{PAYOUTS}/{trx_id}/receipt"
+    for shown in (page, receipt):
+        assert "Session ID" not in (await dashboard.owner.get(shown)).body.decode()
+    await services.db.execute(
+        "UPDATE payout SET session_id = $2 WHERE trx_id = $1", *(trx_id, session)
+    )
+    for shown in (page, receipt):
+        assert session in (await dashboard.owner.get(shown)).body.decode()
+    [row] = await dashboard.rows(PAYOUTS, q=session)
+    assert (row[0], session in row) == (trx_id, True)
+
+
+async def test_gateways_that_the_platform_disabled_are_hidden_unless_selected(
+    services: Services, dashboard: MerchantDashboard
+) -> None:
+    async def shown() -> bool:
+        page = (await dashboard.owner.get("/sandbox/gateways")).body.decode()
+        assert "providera-ngn" in page
+        return "paystack-ngn" in page
+
+    merchant_id = dashboard.merchant.new.id
+
+    async def select(*codes: str) -> None:
+        wanted = MerchantUpdate(gateways=list(codes))
+        await merchants.change(services.db, services.keyring, merchant_id, wanted)
+
+    assert not await shown()
+    await select("paystack-ngn")
+    try:
+        assert await shown()
+    finally:
+        await select()
+    assert not await shown()

@@ -177,6 +177,7 @@ CONSOLE: dict[str, Effect] = {
     "GET /transactions/{trx_id:str}/refund": Effect.NOTHING,
     "POST /transactions/{trx_id:str}/refund": Effect.REFUND,
     "GET /providers": Effect.NOTHING,
+    "POST /providers": Effect.PLATFORM,
     "GET /providers/{provider:str}": Effect.NOTHING,
     "POST /providers/{provider:str}/credentials": Effect.PLATFORM,
     "POST /providers/{provider:str}/clear": Effect.PLATFORM,

@@ -19,10 +19,14 @@ from manilla.providers.port import EVERY_MOVEMENT
 KIND = ProviderKind(
     name="kora",
     title="Kora",
+    document="docs/providers/kora.md",
     fields=(
         CredentialField("public_key"),
         CredentialField("secret_key", is_required=True),
-        CredentialField("encryption_key"),
+        CredentialField(
+            "encryption_key",
+            note="Not used. Payouts are sent over TLS, without Kora's optional encryption.",
+        ),
         SANDBOX,
         PAY_IN_ENABLED,
         PAY_OUT_ENABLED,

@@ -16,6 +16,7 @@ from manilla.providers.port import EVERY_MOVEMENT
 KIND = ProviderKind(
     name="paystack",
     title="Paystack",
+    document="docs/providers/paystack.md",
     fields=(
         CredentialField("secret_key", is_required=True),
         SANDBOX,
