@@ -11,7 +11,7 @@ from manilla.cases.cases import Case, CaseAction, CaseEvent, CaseRefused
 from manilla.cli.changes import approvals_in, print_result
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, as_row, as_rows, print_fields, print_record, print_rows
-from manilla.cli.rails import configured_rails
+from manilla.cli.providers.rails import configured_rails
 from manilla.console import evidence
 from manilla.kit.fields import Fields
 from manilla.providers import status_query

@@ -56,9 +56,10 @@ COMMANDS = {
         "restore_check:restore_check", "Ask providers about open transfers after a restore."
     ),
     "setting": Command("setting:app", "Platform settings; changes take effect within a second."),
-    "provider": Command("provider:app", "Providers: accounts, credentials, health."),
-    "deposit-method": Command("method:deposit_app", "Deposit methods."),
-    "withdraw-method": Command("method:withdraw_app", "Withdrawal methods."),
+    "provider": Command("providers.provider:app", "Providers: accounts, credentials, health."),
+    "bank": Command("providers.bank:app", "Banks, and their codes at each provider."),
+    "deposit-method": Command("providers.method:deposit_app", "Deposit methods."),
+    "withdraw-method": Command("providers.method:withdraw_app", "Withdrawal methods."),
     "approval": Command("approval:app", "Changes waiting for a second administrator."),
     "audit": Command("audit:app", "The audit log."),
     "master-key": Command("master_key:app", "The key that encrypts all stored secrets."),

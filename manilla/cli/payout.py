@@ -7,7 +7,7 @@ import typer
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.options import InEnvironment, OfMerchant, TrxId
 from manilla.cli.output import Json, as_row, as_rows, print_fields, print_record, print_rows
-from manilla.cli.rails import configured_rails
+from manilla.cli.providers.rails import configured_rails
 from manilla.kit.listing import first, in_pages
 from manilla.ledger import timeline
 from manilla.ledger.scope import Everyone

@@ -8,7 +8,7 @@ import typer
 
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.output import Json, print_json, print_rows
-from manilla.cli.rails import check_provider, configured_rails
+from manilla.cli.providers.rails import check_provider, configured_rails
 from manilla.providers.port import EventKind
 from manilla.transfers import holding
 from manilla.transfers.events import ProviderState, is_known

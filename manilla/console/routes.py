@@ -8,6 +8,7 @@ from litestar import Router
 from manilla.console import (
     approvals,
     audit,
+    banks,
     cases,
     jobs,
     ledger,
@@ -55,6 +56,7 @@ NAVIGATION = {
     "Money": [
         NavigationItem("Providers", "/providers", "plug-connected", VIEW),
         NavigationItem("Methods", "/methods", "adjustments", VIEW),
+        NavigationItem("Banks", "/banks", "building-bank", VIEW),
         NavigationItem("Ledger", "/ledger", "scale", VIEW),
     ],
     "Platform": [
@@ -163,6 +165,9 @@ ROUTES = [
     Route("GET", "/methods/{code:str}", methods.show, VIEW),
     Route("GET", "/methods/{code:str}/fee", methods.show_fee, VIEW, is_page=False),
     Route("POST", "/methods/{code:str}", methods.change, PLATFORM, step_up=True),
+    Route("GET", "/banks", banks.show_all, VIEW),
+    Route("GET", "/banks/{provider:str}", banks.show, VIEW),
+    Route("POST", "/banks/{provider:str}", banks.change, PLATFORM, step_up=True),
     Route("GET", "/ledger", ledger.show, VIEW),
     Route("GET", "/ledger/postings", ledger.show_postings, VIEW),
     Route("GET", "/ledger/proof", ledger.show_proof, VIEW, is_page=False),

@@ -204,3 +204,22 @@ def test_the_simulator_does_not_start_in_production() -> None:
     assert run.returncode == 1
     assert "never runs in production" in run.stderr
     assert len(run.stderr.splitlines()) == 1
+
+
+def test_bank_codes_are_learned_listed_mapped_and_unmapped(instance: Instance) -> None:
+    at = ("--json", "--data", str(instance.folder))
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not (shown := json.loads(manilla("bank", "show", "GTBank", *at).stdout))["providers"]:
+        assert time.monotonic() < deadline, "the worker learned no list"
+    assert (shown["code"], shown["nip_code"]) == ("058", "000013")
+    provider, code = next(iter(shown["providers"].items()))
+    assert json.loads(manilla("bank", "list", provider, "--unmatched", *at).stdout) == []
+    assert json.loads(manilla("bank", "unmap", provider, code, *at).stdout)["bank"] is None
+    after = json.loads(manilla("bank", "show", "000013", *at).stdout)["providers"]
+    assert provider not in after
+    mapped = json.loads(manilla("bank", "map", provider, code, "GTB", *at).stdout)
+    assert (mapped["bank"], mapped["matched_by"]) == ("058", "manual")
+    listed = by_code(json.loads(manilla("bank", "list", provider, *at).stdout))
+    assert listed[code]["bank_name"] == "Guaranty Trust Bank"
+    wrong = manilla("bank", "map", provider, code, "Zenit", "--data", str(instance.folder))
+    assert (wrong.returncode, "Zenith Bank (057)" in wrong.stderr) == (1, True)

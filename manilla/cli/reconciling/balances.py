@@ -7,7 +7,7 @@ import typer
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.options import ProviderName, read_money
 from manilla.cli.output import Json, as_row, as_rows, print_fields, print_rows
-from manilla.cli.rails import configured_rails
+from manilla.cli.providers.rails import configured_rails
 from manilla.cli.reconciling import statements
 from manilla.kit.errors import Refusal
 from manilla.kit.fields import Fields

@@ -20,7 +20,7 @@ from manilla.cli.output import (
     print_rows,
     printable,
 )
-from manilla.cli.rails import check_provider, configured_rails
+from manilla.cli.providers.rails import check_provider, configured_rails
 from manilla.kit.clock import start_of_day
 from manilla.providers import accounts, connection_test, credentials, statements
 from manilla.providers.checks.account import check_account

@@ -1,0 +1,1 @@
+"""Commands about providers: accounts, methods and banks."""
