@@ -10,7 +10,7 @@ import typer
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.options import Limit, ProviderName, read_day
 from manilla.cli.output import Json, as_rows, print_fields, print_json, print_rows
-from manilla.cli.rails import check_provider, configured_rails
+from manilla.cli.providers.rails import check_provider, configured_rails
 from manilla.kit.clock import LAGOS
 from manilla.kit.fields import Fields
 from manilla.providers.connection_test import NotConfigured
