@@ -30,6 +30,7 @@ from manilla.people import queries as people
 from manilla.proofs import proofs
 from manilla.providers import inbox
 from manilla.providers import queries as providers
+from manilla.reconciliation.tasks import StatementTasks
 from manilla.refunds.tasks import RefundTasks
 from manilla.services import Services
 from manilla.settings import Settings
@@ -43,6 +44,7 @@ KEEP_LINKS = timedelta(days=30)
 PROOF_SECONDS = 3600
 # Time limit per sum; a job computes two, and both must fit in its time limit.
 RECONCILE_SECONDS = 20
+STATEMENT_SECONDS = 120  # time limit per SQL statement when a day is matched
 
 
 class PeriodicTask(msgspec.Struct, frozen=True):
@@ -55,7 +57,10 @@ def periodic_tasks(services: Services) -> list[PeriodicTask]:
     db, kinds = services.db, works(services).keys()
     # Skipped in development mode, because a simulated provider's balance does not match the ledger.
     reconciliation = _reconciliation(services)
-    comparing = [PeriodicTask("schedule_reconciliation", 600, reconciliation.schedule)]
+    comparing = [
+        PeriodicTask("schedule_reconciliation", 600, reconciliation.schedule),
+        PeriodicTask("schedule_statements", 600, _statements(services).schedule),
+    ]
     return [
         *([] if services.is_development else comparing),
         PeriodicTask("forget_rate_windows", 60, lambda: ratelimit.forget_ended_windows(db)),
@@ -112,6 +117,7 @@ def works(services: Services) -> dict[str, Work]:
         **RefundTasks(services.db, services.rails).works(),
         **PayoutTasks(services.db, services.platform, services.rails, services.base_url).works(),
         **_reconciliation(services).works(),
+        **_statements(services).works(),
         **BulkPayoutTasks(
             services.db, services.directory, services.methods, services.payouts
         ).works(),
@@ -121,6 +127,12 @@ def works(services: Services) -> dict[str, Work]:
 def _reconciliation(services: Services) -> ReconcileTasks:
     return ReconcileTasks(
         services.db, services.rails, lambda: _patient(services, RECONCILE_SECONDS)
+    )
+
+
+def _statements(services: Services) -> StatementTasks:
+    return StatementTasks(
+        services.db, services.rails, lambda: _patient(services, STATEMENT_SECONDS)
     )
 
 

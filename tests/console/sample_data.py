@@ -1,6 +1,6 @@
 """Sample data for the console. Each new route parameter needs a sample value here."""
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 from manilla.approvals import approvals
 from manilla.approvals.kinds import WalletAdjustment
@@ -8,18 +8,22 @@ from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
 from manilla.kit import ids
+from manilla.kit.clock import start_of_day
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.merchants.requests import log as request_log
 from manilla.merchants.requests.log import RequestLogLine
 from manilla.people import console_people, persons
 from manilla.people.roles import ConsoleRole, Realm
+from manilla.providers.port import EVERY_MOVEMENT, StatementLine
+from manilla.reconciliation import days, lines
 from manilla.refunds import initiate
 from manilla.services import Services
 from manilla.transfers import sending
 from tests.client import Merchant
 from tests.dashboard import sample_data
 
+STATEMENT_DAY = date(2026, 1, 31)
 SOMEBODY = Actor(ActorKind.COMMAND, None, "somebody at the keyboard")
 
 
@@ -32,6 +36,7 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
         "provider": "providerb",
         "code": "providera_ngn_transfer",
         "setting": "payout_days",
+        "day": await _statement(services, text),
         "approval": str(await request_adjustment(services, merchant, text)),
         **await _person(services, text),
         **await _queues(services, merchant, text),
@@ -65,6 +70,21 @@ async def _queues(services: Services, merchant: Merchant, text: str) -> dict[str
         "case": str(case),
         "request_id": request_id,
     }
+
+
+async def _statement(services: Services, text: str) -> str:
+    """Stores a day's statement with a line that nothing in our ledger matches."""
+    line = StatementLine(
+        line_id="1",
+        booked_at=start_of_day(STATEMENT_DAY),
+        amount=Money("NGN", -500),
+        description=text[:200],
+    )
+    async with services.db.transaction() as connection:
+        await lines.store(connection, "providerb", [line])
+        await lines.store_days(connection, "providerb", "NGN", [STATEMENT_DAY], EVERY_MOVEMENT)
+        await days.store_figures(connection, "providerb")
+    return STATEMENT_DAY.isoformat()
 
 
 async def _request(services: Services, merchant_id: int, text: str) -> str:

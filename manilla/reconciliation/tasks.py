@@ -1,0 +1,65 @@
+"""Imports the statements of the last days every night, from the providers that have them."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import date, datetime, timedelta
+
+from manilla.kit.clock import LAGOS, start_of_day
+from manilla.kit.db import Database
+from manilla.kit.jobs import Job, Work
+from manilla.providers.rails import Rails
+from manilla.reconciliation import importing
+
+STATEMENT = "statement"
+CONCURRENCY = 2
+CURRENCY = "NGN"
+# Days are imported again for a week: a transfer can be delivered or come back days later.
+DAYS = 7
+NIGHT_HOUR = 1  # when the import starts, in Lagos
+
+Patient = Callable[[], AbstractAsyncContextManager[Database]]
+
+
+class StatementTasks:
+    def __init__(self, db: Database, rails: Rails, patient: Patient) -> None:
+        self._db = db
+        self._rails = rails
+        self._patient = patient
+
+    def works(self) -> dict[str, Work]:
+        return {STATEMENT: Work(self.import_day, concurrency=CONCURRENCY)}
+
+    async def schedule(self) -> None:
+        """Creates a job for each account and day that was not imported since this night."""
+        now = datetime.now(LAGOS)
+        night = start_of_day(now.date()) + timedelta(hours=NIGHT_HOUR)
+        if now < night:
+            return
+        days = [now.date() - timedelta(days=ago) for ago in range(1, DAYS + 1)]
+        for provider, current in self._rails.accounts.items():
+            has_statements = bool(current.kind.capabilities.statements)
+            if has_statements and current.is_valid and not current.is_sandbox:
+                await self._schedule(provider, days, night)
+
+    async def _schedule(self, provider: str, days: list[date], night: datetime) -> None:
+        await self._db.execute(
+            """
+            INSERT INTO job (merchant_id, kind, subject, due_at)
+            SELECT 0, $1, $2 || ':' || wanted.day, now() FROM unnest($3::date[]) AS wanted (day)
+             WHERE NOT EXISTS (SELECT FROM statement_day d
+                                WHERE d.provider = $2 AND d.currency::text = $5
+                                  AND d.day = wanted.day AND d.imported_at >= $4)
+                ON CONFLICT DO NOTHING""",
+            *(STATEMENT, provider, days, night, CURRENCY),
+        )
+
+    async def import_day(self, job: Job) -> float | None:
+        provider, _, day = job.subject.partition(":")
+        adapter = self._rails.adapter(provider)
+        if adapter is None:
+            return None
+        kinds = self._rails.credentials(provider).kind.capabilities.statements
+        wanted = date.fromisoformat(day)
+        async with self._patient() as db:
+            await importing.import_from_provider(db, adapter, kinds, wanted, wanted, CURRENCY)
+        return None

@@ -1,0 +1,58 @@
+"""Statements of the simulated providers are imported day by day, and compared with the ledger."""
+
+from contextlib import nullcontext
+from datetime import UTC, datetime
+
+import pytest
+
+from manilla.console import sign_off
+from manilla.kit.clock import LAGOS
+from manilla.kit.db import Database
+from manilla.kit.jobs import Job
+from manilla.providers.rails import Rails
+from manilla.reconciliation import days, unmatched
+from manilla.reconciliation.lines import day_of
+from manilla.reconciliation.tasks import STATEMENT, StatementTasks
+from tests.providers import test_statements_against_simulator as statements
+from tests.providers.conftest import adapter
+from tests.providers.test_statements_against_simulator import every_kind, pay_out
+
+rails, setup = statements.rails, statements.setup
+
+
+@pytest.fixture(autouse=True)
+async def _no_statements(owner: Database) -> None:
+    for table in ("statement_line", "statement_day", "clearing_movement"):
+        await owner.execute(f"DELETE FROM {table}")
+
+
+@every_kind
+async def test_a_day_is_imported_and_differs_from_an_empty_ledger(
+    db: Database, rails: Rails, kind: str
+) -> None:
+    sent = await pay_out(adapter(rails, kind), 4)
+    tasks = StatementTasks(db, rails, lambda: nullcontext(db))
+    today = day_of(datetime.now(UTC))
+    for _ in range(2):
+        done = await tasks.import_day(Job(0, STATEMENT, f"{kind}:{today}", 0, 0, 1))
+        assert done is None
+    [day] = await days.days(db, kind)
+    found = await unmatched.of_day(db, day)
+    assert sorted(each.trx_id or "" for each in found) == sorted(sent)
+    assert {each.finding for each in found} == {"only on the statement"}
+    assert day.lines_minor == sum(each.statement_minor or 0 for each in found)
+    sheet = sign_off.draw(day, found, "An account", datetime.now(UTC))
+    assert sheet.startswith(b"%PDF")
+
+
+async def test_every_account_with_statements_is_scheduled_once_a_night(
+    db: Database, owner: Database, rails: Rails
+) -> None:
+    await owner.execute("DELETE FROM job WHERE kind = $1", STATEMENT)
+    tasks = StatementTasks(db, rails, lambda: nullcontext(db))
+    for _ in range(2):
+        await tasks.schedule()
+    subjects = await db.records("SELECT subject FROM job WHERE kind = $1", STATEMENT)
+    await owner.execute("DELETE FROM job WHERE kind = $1", STATEMENT)
+    expected = 0 if datetime.now(LAGOS).hour < 1 else 21
+    assert len(subjects) == expected
