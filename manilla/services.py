@@ -22,6 +22,8 @@ from manilla.payouts import initiate as pay_out
 from manilla.payouts.beneficiaries.banks import Banks
 from manilla.payouts.beneficiaries.beneficiary import AccountResolver
 from manilla.payouts.ordering import PayoutPreviews
+from manilla.payouts.routing.failover import Failover
+from manilla.payouts.routing.router import Router
 from manilla.people import demo_login
 from manilla.people.demo_login import DemoLogin
 from manilla.people.mail import Mailer
@@ -46,6 +48,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     registry: BankRegistry
     banks: Banks
     resolver: AccountResolver
+    router: Router
     previews: PayoutPreviews
     payments: pay_in.PaymentInitiation
     payouts: pay_out.PayoutInitiation
@@ -60,6 +63,10 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     def approvals(self) -> Approvals:
         """Applies changes that may need a second administrator."""
         return Approvals(self.db, self.keyring, is_production_mode=not self.is_development)
+
+    @property
+    def failover(self) -> Failover:
+        return Failover(self.db, self.router)
 
     @property
     def demo_login(self) -> DemoLogin | None:

@@ -27,6 +27,8 @@ from manilla.payouts import initiate as pay_out
 from manilla.payouts.beneficiaries.banks import Banks
 from manilla.payouts.beneficiaries.beneficiary import AccountResolver
 from manilla.payouts.ordering import PayoutPreviews
+from manilla.payouts.routing.router import Router
+from manilla.payouts.rules import ProviderFunds
 from manilla.people.mail import Mailer
 from manilla.platform import master_key
 from manilla.platform.changes import ChangeWatch
@@ -96,6 +98,8 @@ def build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> S
     registry = BankRegistry(db, watch)
     banks = Banks(db, rails, methods, registry)
     resolver = AccountResolver(rails, banks)
+    funds = ProviderFunds(db, rails)
+    router = Router(methods, rails, registry, banks, resolver, funds)
     return Services(
         db=db,
         keyring=keyring,
@@ -112,9 +116,10 @@ def build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> S
         registry=registry,
         banks=banks,
         resolver=resolver,
-        previews=PayoutPreviews(db, platform, methods, rails, banks, resolver),
+        router=router,
+        previews=PayoutPreviews(db, platform, methods, rails, banks, resolver, router),
         payments=pay_in.PaymentInitiation(db, platform, methods, rails, links),
-        payouts=pay_out.PayoutInitiation(db, platform, methods, rails, resolver),
+        payouts=pay_out.PayoutInitiation(db, platform, methods, rails, resolver, funds, router),
         mailer=Mailer(settings.mail_hook),
         base_url=settings.base_url,
         database_url=settings.database_url,

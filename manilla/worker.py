@@ -115,7 +115,9 @@ def works(services: Services) -> dict[str, Work]:
     return {
         **PaymentTasks(services.db, services.charges).works(),
         **RefundTasks(services.db, services.rails).works(),
-        **PayoutTasks(services.db, services.platform, services.rails, services.base_url).works(),
+        **PayoutTasks(
+            services.db, services.platform, services.rails, services.failover, services.base_url
+        ).works(),
         **_reconciliation(services).works(),
         **_statements(services).works(),
         **BulkPayoutTasks(

@@ -14,8 +14,9 @@ SENT = "SELECT count(*) FROM payout WHERE began_at IS NOT NULL AND accepted_at I
 
 @asynccontextmanager
 async def opened(services: Services) -> AsyncIterator[dict[str, Work]]:
-    base_url = services.base_url
-    yield PayoutTasks(services.db, services.platform, services.rails, base_url).works()
+    yield PayoutTasks(
+        services.db, services.platform, services.rails, services.failover, services.base_url
+    ).works()
 
 
 def is_sent(again_seconds: float | None) -> bool:

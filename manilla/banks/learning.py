@@ -68,14 +68,18 @@ async def load(db: Database | Connection, provider: str | None = None) -> list[R
     return [msgspec.convert(dict(record), RailBank) for record in records]
 
 
-async def learn(db: Database, provider: str, listed: Iterable[tuple[str, str]]) -> None:
-    """Stores the codes and names of a provider's bank list, and matches them with banks."""
+async def learn(db: Database, provider: str, listed: Iterable[tuple[str, str]]) -> bool:
+    """Stores the codes and names of a provider's bank list, and matches them with banks.
+
+    Returns True if something has changed.
+    """
     usable = [(code, name) for code, name in listed if _is_usable(code, name)]
     if not 0 < len(usable) <= LISTED_MAX:
         log.warning("bank_list_not_learned", provider=provider, banks=len(usable))
-        return
+        return False
     known = _matches(await load(db, provider))
-    if match(usable, known) != known:
+    is_changed = match(usable, known) != known
+    if is_changed:
         async with db.transaction() as connection:
             await changes.announce(connection, changes.BANKS)  # one process at a time from here
             known = _matches(await load(connection, provider))
@@ -86,6 +90,7 @@ async def learn(db: Database, provider: str, listed: Iterable[tuple[str, str]]) 
          WHERE provider = $1 AND is_listed AND last_seen_at < now() - interval '5 minutes'""",
         provider,
     )
+    return is_changed
 
 
 async def map_code(db: Database, provider: str, code: str, bank: str | None) -> RailBank:

@@ -69,6 +69,9 @@ class BankRegistry:
         return self._providers.get(bank.code, [])
 
     async def _refresh(self, _known_version: int) -> None:
+        await self.load()
+
+    async def load(self) -> None:
         rows = await learning.load(self._db)
         certain = [row for row in rows if row.is_certain and row.bank is not None]
         listed = [row for row in certain if row.is_listed]

@@ -13,7 +13,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.methods import queries
 from manilla.methods.fees import Fee
-from manilla.methods.method import Flow, Method, MethodKind
+from manilla.methods.method import AUTO, Flow, Method, MethodKind
 from manilla.platform import changes
 from manilla.providers import accounts
 from manilla.providers.kind import Credentials, ProviderKind
@@ -97,9 +97,23 @@ class Catalogue:
 
     def is_usable(self, method: Method, environment: Environment) -> bool:
         """Whether the method's provider has credentials and is enabled."""
+        if method.is_auto:
+            return any(self.offered_rails(method, environment))
         return method.provider is None or self._rails.is_offered(
             method.provider, method.direction, environment
         )
+
+    def offered_rails(self, auto: Method, environment: Environment) -> list[Method]:
+        """Returns the methods whose provider can send a payout by the automatic method."""
+        return [
+            method
+            for method in self._all
+            if method.kind is auto.kind
+            and method.is_rail
+            and method.active
+            and method.currency == auto.currency
+            and self.is_usable(method, environment)
+        ]
 
     def is_switched_off(self, method: Method) -> bool:
         """Whether the provider has valid credentials but is disabled in the method's direction."""
@@ -189,8 +203,8 @@ async def add(
 
 
 async def add_missing(db: Database | Connection) -> None:
-    """Adds the methods that each account's kind of provider has and we do not, inactive."""
-    declared = {
+    """Adds the automatic method, and those of each account's kind of provider, inactive."""
+    declared = {AUTO_NGN.code: AUTO_NGN} | {
         method.code: method
         for provider, kind in (await accounts.load(db)).items()
         for method in _declared(provider, kind)
@@ -206,6 +220,22 @@ async def add_missing(db: Database | Connection) -> None:
                 new = msgspec.structs.replace(method, position=position)
                 await queries.insert(connection, new)
                 await audit.record(connection, "method.add", f"method:{new.code}", method=new)
+
+
+AUTO_NGN = Method(
+    kind=MethodKind.WITHDRAW,
+    id=0,
+    code="auto_ngn",
+    name="Automatic bank transfer",
+    provider=AUTO,
+    flow=None,
+    currency="NGN",
+    active=True,
+    position=0,
+    min_minor=TRANSFER_MIN_MINOR,
+    max_minor=TRANSFER_MAX_MINOR,
+    fee=Fee(),
+)
 
 
 def _declared(provider: str, kind: ProviderKind) -> list[Method]:

@@ -8,6 +8,8 @@ from manilla.kit.money import Money
 from manilla.methods.fees import Fee
 from manilla.providers.port import Direction
 
+AUTO = "auto"  # stands for the provider that is chosen for each payout
+
 
 class MethodKind(StrEnum):
     DEPOSIT = "deposit"
@@ -32,7 +34,8 @@ class Method(msgspec.Struct, frozen=True):
     id: int
     code: str
     name: str
-    provider: str | None  # None: a manual method, which an administrator processes
+    # None: a manual method, which an administrator processes. AUTO: one of the other providers.
+    provider: str | None
     flow: Flow | None  # None for withdrawal methods
     currency: str
     active: bool
@@ -44,6 +47,16 @@ class Method(msgspec.Struct, frozen=True):
     @property
     def is_manual(self) -> bool:
         return self.provider is None
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether the provider is chosen for each payout."""
+        return self.provider == AUTO
+
+    @property
+    def is_rail(self) -> bool:
+        """Whether the method always uses the same provider."""
+        return self.provider not in (None, AUTO)
 
     @property
     def direction(self) -> Direction:

@@ -29,12 +29,16 @@ from manilla.merchants.availability import MerchantSuspended
 from manilla.merchants.directory import Caller
 from manilla.merchants.merchants import MerchantStatus
 from manilla.methods.catalogue import Catalogue
-from manilla.methods.method import Method
+from manilla.methods.method import Method, MethodKind
 from manilla.payouts import refusals, rules
 from manilla.payouts.beneficiaries import accounts, beneficiary, sandbox
+from manilla.payouts.beneficiaries.accounts import SavedAccount
 from manilla.payouts.beneficiaries.beneficiary import AccountResolver, Beneficiary
-from manilla.payouts.beneficiaries.methods import processing_type
+from manilla.payouts.beneficiaries.methods import BANK_CODE, processing_type
 from manilla.payouts.payout import NewPayout, PayoutStatus, PayoutTerms
+from manilla.payouts.routing.attempts import PayoutRoute
+from manilla.payouts.routing.choice import RouteDecision
+from manilla.payouts.routing.router import PayoutTarget, Router
 from manilla.payouts.rules import ProviderFunds
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import Direction, ResolvedAccount
@@ -55,6 +59,7 @@ class PayoutOrder(PayoutTerms, frozen=True, kw_only=True):
 
 
 class PayoutItem(NewItem, frozen=True, kw_only=True):
+    route: RouteDecision | None = None  # why the provider was chosen
     note: str = ""  # text for the timeline: the beneficiary, with the resolved name
 
 
@@ -92,13 +97,16 @@ class PayoutInitiation:
         catalogue: Catalogue,
         rails: Rails,
         resolver: AccountResolver,
+        funds: ProviderFunds,
+        router: Router,
     ) -> None:
         self._db = db
         self._platform = platform
         self._catalogue = catalogue
         self._rails = rails
         self._resolver = resolver
-        self._funds = ProviderFunds(db, rails)
+        self._funds = funds
+        self._router = router
         self._intake = Intake(db, "payout_initiate")
 
     async def initiate(
@@ -117,12 +125,18 @@ class PayoutInitiation:
             if looked.answer is not None:
                 return Replayed(looked.answer)
         who = await self._read_beneficiary(caller, method, order)
-        account = await self._resolve(caller, method, who, amount)
+        route = await self._route(caller, who, amount) if method.is_auto else None
+        if route is not None:
+            new = msgspec.structs.replace(
+                new, provider=route.provider, rail_bank_code=route.bank_code
+            )
+        account = route.account if route else await self._resolve(caller, method, who, amount)
         ready = _with_beneficiary(new, who, account)
         initiated = _answer(caller, method, ready)
         item = msgspec.structs.replace(
             item,
-            note=_note(who, account, order),
+            route=route.decision if route else None,
+            note=_note(who, account, order, route),
             answer=strict_json.encode(initiated).decode() if order.repeat_key else None,
             **self._job(ready, who),
         )
@@ -147,7 +161,7 @@ class PayoutInitiation:
         self, caller: Caller, method: Method, order: PayoutOrder, amount: Money
     ) -> bool:
         """Whether all checks after the balance check pass without a call to the provider."""
-        if order.beneficiary is None:
+        if order.beneficiary is None or method.is_auto:
             return False
         try:
             who = beneficiary.read(method, order.beneficiary)
@@ -173,10 +187,31 @@ class PayoutInitiation:
             saved = await accounts.find(self._db, caller.merchant_id, order.withdraw_account_id)
             if saved is None:
                 raise refusals.InvalidBeneficiary("There is no such saved account.")
-            if saved.method_code != method.code:
-                raise refusals.InvalidBeneficiary("The saved account is for another method.")
-            given = saved.beneficiary
-        return beneficiary.read(method, given)
+            given = self._saved(method, saved)
+        who = beneficiary.read(method, given)
+        if not method.is_auto:
+            return who
+        bank = self._router.bank(who.bank_code)
+        return Beneficiary({**who.fields, BANK_CODE: bank.code})
+
+    def _saved(self, method: Method, saved: SavedAccount) -> dict[str, Any]:
+        """Returns a saved beneficiary. The automatic method also pays those of other methods."""
+        if saved.method_code == method.code:
+            return saved.beneficiary
+        other = self._catalogue.by_code(MethodKind.WITHDRAW, saved.method_code)
+        if not method.is_auto or other is None or not other.is_rail:
+            raise refusals.InvalidBeneficiary("The saved account is for another method.")
+        bank = self._router.bank(saved.bank, at=other.provider)
+        return {**saved.beneficiary, BANK_CODE: bank.code}
+
+    async def _route(self, caller: Caller, who: Beneficiary, amount: Money) -> PayoutRoute:
+        target = PayoutTarget(
+            amount=amount,
+            bank=self._router.bank(who.bank_code),
+            account_number=who.account_number,
+            environment=caller.environment,
+        )
+        return await self._router.route(target)
 
     async def _resolve(
         self, caller: Caller, method: Method, who: Beneficiary, amount: Money
@@ -211,8 +246,12 @@ def _with_beneficiary(
     return msgspec.structs.replace(new, beneficiary=fields, account_name=account_name)
 
 
-def _note(who: Beneficiary, account: ResolvedAccount | None, order: PayoutOrder) -> str:
+def _note(
+    who: Beneficiary, account: ResolvedAccount | None, order: PayoutOrder, route: PayoutRoute | None
+) -> str:
     paid = beneficiary.note(who, account)
+    if route is not None:
+        paid = f"{paid} {route.decision.text}"
     return f"{paid} Ordered by {order.ordered_by}." if order.ordered_by else paid
 
 

@@ -80,6 +80,18 @@ PAYOUTS: tuple[Invariant, ...] = (
                      AND c.status = 'open')""",
     ),
     Invariant(
+        "payouts_have_at_most_one_live_attempt",
+        "A payout whose rail was chosen has one attempt that is not dead: on its provider.",
+        """SELECT p.merchant_id, p.trx_id, p.status, p.provider, a.providers
+             FROM payout p
+             FULL JOIN (SELECT merchant_id, trx_id,
+                               array_agg(provider) FILTER (WHERE dead_at IS NULL) AS providers
+                          FROM payout_attempt GROUP BY merchant_id, trx_id) AS a
+                  USING (merchant_id, trx_id)
+            WHERE (p.rail_bank_code IS NOT NULL OR a.trx_id IS NOT NULL)
+              AND a.providers IS DISTINCT FROM ARRAY[p.provider]""",
+    ),
+    Invariant(
         "payout_history_is_gapless_and_legal",
         "A payout's timeline leads from pending to its status by allowed steps without gaps.",
         """SELECT * FROM (

@@ -20,15 +20,16 @@ from manilla.merchants import availability
 from manilla.merchants import queries as merchants
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
-from manilla.methods.method import Method, MethodKind
+from manilla.methods.method import AUTO, Method, MethodKind
 from manilla.payouts import refusals, rules
 from manilla.payouts.beneficiaries import beneficiary, methods, nuban
 from manilla.payouts.beneficiaries.banks import Banks
 from manilla.payouts.beneficiaries.beneficiary import AccountResolver, Beneficiary
 from manilla.payouts.initiate import PayoutInitiation, PayoutOrder
 from manilla.payouts.payout import Payout
+from manilla.payouts.routing.router import PayoutTarget, Router
 from manilla.platform.settings import CurrentSettings
-from manilla.providers.port import Bank, Direction
+from manilla.providers.port import Bank, Direction, ResolvedAccount
 from manilla.providers.rails import Rails
 
 ODD_NUMBER = (
@@ -71,6 +72,7 @@ class PayoutPreviews:
         rails: Rails,
         banks: Banks,
         resolver: AccountResolver,
+        router: Router,
     ) -> None:
         self._db = db
         self._platform = platform
@@ -78,6 +80,7 @@ class PayoutPreviews:
         self._rails = rails
         self._banks = banks
         self._resolver = resolver
+        self._router = router
 
     def methods(self, caller: Caller) -> list[Method]:
         """Returns the withdrawal methods for each of the caller's active wallets."""
@@ -92,10 +95,14 @@ class PayoutPreviews:
         return {
             method.id
             for method in offered
-            if method.provider is not None
-            and not caller.is_sandbox
-            and self._rails.is_down(method.provider, Direction.PAY_OUT)
+            if not (method.is_manual or caller.is_sandbox) and self._is_down(caller, method)
         }
+
+    def _is_down(self, caller: Caller, method: Method) -> bool:
+        rails = [method]
+        if method.is_auto:
+            rails = self._catalogue.offered_rails(method, caller.environment)
+        return all(self._rails.is_down(each.provider or "", Direction.PAY_OUT) for each in rails)
 
     def method(self, caller: Caller, method_id: int) -> Method:
         return rules.open_method(self._catalogue, caller, method_id)
@@ -125,6 +132,8 @@ class PayoutPreviews:
         if payout.provider is None:
             return payout.bank
         provider, is_sandbox = payout.provider, payout.is_sandbox
+        if payout.is_routed:
+            provider = AUTO
         known = self._banks.name_at(provider, payout.bank, is_sandbox=is_sandbox)
         if known is not None:
             return known
@@ -136,7 +145,9 @@ class PayoutPreviews:
         who = beneficiary.read(method, given)
         if method.provider is None:
             return AccountHolder(who, None, who.fields[methods.MANUAL_BANK_NAME], None)
-        if caller.is_sandbox:
+        if method.is_auto:
+            account = await self._resolve(caller, method, who)
+        elif caller.is_sandbox:
             account = self._resolver.resolve_in_sandbox(method.provider, who)
         else:
             account = await self._resolver.resolve(method.provider, who)
@@ -148,6 +159,16 @@ class PayoutPreviews:
             bank_name=names.get(who.bank_code, who.bank_code),
             warning=ODD_NUMBER if is_odd else None,
         )
+
+    async def _resolve(self, caller: Caller, method: Method, who: Beneficiary) -> ResolvedAccount:
+        """Resolves an account on the rail that would send the smallest payout to it."""
+        target = PayoutTarget(
+            amount=method.minimum,
+            bank=self._router.bank(who.bank_code),
+            account_number=who.account_number,
+            environment=caller.environment,
+        )
+        return (await self._router.route(target)).account
 
     async def preview(
         self, caller: Caller, method: Method, amount: Decimal, given: dict[str, Any]

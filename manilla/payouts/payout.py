@@ -66,6 +66,7 @@ class NewPayout(PayoutTerms, frozen=True, kw_only=True):
     beneficiary: dict[str, Any]
     account_name: str | None
     remarks: str | None
+    rail_bank_code: str | None = None  # the bank at the provider; set if it was chosen by us
 
 
 class Payout(NewPayout, frozen=True, kw_only=True):
@@ -107,6 +108,11 @@ class Payout(NewPayout, frozen=True, kw_only=True):
     @property
     def by_operator(self) -> bool:
         return False
+
+    @property
+    def is_routed(self) -> bool:
+        """Whether the provider was chosen automatically."""
+        return self.rail_bank_code is not None
 
     @property
     def known_as(self) -> KnownAs:

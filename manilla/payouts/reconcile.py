@@ -15,6 +15,7 @@ from manilla.ledger import posting
 from manilla.ledger.job_kinds import JobKind
 from manilla.payouts import states, store
 from manilla.payouts.payout import Payout
+from manilla.payouts.routing import dead
 from manilla.providers.port import (
     Answer,
     Done,
@@ -235,6 +236,7 @@ async def _compare_transfers(db: Database, rails: Rails, provider: str) -> tuple
         else:
             detail = states.contradiction(payout, state.status)
             await reports.report(db, payout, CaseKind.CONTRADICTION, detail)
+    differ += await dead.check_lately(db, rails, provider, LOOK_BACK, PAYOUTS_MAX)
     await store.were_asked_about(db, [payout for payout, _ in answered])
     return len(said), differ
 

@@ -91,6 +91,13 @@ class ProviderFunds:
         kept_until, _ = self._kept.get((provider, currency), (0.0, None))
         return time.monotonic() < kept_until
 
+    def cached_minor(self, provider: str, currency: str) -> int | None:
+        """Returns the cached balance minus the transfer fee; None if it is not known."""
+        if not self.is_known(provider, currency):
+            return None
+        _, available = self._kept[provider, currency]
+        return None if available is None else available.minor
+
     async def check(self, provider: str, amount: Money) -> None:
         """Rejects an amount above the provider's known balance.
 

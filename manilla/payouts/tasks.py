@@ -13,6 +13,8 @@ from manilla.payouts import states, store
 from manilla.payouts.beneficiaries import sandbox
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Payout
+from manilla.payouts.routing import dead
+from manilla.payouts.routing.failover import Failover
 from manilla.payouts.store import Accepted
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import (
@@ -55,10 +57,17 @@ NARRATION_LENGTH_MAX = 100
 
 class PayoutTasks:
     def __init__(
-        self, db: Database, platform: CurrentSettings, rails: Rails, base_url: str
+        self,
+        db: Database,
+        platform: CurrentSettings,
+        rails: Rails,
+        failover: Failover,
+        base_url: str,
     ) -> None:
         self._db = db
         self._platform = platform
+        self._rails = rails
+        self._failover = failover
         self._base_url = base_url
         self._find: Batcher[Job, Payout | None] = Batcher(partial(store.payouts_of, db))
         self._accept: Batcher[Accepted, None] = Batcher(partial(store.accept, db))
@@ -133,6 +142,17 @@ class PayoutTasks:
             self._db, payout.merchant_id, payout.trx_id, event, holder=holder
         )
 
+    async def move(
+        self, payout: Payout, answer: Refused | Unknown, job: Job, *, was_sent: bool
+    ) -> bool:
+        if not payout.is_routed:
+            return False
+        return await self._failover.move(payout, answer, job, was_sent=was_sent)
+
+    async def check_left(self, payout: Payout) -> None:
+        if payout.is_routed:
+            await dead.check_reported(self._db, self._rails, payout)
+
     async def report_overdue(self, payout: Payout, answer: ProviderAnswer) -> None:
         match answer:
             case Done():
@@ -150,7 +170,7 @@ class PayoutTasks:
         return TransferOrder(
             reference=reference,
             amount=payout.amount,
-            bank_code=payout.beneficiary["bank_code"],
+            bank_code=payout.rail_bank_code or payout.beneficiary["bank_code"],
             account_number=payout.beneficiary["account_number"],
             account_name=payout.account_name or "",
             narration=(payout.description or f"Payout {payout.ref_trx}")[:NARRATION_LENGTH_MAX],

@@ -12,6 +12,7 @@ from manilla.platform import changes
 from manilla.providers.kind import ProviderKind
 from manilla.providers.kinds import KINDS
 
+RESERVED = ("auto", "manual")  # they mean no account
 _NAME = re.compile(r"[a-z][a-z0-9]{1,30}")
 
 
@@ -47,7 +48,7 @@ async def check_new(db: Database | Connection, kind: str, name: str) -> None:
         raise UnknownProvider(f"There is no kind {kind!r}; there are {', '.join(KINDS)}.")
     if not _NAME.fullmatch(name):
         raise BadAccount("A name has 2 to 31 characters of a-z and 0-9, and starts with a letter.")
-    if name in await load(db):
+    if name in (*RESERVED, *await load(db)):
         raise BadAccount(f"An account {name!r} already exists.")
 
 

@@ -22,10 +22,15 @@ QUERY_INTERVAL_SECONDS = 2.0
 
 FORGET_BATCH = 1000
 
-# Which provider the transaction belongs to. $1 is the merchant, $5 the reference.
+# Which providers the transaction belongs to. $1 is the merchant, $5 the reference.
 _SUBJECTS = {
     EventKind.CHARGE: "SELECT provider FROM charge WHERE merchant_id = $1 AND reference = $5",
-    EventKind.TRANSFER: "SELECT provider FROM payout WHERE merchant_id = $1 AND trx_id = $5",
+    # A payout that was moved to another provider also belongs to those that rejected it.
+    EventKind.TRANSFER: (
+        "SELECT provider FROM payout WHERE merchant_id = $1 AND trx_id = $5"
+        " UNION ALL"
+        " SELECT provider FROM payout_attempt WHERE merchant_id = $1 AND trx_id = $5"
+    ),
     EventKind.REFUND: "SELECT provider FROM refund WHERE merchant_id = $1 AND trx_id = $5",
     EventKind.CHARGE_REFUNDS: (
         "SELECT provider FROM charge WHERE merchant_id = $1 AND reference = $5"
@@ -71,7 +76,8 @@ async def store(db: Database, provider: str, event: WebhookEvent, raw: bytes) ->
             SELECT CASE WHEN due_at > now() THEN due_at
                         ELSE greatest(now(), due_at + make_interval(secs => $11)) END AS due_at
               FROM latest
-             WHERE NOT EXISTS (SELECT FROM subject WHERE provider IS DISTINCT FROM $2)),
+             WHERE NOT EXISTS (SELECT FROM subject)
+                OR EXISTS (SELECT FROM subject WHERE provider = $2)),
         stored AS (
             INSERT INTO webhook AS w
                    (merchant_id, provider, digest, kind, reference, claimed_amount,

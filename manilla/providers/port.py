@@ -44,6 +44,7 @@ class Refused(msgspec.Struct, frozen=True):
 class Unknown(msgspec.Struct, frozen=True):
     reason: str
     is_rail_down: bool = False  # no connection, a timeout, or a server error
+    never_sent: bool = False  # no byte of the request left this machine
     can_pass: bool = True  # False: a retry does not help until an administrator acts
 
 

@@ -53,6 +53,11 @@ def _end_of_call() -> float:
 REFUSING = frozenset((400, 402, 403, 422))
 
 
+# A request is written only after its connection is established. A connection that breaks later is
+# not among these, and requests with a body are not repeated on another connection.
+NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+
+
 class Reply(msgspec.Struct, frozen=True):
     """A provider's response envelope, whatever its HTTP status."""
 
@@ -146,7 +151,7 @@ class Wire:
         `headers` are sent besides the adapter's own.
         """
         if not rail.is_open_for_calls:
-            return Unknown("the rail is down, so it was not called")
+            return Unknown("the rail is down, so it was not called", never_sent=True)
         call = ProviderCall(method, path, body, query, {**self._headers, **headers})
         began = time.monotonic()
         answer = await self._answer(call, read)
@@ -175,10 +180,8 @@ class Wire:
             async with asyncio.timeout_at(_end_of_call()), self._calls:
                 status, raw = await self._send(call)
             reply = self._reply(status, raw)
-        except TimeoutError:
-            reply = Unknown("no answer in time", is_rail_down=True)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            reply = Unknown(f"connection failed: {type(error).__name__}", is_rail_down=True)
+            reply = _failed(error)
         if self._record is not None:
             readable, problem = (None, reply.reason) if isinstance(reply, Unknown) else (reply, "")
             self._record(Exchange(call, status, raw or b"", readable, problem))
@@ -224,6 +227,13 @@ class Wire:
         for secret in self._secrets:
             message = message.replace(secret, HIDDEN)
         return reading.plain(message)
+
+
+def _failed(error: Exception) -> Unknown:
+    is_connected = not isinstance(error, NOT_CONNECTED)
+    is_late = is_connected and isinstance(error, TimeoutError)
+    reason = "no answer in time" if is_late else f"connection failed: {type(error).__name__}"
+    return Unknown(reason, is_rail_down=True, never_sent=not is_connected)
 
 
 def _unknown(status: int, problem: str) -> Unknown:

@@ -12,6 +12,7 @@ from manilla.providers.port import (
     RefundOrder,
     RefundState,
     RefusalCode,
+    Refused,
     Unknown,
 )
 from manilla.providers.rails import Rails
@@ -89,6 +90,14 @@ class RefundTasks:
             await self.leave_to_administrator(refund, event.guidance or "")
             return False
         return await states.settle(self._db, refund, event, holder=holder)
+
+    async def move(
+        self, refund: Refund, answer: Refused | Unknown, job: Job, *, was_sent: bool
+    ) -> bool:
+        return False  # only the provider that was paid can refund
+
+    async def check_left(self, refund: Refund) -> None:
+        pass  # a refund stays with its provider
 
     async def report_overdue(self, refund: Refund, answer: ProviderAnswer) -> None:
         kind, reason = CaseKind.STILL_OPEN, "the provider still reports it as open"

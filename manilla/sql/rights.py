@@ -43,6 +43,7 @@ RIGHTS = {
     "payment": KEEP,
     "payout": KEEP,
     "payout_account": KEEP,
+    "payout_attempt": KEEP,
     "payout_batch": KEEP,
     "payout_batch_row": KEEP,
     "person": KEEP,

@@ -57,6 +57,7 @@ class OpenTransfer(msgspec.Struct, frozen=True):
     currency: str
     amount_minor: int
     sent_at: datetime | None
+    is_routed: bool  # its provider was chosen automatically, and may have been another one
 
     @property
     def amount(self) -> Money:
@@ -70,6 +71,7 @@ class FoundTransfer(msgspec.Struct, frozen=True):
     transfer: OpenTransfer
     said: ProviderState | None  # the provider's status; None without a usable response
     problem: str = ""
+    other_providers_doubt: bool = False  # another provider may have it
 
     @property
     def is_in_doubt(self) -> bool:
@@ -77,6 +79,8 @@ class FoundTransfer(msgspec.Struct, frozen=True):
 
         A refund is never in doubt: it is then marked as sent, or left to an administrator.
         """
+        if self.other_providers_doubt:
+            return True
         is_payout = self.kind is EventKind.TRANSFER
         return is_payout and self.transfer.sent_at is None and self.said is None
 
@@ -147,10 +151,38 @@ async def look(db: Database, rails: Rails) -> list[FoundTransfer]:
 
 
 async def _look_at_payout(db: Database, rails: Rails, payout: OpenTransfer) -> FoundTransfer:
+    if payout.is_routed:
+        return await _look_everywhere(db, rails, payout)
     said, problem = await _state(rails, payout.provider, payout.trx_id)
     if said is not None and is_known(said):
         await sending.note_sent(db, PAYOUTS, payout.merchant_id, payout.trx_id)
     return FoundTransfer(EventKind.TRANSFER, payout, said, problem)
+
+
+async def _look_everywhere(db: Database, rails: Rails, payout: OpenTransfer) -> FoundTransfer:
+    """Queries every provider about a payout that may have been moved after the backup.
+
+    If another provider has it, the payout is moved there, so that it is not sent again.
+    """
+    providers = [each for each in rails.accounts if rails.adapter(each) is not None]
+    answers = [await _state(rails, each, payout.trx_id) for each in providers]
+    states = {each: said for each, (said, _) in zip(providers, answers, strict=True)}
+    own = states.get(payout.provider)
+    silent = [each for each, said in states.items() if said is None]
+    paying = [each for each, said in states.items() if said is not None and _may_pay(said)]
+    if silent or len(paying) > 1:
+        problem = f"no usable answer from {', '.join(silent)}" if silent else "more than one has it"
+        return FoundTransfer(EventKind.TRANSFER, payout, own, problem, other_providers_doubt=True)
+    if paying and paying[0] != payout.provider:
+        await sending.adopt(db, payout.merchant_id, payout.trx_id, paying[0])
+        own = states[paying[0]]
+    elif own is not None and is_known(own):
+        await sending.note_sent(db, PAYOUTS, payout.merchant_id, payout.trx_id)
+    return FoundTransfer(EventKind.TRANSFER, payout, own)
+
+
+def _may_pay(said: TransferState) -> bool:
+    return said.status not in (TransferStatus.FAILED, TransferStatus.NOT_FOUND)
 
 
 async def _look_at_refund(db: Database, rails: Rails, refund: OpenTransfer) -> FoundTransfer:
@@ -209,7 +241,8 @@ async def _open(db: Database, table: TransferTable, since: datetime) -> list[Ope
         OpenTransfer,
         f"""
         SELECT found.merchant_id, found.trx_id, found.provider, found.currency,
-               found.amount_minor, found.{table.sent_column} AS sent_at
+               found.amount_minor, found.{table.sent_column} AS sent_at,
+               {table.is_routed} AS is_routed
           FROM job j
          CROSS JOIN LATERAL (SELECT * FROM {table.name} AS t
                WHERE t.merchant_id = j.merchant_id AND t.trx_id = j.subject) AS found

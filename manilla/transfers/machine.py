@@ -71,6 +71,14 @@ class TransferOperations(Protocol[AnyTransfer]):
         self, transfer: AnyTransfer, event: SettlementEvent, *, holder: Job | None = None
     ) -> bool: ...
 
+    async def move(
+        self, transfer: AnyTransfer, answer: Refused | Unknown, job: Job, *, was_sent: bool
+    ) -> bool:
+        """Moves a transfer to another rail, if its rail was chosen automatically."""
+
+    async def check_left(self, transfer: AnyTransfer) -> None:
+        """Checks the reports of rails that the transfer was moved away from."""
+
     async def report_overdue(self, transfer: AnyTransfer, answer: ProviderAnswer) -> None: ...
 
     async def leave_to_administrator(self, transfer: AnyTransfer, detail: str) -> None: ...
@@ -105,10 +113,13 @@ class TransferMachine(Generic[AnyTransfer]):
         if transfer is None:
             await reports.report_unknown(self._db, self._table.kind, job)
             return None
+        await self._operations.check_left(transfer)
         provider, direction = transfer.provider or "", self._direction
         adapter = self._rails.adapter(provider)
         is_down = direction is not None and self._rails.is_down(provider, direction)
         if adapter is None or is_down:
+            if await self._is_moved(transfer, job, UNAVAILABLE, was_sent=False):
+                return 0
             return await self._wait(transfer, UNAVAILABLE, RAIL_DOWN_SECONDS)
         if transfer.is_open and transfer.sent_at is None:
             return await self._send_first(adapter, transfer, job)
@@ -119,19 +130,36 @@ class TransferMachine(Generic[AnyTransfer]):
         reference = adapter.transfer_reference(transfer.trx_id)
         send = self._operations.prepare(adapter, transfer, reference)
         crash.point("before_transfer_is_sent")
-        if not await self._mark.submit(Mark(job, transfer.sent_at, reference)):
+        if not await self._mark.submit(Mark(job, transfer.sent_at, transfer.provider, reference)):
             return await self._not_marked(transfer)
         crash.point("after_send_is_begun")
         answer = await send()
         crash.point("after_transfer_is_sent")
         match answer:
             case Refused(code, guidance):
+                if await self._is_moved(transfer, job, answer, was_sent=True):
+                    return 0
                 event = SettlementEvent(TransferEvent.FAILED, Source.PROVIDER, code, guidance)
                 await self._operations.settle(transfer, event, holder=job)
                 return 0  # if this worker has lost the job, its holder continues
+            case Unknown(never_sent=True) if await self._is_moved(
+                transfer, job, answer, was_sent=True
+            ):
+                return 0
             case Unknown():
                 return self._schedule.first_seconds
         return await self._after_send(transfer, answer)
+
+    async def _is_moved(
+        self, transfer: AnyTransfer, job: Job, answer: Refused | Unknown, *, was_sent: bool
+    ) -> bool:
+        """Whether the transfer was moved to another rail, because this one certainly will not pay.
+
+        `was_sent`: the answer is that to the first send. Otherwise nothing was sent.
+        """
+        if not transfer.is_open or transfer.sent_at is not None:
+            return False
+        return await self._operations.move(transfer, answer, job, was_sent=was_sent)
 
     async def _after_send(self, transfer: AnyTransfer, answer: ProviderAnswer) -> float | None:
         if isinstance(answer, Done) and answer.value.status not in EVENTS:
@@ -203,7 +231,7 @@ class TransferMachine(Generic[AnyTransfer]):
         known = await self._operations.known_as(transfer)
         reference = known.sent_reference or adapter.transfer_reference(transfer.trx_id)
         send = self._operations.prepare(adapter, transfer, reference)
-        if not await self._mark.submit(Mark(job, transfer.sent_at, reference)):
+        if not await self._mark.submit(Mark(job, transfer.sent_at, transfer.provider, reference)):
             hold = await self._hold(transfer)
             if hold is not None:
                 return await self._wait(transfer, Unknown(hold.text), HELD_SECONDS)

@@ -11,6 +11,7 @@ import msgspec
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job
 from manilla.kit.plans import by_key
+from manilla.ledger import timeline
 from manilla.ledger.job_kinds import JobKind
 from manilla.providers.port import EventKind
 from manilla.transfers.transfer import Transfer
@@ -28,6 +29,7 @@ class TransferTable(msgspec.Struct, frozen=True):
     mark: str
     may_send: str = "true"
     on_behalf: str = "false"
+    is_routed: str = "false"  # of the row `found`
 
 
 PAYOUTS = TransferTable(
@@ -38,6 +40,7 @@ PAYOUTS = TransferTable(
     "sent_reference = coalesce(t.sent_reference, m.reference),"
     " began_at = coalesce(t.began_at, now()),"
     " last_sent_at = CASE WHEN t.began_at IS NOT NULL THEN now() END",
+    is_routed="found.rail_bank_code IS NOT NULL",
 )
 REFUNDS = TransferTable(
     EventKind.REFUND,
@@ -55,6 +58,7 @@ class Mark(msgspec.Struct, frozen=True):
 
     job: Job
     sent_at: datetime | None
+    provider: str | None  # that the worker is about to call
     reference: str | None = None  # our reference in the form that the provider accepts
 
 
@@ -76,7 +80,8 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
             f"""
         UPDATE {table.name} AS t SET {table.mark}
           FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::timestamptz[],
-                      $6::text[]) AS m (merchant_id, trx_id, fence, sent_at, reference)
+                      $6::text[], $7::text[])
+               AS m (merchant_id, trx_id, fence, sent_at, reference, provider)
          CROSS JOIN LATERAL (
                SELECT FROM job j
                 WHERE j.merchant_id = m.merchant_id AND j.kind = $5
@@ -84,6 +89,7 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
                 LIMIT 1) AS held
          WHERE t.merchant_id = m.merchant_id AND t.trx_id = m.trx_id AND t.status = 'pending'
            AND t.{table.sent_column} IS NOT DISTINCT FROM m.sent_at AND {table.may_send}
+           AND t.provider = m.provider
            AND outgoing_hold(t.merchant_id, t.environment, {table.on_behalf}) IS NULL
         RETURNING t.trx_id, m.fence""",
             [each.job.merchant_id for each in marks],
@@ -92,6 +98,7 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
             [each.sent_at for each in marks],
             table.job_kind,
             [each.reference for each in marks],
+            [each.provider for each in marks],
         )
     marked = {(row.trx_id, row.fence) for row in rows}
     return [(each.job.subject, each.job.fence) in marked for each in marks]
@@ -109,6 +116,45 @@ async def note_sent(db: Database, table: TransferTable, merchant_id: int, trx_id
            AND {table.sent_column} IS NULL""",
         *(merchant_id, trx_id),
     )
+
+
+async def adopt(db: Database, merchant_id: int, trx_id: str, provider: str) -> None:
+    """Records that another provider has the payout than our database, an old backup, says."""
+    async with db.transaction() as connection:
+        is_open = await connection.has_row(
+            """
+            UPDATE payout SET provider = $3, began_at = now(), last_sent_at = now(),
+                   sent_reference = NULL, accepted_at = NULL, provider_reference = NULL,
+                   provider_fee_minor = NULL, session_id = NULL, updated_at = now()
+             WHERE merchant_id = $1 AND trx_id = $2 AND status = 'pending' AND provider <> $3
+            RETURNING true""",
+            *(merchant_id, trx_id, provider),
+        )
+        if not is_open:
+            return
+        because = f"{provider} has the transfer, according to a check after a restore."
+        await connection.execute(
+            """
+            UPDATE payout_attempt SET dead_at = now(), dead_because = $3
+             WHERE merchant_id = $1 AND trx_id = $2 AND dead_at IS NULL""",
+            *(merchant_id, trx_id, because),
+        )
+        await connection.execute(
+            """
+            INSERT INTO payout_attempt (merchant_id, trx_id, number, provider, decision)
+            SELECT $1, $2, max(number) + 1, $3, '{}' FROM payout_attempt
+             WHERE merchant_id = $1 AND trx_id = $2
+                ON CONFLICT (merchant_id, trx_id, provider) DO UPDATE
+               SET dead_at = NULL, dead_because = NULL""",
+            *(merchant_id, trx_id, provider),
+        )
+        detail = f"Moved to {provider}, which has it according to a check after a restore."
+        await timeline.add(
+            *(connection, merchant_id, trx_id, "moved_to_another_rail"),
+            before="pending",
+            after="pending",
+            detail=detail,
+        )
 
 
 async def leave_refund_to_administrator(

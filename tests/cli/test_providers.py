@@ -156,6 +156,7 @@ def test_the_methods_are_seeded_as_specified(instance: Instance) -> None:
         ("providerb_ngn_transfer", 100, 5000000),
         ("providerc_ngn_transfer", 500, 5000000),
         ("platform", 500, 1000000),
+        ("auto_ngn", 100, 5000000),
     ]
     assert {row["currency"] for row in deposits + withdrawals} == {"NGN"}
     assert not [name for row in deposits for name in row if name.startswith("fee")]

@@ -8,7 +8,6 @@ from manilla.payments.checkout import SandboxOutcome
 from manilla.payouts.beneficiaries import accounts
 from manilla.payouts.bulk import batches
 from manilla.payouts.bulk.file import COLUMNS
-from manilla.payouts.ordering import PayoutPreviews
 from manilla.services import Services
 from tests.client import Merchant
 from tests.payments.orders import INITIATE, order
@@ -48,10 +47,7 @@ async def _batch(services: Services, merchant: Merchant, method: Method, text: s
     )
     return await batches.draft(
         services.db,
-        PayoutPreviews(
-            *(services.db, services.platform, services.methods, services.rails),
-            *(services.banks, services.resolver),
-        ),
+        services.previews,
         await services.directory.of(merchant.environment, merchant.new.id),
         method,
         file_name=text,

@@ -51,6 +51,7 @@ class StalledWorker:
             services.db,
             services.platform,
             cast(Rails, _Rails(self, services.rails)),
+            services.failover,
             services.base_url,
         )
         tasks.machine._mark = cast(Any, _Mark(self, tasks.machine._mark))

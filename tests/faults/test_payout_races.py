@@ -205,11 +205,11 @@ async def test_30_a_worker_with_an_older_fence_may_not_start(payer: PayoutMercha
     [stalled] = await claims.claim(db, {"transfer": 10})
     await end_lease(db, trx_id)
     [holder] = await claims.claim(db, {"transfer": 10})
-    assert await sending.mark(db, PAYOUTS, [Mark(stalled, None)]) == [False]
+    assert await sending.mark(db, PAYOUTS, [Mark(stalled, None, "providera")]) == [False]
     assert (await payer.payout(trx_id)).began_at is None
-    assert await sending.mark(db, PAYOUTS, [Mark(holder, None)]) == [True]
+    assert await sending.mark(db, PAYOUTS, [Mark(holder, None, "providera")]) == [True]
     # The same worker cannot start the send a second time.
-    assert await sending.mark(db, PAYOUTS, [Mark(holder, None)]) == [False]
+    assert await sending.mark(db, PAYOUTS, [Mark(holder, None, "providera")]) == [False]
 
 
 @pytest.mark.parametrize(

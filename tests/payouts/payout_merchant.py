@@ -22,6 +22,8 @@ from manilla.payouts.beneficiaries.banks import Banks
 from manilla.payouts.beneficiaries.beneficiary import AccountResolver
 from manilla.payouts.initiate import PayoutInitiation
 from manilla.payouts.payout import Payout
+from manilla.payouts.routing.router import Router
+from manilla.payouts.rules import ProviderFunds
 from manilla.platform import settings as platform
 from manilla.providers import credentials
 from manilla.services import Services
@@ -60,8 +62,14 @@ def _with_empty_caches(services: Services) -> Services:
     rails, methods = services.rails, services.methods
     banks = Banks(services.db, rails, methods, services.registry)
     resolver = AccountResolver(rails, banks)
-    payouts = PayoutInitiation(services.db, services.platform, methods, rails, resolver)
-    return msgspec.structs.replace(services, banks=banks, resolver=resolver, payouts=payouts)
+    funds = ProviderFunds(services.db, rails)
+    router = Router(methods, rails, services.registry, banks, resolver, funds)
+    payouts = PayoutInitiation(
+        services.db, services.platform, methods, rails, resolver, funds, router
+    )
+    return msgspec.structs.replace(
+        services, banks=banks, resolver=resolver, router=router, payouts=payouts
+    )
 
 
 class PayoutMerchant:

@@ -126,9 +126,9 @@ async def test_the_statement_that_permits_a_send_reads_the_merchant_itself(
     await payer.pay_out()
     [job] = await claims.claim(db, {SEND: 1})
     await db.execute("UPDATE merchant SET status = 'disabled' WHERE id = $1", payer.merchant.new.id)
-    assert await sending.mark(db, PAYOUTS, [Mark(job, None)]) == [False]
+    assert await sending.mark(db, PAYOUTS, [Mark(job, None, "providera")]) == [False]
     await db.execute("UPDATE merchant SET status = 'approved' WHERE id = $1", payer.merchant.new.id)
-    assert await sending.mark(db, PAYOUTS, [Mark(job, None)]) == [True]
+    assert await sending.mark(db, PAYOUTS, [Mark(job, None, "providera")]) == [True]
 
 
 @pytest.mark.parametrize("why", OFF)

@@ -101,7 +101,7 @@ async def test_only_configured_and_enabled_rails_are_offered(
     ]
     rails_and_manual = [
         *("providera_ngn_transfer", "providerb_ngn_transfer", "providerc_ngn_transfer"),
-        "platform",
+        *("platform", "auto_ngn"),
     ]
     assert codes(MethodKind.WITHDRAW) == rails_and_manual
     assert methods.offered(MethodKind.DEPOSIT, "USD", Environment.PRODUCTION) == []
@@ -111,7 +111,7 @@ async def test_only_configured_and_enabled_rails_are_offered(
     await credentials.clear(db, "providera")
     await rails.load()
     assert codes(MethodKind.DEPOSIT) == ["providerc-ngn"]
-    assert codes(MethodKind.WITHDRAW) == ["providerb_ngn_transfer", "platform"]
+    assert codes(MethodKind.WITHDRAW) == ["providerb_ngn_transfer", "platform", "auto_ngn"]
     assert rails.adapter("providera") is None
 
 

@@ -167,10 +167,10 @@ async def test_a_worker_stalled_past_its_lease_neither_sends_nor_returns_a_refun
     [stalled] = await claims.claim(db, {SEND: 1})
     await db.execute("UPDATE job SET leased_until = now() WHERE subject = $1", refund.trx_id)
     [taken_over] = await claims.claim(db, {SEND: 1})
-    assert await sending.mark(db, REFUNDS, [Mark(stalled, None)]) == [False]
+    assert await sending.mark(db, REFUNDS, [Mark(stalled, None, "providera")]) == [False]
     assert not await states.settle(db, refund, REFUSED, holder=stalled)
-    assert await sending.mark(db, REFUNDS, [Mark(taken_over, None)]) == [True]
-    again = await sending.mark(db, REFUNDS, [Mark(taken_over, None)])
+    assert await sending.mark(db, REFUNDS, [Mark(taken_over, None, "providera")]) == [True]
+    again = await sending.mark(db, REFUNDS, [Mark(taken_over, None, "providera")])
     assert again == [False], "as it was read: not sent"
     assert await shop.balance() == 0
     assert await states.settle(db, refund, REFUSED, holder=taken_over)

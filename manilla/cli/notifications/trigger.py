@@ -149,7 +149,9 @@ class _Sandbox(msgspec.Struct, frozen=True):
             description=REASON,
         )
         initiated = await self._call(payouts.INITIATE, body, scenario)
-        tasks = PayoutTasks(services.db, services.platform, services.rails, services.base_url)
+        tasks = PayoutTasks(
+            services.db, services.platform, services.rails, services.failover, services.base_url
+        )
         await tasks.complete_in_sandbox(self._job(COMPLETE_IN_SANDBOX, initiated.trx_id))
         return {"trx_id": initiated.trx_id, "ref_trx": body.ref_trx}
 

@@ -7,13 +7,13 @@ import msgspec
 import structlog
 
 from manilla.banks import learning
-from manilla.banks.nigeria import NigerianBank
+from manilla.banks.nigeria import BANKS, BY_CODE, SANDBOX_BANKS, NigerianBank
 from manilla.banks.registry import AmbiguousBankCode, BankRegistry
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
-from manilla.methods.method import Method, MethodKind
+from manilla.methods.method import AUTO, Method, MethodKind
 from manilla.payouts import rules
 from manilla.payouts.beneficiaries import sandbox
 from manilla.payouts.refusals import PayoutFailed, ProviderUnavailable
@@ -73,7 +73,12 @@ class Banks:
         )
 
     async def of_rail(self, provider: str, *, is_sandbox: bool) -> list[Bank] | None:
-        """Returns the banks, or None if the provider does not respond and no list is cached."""
+        """Returns the banks, or None if the provider does not respond and no list is cached.
+
+        The automatic method has the banks of all providers, under the codes of the registry.
+        """
+        if provider == AUTO:
+            return await self._of_all_rails(is_sandbox=is_sandbox) or None
         if is_sandbox:
             return sandbox.banks(self._rails.credentials(provider).kind)
         current = self._rails.credentials(provider)
@@ -92,6 +97,12 @@ class Banks:
             await self._learn(provider, banks)
         return banks or None
 
+    async def _of_all_rails(self, *, is_sandbox: bool) -> list[Bank]:
+        if not is_sandbox:
+            await self.refresh()
+        known = SANDBOX_BANKS if is_sandbox else filter(self._registry.providers_with, BANKS)
+        return [Bank(bank.code, bank.name) for bank in known]
+
     async def refresh(self) -> None:
         """Requests the list of each account that sends payouts, unless it is cached."""
         for provider, account in self._rails.accounts.items():
@@ -100,12 +111,16 @@ class Banks:
 
     def bank_at(self, provider: str, code: str, *, is_sandbox: bool) -> NigerianBank | None:
         """Returns the bank that the provider's own code means."""
+        if provider == AUTO:
+            return BY_CODE.get(code)
         if is_sandbox and provider in self._rails.accounts:
             return sandbox.bank_at(self._rails.credentials(provider).kind, code)
         return self._registry.bank_at(provider, code)
 
     def code_at(self, provider: str, bank: NigerianBank, *, is_sandbox: bool) -> str | None:
         """Returns the provider's own code of the bank; None if its list does not have it."""
+        if provider == AUTO:
+            return bank.code
         if is_sandbox:
             return sandbox.code_at(self._rails.credentials(provider).kind, bank)
         return self._registry.code_at(provider, bank)
@@ -134,7 +149,9 @@ class Banks:
 
     async def _learn(self, provider: str, banks: Sequence[Bank]) -> None:
         try:
-            await learning.learn(self._db, provider, [(bank.code, bank.name) for bank in banks])
+            listed = [(bank.code, bank.name) for bank in banks]
+            if await learning.learn(self._db, provider, listed):
+                await self._registry.load()  # the caller may need the new codes
         except Unavailable as away:  # the list itself is usable without the database
             log.warning("bank_list_not_stored", provider=provider, **away.facts)
 

@@ -46,7 +46,8 @@ BEGIN
                fee_minor bigint, method_id integer, method_code text,
                method_name text, provider text, beneficiary jsonb, account_name text,
                description text, ipn_url text, scenario text, remarks text, note text,
-               ordered_by text, job_kind text, due_in_seconds float8,
+               ordered_by text, rail_bank_code text, route jsonb,
+               job_kind text, due_in_seconds float8,
                endpoint text, key text, body_hash text, answer text)
     ), taken AS MATERIALIZED (
         SELECT t.* FROM (
@@ -132,11 +133,15 @@ BEGIN
         INSERT INTO payout (
                merchant_id, trx_id, environment, ref_trx, currency, amount_minor, fee_minor,
                method_id, method_code, method_name, provider, beneficiary, account_name,
-               description, ipn_url, scenario, remarks, ordered_by)
+               description, ipn_url, scenario, remarks, ordered_by, rail_bank_code)
         SELECT merchant_id, trx_id, environment::environment, ref_trx, currency, amount_minor,
                fee_minor, method_id, method_code, method_name, provider, beneficiary, account_name,
-               description, ipn_url, scenario, remarks, ordered_by
+               description, ipn_url, scenario, remarks, ordered_by, rail_bank_code
           FROM decided WHERE decision = 'created' ORDER BY merchant_id, environment, ref_trx
+    ), attempts AS (
+        INSERT INTO payout_attempt (merchant_id, trx_id, number, provider, decision)
+        SELECT merchant_id, trx_id, 1, provider, route
+          FROM decided WHERE decision = 'created' AND route IS NOT NULL
     ), noted AS (
         INSERT INTO timeline (merchant_id, trx_id, number, event, from_status, to_status, detail)
         SELECT merchant_id, trx_id, 1, 'accepted', 'pending', 'pending', note

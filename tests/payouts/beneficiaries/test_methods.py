@@ -18,6 +18,7 @@ from tests.payouts.payout_merchant import (
 )
 
 METHODS = "/api/v1/payout-methods"
+AUTO = "auto_ngn"
 AUTOMATIC_FIELDS = [
     {"name": "bank_code", "type": "select", "validation": "required", "label": "Bank"},
     {"name": "account_number", "type": "text", "validation": "required", "label": "Account Number"},
@@ -34,7 +35,7 @@ MANUAL_FIELDS = [
     {"name": "Account Number", "type": "text", "validation": "required"},
 ]
 LIMITS = {"a": (100, 5_000_000), "b": (100, 5_000_000), "c": (500, 5_000_000)}
-CODES = [*RAILS.values(), MANUAL]
+CODES = [*RAILS.values(), MANUAL, AUTO]
 
 
 async def ask(merchant: Merchant, query: str = "?currency=NGN") -> Reply:
@@ -71,7 +72,13 @@ async def _described(payer: PayoutMerchant) -> list[dict[str, Any]]:
         "max_withdraw": 1_000_000,
         "fields": MANUAL_FIELDS,
     }
-    return [*automatic, manual]
+    chosen = {
+        **automatic[0],
+        "id": await payer.method_id(AUTO),
+        "name": "Automatic bank transfer",
+        "method_code": AUTO,
+    }
+    return [*automatic, manual, chosen]
 
 
 async def test_methods_have_exactly_the_documented_fields(

@@ -5,7 +5,6 @@ from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.methods.method import MethodKind
 from manilla.payouts.bulk import batches, file, store
 from manilla.payouts.bulk.store import BatchRow
-from manilla.payouts.ordering import PayoutPreviews
 from tests.payouts.payout_merchant import BANKS, RAILS, PayoutMerchant, new_account
 
 
@@ -15,14 +14,10 @@ async def _confirmed(payer: PayoutMerchant, amounts: list[int]) -> str:
     services, tenant = payer.services, Tenant(payer.merchant.new.id, payer.merchant.environment)
     method = services.methods.by_code(MethodKind.WITHDRAW, RAILS["a"])
     assert method is not None
-    previews = PayoutPreviews(
-        *(services.db, services.platform, services.methods, services.rails),
-        *(services.banks, services.resolver),
-    )
     rows = [f"{amount},{BANKS['a']},{new_account()},Ada,,July" for amount in amounts]
     batch_id = await batches.draft(
         services.db,
-        previews,
+        services.previews,
         await services.directory.of(tenant.environment, tenant.merchant_id),
         method,
         file_name="july.csv",

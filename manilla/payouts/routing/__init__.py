@@ -1,0 +1,1 @@
+"""Automatic rails: which provider sends a payout, and when it may move to another one."""

@@ -1,0 +1,102 @@
+"""Chooses the rail for a payout: a pure function of a snapshot.
+
+The snapshot is stored with the attempt, so that the choice can be explained later.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class SkipReason(StrEnum):
+    """Why a rail was not chosen; the values are stored and shown. The first that applies counts."""
+
+    TRIED = "already tried for this payout"
+    NOT_OFFERED = "not configured, or disabled"
+    DRAINING = "drained by an administrator"
+    DOWN = "down"
+    UNKNOWN_BANK = "does not know the bank"
+    AMOUNT = "does not accept this amount"
+    BALANCE = "its balance is too low"
+    UNVERIFIED = "could not verify the account"
+    OTHER_NAME = "reports another account holder"
+    LATER = "comes later in the order"
+
+
+class RailSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """What was known about one rail when the decision was made. Amounts are in minor units."""
+
+    provider: str
+    priority: int
+    is_offered: bool = True
+    is_draining: bool = False
+    is_down: bool = False
+    bank_code: str | None = None  # the rail's own code of the bank
+    minimum_minor: int = 1
+    maximum_minor: int | None = None
+    balance_minor: int | None = None  # None: not known, so the rail decides
+    fee_minor: int = 0  # what the rail charges for a transfer
+    is_failing: bool = False  # most of its recent transfers to this bank failed
+    was_tried: bool = False
+    problem: SkipReason | None = None  # found when the rail was asked about the account
+
+
+class RoutingSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    amount_minor: int
+    bank: str  # code in the neutral list
+    rails: tuple[RailSnapshot, ...]
+
+    def with_problem(self, provider: str, problem: SkipReason) -> "RoutingSnapshot":
+        rails = tuple(
+            msgspec.structs.replace(rail, problem=problem) if rail.provider == provider else rail
+            for rail in self.rails
+        )
+        return msgspec.structs.replace(self, rails=rails)
+
+
+class RouteDecision(msgspec.Struct, frozen=True):
+    snapshot: RoutingSnapshot
+    provider: str | None  # None: no rail can send the payout
+    skipped: dict[str, SkipReason]
+
+    @property
+    def text(self) -> str:
+        skipped = "; ".join(f"{provider}: {reason}" for provider, reason in self.skipped.items())
+        return f"Sent by {self.provider}." + (f" Not chosen: {skipped}." if skipped else "")
+
+
+def choose(snapshot: RoutingSnapshot) -> RouteDecision:
+    """Chooses the rail that can send the payout.
+
+    Rails whose recent transfers to the bank arrived come first, then the administrators' order
+    decides, then the fee.
+    """
+    obstacles = {rail.provider: _obstacle(rail, snapshot.amount_minor) for rail in snapshot.rails}
+    able = sorted(
+        (rail for rail in snapshot.rails if obstacles[rail.provider] is None),
+        key=lambda rail: (rail.is_failing, rail.priority, rail.fee_minor, rail.provider),
+    )
+    chosen = able[0].provider if able else None
+    skipped = {
+        provider: reason or SkipReason.LATER
+        for provider, reason in obstacles.items()
+        if provider != chosen
+    }
+    return RouteDecision(snapshot, chosen, skipped)
+
+
+def _obstacle(rail: RailSnapshot, amount_minor: int) -> SkipReason | None:
+    is_too_large = rail.maximum_minor is not None and amount_minor > rail.maximum_minor
+    is_unfunded = (
+        rail.balance_minor is not None and rail.balance_minor < amount_minor + rail.fee_minor
+    )
+    obstacles = {
+        SkipReason.TRIED: rail.was_tried,
+        SkipReason.NOT_OFFERED: not rail.is_offered,
+        SkipReason.DRAINING: rail.is_draining,
+        SkipReason.DOWN: rail.is_down,
+        SkipReason.UNKNOWN_BANK: rail.bank_code is None,
+        SkipReason.AMOUNT: amount_minor < rail.minimum_minor or is_too_large,
+        SkipReason.BALANCE: is_unfunded,
+    }
+    return next((reason for reason, applies in obstacles.items() if applies), rail.problem)

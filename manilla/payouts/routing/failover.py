@@ -1,0 +1,51 @@
+"""Moves a payout to another rail."""
+
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal
+from manilla.kit.jobs import Job
+from manilla.payouts.payout import Payout
+from manilla.payouts.routing import attempts
+from manilla.payouts.routing.attempts import Death
+from manilla.payouts.routing.router import PayoutTarget, Router
+from manilla.providers.port import RefusalCode, Refused, Unknown
+
+# Every rail would reject the transfer for these reasons.
+ABOUT_THE_BENEFICIARY = (RefusalCode.INVALID_BENEFICIARY,)
+
+
+class Failover:
+    def __init__(self, db: Database, router: Router) -> None:
+        self._db = db
+        self._router = router
+
+    async def move(
+        self, payout: Payout, answer: Refused | Unknown, job: Job, *, was_sent: bool
+    ) -> bool:
+        """Moves the payout to another rail. Returns False if it must stay, or no rail can send it.
+
+        The answer must be the one to the first send, or nothing may have been sent.
+        """
+        if isinstance(answer, Refused) and answer.code in ABOUT_THE_BENEFICIARY:
+            return False
+        tried = await attempts.attempts(self._db, payout.merchant_id, payout.trx_id)
+        try:
+            target = PayoutTarget(
+                amount=payout.amount,
+                bank=self._router.bank(payout.bank),
+                account_number=payout.account_number,
+                environment=payout.environment,
+                account_name=payout.account_name,
+            )
+            route = await self._router.route(target, {each.provider for each in tried})
+        except Refusal:
+            return False
+        death = Death(_reason(answer), was_sent)
+        return await attempts.move(self._db, payout, death, route, job)
+
+
+def _reason(answer: Refused | Unknown) -> str:
+    match answer:
+        case Refused(_, guidance):
+            return f"rejected the transfer: {guidance.rstrip('.')}."
+        case Unknown(reason):
+            return f"never received the transfer: {reason.rstrip('.')}."

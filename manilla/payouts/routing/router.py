@@ -1,0 +1,188 @@
+"""Finds a rail for a payout: chooses one, verifies the account there, and else tries the next."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from manilla.banks.nigeria import NigerianBank
+from manilla.banks.registry import AmbiguousBankCode, BankRegistry
+from manilla.kit.environment import Environment
+from manilla.kit.errors import Refusal
+from manilla.kit.money import Money
+from manilla.methods.catalogue import Catalogue
+from manilla.methods.method import Method, MethodKind
+from manilla.payouts import refusals
+from manilla.payouts.beneficiaries import methods
+from manilla.payouts.beneficiaries.banks import Banks
+from manilla.payouts.beneficiaries.beneficiary import AccountResolver, Beneficiary
+from manilla.payouts.routing import names
+from manilla.payouts.routing.attempts import PayoutRoute
+from manilla.payouts.routing.choice import (
+    RailSnapshot,
+    RouteDecision,
+    RoutingSnapshot,
+    SkipReason,
+    choose,
+)
+from manilla.payouts.rules import ProviderFunds
+from manilla.providers.port import Direction, ResolvedAccount
+from manilla.providers.rails import Rails
+
+ROUTE_SECONDS = 20.0
+BANK_LIST_SECONDS = 5.0
+
+
+class PayoutTarget(msgspec.Struct, frozen=True):
+    """What is to be paid, and to whom."""
+
+    amount: Money
+    bank: NigerianBank
+    account_number: str
+    environment: Environment
+    account_name: str | None = None  # as an earlier rail resolved it
+
+
+class Router:
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        rails: Rails,
+        registry: BankRegistry,
+        banks: Banks,
+        resolver: AccountResolver,
+        funds: ProviderFunds,
+    ) -> None:
+        self._catalogue = catalogue
+        self._rails = rails
+        self._registry = registry
+        self._banks = banks
+        self._resolver = resolver
+        self._funds = funds
+
+    async def route(self, target: PayoutTarget, tried: Collection[str] = ()) -> PayoutRoute:
+        """Returns a rail that can send the payout, with the account as this rail knows it."""
+        try:
+            async with asyncio.timeout(ROUTE_SECONDS):
+                return await self._route(target, tried)
+        except TimeoutError:
+            raise refusals.ProviderUnavailable from None
+
+    def bank(self, code: str, at: str | None = None) -> NigerianBank:
+        """Returns the bank that the code means: at this provider, or anywhere."""
+        try:
+            bank = self._registry.bank_at(at, code) if at else None
+            bank = bank or self._registry.find(code)
+        except AmbiguousBankCode as error:
+            raise refusals.UnknownBank(error.text) from None
+        if bank is None:
+            raise refusals.UnknownBank(f"{code} is not the code of a bank that we know.")
+        return bank
+
+    async def _route(self, target: PayoutTarget, tried: Collection[str]) -> PayoutRoute:
+        snapshot = await self._snapshot(target, tried)
+        while True:
+            decision = choose(snapshot)
+            if decision.provider is None:
+                raise _refusal(decision, target)
+            found = await self._prepare(target, decision)
+            if isinstance(found, PayoutRoute):
+                return found
+            snapshot = snapshot.with_problem(decision.provider, found)
+
+    async def _prepare(
+        self, target: PayoutTarget, decision: RouteDecision
+    ) -> PayoutRoute | SkipReason:
+        """Verifies the account on the chosen rail, which must also have enough money."""
+        provider = decision.provider or ""
+        code = self._code_at(provider, target) or ""
+        try:
+            account = await self._resolve(target, provider, code)
+            if target.environment is Environment.PRODUCTION:
+                await self._funds.check(provider, target.amount)
+        except refusals.ProviderInsufficientBalance:
+            if target.environment is Environment.SANDBOX:
+                raise
+            return SkipReason.BALANCE
+        except refusals.InvalidBeneficiary:
+            raise
+        except Refusal:
+            return SkipReason.UNVERIFIED
+        first = target.account_name
+        if first is not None and not names.agree(first, account.account_name):
+            return SkipReason.OTHER_NAME
+        return PayoutRoute(decision, provider, code, account)
+
+    async def _resolve(self, target: PayoutTarget, provider: str, code: str) -> ResolvedAccount:
+        fields = {methods.BANK_CODE: code, methods.ACCOUNT_NUMBER: target.account_number}
+        if target.environment is Environment.SANDBOX:
+            return self._resolver.resolve_in_sandbox(provider, Beneficiary(fields))
+        return await self._resolver.resolve(provider, Beneficiary(fields))
+
+    async def _snapshot(self, target: PayoutTarget, tried: Collection[str]) -> RoutingSnapshot:
+        rails = self.rails(target.amount.currency)
+        if target.environment is Environment.PRODUCTION:
+            await self._learn_banks(rails, target)
+        return RoutingSnapshot(
+            amount_minor=target.amount.minor,
+            bank=target.bank.code,
+            rails=tuple(
+                self._rail(method, target, was_tried=method.provider in tried) for method in rails
+            ),
+        )
+
+    async def _learn_banks(self, rails: Sequence[Method], target: PayoutTarget) -> None:
+        """Requests the bank lists of rails that do not know the bank, as far as we know."""
+        missing = [
+            asyncio.ensure_future(self._banks.of_rail(each.provider or "", is_sandbox=False))
+            for each in rails
+            if self._code_at(each.provider or "", target) is None
+        ]
+        if missing:
+            _, late = await asyncio.wait(missing, timeout=BANK_LIST_SECONDS)
+            for task in late:
+                task.cancel()
+
+    def _code_at(self, provider: str, target: PayoutTarget) -> str | None:
+        is_sandbox = target.environment is Environment.SANDBOX
+        return self._banks.code_at(provider, target.bank, is_sandbox=is_sandbox)
+
+    def rails(self, currency: str) -> list[Method]:
+        """Returns the active withdrawal method of each rail, in the administrators' order."""
+        return [
+            method
+            for method in self._catalogue.all(MethodKind.WITHDRAW)
+            if method.active and method.is_rail and method.currency == currency
+        ]
+
+    def _rail(self, method: Method, target: PayoutTarget, *, was_tried: bool) -> RailSnapshot:
+        provider = method.provider or ""
+        is_sandbox = target.environment is Environment.SANDBOX
+        return RailSnapshot(
+            provider=provider,
+            priority=method.position,
+            is_offered=self._catalogue.is_usable(method, target.environment),
+            is_down=not is_sandbox and self._rails.is_down(provider, Direction.PAY_OUT),
+            bank_code=self._code_at(provider, target),
+            minimum_minor=method.minimum.minor,
+            maximum_minor=method.max_minor,
+            balance_minor=self._funds.cached_minor(provider, target.amount.currency),
+            was_tried=was_tried,
+        )
+
+
+def _refusal(decision: RouteDecision, target: PayoutTarget) -> Refusal:
+    """Returns the error for a payout that no rail can send."""
+    reasons = set(decision.skipped.values())
+    bank = target.bank.name
+    if SkipReason.BALANCE in reasons:
+        return refusals.ProviderInsufficientBalance()
+    if reasons & {SkipReason.DOWN, SkipReason.UNVERIFIED, SkipReason.DRAINING}:
+        return refusals.ProviderUnavailable(
+            f"No provider can pay to {bank} right now. Nothing was debited: try again later."
+        )
+    if SkipReason.AMOUNT in reasons:
+        return refusals.AmountOutOfRange("No provider accepts this amount.")
+    if SkipReason.UNKNOWN_BANK in reasons:
+        return refusals.UnknownBank(f"No provider can pay to {bank}.")
+    return refusals.GatewayNotConfigured()

@@ -1,0 +1,104 @@
+"""The method auto_ngn, as merchants use it."""
+
+import pytest
+
+from tests.payouts.payout_merchant import ACCOUNT, RAILS, PayoutMerchant, method
+from tests.payouts.routing.routed import AUTO, GTBANK, RoutedPayouts
+
+BANK_LIST = "/api/v1/payout/bank-list?method_code=auto_ngn"
+
+
+async def test_it_is_offered_like_any_automatic_method(payer: PayoutMerchant) -> None:
+    reply = await payer.merchant.get("/api/v1/payout-methods?currency=NGN")
+    [auto] = [each for each in reply.json["methods"] if each["method_code"] == AUTO]
+    assert (auto["name"], auto["type"]) == ("Automatic bank transfer", "auto")
+    assert [field["name"] for field in auto["fields"]] == [
+        "bank_code",
+        "account_number",
+        "account_name",
+    ]
+
+
+async def test_its_bank_list_has_the_codes_of_the_registry(routed: RoutedPayouts) -> None:
+    reply = await routed.payer.merchant.get(BANK_LIST)
+    assert reply.status == 200, reply.body
+    listed = reply.json
+    assert (listed["provider"], listed["currency_code"]) == ("auto", "NGN")
+    banks = {bank["bank_code"]: bank["bank_name"] for bank in listed["banks"]}
+    assert "058" in banks
+    assert "000013" not in banks
+
+
+@pytest.mark.parametrize("code", ["058", "000013", "C058"])
+async def test_it_understands_the_code_of_any_rail(routed: RoutedPayouts, code: str) -> None:
+    trx_id = await routed.pay_out(who={"bank_code": code})
+    assert (await routed.payer.payout(trx_id)).bank == GTBANK
+
+
+async def test_an_unknown_bank_is_rejected_without_a_debit(routed: RoutedPayouts) -> None:
+    reply = await routed.ask(who={"bank_code": "987654"})
+    assert (reply.status, reply.json["error_code"]) == (422, "invalid_beneficiary")
+    assert await routed.payer.balance() == 1_000_000
+
+
+async def test_a_saved_account_of_any_rail_can_be_used(routed: RoutedPayouts) -> None:
+    payer = routed.payer
+    account_id = await payer.services.db.value(
+        "INSERT INTO payout_account (merchant_id, method_code, beneficiary)"
+        " VALUES ($1, $2, $3::jsonb) RETURNING id",
+        payer.merchant.new.id,
+        RAILS["c"],
+        f'{{"bank_code": "C058", "account_number": "{ACCOUNT}"}}',
+    )
+    await routed.pay_out()  # the rails' banks are known from now on
+    reply = await payer.ask(AUTO, beneficiary=None, withdraw_account_id=account_id)
+    assert reply.status == 200, reply.body
+    assert (await payer.payout(reply.json["trx_id"])).bank == GTBANK
+
+
+async def test_a_rail_without_money_is_skipped_before_the_debit(routed: RoutedPayouts) -> None:
+    await routed.simulator.control("a/balance", {"available": 10})
+    routed.services.router._funds._kept.clear()
+    trx_id = await routed.pay_out()
+    assert await routed.provider(trx_id) == "providerb"
+    routed.services.router._funds._kept.clear()
+
+
+async def test_without_money_on_any_rail_nothing_is_debited(routed: RoutedPayouts) -> None:
+    for rail in "abc":
+        await routed.simulator.control(f"{rail}/balance", {"available": 10})
+    routed.services.router._funds._kept.clear()
+    reply = await routed.ask()
+    routed.services.router._funds._kept.clear()
+    assert (reply.status, reply.json["error_code"]) == (422, "provider_insufficient_balance")
+    assert await routed.payer.balance() == 1_000_000
+
+
+async def test_a_rail_that_cannot_verify_the_account_is_skipped(routed: RoutedPayouts) -> None:
+    await routed.plan("a", {"call": "resolve", "fault": "5xx_before"})
+    trx_id = await routed.pay_out()
+    assert await routed.provider(trx_id) == "providerb"
+
+
+async def test_an_invalid_account_is_rejected_and_not_tried_elsewhere(
+    routed: RoutedPayouts,
+) -> None:
+    message = {"status": 400, "message": "Unable to resolve account"}
+    await routed.plan("a", {"call": "resolve", "fault": "refuse", **message})
+    reply = await routed.ask()
+    assert (reply.status, reply.json["error_code"]) == (422, "invalid_beneficiary")
+
+
+async def test_the_amount_limits_of_a_rail_count(routed: RoutedPayouts) -> None:
+    async with method(routed.services, "a", maximum="900"):
+        trx_id = await routed.pay_out()
+    assert await routed.provider(trx_id) == "providerb"
+
+
+async def test_a_sandbox_payout_completes_without_a_provider(
+    sandbox_payer: PayoutMerchant,
+) -> None:
+    who = {"bank_code": "058", "account_number": ACCOUNT}
+    trx_id = await sandbox_payer.pay_out(AUTO, beneficiary=who)
+    await sandbox_payer.simulator.run_job_now("payout.sandbox", trx_id)
+    assert (await sandbox_payer.payout(trx_id)).status == "completed"
