@@ -82,5 +82,9 @@ async def _reset_providers(request: pytest.FixtureRequest) -> AsyncIterator[None
     if "shop" in request.fixturenames:
         shop: Shop = request.getfixturevalue("shop")
         await shop.provider("reset", {})
-        for rail in shop.services.rails.health.rails_down():
-            await shop.services.rails.health.mark_up(rail)
+        health = shop.services.rails.health
+        if rails := health.rails_down():
+            await health.flush()  # a state that is written later would mark the rail as down again
+            for rail in rails:
+                await health.mark_up(rail)
+            await asyncio.sleep(CHANGE_VISIBLE_SECONDS)
