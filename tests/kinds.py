@@ -61,6 +61,7 @@ class TestedKind(msgspec.Struct, frozen=True, kw_only=True):
     lower_case_references: bool = False  # of transfers
 
     signs_body: bool = True  # False: the header proves the sender, but nothing about the body
+    reports_transfer_amounts: bool = True  # in status queries
     resends_transfers: bool = True  # False: a transfer that it does not know becomes a case
     reversals: tuple[tuple[str, Reversal], ...] = (("", Reversal.NAMED),)  # by the provider's word
     # Whether `reversed` also means that a transfer was never delivered. Then it is a failure where
@@ -227,6 +228,7 @@ _ALL = (
         sign=hmac_of_body("sha512"),
         charge_event=_providerb_charge,
         transfer_event=None,
+        reports_transfer_amounts=False,
         wrong_payment=WrongPayment.RETURNED,
         refunds=False,
     ),
@@ -307,6 +309,7 @@ BY_PROVIDER = {kind.provider: kind for kind in _ALL}
 ALL = tuple(BY_RAIL)
 SEEDED = ("a", "b", "c")  # the kinds whose methods are active in a new installation
 WITH_TRANSFER_WEBHOOKS = tuple(kind.rail for kind in _ALL if kind.has_transfer_webhooks)
+WITH_TRANSFER_AMOUNTS = tuple(kind.rail for kind in _ALL if kind.reports_transfer_amounts)
 REVERSALS = [(kind.rail, *reversal) for kind in _ALL for reversal in kind.reversals]
 
 

@@ -8,11 +8,11 @@ from manilla.services import Services
 from tests import kinds
 from tests.client import Site
 from tests.payments.shop import Shop
-from tests.payouts.conftest import payer
+from tests.payouts.conftest import payer, sandbox_payer
 from tests.payouts.payout_merchant import PayoutMerchant
 from tests.provider_simulator import ProviderSimulator, running_simulator
 
-__all__ = ["payer"]
+__all__ = ["payer", "sandbox_payer"]
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,14 @@ from urllib.parse import urlencode, urlsplit
 
 from manilla.kit.db import Database
 from manilla.ledger import invariants
+from manilla.methods import catalogue
+from tests import kinds
 from tests.client import Reply
 from tests.instance import Instance
 from tests.invariants import ALL
 from tests.payments.orders import INITIATE, VERIFY, order
 from tests.signing import sign
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.timeouts import CHANGE_VISIBLE_SECONDS, TIMEOUT_SECONDS
 
 
 class LiveInstance:
@@ -53,6 +55,22 @@ class LiveInstance:
             return limit in reply.headers["ratelimit-policy"]
 
         await self.until(is_in_effect)
+
+    async def configure_all_kinds(self) -> None:
+        """Points the kinds that a new installation does not use at the simulator."""
+        for kind in kinds.BY_RAIL.values():
+            if kind.rail not in kinds.SEEDED:
+                given = kind.credentials(self.simulator).items()
+                words = [f"{name}={text}" for name, text in given]
+                self.instance.command("provider", "set", kind.provider, *words)
+                await self._activate_methods(kind.provider)
+        await asyncio.sleep(CHANGE_VISIBLE_SECONDS)
+
+    async def _activate_methods(self, provider: str) -> None:
+        for method in await catalogue.load(self.db):
+            if method.provider == provider:
+                wanted = catalogue.MethodUpdate(active=True)
+                await catalogue.change(self.db, method.kind, method.code, wanted)
 
     def arm(self, point: str) -> None:
         (self.crashes / point).touch()

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from manilla.ledger import invariants
+from tests import kinds
 from tests.client import Reply
 from tests.faults.live_instance import LiveInstance
 from tests.instance import MANILLA
 from tests.invariants import ALL
-from tests.payouts.payout_merchant import ACCOUNT, BANKS, INITIATE, MANUAL, RAILS
+from tests.payouts.payout_merchant import ACCOUNT, BANKS, CODES, INITIATE, MANUAL
 
 FAILS_LATER = "0000000001"  # the simulator accepts transfers to this account and fails them later
 
@@ -33,7 +34,7 @@ class PayoutInstance(LiveInstance):
         beneficiary = {"bank_code": BANKS.get(rail), "account_number": account}
         if rail == MANUAL:
             beneficiary = {"Bank Name": "GTBank", "Account Number": account}
-        code = RAILS.get(rail, rail)
+        code = CODES.get(rail, rail)
         return {
             "payout_amount": 1000,
             "currency_code": "NGN",
@@ -116,25 +117,40 @@ class PayoutInstance(LiveInstance):
 
     async def transfers(self, trx_id: str, rail: str = "a") -> list[Any]:
         """The provider's transfers with this reference."""
-        listed: list[Any] = (await self.control(f"{rail}/transfers?reference={trx_id}"))[
-            "transfers"
-        ]
-        return listed
+        return await self._at_provider(rail, "transfers", trx_id)
 
-    async def sends(self, trx_id: str, rail: str = "a") -> int:
-        """How many send requests the provider received with this reference."""
-        listed = (await self.control(f"{rail}/requests?limit=1000&reference={trx_id}"))["requests"]
-        return sum(request["call"] == "transfer" for request in listed)
+    async def calls(self, trx_id: str, rail: str = "a") -> list[str]:
+        """The calls that the provider received with this reference."""
+        return [call["call"] for call in await self._at_provider(rail, "requests", trx_id)]
+
+    async def _at_provider(self, rail: str, what: str, trx_id: str) -> list[Any]:
+        reference = kinds.BY_RAIL[rail].reference(trx_id)
+        found = await self.control(f"{rail}/{what}?limit=1000&reference={reference}")
+        listed: list[Any] = found[what]
+        return listed
 
     async def is_paid_once(self, trx_id: str, rail: str = "a") -> bool:
         found = await self.transfers(trx_id, rail)
         row = await self.payout(trx_id)
         return [(t["reference"], t["amount"] * 100, t["duplicates"]) for t in found] == [
-            (trx_id, row["amount_minor"], 0)
+            (kinds.BY_RAIL[rail].reference(trx_id), row["amount_minor"], 0)
         ]
+
+    async def cases(self, trx_id: str) -> list[str]:
+        """The kinds of the cases about this payout."""
+        records = await self.db.records(
+            "SELECT kind FROM operator_case WHERE reference = $1", trx_id
+        )
+        return [record["kind"] for record in records]
 
     async def check_invariants(self) -> None:
         assert [f for f in await invariants.check(self.db, ALL) if f.count] == []
+
+    async def let_a_day_pass(self, trx_id: str) -> None:
+        """Lets a day pass since the transfer was sent, and makes its job due."""
+        age = "UPDATE payout SET began_at = began_at - interval '25 hours' WHERE trx_id = $1"
+        await self.db.execute(age, trx_id)
+        await self.end_leases()
 
     def worker(self) -> int:
         """The process id of the worker that the instance started."""

@@ -16,7 +16,7 @@ from tests.faults import transfer_webhooks
 from tests.kinds import TestedKind
 from tests.payments import webhooks
 from tests.payments.shop import Shop
-from tests.payouts.payout_merchant import PayoutMerchant
+from tests.payouts.payout_merchant import PayoutMerchant, new_account
 
 FULL, DEBITED = 1_000_000, 900_000
 TELLING = kinds.WITH_TRANSFER_WEBHOOKS
@@ -167,6 +167,27 @@ async def test_10_a_token_that_ends_between_two_calls_repeats_no_transfer(
     assert ((await payer.payout(trx_id)).status, await payer.balance()) == ("completed", DEBITED)
     [transfer] = await payer.transfers("monnify")
     assert (transfer["reference"], transfer["duplicates"]) == (trx_id, 0)
+
+
+def _unresolved(rail: str) -> dict[str, str]:
+    return {"bank_code": kinds.BY_RAIL[rail].bank_code, "account_number": new_account()}
+
+
+async def test_10_a_token_that_ends_at_account_resolution_debits_nothing_and_is_renewed(
+    payer: PayoutMerchant,
+) -> None:
+    ended = {"call": "resolve", "fault": "refuse", "status": 401, "message": "Token has expired"}
+    await payer.simulator.control("monnify/faults", {"next": [ended]})
+    order = await payer.order("monnify", beneficiary=_unresolved("monnify"))
+    first = await payer.send(order)
+    assert (first.status, first.code) == (503, "SERVICE_UNAVAILABLE")
+    assert await payer.balance() == FULL
+    second = await payer.send(order)
+    assert (second.status, await payer.balance()) == (200, DEBITED)
+    calls = [call for call in await payer.calls("monnify") if call in ("token", "resolve")]
+    assert calls[-3:] == ["resolve", "token", "resolve"]
+    await payer.simulator.run_jobs()
+    assert len(await payer.transfers("monnify")) == 1
 
 
 async def test_10_a_recipient_that_vanished_at_paystack_is_created_again(

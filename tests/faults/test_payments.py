@@ -4,12 +4,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests import kinds
 from tests.faults.live_instance import LiveInstance, trx_of
 
 
 @pytest.fixture(scope="module")
 async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LiveInstance]:
     running = await LiveInstance(tmp_path_factory.mktemp("faults")).open()
+    await running.configure_all_kinds()
     yield running
     await running.close()
 
@@ -25,14 +27,14 @@ async def _credits(running: LiveInstance, trx_id: str) -> tuple[int, int, int]:
     return record["credits"], record["notified"], record["steps"]
 
 
-@pytest.mark.parametrize("method", ["providera-ngn", "providerb_ngn_va", "providerc-ngn"])
+@pytest.mark.parametrize("rail", kinds.ALL)
 async def test_a_crash_after_storing_a_webhook_neither_loses_nor_repeats_it(
-    running: LiveInstance, method: str
+    running: LiveInstance, rail: str
 ) -> None:
     checkout = await running.start()
-    reference = await running.choose(checkout, method)
+    reference = await running.choose(checkout, kinds.BY_RAIL[rail].checkout_method)
     running.arm("after_webhook_stored")
-    await running.control(f"{method[8]}/charges/{reference}/pay", {})
+    await running.control(f"{rail}/charges/{reference}/pay", {})
 
     async def is_paid() -> bool:
         return await running.status(checkout) == "success"

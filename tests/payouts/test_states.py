@@ -248,21 +248,6 @@ async def test_a_webhook_is_applied_only_after_a_status_query(
 
 
 @pytest.mark.parametrize("rail", TELLING)
-async def test_a_forged_webhook_causes_no_status_query(payer: PayoutMerchant, rail: str) -> None:
-    trx_id = await sent(payer, rail)
-    await payer.simulator.control(f"{rail}/faults", {"webhooks": {"mode": "forge"}})
-    await payer.settle(rail, trx_id, "success")
-
-    async def was_refused() -> bool:
-        [webhook] = (await payer.simulator.read(f"{rail}/webhooks"))["webhooks"]
-        return [attempt["status"] for attempt in webhook["attempts"]] == [401]
-
-    await payer.simulator.until(was_refused)
-    assert (await payer.payout(trx_id)).status == "pending"
-    assert "transfer_status" not in await payer.calls(rail)
-
-
-@pytest.mark.parametrize("rail", TELLING)
 async def test_a_hundred_copies_of_a_failed_webhook_cause_one_refund(
     payer: PayoutMerchant, rail: str
 ) -> None:
@@ -285,20 +270,6 @@ async def test_a_hundred_copies_of_a_failed_webhook_cause_one_refund(
     assert [step.event for step in await payer.timeline(trx_id)].count("failed") == 1
 
 
-async def test_reports_in_the_wrong_order_end_the_same(payer: PayoutMerchant) -> None:
-    """The transfer is delivered, then reversed. The webhook about the reversal arrives first."""
-    backwards = {"mode": "reorder", "delay_seconds": 0.1}
-    await payer.simulator.control("a/faults", {"webhooks": backwards})
-    trx_id = await sent(payer)
-    await payer.settle("a", trx_id, "success")
-    await payer.settle("a", trx_id, "reversed")
-    await payer.until(trx_id, "failed")
-    await payer.simulator.run_jobs()
-    assert await payer.balance() == 1_000_000
-    assert await messages(payer, trx_id) == ["Payout Reversed"]
-    assert await payer.cases() == []
-
-
 async def test_a_webhook_about_an_unknown_transfer_opens_a_case(
     payer: PayoutMerchant, site: Site
 ) -> None:
@@ -308,16 +279,6 @@ async def test_a_webhook_about_an_unknown_transfer_opens_a_case(
     await payer.simulator.run_jobs()
     assert await payer.cases() == [("unknown_reference", strange)]
     assert await payer.balance() == 900_000
-
-
-async def test_a_webhook_about_a_sandbox_payout_moves_nothing(
-    sandbox_payer: PayoutMerchant, site: Site
-) -> None:
-    trx_id = await sandbox_payer.pay_out()
-    assert (await send_webhook(site, "a", trx_id, "failed")).status == 200
-    await sandbox_payer.simulator.run_jobs()
-    assert (await sandbox_payer.payout(trx_id)).status == "pending"
-    assert await sandbox_payer.cases() == [("unknown_reference", trx_id)]
 
 
 @pytest.mark.parametrize("rail", RAILS)

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from manilla.kit.db import Database
-from manilla.kit.money import Money
 from manilla.providers import wire
-from manilla.providers.port import Direction, Done, TransferOrder
+from manilla.providers.port import Direction
 from tests.payouts.payout_merchant import RAILS, PayoutMerchant, clear_credentials, set_credentials
 
 BEFORE = ["timeout_before", "5xx_before", "reset"]
@@ -159,42 +158,6 @@ async def test_a_bare_404_does_not_mean_the_transfer_is_unknown(
     await payer.check_now(trx_id)
     await assert_open(payer, trx_id)
     assert (await payer.calls()).count("transfer") == 1
-
-
-@pytest.mark.parametrize("rail", ["a", "c"])
-@pytest.mark.parametrize("amount", [99_999, 100_001])
-@pytest.mark.parametrize("outcome", ["success", "failed"])
-async def test_a_status_with_a_wrong_amount_opens_a_case_and_moves_nothing(
-    payer: PayoutMerchant, rail: str, amount: int, outcome: str
-) -> None:
-    trx_id = await payer.pay_out(rail)
-    await _send_by_other_means(payer, rail, trx_id, Money("NGN", amount))
-    await payer.settle(rail, trx_id, outcome)
-    await payer.simulator.run_jobs()
-    await payer.check_now(trx_id)
-    await assert_open(payer, trx_id)
-    assert await payer.cases() == [("wrong_amount", trx_id)]
-
-
-async def _send_by_other_means(
-    payer: PayoutMerchant, rail: str, trx_id: str, amount: Money
-) -> None:
-    adapter = payer.services.rails.adapter(f"provider{rail}")
-    payout = await payer.payout(trx_id)
-    assert adapter is not None
-    answer = await adapter.send(
-        TransferOrder(
-            reference=trx_id,
-            amount=amount,
-            bank_code=payout.beneficiary["bank_code"],
-            account_number=payout.beneficiary["account_number"],
-            account_name="",
-            narration="",
-            customer_email="ada@example.com",
-            notification_url="https://shop.example/",
-        )
-    )
-    assert isinstance(answer, Done)
 
 
 async def test_a_webhook_that_arrives_before_we_save_is_matched_by_reference(
