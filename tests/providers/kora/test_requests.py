@@ -9,10 +9,10 @@ import pytest
 
 from manilla.kit.money import Money
 from manilla.providers.kinds import KINDS
-from manilla.providers.port import Adapter
+from manilla.providers.port import Adapter, LineKind, Unknown
 from tests.providers.kora.samples import CHARGE, REFERENCE, REFUND, TRANSFER, TRX_ID
 from tests.providers.kora.schemas import SCHEMAS
-from tests.providers.scripted import Recorded, Scripted
+from tests.providers.scripted import Recorded, Scripted, answering
 
 Call = Callable[[Adapter], Awaitable[Any]]
 
@@ -86,7 +86,7 @@ REQUESTS: dict[str, tuple[Call, str, Any]] = {
         None,
     ),
 }
-LOOKUPS = ("banks", "resolve")  # Kora documents the public key for these
+LOOKUPS = ("banks", "resolve")
 
 
 def is_documented(request: Recorded) -> bool:
@@ -107,14 +107,24 @@ async def test_each_call_sends_exactly_the_documented_request(
     call, line, body = REQUESTS[name]
     request = await _sent(call, kora, server)
     assert f"{request.method} {request.target}" == line
-    key = "pk_live_k" if name in LOOKUPS else "sk_live_k"
-    assert request.headers["authorization"] == f"Bearer {key}"
+    assert request.headers["authorization"] == "Bearer sk_live_k"
     assert request.headers["content-type"] == "application/json"
     if body is None:
         assert request.body == b""
     else:
         assert request.json == body
         assert is_documented(request)
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+async def test_a_lookup_that_rejects_the_secret_key_is_repeated_with_the_public_key(
+    kora: Adapter, server: Scripted, name: str
+) -> None:
+    server.behaviour = answering(401, {"status": False, "message": "Invalid authorization key"})
+    call, _, _ = REQUESTS[name]
+    assert isinstance(await call(kora), Unknown)
+    keys = [request.headers["authorization"] for request in server.recorded]
+    assert keys == ["Bearer sk_live_k", "Bearer pk_live_k"]
 
 
 @pytest.mark.parametrize("name", [name for name, each in REQUESTS.items() if each[2]])
@@ -170,4 +180,4 @@ def test_the_declared_settings_and_capabilities() -> None:
     able = kind.capabilities
     assert (able.resend_transfer, able.resend_refund, able.refund_status) == (True, True, True)
     assert (able.virtual_accounts, able.virtual_account_needs_bvn) == (True, False)
-    assert not able.statements
+    assert able.statements == frozenset(LineKind)

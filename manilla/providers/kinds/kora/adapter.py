@@ -1,8 +1,8 @@
 """The calls to Kora's API."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from manilla.kit.money import Money
 from manilla.providers import reading, wire
@@ -28,10 +28,13 @@ from manilla.providers.port import (
     TransferOrder,
     TransferState,
     TransferStatus,
+    Unknown,
     VirtualAccount,
     Webhook,
 )
 from manilla.providers.wire import Reply
+
+Value = TypeVar("Value")
 
 API = "/merchant/api/v1"
 NARRATION_LENGTH_MAX = 100  # ours; Kora documents no limit
@@ -44,10 +47,8 @@ class Kora:
         secret_key, public_key = current.value("secret_key"), current.value("public_key")
         self.provider = current.provider
         self._wire = context.wire(_authorization(secret_key), answers.read_envelope)
-        # Kora documents the public key for the list of banks and the account lookup.
-        self._lookups = context.wire(
-            _authorization(public_key or secret_key), answers.read_envelope
-        )
+        self._public = context.wire(_authorization(public_key), answers.read_envelope)
+        self._has_public_key = bool(public_key)
         self._statements = context.wire(_authorization(secret_key), statement.read_envelope)
         self._pay_in = context.pay_in
         self._pay_out = context.pay_out
@@ -109,25 +110,35 @@ class Kora:
         return await self._wire.call(self._pay_in, "GET", f"{API}/refunds/{reference}", read)
 
     async def banks(self) -> Answer[list[Bank]]:
-        return await self._lookups.call(
-            self._pay_out,
-            "GET",
-            f"{API}/misc/banks",
-            lambda reply: wire.done(reply, reading.banks),
-            query={"countryCode": "NG"},
-        )
+        def read(reply: Reply) -> Answer[list[Bank]]:
+            return wire.done(reply, reading.banks)
+
+        return await self._look_up("GET", f"{API}/misc/banks", read, query={"countryCode": "NG"})
 
     async def resolve(self, bank_code: str, account_number: str) -> Answer[ResolvedAccount]:
         def read(reply: Reply) -> Answer[ResolvedAccount]:
             return answers.lookup(reply, lambda data: answers.resolved(data, account_number))
 
-        return await self._lookups.call(
-            self._pay_out,
-            "POST",
-            f"{API}/misc/banks/resolve",
-            read,
-            body={"bank": bank_code, "account": account_number, "currency": answers.NAIRA},
-        )
+        body = {"bank": bank_code, "account": account_number, "currency": answers.NAIRA}
+        return await self._look_up("POST", f"{API}/misc/banks/resolve", read, body=body)
+
+    async def _look_up(
+        self,
+        method: str,
+        path: str,
+        read: Callable[[Reply], Answer[Value]],
+        **request: Mapping[str, str],
+    ) -> Answer[Value]:
+        """Calls with the secret key. If Kora rejects it, calls with the public key.
+
+        Kora documents the public key for these two calls, which create nothing; most programs use
+        the secret key.
+        """
+        answer = await self._wire.call(self._pay_out, method, path, read, **request)
+        is_rejected = isinstance(answer, Unknown) and not answer.can_pass
+        if is_rejected and self._has_public_key:
+            return await self._public.call(self._pay_out, method, path, read, **request)
+        return answer
 
     async def balance(self, currency: str) -> Answer[Money]:
         def read(data: Any) -> Money:
