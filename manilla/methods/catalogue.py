@@ -1,6 +1,8 @@
 """Deposit and withdrawal methods, cached in memory and changed by administrators."""
 
 import re
+from collections.abc import Mapping
+from datetime import datetime
 from decimal import Decimal
 
 import msgspec
@@ -63,9 +65,9 @@ class Catalogue:
         self._db = db
         self._rails = rails
         self._all: list[Method] = []
-        # Cached results of `offered`, until the methods or the credentials change.
+        # Cached results of `offered`, until the methods, the credentials or drained rails change.
         self._offered: dict[tuple[MethodKind, str, Environment], list[Method]] = {}
-        self._offered_of_load = -1
+        self._offered_of: tuple[int, Mapping[str, datetime]] = (-1, {})
         watch.follow(changes.METHODS, self._refresh)
 
     def all(self, kind: MethodKind) -> list[Method]:
@@ -80,8 +82,9 @@ class Catalogue:
 
     def offered(self, kind: MethodKind, currency: str, environment: Environment) -> list[Method]:
         """Returns the active, usable methods in this currency, in display order."""
-        if self._offered_of_load != self._rails.loads:
-            self._offered, self._offered_of_load = {}, self._rails.loads
+        current = (self._rails.loads, self._rails.health.drained)
+        if self._offered_of != current:
+            self._offered, self._offered_of = {}, current
         key = (kind, currency, environment)
         offered = self._offered.get(key)
         if offered is None:
@@ -96,12 +99,20 @@ class Catalogue:
         return offered
 
     def is_usable(self, method: Method, environment: Environment) -> bool:
-        """Whether the method's provider has credentials and is enabled."""
+        """Whether the method's provider has credentials, is enabled and not drained."""
         if method.is_auto:
             return any(self.offered_rails(method, environment))
-        return method.provider is None or self._rails.is_offered(
-            method.provider, method.direction, environment
+        if method.provider is None:
+            return True
+        is_offered = self._rails.is_offered(method.provider, method.direction, environment)
+        return is_offered and not self.is_drained(method, environment)
+
+    def is_drained(self, method: Method, environment: Environment) -> bool:
+        """Whether payouts are stopped. Payouts in the sandbox never reach the provider."""
+        is_real_payout = (
+            method.kind is MethodKind.WITHDRAW and environment is not Environment.SANDBOX
         )
+        return is_real_payout and self._rails.is_drained(method.provider or "")
 
     def offered_rails(self, auto: Method, environment: Environment) -> list[Method]:
         """Returns the methods whose provider can send a payout by the automatic method."""
@@ -116,9 +127,16 @@ class Catalogue:
         ]
 
     def is_switched_off(self, method: Method) -> bool:
-        """Whether the provider has valid credentials but is disabled in the method's direction."""
+        """Whether the provider has valid credentials, but is disabled or drained."""
+        if method.is_auto:
+            rails = (each for each in self.all(method.kind) if each.is_rail and each.active)
+            return any(map(self.is_switched_off, rails))
         current = self._rails.accounts.get(method.provider or "")
-        return current is not None and current.is_valid and not current.is_open(method.direction)
+        if current is None or not current.is_valid:
+            return False
+        return not current.is_open(method.direction) or self.is_drained(
+            method, Environment.PRODUCTION
+        )
 
     async def _refresh(self, _known_version: int) -> None:
         self._all = await load(self._db)

@@ -114,6 +114,8 @@ class Health:
         self._rails: dict[tuple[str, str], Rail] = {}
         # The rails that are down, and since when, as last read from the database.
         self._down: dict[tuple[str, Direction], datetime] = {}
+        # The accounts that get no new payouts, and since when.
+        self.drained: dict[str, datetime] = {}
         watch.follow(changes.RAILS, self._refresh)
 
     def rail(self, provider: str, direction: Direction) -> Rail:
@@ -172,6 +174,7 @@ class Health:
                 raise
 
     async def _refresh(self, _known_version: int) -> None:
+        self.drained = await queries.drained_rails(self._db)
         self._down = down = await queries.rails_down(self._db)
         for key, rail in self._rails.items():
             if key in down:

@@ -80,6 +80,30 @@ async def set_rail_state(
     )
 
 
+async def drained_rails(db: Database) -> dict[str, datetime]:
+    """Returns the accounts that get no new payouts, and since when."""
+    records = await db.records(
+        """
+        SELECT provider, drained_since FROM rail_state
+         WHERE direction = 'pay_out' AND drained_since IS NOT NULL"""
+    )
+    return {record["provider"]: record["drained_since"] for record in records}
+
+
+async def set_drained(connection: Connection, provider: str, *, is_drained: bool) -> bool:
+    """Returns False if nothing changed."""
+    return await connection.has_row(
+        """
+        INSERT INTO rail_state AS s (provider, direction, drained_since)
+        VALUES ($1, 'pay_out', CASE WHEN $2 THEN now() END)
+            ON CONFLICT (provider, direction)
+            DO UPDATE SET drained_since = excluded.drained_since
+         WHERE (s.drained_since IS NULL) <> (excluded.drained_since IS NULL)
+        RETURNING true""",
+        *(provider, is_drained),
+    )
+
+
 async def add_rail_figures(
     db: Database, provider: str, direction: Direction, figures: dict[str, Any]
 ) -> None:

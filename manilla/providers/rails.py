@@ -149,6 +149,10 @@ class Rails:
     def down_since(self, provider: str, direction: Direction) -> datetime | None:
         return self.health.rail(provider, direction).down_since
 
+    def is_drained(self, provider: str) -> bool:
+        """Whether an administrator has stopped new payouts through this account."""
+        return provider in self.health.drained
+
     async def probe(self) -> None:
         """Probes every rail that is down with a harmless call. One that answers is marked as up."""
         await asyncio.gather(*(self._probe(rail) for rail in self.health.rails_down()))

@@ -47,6 +47,7 @@ MUST_NOT_BE_RESENT = Unknown(
     "the provider does not know it, and may pay it twice if it is sent again"
 )
 UNAVAILABLE = Unknown("the provider is unavailable")
+DRAINED = Unknown("an administrator has drained the provider")
 NO_STATUS_QUERY = "It may have been sent, and the provider has no status query for refunds."
 
 AnyTransfer = TypeVar("AnyTransfer", bound=Transfer)
@@ -121,6 +122,9 @@ class TransferMachine(Generic[AnyTransfer]):
             if await self._is_moved(transfer, job, UNAVAILABLE, was_sent=False):
                 return 0
             return await self._wait(transfer, UNAVAILABLE, RAIL_DOWN_SECONDS)
+        is_drained = direction is Direction.PAY_OUT and self._rails.is_drained(provider)
+        if is_drained and await self._is_moved(transfer, job, DRAINED, was_sent=False):
+            return 0
         if transfer.is_open and transfer.sent_at is None:
             return await self._send_first(adapter, transfer, job)
         return await self._ask(adapter, transfer, job)

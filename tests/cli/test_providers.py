@@ -224,3 +224,14 @@ def test_bank_codes_are_learned_listed_mapped_and_unmapped(instance: Instance) -
     assert listed[code]["bank_name"] == "Guaranty Trust Bank"
     wrong = manilla("bank", "map", provider, code, "Zenit", "--data", str(instance.folder))
     assert (wrong.returncode, "Zenith Bank (057)" in wrong.stderr) == (1, True)
+
+
+def test_a_rail_is_drained_and_undrained(instance: Instance) -> None:
+    drained = instance.command("rail", "drain", "providerc")
+    assert (drained["account"], drained["changed"]) == ("providerc", True)
+    again = instance.command("rail", "drain", "providerc")
+    assert (again["drained_since"], again["changed"]) == (drained["drained_since"], False)
+    undrained = instance.command("rail", "undrain", "providerc")
+    assert (undrained["drained_since"], undrained["changed"]) == (None, True)
+    unknown = manilla("rail", "drain", "nobody", "--data", str(instance.folder))
+    assert (unknown.returncode, "not one of" in unknown.stderr) == (2, True)

@@ -161,7 +161,8 @@ class Router:
         return RailSnapshot(
             provider=provider,
             priority=method.position,
-            is_offered=self._catalogue.is_usable(method, target.environment),
+            is_offered=self._rails.is_offered(provider, Direction.PAY_OUT, target.environment),
+            is_draining=self._catalogue.is_drained(method, target.environment),
             is_down=not is_sandbox and self._rails.is_down(provider, Direction.PAY_OUT),
             bank_code=self._code_at(provider, target),
             minimum_minor=method.minimum.minor,

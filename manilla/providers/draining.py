@@ -1,0 +1,30 @@
+"""Draining a rail: an administrator stops new payouts through an account.
+
+Payouts that were already sent through it are followed to their end.
+"""
+
+from manilla.audit import audit
+from manilla.kit.db import Database
+from manilla.platform import changes
+from manilla.providers import accounts, queries
+
+
+async def drain(db: Database, provider: str) -> bool:
+    """Stops new payouts through this account. Returns False if it is already drained."""
+    return await _set(db, provider, is_drained=True)
+
+
+async def undrain(db: Database, provider: str) -> bool:
+    """Permits new payouts through this account. Returns False if it is not drained."""
+    return await _set(db, provider, is_drained=False)
+
+
+async def _set(db: Database, provider: str, *, is_drained: bool) -> bool:
+    async with db.transaction() as connection:
+        await accounts.kind_of(connection, provider)  # rejects an unknown account
+        await changes.announce(connection, changes.RAILS)
+        if not await queries.set_drained(connection, provider, is_drained=is_drained):
+            return False
+        action = "rail.drain" if is_drained else "rail.undrain"
+        await audit.record(connection, action, f"provider:{provider}")
+    return True
