@@ -98,6 +98,9 @@ class _Rails:
     def is_down(self, provider: str, direction: Direction) -> bool:
         return self._rails.is_down(provider, direction)
 
+    def is_drained(self, provider: str) -> bool:
+        return self._rails.is_drained(provider)
+
     async def state(self, kind: EventKind, provider: str, reference: str) -> Answer[Any]:
         return await self._rails.state(kind, provider, reference)
 
