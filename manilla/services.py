@@ -22,6 +22,7 @@ from manilla.payouts import initiate as pay_out
 from manilla.payouts.beneficiaries.banks import Banks
 from manilla.payouts.beneficiaries.beneficiary import AccountResolver
 from manilla.payouts.ordering import PayoutPreviews
+from manilla.payouts.routing.deliveries import Deliveries
 from manilla.payouts.routing.failover import Failover
 from manilla.payouts.routing.router import Router
 from manilla.people import demo_login
@@ -48,6 +49,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     registry: BankRegistry
     banks: Banks
     resolver: AccountResolver
+    deliveries: Deliveries
     router: Router
     previews: PayoutPreviews
     payments: pay_in.PaymentInitiation

@@ -27,6 +27,7 @@ from manilla.payouts import initiate as pay_out
 from manilla.payouts.beneficiaries.banks import Banks
 from manilla.payouts.beneficiaries.beneficiary import AccountResolver
 from manilla.payouts.ordering import PayoutPreviews
+from manilla.payouts.routing.deliveries import Deliveries
 from manilla.payouts.routing.router import Router
 from manilla.payouts.rules import ProviderFunds
 from manilla.people.mail import Mailer
@@ -72,6 +73,7 @@ async def opened(
         background = [
             asyncio.create_task(services.watch.run()),
             asyncio.create_task(services.rails.health.run()),
+            asyncio.create_task(services.deliveries.run()),
             asyncio.create_task(services.requests.run()),
         ]
         try:
@@ -99,7 +101,8 @@ def build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> S
     banks = Banks(db, rails, methods, registry)
     resolver = AccountResolver(rails, banks)
     funds = ProviderFunds(db, rails)
-    router = Router(methods, rails, registry, banks, resolver, funds)
+    deliveries = Deliveries(db, registry)
+    router = Router(methods, rails, registry, banks, resolver, funds, deliveries)
     return Services(
         db=db,
         keyring=keyring,
@@ -116,6 +119,7 @@ def build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> S
         registry=registry,
         banks=banks,
         resolver=resolver,
+        deliveries=deliveries,
         router=router,
         previews=PayoutPreviews(db, platform, methods, rails, banks, resolver, router),
         payments=pay_in.PaymentInitiation(db, platform, methods, rails, links),

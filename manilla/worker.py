@@ -25,6 +25,7 @@ from manilla.notify.delivery import NotificationDelivery
 from manilla.payments.tasks import PaymentTasks
 from manilla.payouts.bulk.paying import BulkPayoutTasks
 from manilla.payouts.reconcile_tasks import ReconcileTasks
+from manilla.payouts.routing import deliveries
 from manilla.payouts.tasks import PayoutTasks
 from manilla.people import queries as people
 from manilla.proofs import proofs
@@ -71,6 +72,7 @@ def periodic_tasks(services: Services) -> list[PeriodicTask]:
         PeriodicTask("forget_sessions", 600, lambda: people.forget_ended(db, KEEP_LINKS)),
         PeriodicTask("forget_webhooks", 3600, lambda: _forget_webhooks(services)),
         PeriodicTask("forget_rail_figures", 3600, lambda: providers.forget_old_figures(db)),
+        PeriodicTask("forget_deliveries", 3600, lambda: deliveries.forget_old(db)),
         PeriodicTask("measure_backlog", 5, lambda: _measure_backlog(services)),
         PeriodicTask("measure", 15, lambda: instance_metrics.measure(db, kinds)),
         PeriodicTask(
@@ -116,7 +118,12 @@ def works(services: Services) -> dict[str, Work]:
         **PaymentTasks(services.db, services.charges).works(),
         **RefundTasks(services.db, services.rails).works(),
         **PayoutTasks(
-            services.db, services.platform, services.rails, services.failover, services.base_url
+            services.db,
+            services.platform,
+            services.rails,
+            services.failover,
+            services.deliveries,
+            services.base_url,
         ).works(),
         **_reconciliation(services).works(),
         **_statements(services).works(),
@@ -150,8 +157,8 @@ async def work(settings: Settings) -> None:
             connections=delivery.CONCURRENCY,
             seconds=delivery.ATTEMPT_SECONDS,
         ) as session:
-            deliveries = NotificationDelivery(services.db, services.directory, session).works()
-            await Runner(services.db, {**works(services), **deliveries}).run(stop)
+            notifying = NotificationDelivery(services.db, services.directory, session).works()
+            await Runner(services.db, {**works(services), **notifying}).run(stop)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

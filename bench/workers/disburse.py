@@ -15,7 +15,12 @@ SENT = "SELECT count(*) FROM payout WHERE began_at IS NOT NULL AND accepted_at I
 @asynccontextmanager
 async def opened(services: Services) -> AsyncIterator[dict[str, Work]]:
     yield PayoutTasks(
-        services.db, services.platform, services.rails, services.failover, services.base_url
+        services.db,
+        services.platform,
+        services.rails,
+        services.failover,
+        services.deliveries,
+        services.base_url,
     ).works()
 
 

@@ -86,6 +86,7 @@ class ProviderFunds:
         self._db = db
         self._rails = rails
         self._kept: dict[tuple[str, str], tuple[float, Money | None]] = {}
+        self._fees: dict[str, tuple[float, dict[str, int]]] = {}  # by currency
 
     def is_known(self, provider: str, currency: str) -> bool:
         kept_until, _ = self._kept.get((provider, currency), (0.0, None))
@@ -97,6 +98,14 @@ class ProviderFunds:
             return None
         _, available = self._kept[provider, currency]
         return None if available is None else available.minor
+
+    async def fees_minor(self, currency: str) -> dict[str, int]:
+        """Returns what each provider charges for a transfer, cached for a few seconds."""
+        kept_until, fees = self._fees.get(currency, (0.0, {}))
+        if time.monotonic() >= kept_until:
+            fees = await store.transfer_fees_minor(self._db, currency)
+            self._fees[currency] = (time.monotonic() + BALANCE_KEPT_SECONDS, fees)
+        return fees
 
     async def check(self, provider: str, amount: Money) -> None:
         """Rejects an amount above the provider's known balance.

@@ -136,6 +136,14 @@ async def transfer_fee_minor(db: Database, provider: str, currency: str) -> int:
     return minor or 0
 
 
+async def transfer_fees_minor(db: Database, currency: str) -> dict[str, int]:
+    """Returns each provider's fee for its most recent transfer, if it has reported one."""
+    records = await db.records(
+        "SELECT provider, minor FROM transfer_fee WHERE currency = $1", currency
+    )
+    return {record["provider"]: record["minor"] for record in records}
+
+
 async def set_transfer_fee(connection: Connection, provider: str, fee: Money) -> None:
     await connection.execute(
         """

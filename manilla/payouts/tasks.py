@@ -14,6 +14,7 @@ from manilla.payouts.beneficiaries import sandbox
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Payout
 from manilla.payouts.routing import dead
+from manilla.payouts.routing.deliveries import Deliveries
 from manilla.payouts.routing.failover import Failover
 from manilla.payouts.store import Accepted
 from manilla.platform.settings import CurrentSettings
@@ -62,12 +63,14 @@ class PayoutTasks:
         platform: CurrentSettings,
         rails: Rails,
         failover: Failover,
+        deliveries: Deliveries,
         base_url: str,
     ) -> None:
         self._db = db
         self._platform = platform
         self._rails = rails
         self._failover = failover
+        self._deliveries = deliveries
         self._base_url = base_url
         self._find: Batcher[Job, Payout | None] = Batcher(partial(store.payouts_of, db))
         self._accept: Batcher[Accepted, None] = Batcher(partial(store.accept, db))
@@ -138,16 +141,29 @@ class PayoutTasks:
     async def settle(
         self, payout: Payout, event: SettlementEvent, *, holder: Job | None = None
     ) -> bool:
-        return await states.settle(
+        is_changed = await states.settle(
             self._db, payout.merchant_id, payout.trx_id, event, holder=holder
         )
+        if is_changed:
+            self._deliveries.record(payout, event)
+        return is_changed
 
     async def move(
         self, payout: Payout, answer: Refused | Unknown, job: Job, *, was_sent: bool
     ) -> bool:
         if not payout.is_routed:
             return False
-        return await self._failover.move(payout, answer, job, was_sent=was_sent)
+        is_moved = await self._failover.move(payout, answer, job, was_sent=was_sent)
+        if is_moved and was_sent:
+            self._record_failure(payout, answer)
+        return is_moved
+
+    def _record_failure(self, payout: Payout, answer: Refused | Unknown) -> None:
+        match answer:
+            case Refused(code, guidance):
+                self._deliveries.record_failure(payout, code, guidance)
+            case Unknown(reason):
+                self._deliveries.record_failure(payout, None, reason)
 
     async def check_left(self, payout: Payout) -> None:
         if payout.is_routed:

@@ -52,6 +52,7 @@ RIGHTS = {
     "provider_account": APPEND,
     "provider_bank": ALL,
     "provider_credentials": ALL,
+    "rail_bank_minute": ALL,
     "rail_minute": ALL,
     "rail_state": KEEP,
     "rate_window": ALL,

@@ -52,6 +52,7 @@ class StalledWorker:
             services.platform,
             cast(Rails, _Rails(self, services.rails)),
             services.failover,
+            services.deliveries,
             services.base_url,
         )
         tasks.machine._mark = cast(Any, _Mark(self, tasks.machine._mark))

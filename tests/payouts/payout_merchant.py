@@ -22,6 +22,7 @@ from manilla.payouts.beneficiaries.banks import Banks
 from manilla.payouts.beneficiaries.beneficiary import AccountResolver
 from manilla.payouts.initiate import PayoutInitiation
 from manilla.payouts.payout import Payout
+from manilla.payouts.routing.deliveries import Deliveries
 from manilla.payouts.routing.router import Router
 from manilla.payouts.rules import ProviderFunds
 from manilla.platform import settings as platform
@@ -63,7 +64,8 @@ def _with_empty_caches(services: Services) -> Services:
     banks = Banks(services.db, rails, methods, services.registry)
     resolver = AccountResolver(rails, banks)
     funds = ProviderFunds(services.db, rails)
-    router = Router(methods, rails, services.registry, banks, resolver, funds)
+    deliveries = Deliveries(services.db, services.registry)
+    router = Router(methods, rails, services.registry, banks, resolver, funds, deliveries)
     payouts = PayoutInitiation(
         services.db, services.platform, methods, rails, resolver, funds, router
     )
@@ -104,7 +106,7 @@ class PayoutMerchant:
 
     async def _begin(self) -> None:
         """Postpones jobs that earlier tests left open, so that they do not reach this test's
-        providers.
+        providers, and forgets what earlier tests did to the rails.
         """
         if self._has_begun:
             return
@@ -112,6 +114,7 @@ class PayoutMerchant:
         health = self.services.rails.health
         for rail in health.rails_down():
             await health.mark_up(rail)
+        await forget_outcomes(self.services)
         await self.services.db.execute(
             "UPDATE job SET due_at = 'infinity' WHERE kind = 'transfer' AND merchant_id <> $1",
             self.merchant.new.id,
@@ -248,6 +251,13 @@ class PayoutMerchant:
         """The calls that the simulated provider received, oldest first."""
         listed = (await self.simulator.read(f"{rail}/requests"))["requests"]
         return [request["call"] for request in reversed(listed)]
+
+
+async def forget_outcomes(services: Services) -> None:
+    """Forgets how earlier payouts ended, so that no rail counts as failing."""
+    services.deliveries._counted.clear()
+    services.deliveries._read_again_at = 0.0
+    await services.db.execute("DELETE FROM rail_bank_minute")
 
 
 async def see_changes(services: Services) -> None:

@@ -22,6 +22,7 @@ SMALL |= {
     "provider_credentials",
     "rail_state",
     "rail_minute",
+    "rail_bank_minute",
     "method",
     "transfer_fee",
 }

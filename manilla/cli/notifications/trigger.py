@@ -150,7 +150,12 @@ class _Sandbox(msgspec.Struct, frozen=True):
         )
         initiated = await self._call(payouts.INITIATE, body, scenario)
         tasks = PayoutTasks(
-            services.db, services.platform, services.rails, services.failover, services.base_url
+            services.db,
+            services.platform,
+            services.rails,
+            services.failover,
+            services.deliveries,
+            services.base_url,
         )
         await tasks.complete_in_sandbox(self._job(COMPLETE_IN_SANDBOX, initiated.trx_id))
         return {"trx_id": initiated.trx_id, "ref_trx": body.ref_trx}

@@ -34,7 +34,8 @@ class RailSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     bank_code: str | None = None  # the rail's own code of the bank
     minimum_minor: int = 1
     maximum_minor: int | None = None
-    balance_minor: int | None = None  # None: not known, so the rail decides
+    # What the rail can pay out, after its fee. None: not known, so the rail decides
+    balance_minor: int | None = None
     fee_minor: int = 0  # what the rail charges for a transfer
     is_failing: bool = False  # most of its recent transfers to this bank failed
     was_tried: bool = False
@@ -87,9 +88,7 @@ def choose(snapshot: RoutingSnapshot) -> RouteDecision:
 
 def _obstacle(rail: RailSnapshot, amount_minor: int) -> SkipReason | None:
     is_too_large = rail.maximum_minor is not None and amount_minor > rail.maximum_minor
-    is_unfunded = (
-        rail.balance_minor is not None and rail.balance_minor < amount_minor + rail.fee_minor
-    )
+    is_unfunded = rail.balance_minor is not None and rail.balance_minor < amount_minor
     obstacles = {
         SkipReason.TRIED: rail.was_tried,
         SkipReason.NOT_OFFERED: not rail.is_offered,

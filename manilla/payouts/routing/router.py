@@ -25,6 +25,7 @@ from manilla.payouts.routing.choice import (
     SkipReason,
     choose,
 )
+from manilla.payouts.routing.deliveries import Deliveries
 from manilla.payouts.rules import ProviderFunds
 from manilla.providers.port import Direction, ResolvedAccount
 from manilla.providers.rails import Rails
@@ -52,6 +53,7 @@ class Router:
         banks: Banks,
         resolver: AccountResolver,
         funds: ProviderFunds,
+        deliveries: Deliveries,
     ) -> None:
         self._catalogue = catalogue
         self._rails = rails
@@ -59,6 +61,7 @@ class Router:
         self._banks = banks
         self._resolver = resolver
         self._funds = funds
+        self._deliveries = deliveries
 
     async def route(self, target: PayoutTarget, tried: Collection[str] = ()) -> PayoutRoute:
         """Returns a rail that can send the payout, with the account as this rail knows it."""
@@ -121,15 +124,30 @@ class Router:
 
     async def _snapshot(self, target: PayoutTarget, tried: Collection[str]) -> RoutingSnapshot:
         rails = self.rails(target.amount.currency)
-        if target.environment is Environment.PRODUCTION:
+        is_real = target.environment is Environment.PRODUCTION
+        if is_real:
             await self._learn_banks(rails, target)
+        found = [self._rail(method, target, was_tried=method.provider in tried) for method in rails]
+        if is_real:
+            found = await self._with_experience(found, target)
         return RoutingSnapshot(
-            amount_minor=target.amount.minor,
-            bank=target.bank.code,
-            rails=tuple(
-                self._rail(method, target, was_tried=method.provider in tried) for method in rails
-            ),
+            amount_minor=target.amount.minor, bank=target.bank.code, rails=tuple(found)
         )
+
+    async def _with_experience(
+        self, rails: Sequence[RailSnapshot], target: PayoutTarget
+    ) -> list[RailSnapshot]:
+        """Adds what earlier payouts have shown: the rail's fee, and whether it delivers."""
+        failing = await self._deliveries.failing()
+        fees = await self._funds.fees_minor(target.amount.currency)
+        return [
+            msgspec.structs.replace(
+                rail,
+                is_failing=(rail.provider, target.bank.code) in failing,
+                fee_minor=fees.get(rail.provider, 0),
+            )
+            for rail in rails
+        ]
 
     async def _learn_banks(self, rails: Sequence[Method], target: PayoutTarget) -> None:
         """Requests the bank lists of rails that do not know the bank, as far as we know."""

@@ -15,5 +15,6 @@ async def routed(payer: PayoutMerchant) -> AsyncIterator[RoutedPayouts]:
     """Payouts by the automatic method, on three rails that settle only on command."""
     resolver: AccountResolver = payer.services.resolver
     resolver._kept.clear()
+    await payer._begin()
     yield await RoutedPayouts(payer).begin()
     resolver._kept.clear()

@@ -22,7 +22,7 @@ OBSTACLES: dict[SkipReason, dict[str, Any]] = {
     SkipReason.DOWN: {"is_down": True},
     SkipReason.UNKNOWN_BANK: {"bank_code": None},
     SkipReason.AMOUNT: {"maximum_minor": AMOUNT - 1},
-    SkipReason.BALANCE: {"balance_minor": AMOUNT + 9, "fee_minor": 10},
+    SkipReason.BALANCE: {"balance_minor": AMOUNT - 1},
     SkipReason.UNVERIFIED: {"problem": SkipReason.UNVERIFIED},
 }
 
@@ -77,8 +77,8 @@ def test_rails_that_are_not_failing_come_first_then_the_order_then_the_fee() -> 
         (AMOUNT, AMOUNT, AMOUNT, 0, True),
         (AMOUNT + 1, None, None, 0, False),
         (1, AMOUNT - 1, None, 0, False),
-        (1, None, AMOUNT + 10, 10, True),
-        (1, None, AMOUNT + 9, 10, False),
+        (1, None, AMOUNT, 10, True),  # the fee is already deducted from the balance
+        (1, None, AMOUNT - 1, 10, False),
         (1, None, None, 10, True),  # an unknown balance is left to the rail
     ],
 )

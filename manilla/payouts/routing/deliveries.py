@@ -1,0 +1,169 @@
+"""How payouts ended, by rail and bank: counted in memory, and written every second.
+
+The transaction that settles a payout does not write the counts, because all payouts of a rail
+would wait for the same row.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+
+import structlog
+
+from manilla.banks.registry import BankRegistry
+from manilla.kit.db import Database
+from manilla.kit.errors import Unavailable
+from manilla.payouts.payout import Payout
+from manilla.payouts.routing.outcomes import (
+    BOUNDS_SECONDS,
+    FAILING_WINDOW,
+    FAILURES_MIN,
+    MinuteOutcomes,
+    Outcomes,
+    RailBank,
+    failing_since,
+)
+from manilla.providers.port import RefusalCode
+from manilla.transfers.events import SettlementEvent, TransferEvent
+
+log = structlog.get_logger(__name__)
+
+FLUSH_SECONDS = 1.0
+READ_SECONDS = 10.0
+LOOK_BACK = timedelta(hours=6)  # for the time since when a rail fails
+KEEP = timedelta(days=7)
+# Every rail would fail to pay for these reasons.
+NOT_THE_RAIL = (RefusalCode.INVALID_BENEFICIARY,)
+
+
+class Deliveries:
+    def __init__(self, db: Database, registry: BankRegistry) -> None:
+        self._db = db
+        self._registry = registry
+        self._counted: dict[RailBank, Outcomes] = {}
+        self._failing: Mapping[RailBank, datetime] = {}
+        self._read_again_at = 0.0
+
+    def record(self, payout: Payout, event: SettlementEvent) -> None:
+        """Counts how an open payout ended. Call it after the commit."""
+        if event.event is TransferEvent.DELIVERED:
+            if (outcomes := self._of(payout)) is not None:
+                outcomes.add_delivery(payout.age.total_seconds())
+        else:
+            self.record_failure(payout, event.error_code, event.guidance or "")
+
+    def record_failure(self, payout: Payout, code: RefusalCode | None, error: str) -> None:
+        outcomes = self._of(payout)
+        if outcomes is not None and code not in NOT_THE_RAIL:
+            outcomes.add_failure(error or "No reason was given.", datetime.now(UTC))
+
+    def _of(self, payout: Payout) -> Outcomes | None:
+        """Returns the counts of the payout's rail and bank; None if no rail was used."""
+        if payout.is_sandbox or payout.provider is None or not payout.is_open:
+            return None
+        key = payout.provider, self.bank_code(payout.provider, payout.bank, payout.is_routed)
+        return self._counted.setdefault(key, Outcomes())
+
+    def bank_code(self, provider: str, code: str, is_routed: bool) -> str:
+        """Returns the bank's code in the registry; empty if the provider's code is not known."""
+        if is_routed:
+            return code
+        bank = self._registry.bank_at(provider, code)
+        return "" if bank is None else bank.code
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(FLUSH_SECONDS)
+            try:
+                await self.flush()
+            except Unavailable as away:
+                log.warning("rail_figures_not_written", **away.facts)
+
+    async def flush(self) -> None:
+        """Writes all counts to the database, so that they can be read."""
+        counted, self._counted = self._counted, {}
+        while counted:
+            (key, outcomes) = counted.popitem()
+            try:
+                await _add(self._db, key, outcomes)
+            except Unavailable:
+                for kept, earlier in ((key, outcomes), *counted.items()):
+                    later = self._counted.get(kept, Outcomes())
+                    earlier.add(later)
+                    self._counted[kept] = earlier
+                raise
+
+    async def failing(self) -> Mapping[RailBank, datetime]:
+        """Returns which rails fail to deliver to which banks, and since when."""
+        if time.monotonic() >= self._read_again_at:
+            self._read_again_at = time.monotonic() + READ_SECONDS
+            self._failing = await read_failing(self._db)
+        return self._failing
+
+
+async def _add(db: Database, key: RailBank, outcomes: Outcomes) -> None:
+    """Adds to the counts of the current minute."""
+    await db.execute(
+        """
+        INSERT INTO rail_bank_minute AS m (provider, bank, minute, delivered, failed, durations,
+                                           last_error, last_error_at)
+        VALUES ($1, $2, date_trunc('minute', now()), $3, $4, $5, $6, $7)
+            ON CONFLICT (provider, bank, minute)
+            DO UPDATE SET delivered = m.delivered + excluded.delivered,
+                          failed = m.failed + excluded.failed,
+                          durations = (SELECT array_agg(a + b ORDER BY n)
+                                         FROM unnest(m.durations, excluded.durations)
+                                              WITH ORDINALITY AS slot (a, b, n)),
+                          last_error = coalesce(excluded.last_error, m.last_error),
+                          last_error_at = coalesce(excluded.last_error_at, m.last_error_at)""",
+        *(*key, outcomes.delivered, outcomes.failed, outcomes.durations),
+        *(outcomes.last_error, outcomes.last_error_at),
+    )
+
+
+async def read_failing(db: Database) -> dict[RailBank, datetime]:
+    records = await db.records(
+        """
+        SELECT provider, bank, minute, delivered, failed FROM rail_bank_minute
+         WHERE minute > now() - $1::interval
+           AND (provider, bank) IN (
+               SELECT provider, bank FROM rail_bank_minute
+                WHERE minute > now() - $2::interval
+                GROUP BY provider, bank HAVING sum(failed) >= $3)
+         ORDER BY provider, bank""",
+        *(LOOK_BACK, FAILING_WINDOW, FAILURES_MIN),
+    )
+    now, found = datetime.now(UTC), {}
+    for key, minutes in groupby(records, key=lambda each: (each["provider"], each["bank"])):
+        counts = [MinuteOutcomes(m["minute"], m["delivered"], m["failed"]) for m in minutes]
+        since = failing_since(counts, now)
+        if since is not None:
+            found[key] = since
+    return found
+
+
+_SLOTS = ", ".join(f"sum(durations[{n + 1}])::bigint" for n in range(len(BOUNDS_SECONDS)))
+
+
+async def outcomes_since(db: Database, age: timedelta) -> dict[RailBank, Outcomes]:
+    """Returns the sums of the counts of each rail and bank."""
+    records = await db.records(
+        f"""
+        SELECT provider, bank, sum(delivered)::bigint AS delivered, sum(failed)::bigint AS failed,
+               ARRAY[{_SLOTS}] AS durations, max(last_error_at) AS last_error_at,
+               (array_agg(last_error ORDER BY last_error_at DESC NULLS LAST))[1] AS last_error
+          FROM rail_bank_minute WHERE minute > now() - $1::interval
+         GROUP BY provider, bank""",
+        age,
+    )
+    names = Outcomes.__struct_fields__
+    return {
+        (each["provider"], each["bank"]): Outcomes(**{name: each[name] for name in names})
+        for each in records
+    }
+
+
+async def forget_old(db: Database) -> None:
+    await db.execute("DELETE FROM rail_bank_minute WHERE minute < now() - $1::interval", KEEP)
