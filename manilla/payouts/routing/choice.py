@@ -62,7 +62,11 @@ class RouteDecision(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        skipped = "; ".join(f"{provider}: {reason}" for provider, reason in self.skipped.items())
+        skipped = "; ".join(
+            f"{provider}: {reason}"
+            for provider, reason in self.skipped.items()
+            if reason is not SkipReason.LATER
+        )
         return f"Sent by {self.provider}." + (f" Not chosen: {skipped}." if skipped else "")
 
 
