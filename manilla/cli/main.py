@@ -57,7 +57,7 @@ COMMANDS = {
     ),
     "setting": Command("setting:app", "Platform settings; changes take effect within a second."),
     "provider": Command("providers.provider:app", "Providers: accounts, credentials, health."),
-    "rail": Command("providers.rail:app", "Rails: drain one, or permit payouts again."),
+    "rail": Command("providers.rail:app", "Rails: how they deliver to banks; drain one."),
     "bank": Command("providers.bank:app", "Banks, and their codes at each provider."),
     "deposit-method": Command("providers.method:deposit_app", "Deposit methods."),
     "withdraw-method": Command("providers.method:withdraw_app", "Withdrawal methods."),

@@ -227,10 +227,14 @@ def test_bank_codes_are_learned_listed_mapped_and_unmapped(instance: Instance) -
 
 
 def test_a_rail_is_drained_and_undrained(instance: Instance) -> None:
+    assert {row["bank"] for row in instance.command("rail", "list")} == {None}
     drained = instance.command("rail", "drain", "providerc")
     assert (drained["account"], drained["changed"]) == ("providerc", True)
     again = instance.command("rail", "drain", "providerc")
     assert (again["drained_since"], again["changed"]) == (drained["drained_since"], False)
+    first = instance.command("rail", "list")[0]
+    assert (first["account"], first["bank_name"]) == ("providerc", "All banks")
+    assert (first["drained_since"], first["open"]) == (drained["drained_since"], 0)
     undrained = instance.command("rail", "undrain", "providerc")
     assert (undrained["drained_since"], undrained["changed"]) == (None, True)
     unknown = manilla("rail", "drain", "nobody", "--data", str(instance.folder))

@@ -1,0 +1,37 @@
+"""The page of rails: how each one delivers to each bank, and draining a rail."""
+
+from manilla.console.providers import titles
+from manilla.payouts.routing.overview import overview
+from manilla.providers import draining
+from manilla.providers.port import Direction
+from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+
+
+async def show_all(request: PageRequest) -> PageResponse:
+    services = request.services
+    accounts = services.rails.accounts.items()
+    active = [name for name, each in accounts if each.is_open(Direction.PAY_OUT)]
+    rails = await overview(request.db, active, services.deliveries.bank_code)
+    return request.page("rails.html", rails=rails, titles=titles(request))
+
+
+async def drain(request: PageRequest) -> PageResponse:
+    await draining.drain(request.db, _provider(request))
+    done = "drained: it gets no new payouts. Payouts that it has are followed to their end."
+    return _done(request, done)
+
+
+async def undrain(request: PageRequest) -> PageResponse:
+    await draining.undrain(request.db, _provider(request))
+    return _done(request, "no longer drained: it gets new payouts again.")
+
+
+def _done(request: PageRequest, text: str) -> PageResponse:
+    return request.redirect("/rails", done=f"{titles(request)[_provider(request)]} is {text}")
+
+
+def _provider(request: PageRequest) -> str:
+    provider = request.parameter("provider")
+    if provider not in request.services.rails.accounts:
+        raise PageNotFound
+    return provider

@@ -1,0 +1,92 @@
+"""The console's page of rails: problems first, and draining a rail."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from playwright.async_api import Browser
+
+from manilla.audit import audit
+from manilla.payouts.routing import deliveries
+from manilla.payouts.routing.outcomes import Outcomes
+from manilla.people.roles import ConsoleRole
+from manilla.providers import draining
+from manilla.services import Services
+from tests.checkout.page_checks import accessibility_violations, overflow
+from tests.console.conftest import SCRIPT, PopulatedConsole
+from tests.payouts.payout_merchant import forget_outcomes, see_changes
+from tests.web.signed_in_user import SignedInUser
+
+GTBANK, ACCESS = "058", "044"
+
+
+@pytest.fixture
+async def visitor(services: Services, populated: PopulatedConsole) -> SignedInUser:
+    await populated.administrator.step_up(services)
+    return populated.administrator
+
+
+@pytest.fixture(autouse=True)
+async def counted(services: Services) -> AsyncIterator[None]:
+    """Provider B fails for one bank, and provider A delivers."""
+    await forget_outcomes(services)
+    good, bad = Outcomes(), Outcomes(failed=3)
+    for seconds in (3, 3, 45):
+        good.add_delivery(seconds)
+    bad.last_error, bad.last_error_at = f"Refused {SCRIPT}", await services.db.value("SELECT now()")
+    await deliveries._add(services.db, ("providera", GTBANK), good)
+    await deliveries._add(services.db, ("providerb", ACCESS), good)
+    await deliveries._add(services.db, ("providerb", GTBANK), bad)
+    yield
+    await draining.undrain(services.db, "providera")
+    await forget_outcomes(services)
+    await see_changes(services)
+
+
+async def test_problems_come_first_with_the_last_error(visitor: SignedInUser) -> None:
+    page = (await visitor.get("/rails")).body.decode()
+    assert page.index(">Provider B<") < page.index(">Provider A<")
+    failing, fine = page.index("Guaranty Trust Bank"), page.index("Access Bank")
+    assert failing < fine
+    assert "Failing for 1 bank<" in page
+    assert "Refused" in page
+    assert SCRIPT not in page
+    assert "≤ 5 s" in page
+    assert "≤ 60 s" in page
+    assert "100.0 %" in page
+
+
+async def test_an_administrator_drains_and_undrains_a_rail(
+    services: Services, visitor: SignedInUser
+) -> None:
+    drained = await visitor.post("/rails/providera/drain", {})
+    assert "Provider A is drained" in await visitor.follow(drained)
+    await see_changes(services)
+    assert services.rails.is_drained("providera")
+    entry = (await audit.latest(services.db, "rail.drain"))["provider:providera"]
+    assert entry.actor_id == visitor.person_id
+    permitted = await visitor.post("/rails/providera/undrain", {})
+    assert "Provider A is no longer drained" in await visitor.follow(permitted)
+    await see_changes(services)
+    assert not services.rails.is_drained("providera")
+    assert (await visitor.post("/rails/nobody/drain", {})).status == 404
+
+
+async def test_only_administrators_drain(populated: PopulatedConsole) -> None:
+    for role in (ConsoleRole.OPERATIONS, ConsoleRole.SUPPORT):
+        user = populated.people[role]
+        assert "Drain" not in (await user.get("/rails")).body.decode()
+        assert (await user.post("/rails/providera/drain", {})).status == 403
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_the_page_is_accessible_and_fits(
+    services: Services, visitor: SignedInUser, browser: Browser, width: int
+) -> None:
+    await draining.drain(services.db, "providera")
+    context = await browser.new_context(viewport={"width": width, "height": 844})
+    await visitor.enter(context)
+    page = await context.new_page()
+    await page.goto(f"{services.base_url}/console/rails")
+    assert not await accessibility_violations(page)
+    assert await overflow(page, width) <= 0
+    await context.close()
