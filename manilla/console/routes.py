@@ -8,7 +8,6 @@ from litestar import Router
 from manilla.console import (
     approvals,
     audit,
-    banks,
     cases,
     jobs,
     ledger,
@@ -20,7 +19,6 @@ from manilla.console import (
     payouts,
     people,
     providers,
-    rails,
     reconciliation,
     refunds,
     settings,
@@ -28,6 +26,8 @@ from manilla.console import (
     transactions,
     wallets,
 )
+from manilla.console.rails import banks
+from manilla.console.rails import deliveries as rails
 from manilla.people.roles import Permission, Realm
 from manilla.services import Services
 from manilla.web import account

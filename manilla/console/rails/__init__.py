@@ -1,0 +1,1 @@
+"""Pages of rails: how they deliver to banks, and their bank codes."""
