@@ -7,6 +7,7 @@ import msgspec
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.money import Money
 from manilla.ledger import posting
+from manilla.reconciliation.matching import OPEN_SIDES
 
 DAYS_MAX = 400
 
@@ -92,8 +93,9 @@ async def store_figures(connection: Connection, provider: str) -> None:
     Our balance at the end of a day is the current one without what was posted later.
     """
     await connection.execute(
-        """
-        WITH wanted AS (
+        OPEN_SIDES
+        + """,
+        wanted AS (
             SELECT currency, day, kinds, day::timestamp AT TIME ZONE 'Africa/Lagos' AS start,
                    (day + 1)::timestamp AT TIME ZONE 'Africa/Lagos' AS end
               FROM statement_day
@@ -110,23 +112,30 @@ async def store_figures(connection: Connection, provider: str) -> None:
                AND e.account = $2
              WHERE p.posted_at >= (SELECT min("end") FROM wanted) AND p.environment = 'production'
              GROUP BY 1, 2),
+        unmatched AS (
+            SELECT currency, (booked_at AT TIME ZONE 'Africa/Lagos')::date AS day, kind,
+                   count(theirs) AS lines, count(ours) AS movements
+              FROM sides GROUP BY 1, 2, 3),
         counted AS (
-            SELECT d.currency, d.day, l.*, m.*, b.balance_minor,
+            SELECT d.currency, d.day, l.*, m.*, o.*, b.balance_minor,
                    coalesce(c.minor, 0) - (
                        SELECT coalesce(sum(minor), 0) FROM posted
                         WHERE posted.currency = d.currency AND posted.day > d.day) AS ledger_minor
               FROM wanted d
               LEFT JOIN current c ON c.currency = d.currency
              CROSS JOIN LATERAL (
-                   SELECT count(*) AS lines, coalesce(sum(amount_minor), 0) AS lines_minor,
-                          count(*) FILTER (WHERE NOT is_matched) AS open_lines
+                   SELECT count(*) AS lines, coalesce(sum(amount_minor), 0) AS lines_minor
                      FROM statement_line WHERE provider = $1 AND currency = d.currency
                       AND booked_at >= d.start AND booked_at < d.end) AS l
              CROSS JOIN LATERAL (
-                   SELECT count(*) AS movements, coalesce(sum(amount_minor), 0) AS movements_minor,
-                          count(*) FILTER (WHERE NOT is_matched) AS open_movements
+                   SELECT count(*) AS movements, coalesce(sum(amount_minor), 0) AS movements_minor
                      FROM clearing_movement WHERE provider = $1 AND currency = d.currency
                       AND booked_at >= d.start AND booked_at < d.end AND kind = ANY (d.kinds)) AS m
+             CROSS JOIN LATERAL (
+                   SELECT coalesce(sum(lines), 0) AS open_lines,
+                          coalesce(sum(movements) FILTER (WHERE kind = ANY (d.kinds)), 0)
+                              AS open_movements
+                     FROM unmatched WHERE currency = d.currency AND day = d.day) AS o
               LEFT JOIN LATERAL (
                    SELECT balance_after_minor AS balance_minor
                      FROM statement_line WHERE provider = $1 AND currency = d.currency

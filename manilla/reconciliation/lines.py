@@ -62,27 +62,32 @@ async def _store(
     connection: Connection, provider: str, lines: Sequence[StatementLine]
 ) -> ImportResult:
     columns = zip(*(_row(line) for line in lines), strict=True)
-    written = await connection.records(
+    written = await connection.record(
         """
-        INSERT INTO statement_line AS known
-               (provider, line_id, booked_at, currency, amount_minor, kind, reference,
-                provider_reference, description, balance_after_minor, trx_id, matched_by)
-        SELECT $1, given.*, CASE WHEN given.trx_id IS NOT NULL THEN 'reference' END
-          FROM unnest($2::text[], $3::timestamptz[], $4::text[], $5::bigint[], $6::text[],
-                      $7::text[], $8::text[], $9::text[], $10::bigint[], $11::text[])
-               AS given (line_id, booked_at, currency, amount_minor, kind, reference,
-                         provider_reference, description, balance_after_minor, trx_id)
-         ORDER BY given.line_id
-            ON CONFLICT (merchant_id, provider, line_id) DO UPDATE
-           SET amount_minor = excluded.amount_minor, currency = excluded.currency,
-               is_matched = false
-         WHERE (known.amount_minor, known.currency::text)
-               <> (excluded.amount_minor, excluded.currency::text)
-        RETURNING xmax = 0 AS is_new""",
+        WITH written AS (
+            INSERT INTO statement_line AS known
+                   (provider, line_id, booked_at, currency, amount_minor, kind, reference,
+                    provider_reference, description, balance_after_minor, trx_id, matched_by)
+            SELECT $1, given.*, CASE WHEN given.trx_id IS NOT NULL THEN 'reference' END
+              FROM unnest($2::text[], $3::timestamptz[], $4::text[], $5::bigint[], $6::text[],
+                          $7::text[], $8::text[], $9::text[], $10::bigint[], $11::text[])
+                   AS given (line_id, booked_at, currency, amount_minor, kind, reference,
+                             provider_reference, description, balance_after_minor, trx_id)
+             ORDER BY given.line_id
+                ON CONFLICT (merchant_id, provider, line_id) DO UPDATE
+               SET amount_minor = excluded.amount_minor, currency = excluded.currency
+             WHERE (known.amount_minor, known.currency::text)
+                   <> (excluded.amount_minor, excluded.currency::text)
+            RETURNING xmax = 0 AS is_new, trx_id),
+        opened AS (
+            INSERT INTO unmatched_transaction (provider, trx_id)
+            SELECT DISTINCT $1, trx_id FROM written WHERE trx_id IS NOT NULL
+                ON CONFLICT DO NOTHING)
+        SELECT count(*) FILTER (WHERE is_new) AS new,
+               count(*) FILTER (WHERE NOT is_new) AS changed FROM written""",
         *(provider, *map(list, columns)),
     )
-    new = sum(row["is_new"] for row in written)
-    return ImportResult(len(lines), new, len(written) - new)
+    return ImportResult(len(lines), written["new"], written["changed"])
 
 
 def _row(line: StatementLine) -> tuple[object, ...]:

@@ -25,30 +25,35 @@ async def copy(
     start = max(since, copied["last"] - OVERLAP) if is_known else since
     await connection.execute(
         """
-        INSERT INTO clearing_movement
-               (merchant_id, posting_id, provider, currency, trx_id, provider_reference, kind,
-                booked_at, amount_minor)
-        SELECT * FROM (
-        SELECT p.merchant_id, p.id, $1, e.currency, left(coalesce(c.trx_id, p.trx_id), $4),
-               coalesce(o.provider_reference, r.provider_reference),
-               CASE WHEN p.kind LIKE 'payout%' THEN 'transfer'
-                    WHEN p.kind = 'refund_paid' THEN 'refund'
-                    WHEN p.kind IN ('settle_fee', 'settle_fee_returned') THEN 'fee'
-                    WHEN p.kind LIKE 'settle%' THEN 'settlement'
-                    WHEN p.kind LIKE 'case%' THEN 'other'
-                    ELSE 'charge' END AS kind,
-               p.posted_at, -e.amount_minor
-          FROM posting p
-          JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
-           AND e.account = $2
-          LEFT JOIN payment c ON p.kind = 'commission' AND c.merchant_id = p.merchant_id
-           AND c.commission_trx_id = p.trx_id
-          LEFT JOIN payout o ON p.kind LIKE 'payout%' AND o.merchant_id = p.merchant_id
-           AND o.trx_id = p.trx_id
-          LEFT JOIN refund r ON p.kind = 'refund_paid' AND r.merchant_id = p.merchant_id
-           AND r.trx_id = p.trx_id
-         WHERE p.posted_at >= $3 AND p.environment = 'production') AS moved
-         WHERE kind = ANY ($5::text[])
+        WITH copied AS (
+            INSERT INTO clearing_movement
+                   (merchant_id, posting_id, provider, currency, trx_id, provider_reference, kind,
+                    booked_at, amount_minor)
+            SELECT * FROM (
+            SELECT p.merchant_id, p.id, $1, e.currency, left(coalesce(c.trx_id, p.trx_id), $4),
+                   coalesce(o.provider_reference, r.provider_reference),
+                   CASE WHEN p.kind LIKE 'payout%' THEN 'transfer'
+                        WHEN p.kind = 'refund_paid' THEN 'refund'
+                        WHEN p.kind IN ('settle_fee', 'settle_fee_returned') THEN 'fee'
+                        WHEN p.kind LIKE 'settle%' THEN 'settlement'
+                        WHEN p.kind LIKE 'case%' THEN 'other'
+                        ELSE 'charge' END AS kind,
+                   p.posted_at, -e.amount_minor
+              FROM posting p
+              JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
+               AND e.account = $2
+              LEFT JOIN payment c ON p.kind = 'commission' AND c.merchant_id = p.merchant_id
+               AND c.commission_trx_id = p.trx_id
+              LEFT JOIN payout o ON p.kind LIKE 'payout%' AND o.merchant_id = p.merchant_id
+               AND o.trx_id = p.trx_id
+              LEFT JOIN refund r ON p.kind = 'refund_paid' AND r.merchant_id = p.merchant_id
+               AND r.trx_id = p.trx_id
+             WHERE p.posted_at >= $3 AND p.environment = 'production') AS moved
+             WHERE kind = ANY ($5::text[])
+                ON CONFLICT DO NOTHING
+            RETURNING trx_id)
+        INSERT INTO unmatched_transaction (provider, trx_id)
+        SELECT DISTINCT $1, trx_id FROM copied
             ON CONFLICT DO NOTHING""",
         *(provider, posting.clearing(provider), start, TRX_ID_LENGTH, list(kinds)),
     )

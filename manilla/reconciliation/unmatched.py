@@ -13,6 +13,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.reconciliation.days import ReconciledDay
+from manilla.reconciliation.matching import OPEN_SIDES
 
 LIST_MAX = 1_000
 CASES_MAX = 200  # the most cases that one comparison opens; the next one opens more
@@ -72,23 +73,15 @@ async def unmatched(
     end = before if day is None else start_of_day(day + timedelta(days=1))
     return await db.rows(
         Unmatched,
-        """
-        WITH sides AS (
-            SELECT currency, trx_id AS reference, trx_id, booked_at, kind,
-                   amount_minor AS ours, NULL::bigint AS theirs, NULL::text AS line_id,
-                   '' AS description
-              FROM clearing_movement WHERE provider = $1 AND NOT is_matched
-             UNION ALL
-            SELECT currency, coalesce(trx_id, line_id), trx_id, booked_at, kind,
-                   NULL, amount_minor, line_id, description
-              FROM statement_line WHERE provider = $1 AND NOT is_matched),
+        OPEN_SIDES
+        + """,
         summed AS (
-            SELECT $1 AS provider, currency::text, reference, max(trx_id) AS trx_id,
+            SELECT $1 AS provider, currency::text, reference, trx_id,
                    min(booked_at) AS booked_at, max(kind) AS kind,
                    sum(ours)::bigint AS ledger_minor, sum(theirs)::bigint AS statement_minor,
                    array_remove(array_agg(line_id ORDER BY line_id), NULL) AS line_ids,
                    max(description) AS description, array_agg(kind) AS kinds
-              FROM sides GROUP BY currency, reference)
+              FROM sides GROUP BY currency, reference, trx_id)
         SELECT provider, currency, reference, trx_id, booked_at, kind, ledger_minor,
                statement_minor, line_ids, description
           FROM summed s
@@ -148,12 +141,11 @@ async def _matching_now(connection: Connection, provider: str) -> list[Any]:
         """
         SELECT c.merchant_id, c.reference FROM operator_case c
          WHERE c.kind = $2 AND c.status = 'open' AND starts_with(c.reference, $1 || ':')
-           AND NOT EXISTS (SELECT FROM clearing_movement m
-                            WHERE m.provider = $1 AND NOT m.is_matched
-                              AND m.trx_id = substr(c.reference, length($1) + 2))
+           AND NOT EXISTS (SELECT FROM unmatched_transaction u
+                            WHERE u.merchant_id = 0 AND u.provider = $1
+                              AND u.trx_id = substr(c.reference, length($1) + 2))
            AND NOT EXISTS (SELECT FROM statement_line l
-                            WHERE l.provider = $1 AND NOT l.is_matched
-                              AND coalesce(l.trx_id, l.line_id)
-                                  = substr(c.reference, length($1) + 2))""",
+                            WHERE l.merchant_id = 0 AND l.provider = $1 AND l.trx_id IS NULL
+                              AND l.line_id = substr(c.reference, length($1) + 2))""",
         *(provider, CaseKind.STATEMENT_DIFFERS),
     )

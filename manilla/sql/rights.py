@@ -23,7 +23,7 @@ RIGHTS = {
     "change": CHANGE,
     "charge": KEEP,
     "clearing_difference": KEEP,
-    "clearing_movement": KEEP,
+    "clearing_movement": APPEND,
     "credential": ALL,
     "delivery_attempt": EXPIRE,
     "entry": APPEND,
@@ -65,6 +65,7 @@ RIGHTS = {
     "statement_line": KEEP,
     "timeline": APPEND,
     "transfer_fee": KEEP,
+    "unmatched_transaction": EXPIRE,
     "wallet": KEEP,
     "webhook": ALL,
 }

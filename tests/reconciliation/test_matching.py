@@ -81,7 +81,7 @@ async def test_a_case_is_closed_when_the_match_arrives(account: Account) -> None
 async def test_a_provider_reference_matches(account: Account) -> None:
     trx_id = await account.post(-700)
     await account.imports()
-    await account.db.execute(
+    await account.owner.execute(
         "UPDATE clearing_movement SET provider_reference = 'TRF_1' WHERE trx_id = $1", trx_id
     )
     await account.imports(account.line(-700, provider_reference="TRF_1"))
