@@ -52,6 +52,7 @@ async def match(connection: Connection, provider: str) -> None:
     """Matches all open lines and movements of an account, which the caller has locked."""
     await connection.execute(f"SET LOCAL work_mem = '{WORK_MEMORY}'")
     await _find_by_provider_reference(connection, provider)
+    await _compare(connection, provider)  # first, so that few transactions are left for the next
     await _find_by_amount(connection, provider)
     await _compare(connection, provider)
 

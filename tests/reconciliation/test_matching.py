@@ -2,8 +2,10 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
+from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.providers.port import LineKind
 from manilla.reconciliation import days, unmatched
@@ -166,6 +168,30 @@ async def test_a_line_whose_amount_changes_is_compared_again(account: Account) -
     await account.imports(account.line(300, reference=trx_id, line_id="1"))
     await account.imports(account.line(310, reference=trx_id, line_id="1"))
     assert await account.findings() == [("the amounts differ", 300, 310)]
+
+
+async def test_a_line_whose_currency_changes_matches_no_longer(account: Account) -> None:
+    trx_id = await account.post(300)
+    line = account.line(300, reference=trx_id, line_id="1")
+    await account.imports(line)
+    await account.imports(msgspec.structs.replace(line, amount=Money("USD", 300)))
+    assert sorted(await account.findings(), key=str) == [
+        *(("only in our ledger", 300, None), ("only on the statement", None, 300)),
+    ]
+
+
+async def test_a_line_whose_id_is_a_transaction_of_ours_stays_unmatched(account: Account) -> None:
+    trx_id = await account.post(300)
+    nameless = account.line(7, line_id=trx_id)
+    await account.imports(account.line(300, reference=trx_id), nameless)
+    assert await account.findings() == [("only on the statement", None, 7)]
+
+
+async def test_of_many_equal_amounts_none_is_guessed(account: Account) -> None:
+    made = [await account.post(500) for _ in range(3)]
+    given = [account.line(500, minutes=number) for number in range(3)]
+    await account.imports(*given, account.line(500, reference=made[0]))
+    assert len(await account.unmatched()) == 5
 
 
 async def test_imports_while_matching_lose_and_double_nothing(account: Account) -> None:
