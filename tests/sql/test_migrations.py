@@ -21,7 +21,7 @@ BEFORE_RULES = "0016"
 # Migrations that remove objects which the previous version no longer uses, with the reason.
 CONTRACTIONS: dict[str, str] = {
     "0022_clearing_differences": "replaces a check by one that allows more values",
-    "0029_unmatched_transactions": "removes columns that no released version has",
+    "0031_unmatched_transactions": "removes columns that no released version has",
 }
 
 REMOVALS = {

@@ -2,8 +2,8 @@
 
 from manilla.sql import script
 
-revision = "0029"
-down_revision = "0028"
+revision = "0031"
+down_revision = "0030"
 
 SCHEMA = """
 -- The transactions whose lines and movements were not compared yet, or differ. A line without a
