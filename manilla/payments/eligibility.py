@@ -127,7 +127,7 @@ def gateways(catalogue: Catalogue, rails: Rails, caller: Caller) -> list[Gateway
             caller.gateways is None or method.code in caller.gateways,
             _obstacle(catalogue, rails, caller, method),
         )
-        for method in sorted(methods, key=lambda m: (m.currency, m.position, m.id))
+        for method in methods
     ]
 
 
