@@ -25,6 +25,7 @@ from manilla.merchants.outgoing import OutgoingHold
 from manilla.payouts import states, store
 from manilla.payouts.initiate import SEND
 from manilla.payouts.payout import Payout, PayoutStatus
+from manilla.payouts.routing import dead
 from manilla.payouts.states import NEXT
 from manilla.providers.port import (
     Done,
@@ -103,7 +104,11 @@ async def reject(db: Database, rails: Rails, trx_id: str, reason: str) -> Payout
     if job is None:
         raise NotToDecide("A worker is processing the payout: try again in a minute.")
     try:
-        # From here on no worker can send the payout. An earlier send must have had time to arrive.
+        # From here on no worker can send the payout or move it to another rail. An earlier send
+        # must have had time to arrive.
+        payout = await find(db, trx_id)
+        if doubt := await dead.doubt(db, rails, payout):
+            raise NotToDecide(doubt)
         await _check_quiet(db, payout)
         await _end(db, payout, job, await _ending(db, rails, payout, reason))
     finally:

@@ -79,15 +79,19 @@ async def settle(
     event: SettlementEvent,
     *,
     holder: Job | None = None,
+    provider: str | None = None,
 ) -> bool:
     """Applies the event to the payout. Returns True if its status has changed.
 
     If `holder` is given, the event is ignored unless that worker still holds the payout's job. A
     worker that stalled may receive a rejection that only means that another worker has sent the
     transfer in the meantime.
+
+    If `provider` is given, the event is ignored unless the payout is still on that rail.
     """
     async with db.transaction() as connection:
-        if not await settle_within(connection, merchant_id, trx_id, event, holder=holder):
+        key = merchant_id, trx_id
+        if not await settle_within(connection, *key, event, holder=holder, provider=provider):
             return False
         crash.point("before_payout_commit")
     crash.point("after_payout_commit")
@@ -101,10 +105,13 @@ async def settle_within(
     event: SettlementEvent,
     *,
     holder: Job | None = None,
+    provider: str | None = None,
 ) -> bool:
     """Does the same as `settle`, within the caller's transaction."""
     payout = await store.payout(connection, merchant_id, trx_id, lock=True)
     assert payout is not None
+    if provider not in (None, payout.provider):
+        return False
     if holder is not None and not await jobs.is_held(connection, holder):
         return False
     event = await _judged(connection, payout, event)

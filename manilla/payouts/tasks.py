@@ -32,7 +32,7 @@ from manilla.providers.port import (
 )
 from manilla.providers.rails import Rails
 from manilla.providers.schedule import Schedule
-from manilla.transfers import reports
+from manilla.transfers import holding, reports
 from manilla.transfers.events import (
     ProviderAnswer,
     ProviderState,
@@ -141,8 +141,9 @@ class PayoutTasks:
     async def settle(
         self, payout: Payout, event: SettlementEvent, *, holder: Job | None = None
     ) -> bool:
+        key = payout.merchant_id, payout.trx_id
         is_changed = await states.settle(
-            self._db, payout.merchant_id, payout.trx_id, event, holder=holder
+            self._db, *key, event, holder=holder, provider=payout.provider
         )
         if is_changed:
             self._deliveries.record(payout, event)
@@ -165,9 +166,12 @@ class PayoutTasks:
             case Unknown(reason):
                 self._deliveries.record_failure(payout, None, reason)
 
-    async def check_left(self, payout: Payout) -> None:
-        if payout.is_routed:
-            await dead.check_reported(self._db, self._rails, payout)
+    async def check_left(self, payout: Payout) -> bool:
+        return not payout.is_routed or await dead.check_reported(self._db, self._rails, payout)
+
+    async def may_be_elsewhere(self, payout: Payout) -> bool:
+        """After a restore, until every rail was asked about the payouts that may have moved."""
+        return payout.is_routed and await holding.hold_start(self._db) is not None
 
     async def report_overdue(self, payout: Payout, answer: ProviderAnswer) -> None:
         match answer:

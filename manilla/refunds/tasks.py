@@ -96,8 +96,11 @@ class RefundTasks:
     ) -> bool:
         return False  # only the provider that was paid can refund
 
-    async def check_left(self, refund: Refund) -> None:
-        pass  # a refund stays with its provider
+    async def check_left(self, refund: Refund) -> bool:
+        return True  # a refund stays with its provider
+
+    async def may_be_elsewhere(self, refund: Refund) -> bool:
+        return False
 
     async def report_overdue(self, refund: Refund, answer: ProviderAnswer) -> None:
         kind, reason = CaseKind.STILL_OPEN, "the provider still reports it as open"

@@ -48,6 +48,7 @@ MUST_NOT_BE_RESENT = Unknown(
 )
 UNAVAILABLE = Unknown("the provider is unavailable")
 DRAINED = Unknown("an administrator has drained the provider")
+LEFT_RAIL_MAY_PAY = Unknown("a provider that rejected it now says that it has it")
 NO_STATUS_QUERY = "It may have been sent, and the provider has no status query for refunds."
 
 AnyTransfer = TypeVar("AnyTransfer", bound=Transfer)
@@ -77,8 +78,14 @@ class TransferOperations(Protocol[AnyTransfer]):
     ) -> bool:
         """Moves a transfer to another rail, if its rail was chosen automatically."""
 
-    async def check_left(self, transfer: AnyTransfer) -> None:
-        """Checks the reports of rails that the transfer was moved away from."""
+    async def check_left(self, transfer: AnyTransfer) -> bool:
+        """Checks the reports of rails that the transfer was moved away from.
+
+        Returns False if one of them may pay it, so that no other may send it.
+        """
+
+    async def may_be_elsewhere(self, transfer: AnyTransfer) -> bool:
+        """Whether another rail may have the transfer, so that a failure is not conclusive."""
 
     async def report_overdue(self, transfer: AnyTransfer, answer: ProviderAnswer) -> None: ...
 
@@ -114,7 +121,9 @@ class TransferMachine(Generic[AnyTransfer]):
         if transfer is None:
             await reports.report_unknown(self._db, self._table.kind, job)
             return None
-        await self._operations.check_left(transfer)
+        is_left_clear = await self._operations.check_left(transfer)
+        if not is_left_clear and transfer.is_open and transfer.sent_at is None:
+            return await self._wait(transfer, LEFT_RAIL_MAY_PAY)
         provider, direction = transfer.provider or "", self._direction
         adapter = self._rails.adapter(provider)
         is_down = direction is not None and self._rails.is_down(provider, direction)
@@ -267,7 +276,11 @@ class TransferMachine(Generic[AnyTransfer]):
     async def _decide(self, transfer: AnyTransfer, state: ProviderState) -> float | None:
         if await reports.report_other_amount(self._db, transfer, state.amount):
             return self._schedule.last_seconds if transfer.is_open else None
-        await self._operations.settle(transfer, event_of(state))
+        event = event_of(state)
+        is_paid = event.event is TransferEvent.DELIVERED
+        if transfer.is_open and not is_paid and await self._operations.may_be_elsewhere(transfer):
+            return await self._wait(transfer, Unknown(OutgoingHold.PAYOUTS_HELD.text), HELD_SECONDS)
+        await self._operations.settle(transfer, event)
         return None
 
     async def _wait(

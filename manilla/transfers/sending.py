@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from manilla.kit import jobs
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job
 from manilla.kit.plans import by_key
@@ -118,8 +119,13 @@ async def note_sent(db: Database, table: TransferTable, merchant_id: int, trx_id
     )
 
 
-async def adopt(db: Database, merchant_id: int, trx_id: str, provider: str) -> None:
-    """Records that another provider has the payout than our database, an old backup, says."""
+async def adopt(
+    db: Database, merchant_id: int, trx_id: str, provider: str, *, only_unsent: bool = False
+) -> None:
+    """Records that another provider has the payout than our database says.
+
+    `only_unsent`: nothing is changed if the provider in our database may have it too.
+    """
     async with db.transaction() as connection:
         is_open = await connection.has_row(
             """
@@ -127,12 +133,13 @@ async def adopt(db: Database, merchant_id: int, trx_id: str, provider: str) -> N
                    sent_reference = NULL, accepted_at = NULL, provider_reference = NULL,
                    provider_fee_minor = NULL, session_id = NULL, updated_at = now()
              WHERE merchant_id = $1 AND trx_id = $2 AND status = 'pending' AND provider <> $3
+               AND NOT ($4 AND began_at IS NOT NULL)
             RETURNING true""",
-            *(merchant_id, trx_id, provider),
+            *(merchant_id, trx_id, provider, only_unsent),
         )
         if not is_open:
             return
-        because = f"{provider} has the transfer, according to a check after a restore."
+        because = f"{provider} has the transfer, according to its answer to a status query."
         await connection.execute(
             """
             UPDATE payout_attempt SET dead_at = now(), dead_because = $3
@@ -148,7 +155,9 @@ async def adopt(db: Database, merchant_id: int, trx_id: str, provider: str) -> N
                SET dead_at = NULL, dead_because = NULL""",
             *(merchant_id, trx_id, provider),
         )
-        detail = f"Moved to {provider}, which has it according to a check after a restore."
+        # A worker that asks the other provider at this moment must not end the job.
+        await jobs.put(connection, merchant_id, JobKind.TRANSFER, trx_id)
+        detail = f"Moved to {provider}, which has it according to its answer to a status query."
         await timeline.add(
             *(connection, merchant_id, trx_id, "moved_to_another_rail"),
             before="pending",

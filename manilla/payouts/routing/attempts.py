@@ -6,6 +6,7 @@ is not dead; a unique index ensures it. All attempts have the payout's reference
 at most one of them, so a late message from any rail can be matched.
 """
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -27,6 +28,7 @@ class Attempt(msgspec.Struct, frozen=True):
     number: int
     provider: str
     sent_reference: str | None  # None: it was never sent, or it is the current attempt
+    account_name: str | None  # as this rail resolved it; None: it is the current attempt
     dead_because: str | None  # None: not dead
     dead_at: datetime | None
     created_at: datetime
@@ -99,35 +101,64 @@ async def move(db: Database, seen: Payout, death: Death, route: PayoutRoute, hol
     return True
 
 
+class _PayoutNow(msgspec.Struct, frozen=True):
+    status: PayoutStatus
+    provider: str | None
+    was_sent: bool
+    was_sent_again: bool
+    is_on_hold: bool
+
+
+class AttemptEvidence(msgspec.Struct, frozen=True):
+    """What is known about an attempt, while the rows of its payout and its job are locked."""
+
+    seen: Payout
+    death: Death
+    now: _PayoutNow
+    is_job_held: bool
+    reported: frozenset[str | None]  # the statuses in signed webhooks from the rail
+
+
+# An attempt is dead only if all of these hold.
+CONDITIONS: dict[str, Callable[[AttemptEvidence], bool]] = {
+    "the payout is open": lambda known: known.now.status == PayoutStatus.PENDING,
+    "it is on the same rail": lambda known: known.now.provider == known.seen.provider,
+    # A check after a restore may have found that the transfer was sent.
+    "it was sent as the worker says": lambda known: known.now.was_sent == known.death.was_sent,
+    # After a second send, a rejection may mean that the rail knows the reference.
+    "it was not sent again": lambda known: not known.now.was_sent_again,
+    # After a restore, the database may not know that the transfer was sent.
+    "it is not on hold": lambda known: not known.now.is_on_hold,
+    # A worker that lost its job must not act: another one may have sent the transfer.
+    "the worker holds the job": lambda known: known.is_job_held,
+    "no webhook contradicts it": lambda known: known.reported <= {TransferStatus.FAILED},
+}
+
+
 async def _is_dead(connection: Connection, seen: Payout, death: Death, holder: Job) -> bool:
-    payout = await connection.record(
+    known = await _evidence(connection, seen, death, holder)
+    return all(is_met(known) for is_met in CONDITIONS.values())
+
+
+async def _evidence(
+    connection: Connection, seen: Payout, death: Death, holder: Job
+) -> AttemptEvidence:
+    now = await connection.row(
+        _PayoutNow,
         """
         SELECT status, provider, began_at IS NOT NULL AS was_sent,
-               last_sent_at IS NULL AS was_not_sent_again,
-               outgoing_hold(merchant_id, environment, false) IS NULL AS is_free
+               last_sent_at IS NOT NULL AS was_sent_again,
+               outgoing_hold(merchant_id, environment, false) IS NOT NULL AS is_on_hold
           FROM payout WHERE merchant_id = $1 AND trx_id = $2 FOR UPDATE""",
         *(seen.merchant_id, seen.trx_id),
     )
-    assert payout is not None
-    return (
-        payout["status"] == PayoutStatus.PENDING
-        and payout["provider"] == seen.provider
-        # An administrator's check after a restore may have found that it was sent.
-        and payout["was_sent"] == death.was_sent
-        # After a second send, a rejection may mean that the rail knows the reference.
-        and payout["was_not_sent_again"]
-        # After a restore, the database may not know that the transfer was sent.
-        and payout["is_free"]
-        # A worker that lost its job must not act: another one may have sent the transfer.
-        and await jobs.is_held(connection, holder)
-        and not await _is_reported(connection, seen)
-    )
-
-
-async def _is_reported(connection: Connection, payout: Payout) -> bool:
-    """Whether a signed webhook from the rail says anything else than that the transfer failed."""
-    said = await reports.claims_about(connection, EventKind.TRANSFER, payout)
-    return any(claim.status != TransferStatus.FAILED for claim in said)
+    assert now is not None
+    # This locks the job. A webhook that arrives from now on waits for the lock, so the webhooks
+    # must be read after it.
+    is_job_held = await jobs.is_held(connection, holder)
+    said = await reports.claims_about(connection, EventKind.TRANSFER, seen)
+    reported = frozenset(claim.status for claim in said)
+    return AttemptEvidence(seen, death, now, is_job_held, reported)
 
 
 async def end(connection: Connection, payout: Payout, because: str) -> None:
@@ -135,7 +166,8 @@ async def end(connection: Connection, payout: Payout, because: str) -> None:
     await connection.execute(
         """
         UPDATE payout_attempt AS a
-           SET dead_at = now(), dead_because = $3, sent_reference = p.sent_reference
+           SET dead_at = now(), dead_because = $3, sent_reference = p.sent_reference,
+               account_name = p.account_name
           FROM payout p
          WHERE a.merchant_id = $1 AND a.trx_id = $2 AND a.dead_at IS NULL
            AND p.merchant_id = $1 AND p.trx_id = $2""",

@@ -11,16 +11,28 @@ from manilla.payouts.routing.attempts import Attempt
 from manilla.providers import claims
 from manilla.providers.port import Done, EventKind, TransferStatus
 from manilla.providers.rails import Rails
-from manilla.transfers import reports
+from manilla.transfers import holding, reports, sending
 
 NOT_PAID = (TransferStatus.FAILED, TransferStatus.NOT_FOUND)
 
 
-async def check_reported(db: Database, rails: Rails, payout: Payout) -> None:
-    """Checks the dead attempts about which their rail has sent a webhook."""
-    for attempt in await attempts.attempts(db, payout.merchant_id, payout.trx_id):
-        if attempt.dead_at is not None and await _claims(db, attempt):
-            await _check(db, rails, payout, attempt)
+async def check_reported(db: Database, rails: Rails, payout: Payout) -> bool:
+    """Checks the dead attempts about which their rail has sent a webhook.
+
+    Returns False if such a rail contradicts us.
+    """
+    checks = [await _check(db, rails, payout, each) for each in await _reported(db, payout)]
+    return all(checks)
+
+
+async def doubt(db: Database, rails: Rails, payout: Payout) -> str | None:
+    """Returns why another rail than the payout's own may have it; None if none can."""
+    if payout.is_routed and await holding.hold_start(db) is not None:
+        return "Another provider may have the payout: release the hold first."
+    answers = [await _state(rails, each) for each in await _reported(db, payout)]
+    if not all(answer in NOT_PAID for answer in answers):
+        return "A provider that rejected the payout may have paid it after all."
+    return None
 
 
 async def check_lately(
@@ -37,21 +49,36 @@ async def check_lately(
 
 
 async def _check(db: Database, rails: Rails, payout: Payout, attempt: Attempt) -> bool:
-    """Opens a case, and returns False, if the rail may have paid. Moves no money."""
+    """Opens a case, and returns False, if the rail may have paid. Moves no money.
+
+    A payout that no other rail can have yet is given back to the rail that has it.
+    """
     said = {claim.status for claim in await _claims(db, attempt) if claim.status}
-    answer = await rails.state(
-        EventKind.TRANSFER, attempt.provider, attempt.trx_id, attempt.known_as
-    )
-    if isinstance(answer, Done):
-        said.add(answer.value.status)
-    contradicting = sorted(said - set(NOT_PAID))
+    answer = await _state(rails, attempt)
+    contradicting = sorted((said | {answer}) - {*NOT_PAID, None}, key=str)
     for status in contradicting:
         detail = (
             f"{attempt.provider} did not accept this transfer, and now says {status}. The payout "
             f"was moved to {payout.provider}, so it may have been paid twice. Nothing was moved."
         )
         await reports.report(db, payout, CaseKind.CONTRADICTION, detail)
+    if answer is not None and answer not in NOT_PAID:
+        key = attempt.merchant_id, attempt.trx_id
+        await sending.adopt(db, *key, attempt.provider, only_unsent=True)
     return not contradicting
+
+
+async def _state(rails: Rails, attempt: Attempt) -> TransferStatus | None:
+    """Returns the rail's answer to a status query; None without a usable one."""
+    answer = await rails.state(
+        EventKind.TRANSFER, attempt.provider, attempt.trx_id, attempt.known_as
+    )
+    return answer.value.status if isinstance(answer, Done) else None
+
+
+async def _reported(db: Database, payout: Payout) -> list[Attempt]:
+    tried = await attempts.attempts(db, payout.merchant_id, payout.trx_id)
+    return [each for each in tried if each.dead_at is not None and await _claims(db, each)]
 
 
 async def _claims(db: Database, attempt: Attempt) -> list[claims.Claimed]:

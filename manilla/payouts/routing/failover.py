@@ -28,13 +28,14 @@ class Failover:
         if isinstance(answer, Refused) and answer.code in ABOUT_THE_BENEFICIARY:
             return False
         tried = await attempts.attempts(self._db, payout.merchant_id, payout.trx_id)
+        resolved = [payout.account_name, *(each.account_name for each in tried)]
         try:
             target = PayoutTarget(
                 amount=payout.amount,
                 bank=self._router.bank(payout.bank),
                 account_number=payout.account_number,
                 environment=payout.environment,
-                account_name=payout.account_name,
+                account_names=tuple(name for name in resolved if name),
             )
             route = await self._router.route(target, {each.provider for each in tried})
         except Refusal:

@@ -41,7 +41,7 @@ class PayoutTarget(msgspec.Struct, frozen=True):
     bank: NigerianBank
     account_number: str
     environment: Environment
-    account_name: str | None = None  # as an earlier rail resolved it
+    account_names: tuple[str, ...] = ()  # as earlier rails resolved it
 
 
 class Router:
@@ -111,8 +111,8 @@ class Router:
             raise
         except Refusal:
             return SkipReason.UNVERIFIED
-        first = target.account_name
-        if first is not None and not names.agree(first, account.account_name):
+        # It must agree with every name: two longer names can both agree with a shorter one.
+        if not all(names.agree(each, account.account_name) for each in target.account_names):
             return SkipReason.OTHER_NAME
         return PayoutRoute(decision, provider, code, account)
 

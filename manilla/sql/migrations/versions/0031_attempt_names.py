@@ -1,0 +1,15 @@
+"""The account holder's name at each rail that a payout has left."""
+
+from manilla.sql import script
+
+revision = "0031"
+down_revision = "0030"
+
+SCHEMA = """
+-- As the provider resolved it; of a dead attempt.
+ALTER TABLE payout_attempt ADD account_name text;
+"""
+
+
+def upgrade() -> None:
+    script.run(SCHEMA)
