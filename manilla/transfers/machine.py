@@ -5,7 +5,7 @@ A transfer is never paid twice, and never ends without a conclusive response.
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeGuard, TypeVar
 
 from manilla.cases.cases import CaseKind
 from manilla.kit import crash
@@ -53,6 +53,14 @@ NO_STATUS_QUERY = "It may have been sent, and the provider has no status query f
 
 AnyTransfer = TypeVar("AnyTransfer", bound=Transfer)
 Send = Callable[[], Awaitable[ProviderAnswer]]
+
+
+def will_not_pay(answer: ProviderAnswer) -> TypeGuard[Refused | Unknown]:
+    """Whether this answer to the first send proves that the provider will not pay.
+
+    The provider rejected the transfer, or never received it.
+    """
+    return isinstance(answer, Refused) or (isinstance(answer, Unknown) and answer.never_sent)
 
 
 class TransferOperations(Protocol[AnyTransfer]):
@@ -148,17 +156,13 @@ class TransferMachine(Generic[AnyTransfer]):
         crash.point("after_send_is_begun")
         answer = await send()
         crash.point("after_transfer_is_sent")
+        if will_not_pay(answer) and await self._is_moved(transfer, job, answer, was_sent=True):
+            return 0
         match answer:
             case Refused(code, guidance):
-                if await self._is_moved(transfer, job, answer, was_sent=True):
-                    return 0
                 event = SettlementEvent(TransferEvent.FAILED, Source.PROVIDER, code, guidance)
                 await self._operations.settle(transfer, event, holder=job)
                 return 0  # if this worker has lost the job, its holder continues
-            case Unknown(never_sent=True) if await self._is_moved(
-                transfer, job, answer, was_sent=True
-            ):
-                return 0
             case Unknown():
                 return self._schedule.first_seconds
         return await self._after_send(transfer, answer)

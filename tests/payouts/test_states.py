@@ -39,7 +39,7 @@ async def decided(payer: PayoutMerchant, rail: str, status: str) -> str:
     return trx_id
 
 
-async def send_webhook(site: Site, rail: str, trx_id: str, status: str) -> Reply:
+async def send_webhook(site: Site, rail: str, trx_id: str, status: str, **changed: Any) -> Reply:
     """Sends a signed webhook, whatever the status query returns."""
     data = {"reference": trx_id, "amount": 1000, "fee": 10, "currency": "NGN"}
     if rail == "a":
@@ -47,7 +47,7 @@ async def send_webhook(site: Site, rail: str, trx_id: str, status: str) -> Reply
     else:
         about = {**data, "id": 1, "status": WORDS[status]}
         document = {"event": "transfer.completed", "data": about}
-    return await webhooks.send(site, f"provider{rail}", document)
+    return await webhooks.send(site, f"provider{rail}", document, **changed)
 
 
 async def messages(payer: PayoutMerchant, trx_id: str) -> list[str]:

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from manilla.kit.jobs import Job, claims
 from manilla.payouts.routing import attempts
 from manilla.payouts.routing.attempts import Attempt
+from manilla.providers.port import TransferOrder
 from tests.client import Reply
-from tests.payouts.payout_merchant import ACCOUNT, PayoutMerchant
+from tests.payouts.payout_merchant import ACCOUNT, BANKS, PayoutMerchant
 
 AUTO = "auto_ngn"
 GTBANK = "058"
@@ -38,6 +40,35 @@ class RoutedPayouts:
 
     async def plan(self, rail: str, *faults: dict[str, Any]) -> None:
         await self.simulator.control(f"{rail}/faults", {"next": list(faults)})
+
+    async def claim(self, trx_id: str) -> Job:
+        """A worker claims the payout's job. The lease of another worker ends."""
+        db = self.services.db
+        await db.execute(
+            "UPDATE job SET due_at = '2000-01-01', leased_until = now()"
+            " WHERE merchant_id = $1 AND kind = 'transfer' AND subject = $2",
+            *(self.payer.merchant.new.id, trx_id),
+        )
+        [job] = await claims.claim(db, {"transfer": 1})
+        assert job.subject == trx_id
+        return job
+
+    async def send_directly(self, rail: str, trx_id: str) -> None:
+        """The rail gets and accepts the transfer without our knowledge."""
+        payout, provider = await self.payer.payout(trx_id), f"provider{rail}"
+        adapter = self.services.rails.adapter(provider)
+        assert adapter is not None
+        order = TransferOrder(
+            reference=trx_id,
+            amount=payout.amount,
+            bank_code=BANKS[rail] or "",
+            account_number=payout.account_number,
+            account_name=payout.account_name or "",
+            narration="unknown to us",
+            customer_email="ada@example.com",
+            notification_url="http://127.0.0.1:1/",
+        )
+        await adapter.send(order)
 
     async def transfers(self, trx_id: str) -> dict[str, str]:
         """The status of the transfer at each rail that has it."""

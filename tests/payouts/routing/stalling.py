@@ -1,0 +1,119 @@
+"""Workers that stall at a chosen step of a payout and resume on command."""
+
+import asyncio
+from collections.abc import Collection
+from contextvars import ContextVar
+from typing import cast
+
+from manilla.banks.nigeria import NigerianBank
+from manilla.kit.jobs import Job
+from manilla.kit.jobs.runner import Runner
+from manilla.payouts.payout import Payout
+from manilla.payouts.routing.attempts import PayoutRoute
+from manilla.payouts.routing.failover import Failover
+from manilla.payouts.routing.router import PayoutTarget, Router
+from manilla.payouts.tasks import PayoutTasks
+from manilla.providers.port import Adapter
+from manilla.services import Services
+from manilla.transfers.events import ProviderAnswer, SettlementEvent
+from manilla.transfers.machine import Send
+from tests.timeouts import TIMEOUT_SECONDS
+
+AFTER_FIND = "after_find"  # the worker has read the payout
+BEFORE_SEND = "before_send"  # the worker has saved that a send starts
+AFTER_SEND = "after_send"  # the rail has answered
+AFTER_ROUTE = "after_route"  # the worker has chosen the next rail
+BEFORE_SETTLE = "before_settle"
+STEPS = (AFTER_FIND, BEFORE_SEND, AFTER_SEND, AFTER_ROUTE, BEFORE_SETTLE)
+
+
+class Gate:
+    """Stops one worker at a step until it is opened."""
+
+    def __init__(self, step: str) -> None:
+        self.step = step
+        self.reached = asyncio.Event()
+        self.opened = asyncio.Event()
+
+
+_gate: ContextVar[Gate | None] = ContextVar("gate", default=None)
+
+
+async def _at(step: str) -> None:
+    gate = _gate.get()
+    if gate is not None and gate.step == step:
+        gate.reached.set()
+        await gate.opened.wait()
+
+
+class StallingTasks(PayoutTasks):
+    """The jobs of payouts, with steps at which a worker can stall."""
+
+    async def find(self, job: Job) -> Payout | None:
+        found = await super().find(job)
+        await _at(AFTER_FIND)
+        return found
+
+    def prepare(self, adapter: Adapter, payout: Payout, reference: str) -> Send:
+        send = super().prepare(adapter, payout, reference)
+
+        async def stalling() -> ProviderAnswer:
+            await _at(BEFORE_SEND)
+            answer = await send()
+            await _at(AFTER_SEND)
+            return answer
+
+        return stalling
+
+    async def settle(
+        self, payout: Payout, event: SettlementEvent, *, holder: Job | None = None
+    ) -> bool:
+        await _at(BEFORE_SETTLE)
+        return await super().settle(payout, event, holder=holder)
+
+
+class _StallingRouter:
+    def __init__(self, router: Router) -> None:
+        self._router = router
+
+    def bank(self, code: str) -> NigerianBank:
+        return self._router.bank(code)
+
+    async def route(self, target: PayoutTarget, tried: Collection[str]) -> PayoutRoute:
+        route = await self._router.route(target, tried)
+        await _at(AFTER_ROUTE)
+        return route
+
+
+def runner(services: Services) -> Runner:
+    """A runner of payouts' jobs whose workers can stall."""
+    db, platform, rails = services.db, services.platform, services.rails
+    failover = Failover(db, cast(Router, _StallingRouter(services.router)))
+    tasks = StallingTasks(db, platform, rails, failover, services.base_url)
+    return Runner(db, tasks.works())
+
+
+class StalledJob:
+    """A worker that has claimed a job and stalls at a step of it."""
+
+    def __init__(self, runner: Runner, job: Job, step: str) -> None:
+        self.job = job
+        self._gate = Gate(step)
+        self._runner = runner
+        self._working = asyncio.create_task(self._work(job))
+
+    async def _work(self, job: Job) -> None:
+        _gate.set(self._gate)
+        await self._runner._do(job)
+
+    async def reached(self) -> bool:
+        """Waits until the worker stalls. Returns False if it ended its job without the step."""
+        reached = asyncio.create_task(self._gate.reached.wait())
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            await asyncio.wait({reached, self._working}, return_when=asyncio.FIRST_COMPLETED)
+        reached.cancel()
+        return not self._working.done()
+
+    async def resume(self) -> None:
+        self._gate.opened.set()
+        await self._working

@@ -1,0 +1,103 @@
+"""Random stories of payouts that move between rails: nothing is ever paid twice.
+
+`MANILLA_STORIES` sets the number of stories, half of them over two rails and half over three;
+`make faults` raises it. The stories are the same in every run. A failing story prints its steps.
+"""
+
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+
+from manilla.kit.crypto import Keyring
+from manilla.kit.environment import Environment
+from manilla.kit.jobs.runner import Runner
+from manilla.providers import inbox
+from manilla.services import Services
+from manilla.settings import Settings
+from tests.client import Site, new_merchant
+from tests.payouts.observer import PayoutObserver
+from tests.payouts.payout_merchant import PayoutMerchant, method
+from tests.payouts.routing import stalling
+from tests.payouts.routing.routed import RoutedPayouts
+from tests.payouts.routing.stories import RoutedStory
+from tests.provider_simulator import ProviderSimulator
+
+STORIES = int(os.environ.get("MANILLA_STORIES", "16"))
+FIRST = int(os.environ.get("MANILLA_STORIES_FIRST", "0"))
+STEPS = 14
+
+
+class StoryStage:
+    """Shared by all stories: the platform, the simulator, and an observer of payouts."""
+
+    def __init__(
+        self, services: Services, keyring: Keyring, site: Site, simulator: ProviderSimulator
+    ) -> None:
+        self.services = services
+        self.keyring = keyring
+        self.site = site
+        self.simulator = simulator
+        self.runner: Runner = stalling.runner(services)
+
+    async def play(self, books: PayoutObserver, rails: str) -> int:
+        """Plays the stories. Returns how often payouts moved."""
+        moves = 0
+        for seed in range(FIRST, FIRST + STORIES // 2):
+            story = RoutedStory(await self._begin(books), self.runner, books, rails, seed)
+            await story.play(STEPS)
+            moves += story.moves
+        return moves
+
+    async def _begin(self, books: PayoutObserver) -> RoutedPayouts:
+        """A new merchant, and providers that have nothing."""
+        await self.simulator.control("reset", {})
+        db, site = self.services.db, self.site.from_new_ip()
+        merchant = await new_merchant(site, db, self.keyring, environment=Environment.PRODUCTION)
+        payer = PayoutMerchant(self.services, self.simulator, merchant)
+        await payer.fund("10000")
+        await books.of(merchant.new.id)
+        for rail in "abc":
+            await self.simulator.control(f"{rail}/balance", {"available": 100_000_000})
+            quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
+            await self.simulator.control(f"{rail}/faults", quiet)
+        return RoutedPayouts(payer)
+
+
+@pytest.fixture
+async def books(settings: Settings) -> AsyncIterator[PayoutObserver]:
+    async with PayoutObserver.opened(settings.migration_url) as books:
+        yield books
+
+
+@pytest.fixture
+async def stage(
+    services: Services,
+    keyring: Keyring,
+    site: Site,
+    simulator: ProviderSimulator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> StoryStage:
+    # Steps are faster than the minimum interval between status queries of one payout.
+    monkeypatch.setattr(inbox, "QUERY_INTERVAL_SECONDS", 0.0)
+    await services.db.execute("UPDATE rail_state SET is_down = false")
+    await services.rails.health._refresh(0)
+    return StoryStage(services, keyring, site, simulator)
+
+
+# One class per number of rails, so that pytest can run them in parallel.
+
+
+class TestTwoRails:
+    async def test_no_story_pays_a_payout_twice(
+        self, stage: StoryStage, books: PayoutObserver
+    ) -> None:
+        async with method(stage.services, "c", active=False):
+            assert await stage.play(books, "ab") > 0
+
+
+class TestThreeRails:
+    async def test_no_story_pays_a_payout_twice(
+        self, stage: StoryStage, books: PayoutObserver
+    ) -> None:
+        assert await stage.play(books, "abc") > 0
