@@ -31,8 +31,9 @@ test: installed-dev check ## run the checks and the tests on a private PostgreSQ
 changed: installed-dev ## run the tests of what changed since BASE (default: HEAD)
 	@$(RUN) tools.changed $(BASE)
 
-faults: installed-dev ## the faults alone, and 2,000 random stories of payouts (minutes)
-	@MANILLA_MACHINE_RUNS=667 $(RUN) pytest tests/faults tests/payouts/test_model.py \
+faults: installed-dev ## the faults alone, and 7,000 random stories of payouts (an hour)
+	@MANILLA_MACHINE_RUNS=667 MANILLA_STORIES=5000 $(RUN) pytest tests/faults \
+	  tests/payouts/test_model.py tests/payouts/routing/test_stories.py \
 	  -n $(TESTERS) --dist loadscope -r s
 
 fuzz: installed-dev ## thousands of signed calls made up from the API's description (minutes)

@@ -16,6 +16,7 @@ from tests.instance import MANILLA
 from tests.invariants import ALL
 from tests.payouts.payout_merchant import ACCOUNT, BANKS, CODES, INITIATE, MANUAL
 
+GTBANK = "058"
 FAILS_LATER = "0000000001"  # the simulator accepts transfers to this account and fails them later
 
 _numbers = itertools.count(time.time_ns())
@@ -31,7 +32,7 @@ class PayoutInstance(LiveInstance):
     async def order(
         self, rail: str = "a", *, account: str = ACCOUNT, ref_trx: str | None = None
     ) -> dict[str, Any]:
-        beneficiary = {"bank_code": BANKS.get(rail), "account_number": account}
+        beneficiary = {"bank_code": BANKS.get(rail, GTBANK), "account_number": account}
         if rail == MANUAL:
             beneficiary = {"Bank Name": "GTBank", "Account Number": account}
         code = CODES.get(rail, rail)

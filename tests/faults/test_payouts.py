@@ -263,3 +263,31 @@ async def test_30_a_worker_stalled_past_its_lease_changes_nothing_when_it_resume
     assert len(await live.notifications(trx_id)) == 1
     left = "SELECT count(*) FROM job WHERE kind = 'transfer' AND subject = $1"
     assert await live.db.value(left, trx_id) == 0
+
+
+@pytest.mark.parametrize(
+    ("point", "rail"),
+    [("after_transfer_is_sent", "a"), ("before_move_commit", "a"), ("after_move_commit", "b")],
+)
+async def test_43_a_crash_while_a_payout_moves_to_another_rail_leaves_it_on_one_rail(
+    live: PayoutInstance, point: str, rail: str
+) -> None:
+    """A rejection that was not saved is not assumed later: the first rail gets the payout again."""
+    before = await live.balance()
+    refusal = {"call": "transfer", "fault": "refuse", "message": "Not enabled", "status": 403}
+    await live.control("a/faults", {"next": [refusal]})
+    live.arm(point)
+    trx_id = await live.pay_out("auto_ngn")
+    await live.until_crash(point)
+    assert [await live.transfers(trx_id, each) for each in "abc"] == [[], [], []]
+    await live.end_leases()
+    await _finish_routed(live, trx_id, rail)
+    assert await live.balance() == before - PAYABLE
+
+
+async def _finish_routed(live: PayoutInstance, trx_id: str, rail: str) -> None:
+    await live.until_status(trx_id, "completed")
+    assert [each for each in "abc" if await live.transfers(trx_id, each)] == [rail]
+    assert await live.is_paid_once(trx_id, rail)
+    assert await live.steps(trx_id) == ["completed"]
+    assert len(await live.notifications(trx_id)) == 1

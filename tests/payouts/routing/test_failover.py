@@ -10,7 +10,7 @@ from manilla.providers import credentials
 from manilla.providers.port import Direction, ResolvedAccount
 from manilla.transfers import holding
 from tests.client import Site
-from tests.payouts.payout_merchant import ACCOUNT
+from tests.payouts.payout_merchant import ACCOUNT, BANKS
 from tests.payouts.routing.routed import BAD_ACCOUNT, REFUSED, UNFUNDED, RoutedPayouts
 from tests.payouts.test_states import messages, send_webhook
 
@@ -110,6 +110,32 @@ async def test_a_rail_that_reports_another_holder_is_skipped(routed: RoutedPayou
     await routed.plan("a", REFUSED)
     await routed.simulator.run_jobs()
     assert await routed.rails(trx_id) == [FIRST, THIRD]
+
+
+async def test_a_name_must_agree_with_those_of_all_earlier_rails(routed: RoutedPayouts) -> None:
+    """The third rail's name agrees with the second one's, which leaves out a word."""
+    services = routed.services
+    resolved = {FIRST: "ADA OBI NWOSU", SECOND: "ADA OBI", THIRD: "ADA OBI EZE"}
+    for provider, name in resolved.items():
+        who = Beneficiary({"bank_code": BANKS[provider[-1]], "account_number": ACCOUNT})
+        current = services.rails.credentials(provider)
+        services.resolver._keep(provider, who, current, ResolvedAccount(name))
+    for rail in "ab":
+        await routed.plan(rail, REFUSED)
+    trx_id = await routed.pay_out()
+    await routed.simulator.run_jobs()
+    assert await routed.rails(trx_id) == [FIRST, SECOND]
+    assert (await routed.payer.payout(trx_id)).status == "failed"
+    assert await routed.transfers(trx_id) == {}
+
+
+async def test_a_balance_that_runs_out_after_the_choice_moves_the_payout(
+    routed: RoutedPayouts,
+) -> None:
+    trx_id = await routed.pay_out()
+    await routed.simulator.control("a/balance", {"available": 10})
+    await routed.simulator.run_jobs()
+    assert await routed.transfers(trx_id) == {"b": "processing"}
 
 
 async def test_a_late_report_of_a_rail_that_rejected_the_transfer_opens_a_case(
