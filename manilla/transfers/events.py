@@ -1,6 +1,7 @@
 """The events of a transfer, and the sources that report them."""
 
 from enum import StrEnum
+from typing import TypeGuard
 
 import msgspec
 
@@ -9,8 +10,10 @@ from manilla.providers.port import (
     Answer,
     RefundState,
     RefusalCode,
+    Refused,
     ReportedRefundStatus,
     TransferState,
+    Unknown,
 )
 from manilla.providers.port import TransferStatus as Status
 
@@ -39,6 +42,14 @@ EVENTS: dict[Status | ReportedRefundStatus, TransferEvent] = {
 
 def is_known(state: ProviderState) -> bool:
     return state.status not in (Status.NOT_FOUND, ReportedRefundStatus.NOT_FOUND)
+
+
+def will_not_pay(answer: ProviderAnswer) -> TypeGuard[Refused | Unknown]:
+    """Whether this answer to the first send proves that the provider will not pay.
+
+    The provider rejected the transfer, or never received it.
+    """
+    return isinstance(answer, Refused) or (isinstance(answer, Unknown) and answer.never_sent)
 
 
 class Source(StrEnum):

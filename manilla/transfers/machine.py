@@ -5,7 +5,7 @@ A transfer is never paid twice, and never ends without a conclusive response.
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Generic, Protocol, TypeGuard, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from manilla.cases.cases import CaseKind
 from manilla.kit import crash
@@ -36,6 +36,7 @@ from manilla.transfers.events import (
     TransferEvent,
     event_of,
     is_known,
+    will_not_pay,
 )
 from manilla.transfers.sending import Mark, TransferTable
 from manilla.transfers.transfer import Transfer
@@ -53,14 +54,6 @@ NO_STATUS_QUERY = "It may have been sent, and the provider has no status query f
 
 AnyTransfer = TypeVar("AnyTransfer", bound=Transfer)
 Send = Callable[[], Awaitable[ProviderAnswer]]
-
-
-def will_not_pay(answer: ProviderAnswer) -> TypeGuard[Refused | Unknown]:
-    """Whether this answer to the first send proves that the provider will not pay.
-
-    The provider rejected the transfer, or never received it.
-    """
-    return isinstance(answer, Refused) or (isinstance(answer, Unknown) and answer.never_sent)
 
 
 class TransferOperations(Protocol[AnyTransfer]):
@@ -135,13 +128,12 @@ class TransferMachine(Generic[AnyTransfer]):
         provider, direction = transfer.provider or "", self._direction
         adapter = self._rails.adapter(provider)
         is_down = direction is not None and self._rails.is_down(provider, direction)
-        if adapter is None or is_down:
-            if await self._is_moved(transfer, job, UNAVAILABLE, was_sent=False):
-                return 0
-            return await self._wait(transfer, UNAVAILABLE, RAIL_DOWN_SECONDS)
         is_drained = direction is Direction.PAY_OUT and self._rails.is_drained(provider)
-        if is_drained and await self._is_moved(transfer, job, DRAINED, was_sent=False):
+        obstacle = UNAVAILABLE if adapter is None or is_down else DRAINED if is_drained else None
+        if obstacle and await self._is_moved(transfer, job, obstacle, was_sent=False):
             return 0
+        if adapter is None or is_down:
+            return await self._wait(transfer, UNAVAILABLE, RAIL_DOWN_SECONDS)
         if transfer.is_open and transfer.sent_at is None:
             return await self._send_first(adapter, transfer, job)
         return await self._ask(adapter, transfer, job)

@@ -89,7 +89,8 @@ def runner(services: Services) -> Runner:
     """A runner of payouts' jobs whose workers can stall."""
     db, platform, rails = services.db, services.platform, services.rails
     failover = Failover(db, cast(Router, _StallingRouter(services.router)))
-    tasks = StallingTasks(db, platform, rails, failover, services.base_url)
+    deliveries, base_url = services.deliveries, services.base_url
+    tasks = StallingTasks(db, platform, rails, failover, deliveries, base_url)
     return Runner(db, tasks.works())
 
 
