@@ -60,7 +60,7 @@ class RoutedStory:
         self.books = books
         self.rails = rails
         self.chance = random.Random(seed)
-        self.told: list[str] = [f"story {seed} on {rails}"]
+        self.log: list[str] = [f"story {seed} on {rails}"]
         self.payouts: list[str] = []
         self.stalled: dict[str, StalledJob] = {}
         self.down: set[str] = set()
@@ -78,7 +78,7 @@ class RoutedStory:
                 await self.check()
             await self.end()
         except Exception as error:
-            raise AssertionError("\n".join([*self.told, str(error)])) from error
+            raise AssertionError("\n".join([*self.log, str(error)])) from error
 
     # What can happen.
 
@@ -87,7 +87,7 @@ class RoutedStory:
             await self.work()
             return
         reply = await self.routed.ask()
-        self.told.append(f"pay_out: {reply.status} {reply.code}")
+        self.log.append(f"pay_out: {reply.status} {reply.code}")
         if reply.status == 200:
             self.payouts.append(reply.json["trx_id"])
 
@@ -97,7 +97,7 @@ class RoutedStory:
             return
         payout, job = claimed
         async with self._answers(payout.provider or "") as answer:
-            self.told.append(f"work: {self._name(payout.trx_id)} {answer}, crash {crashes_at}")
+            self.log.append(f"work: {self._name(payout.trx_id)} {answer}, crash {crashes_at}")
             with dying_at(crashes_at), contextlib.suppress(Killed):
                 crash.point("after_claim")
                 await self.runner._do(job)
@@ -115,7 +115,7 @@ class RoutedStory:
             stalled = StalledJob(self.runner, job, step)
             if await stalled.reached():
                 self.stalled[payout.trx_id] = stalled
-        self.told.append(f"stall: {self._name(payout.trx_id)} {step} {answer}")
+        self.log.append(f"stall: {self._name(payout.trx_id)} {step} {answer}")
 
     async def resume(self) -> None:
         if not self.stalled:
@@ -124,7 +124,7 @@ class RoutedStory:
         trx_id = self.chance.choice(list(self.stalled))
         rail = self.chance.choice(self.rails)
         async with self._answers(f"provider{rail}") as answer:
-            self.told.append(f"resume: {self._name(trx_id)} {rail} {answer}")
+            self.log.append(f"resume: {self._name(trx_id)} {rail} {answer}")
             await self.stalled.pop(trx_id).resume()
 
     async def settle(self) -> None:
@@ -141,7 +141,7 @@ class RoutedStory:
             return
         trx_id, rail, possible = self.chance.choice(found)
         word = self.chance.choice(possible)
-        self.told.append(f"settle: {self._name(trx_id)} {rail} {word}")
+        self.log.append(f"settle: {self._name(trx_id)} {rail} {word}")
         await self.routed.payer.settle(rail, trx_id, word)
 
     async def webhook(self) -> None:
@@ -161,7 +161,7 @@ class RoutedStory:
             word = self.chance.choice(["success", "failed", "reversed"])
         if word != status and not is_forged:
             self.lied_about.add(trx_id)
-        self.told.append(f"webhook: {self._name(trx_id)} {rail} {word}, forged {is_forged}")
+        self.log.append(f"webhook: {self._name(trx_id)} {rail} {word}, forged {is_forged}")
         forged = {"secret": "guess"} if is_forged else {}
         reply = await send_webhook(self.routed.payer.merchant.site, rail, trx_id, word, **forged)
         assert reply.status == (401 if is_forged else 200)
@@ -175,25 +175,25 @@ class RoutedStory:
         else:
             self.down.add(rail)
             health.is_down = True
-        self.told.append(f"down: {self.down}")
+        self.log.append(f"down: {self.down}")
 
     async def balance_is(self) -> None:
         rail, naira = self.chance.choice(self.rails), self.chance.choice([10, 100_000_000])
-        self.told.append(f"balance: {rail} {naira}")
+        self.log.append(f"balance: {rail} {naira}")
         await self.routed.simulator.control(f"{rail}/balance", {"available": naira})
         if self.chance.random() < 0.5:  # otherwise the router believes the earlier balance
             self.routed.services.router._funds._kept.clear()
 
     async def merchant_is(self) -> None:
         status = self.chance.choice([MerchantStatus.APPROVED, MerchantStatus.DISABLED])
-        self.told.append(f"merchant: {status}")
+        self.log.append(f"merchant: {status}")
         await self.routed.payer.change(MerchantUpdate(status=status))
 
     async def administrator_acts(self) -> None:
         if not self.payouts:
             return
         trx_id, services = self.chance.choice(self.payouts), self.routed.services
-        self.told.append(f"administrator: {self._name(trx_id)}")
+        self.log.append(f"administrator: {self._name(trx_id)}")
         with contextlib.suppress(Refusal):
             if self.chance.random() < 0.5:
                 await decisions.requeue(services.db, trx_id)
@@ -210,12 +210,12 @@ class RoutedStory:
         if left and self.chance.random() < 0.7:
             provider = self.chance.choice(left)
             await self.routed.send_directly(provider[-1], trx_id)
-            self.told.append(f"broken word: {self._name(trx_id)} {provider} pays")
+            self.log.append(f"broken word: {self._name(trx_id)} {provider} pays")
         elif at:
             rail = self.chance.choice(sorted(at))
             word = self.chance.choice(["success", "failed", "reversed"])
             await self.routed.payer.settle(rail, trx_id, word, insist=True)
-            self.told.append(f"broken word: {self._name(trx_id)} {rail} {word}")
+            self.log.append(f"broken word: {self._name(trx_id)} {rail} {word}")
         else:
             return
         self.broke_word.add(trx_id)
@@ -242,7 +242,7 @@ class RoutedStory:
 
     async def end(self) -> None:
         """Ends the story without faults: every payout becomes final, with one notice per change."""
-        self.told.append("end")
+        self.log.append("end")
         self.is_ending = True
         await self._repair()
         for _ in range(3 * len(self.rails)):
@@ -271,7 +271,7 @@ class RoutedStory:
         for rail, status in (await self._transfers())[trx_id].items():
             if status == "processing":
                 word = self.chance.choice(["success", "failed"])
-                self.told.append(f"settle: {self._name(trx_id)} {rail} {word}")
+                self.log.append(f"settle: {self._name(trx_id)} {rail} {word}")
                 await self.routed.payer.settle(rail, trx_id, word)
 
     async def _pending(self) -> list[str]:

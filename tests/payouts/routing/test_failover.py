@@ -112,7 +112,9 @@ async def test_a_rail_that_reports_another_holder_is_skipped(routed: RoutedPayou
     assert await routed.rails(trx_id) == [FIRST, THIRD]
 
 
-async def test_a_name_must_agree_with_those_of_all_earlier_rails(routed: RoutedPayouts) -> None:
+async def test_a_rail_whose_name_differs_from_any_earlier_one_is_skipped(
+    routed: RoutedPayouts,
+) -> None:
     """The third rail's name agrees with the second one's, which leaves out a word."""
     services = routed.services
     resolved = {FIRST: "ADA OBI NWOSU", SECOND: "ADA OBI", THIRD: "ADA OBI EZE"}
