@@ -111,7 +111,7 @@ class Router:
             raise
         except Refusal:
             return SkipReason.UNVERIFIED
-        # It must agree with every name: two longer names can both agree with a shorter one.
+        # It is compared with every name: two longer names can both match a shorter one.
         if not all(names.agree(each, account.account_name) for each in target.account_names):
             return SkipReason.OTHER_NAME
         return PayoutRoute(decision, provider, code, account)
