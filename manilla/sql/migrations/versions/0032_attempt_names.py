@@ -2,8 +2,8 @@
 
 from manilla.sql import script
 
-revision = "0031"
-down_revision = "0030"
+revision = "0032"
+down_revision = "0031"
 
 SCHEMA = """
 -- As the provider resolved it; of a dead attempt.
