@@ -1,0 +1,68 @@
+"""`manilla reconcile import` and `manilla reconcile statement`, with a movement of our ledger."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manilla.kit.clock import LAGOS
+from tests.command import manilla
+from tests.instance import Instance
+
+ACCOUNT = "providera"
+HEAD = "booked_at,amount,reference\n"
+
+
+@pytest.fixture(scope="module")
+async def instance(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Instance]:
+    started = Instance(tmp_path_factory.mktemp("reconcile") / "data").wait()
+    yield started
+    assert started.stop() == 0
+
+
+async def _days(instance: Instance, code: int) -> dict[str, Any]:
+    words = ("reconcile", "statement", ACCOUNT, "--day", _today(), "--json")
+    run = await asyncio.to_thread(manilla, *words, "--data", str(instance.folder))
+    assert run.returncode == code, run.stderr
+    found: dict[str, Any] = json.loads(run.stdout, parse_float=Decimal)
+    return found
+
+
+def _today() -> str:
+    return datetime.now(LAGOS).date().isoformat()
+
+
+async def test_a_file_is_imported_completely_or_not_at_all(
+    instance: Instance, tmp_path: Path
+) -> None:
+    words = ("settle", "top_up", ACCOUNT, "250", "--note", "opening balance")
+    settled = await asyncio.to_thread(instance.command, *words)
+    now = datetime.now(LAGOS).isoformat()
+    file = tmp_path / "statement.csv"
+    good = f"{HEAD}{now},250,{settled['trx_id']}\n"
+
+    file.write_text(f"{good}{now},x,\n")
+    words = ("reconcile", "import", ACCOUNT, str(file))
+    refused = await asyncio.to_thread(manilla, *words, "--data", str(instance.folder))
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "line 3:" in refused.stderr
+    assert await _days(instance, 0) == {"days": [], "unmatched": []}
+
+    file.write_text(good)
+    imported = await asyncio.to_thread(instance.command, *words)
+    assert imported == {"lines": 1, "new": 1, "changed": 0}
+    [day] = (await _days(instance, 0))["days"]
+    assert (day["statement"], day["ledger"], day["difference"]) == (250, 250, 0)
+
+    file.write_text(f"{good}{now},-7,\n")
+    imported = await asyncio.to_thread(instance.command, *words)
+    assert imported == {"lines": 2, "new": 1, "changed": 0}
+    [unmatched] = (await _days(instance, 1))["unmatched"]
+    assert (unmatched["finding"], unmatched["statement"]) == ("only on the statement", -7)
+    proved = await asyncio.to_thread(manilla, "ledger", "check", "--data", str(instance.folder))
+    assert proved.returncode == 0, proved.stdout
