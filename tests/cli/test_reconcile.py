@@ -40,8 +40,8 @@ def _today() -> str:
 async def test_a_file_is_imported_completely_or_not_at_all(
     instance: Instance, tmp_path: Path
 ) -> None:
-    words = ("settle", "top_up", ACCOUNT, "250", "--note", "opening balance")
-    settled = await asyncio.to_thread(instance.command, *words)
+    top_up = ("settle", "top_up", ACCOUNT, "250", "--note", "opening balance")
+    settled = await asyncio.to_thread(instance.command, *top_up)
     now = datetime.now(LAGOS).isoformat()
     file = tmp_path / "statement.csv"
     good = f"{HEAD}{now},250,{settled['trx_id']}\n"
