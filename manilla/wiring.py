@@ -121,7 +121,7 @@ def build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> S
         resolver=resolver,
         deliveries=deliveries,
         router=router,
-        previews=PayoutPreviews(db, platform, methods, rails, banks, resolver, router),
+        previews=PayoutPreviews(db, platform, methods, rails, banks, resolver, router, deliveries),
         payments=pay_in.PaymentInitiation(db, platform, methods, rails, links),
         payouts=pay_out.PayoutInitiation(db, platform, methods, rails, resolver, funds, router),
         mailer=Mailer(settings.mail_hook),

@@ -73,10 +73,21 @@ async def show(request: PageRequest) -> PageResponse:
     if exports.is_wanted(request):
         pages = batches.all_rows(request.db, batch, _state(request))
         return exports.send(request, batch.id, COLUMNS, pages)
-    coverage = None
+    coverage, failing = None, []
     if batch.status is BatchStatus.DRAFT and batch.ready:
         coverage = await batches.coverage(request.db, batch)
-    return request.page("batch.html", coverage=coverage, **await _progress(request, batch))
+        failing = await _failing(request, batch)
+    about = await _progress(request, batch)
+    return request.page("batch.html", coverage=coverage, failing=failing, **about)
+
+
+async def _failing(request: PageRequest, batch: Batch) -> list[str]:
+    """Says to which banks of the file transfers are failing right now."""
+    method = request.services.methods.by_id(MethodKind.WITHDRAW, batch.method_id)
+    if method is None:
+        return []
+    codes = await store.bank_codes(request.db, batch)
+    return await request.services.previews.failing(await request.caller(), method, codes)
 
 
 async def show_progress(request: PageRequest) -> PageResponse:

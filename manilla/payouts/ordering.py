@@ -3,7 +3,7 @@
 A preview shows the beneficiary, the cost and the remaining balance.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from manilla.audit import audit
+from manilla.banks.nigeria import NigerianBank
 from manilla.kit.db import Database
 from manilla.kit.money import Money, MoneyError
 from manilla.kit.ratelimit import RateTicket
@@ -27,6 +28,8 @@ from manilla.payouts.beneficiaries.banks import Banks
 from manilla.payouts.beneficiaries.beneficiary import AccountResolver, Beneficiary
 from manilla.payouts.initiate import PayoutInitiation, PayoutOrder
 from manilla.payouts.payout import Payout
+from manilla.payouts.routing import warnings
+from manilla.payouts.routing.deliveries import Deliveries
 from manilla.payouts.routing.router import PayoutTarget, Router
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import Bank, Direction, ResolvedAccount
@@ -44,7 +47,7 @@ class AccountHolder(msgspec.Struct, frozen=True):
     who: Beneficiary
     account_name: str | None  # None for a manual payout, which no provider resolves
     bank_name: str
-    warning: str | None
+    warnings: Sequence[str] = ()
 
 
 class PayoutPreview(msgspec.Struct, frozen=True):
@@ -73,6 +76,7 @@ class PayoutPreviews:
         banks: Banks,
         resolver: AccountResolver,
         router: Router,
+        deliveries: Deliveries,
     ) -> None:
         self._db = db
         self._platform = platform
@@ -81,14 +85,16 @@ class PayoutPreviews:
         self._banks = banks
         self._resolver = resolver
         self._router = router
+        self._deliveries = deliveries
 
     def methods(self, caller: Caller) -> list[Method]:
-        """Returns the withdrawal methods for each of the caller's active wallets."""
-        return [
+        """Returns the methods for each of the caller's active wallets, automatic ones first."""
+        offered = [
             method
             for currency in sorted(caller.currencies & caller.active_wallets)
             for method in self._catalogue.offered(MethodKind.WITHDRAW, currency, caller.environment)
         ]
+        return sorted(offered, key=lambda method: not method.is_auto)
 
     def silent(self, caller: Caller, offered: Sequence[Method]) -> set[int]:
         """Returns the ids of methods that would reject a payout because their provider is down."""
@@ -144,7 +150,7 @@ class PayoutPreviews:
         availability.check(caller)  # only merchants that may create payouts see account names
         who = beneficiary.read(method, given)
         if method.provider is None:
-            return AccountHolder(who, None, who.fields[methods.MANUAL_BANK_NAME], None)
+            return AccountHolder(who, None, who.fields[methods.MANUAL_BANK_NAME])
         if method.is_auto:
             account = await self._resolve(caller, method, who)
         elif caller.is_sandbox:
@@ -157,8 +163,36 @@ class PayoutPreviews:
             who=who,
             account_name=account.account_name,
             bank_name=names.get(who.bank_code, who.bank_code),
-            warning=ODD_NUMBER if is_odd else None,
+            warnings=[
+                *([ODD_NUMBER] if is_odd else []),
+                *await self.failing(caller, method, [who.bank_code]),
+            ],
         )
+
+    async def failing(self, caller: Caller, method: Method, codes: Iterable[str]) -> list[str]:
+        """Says to which of these banks the method's transfers are failing right now."""
+        if method.provider is None or caller.is_sandbox:
+            return []
+        known = partial(self._banks.bank_at, method.provider, is_sandbox=False)
+        banks = {bank.code: bank for code in codes if (bank := known(code)) is not None}
+        found = [await self._failing(caller, method, bank) for bank in banks.values()]
+        return sorted(text for text in found if text)
+
+    async def _failing(self, caller: Caller, method: Method, bank: NigerianBank) -> str | None:
+        rails, where = [method.provider or ""], warnings.ALL_RAILS
+        if method.is_auto:
+            offered = self._catalogue.offered_rails(method, caller.environment)
+            rails = [
+                each.provider
+                for each in offered
+                if each.provider and self._banks.code_at(each.provider, bank, is_sandbox=False)
+            ]
+        else:
+            where = self._rails.credentials(rails[0]).title
+        since = warnings.all_failing_since(rails, bank.code, await self._deliveries.failing())
+        if since is None:
+            return None
+        return warnings.text(bank.name, where, since, datetime.now(UTC))
 
     async def _resolve(self, caller: Caller, method: Method, who: Beneficiary) -> ResolvedAccount:
         """Resolves an account on the rail that would send the smallest payout to it."""

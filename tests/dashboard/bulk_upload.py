@@ -11,7 +11,9 @@ GTBANK = "058"
 HEADER = ",".join(file.COLUMNS)
 
 
-async def upload(dashboard: MerchantDashboard, content: bytes, method: int | None = None) -> Reply:
+async def upload(
+    dashboard: MerchantDashboard, content: bytes, method: int | None = None, at: str = BULK
+) -> Reply:
     method = await dashboard.method_id() if method is None else method
     border = "a-border-between-parts"
     parts = [
@@ -25,7 +27,7 @@ async def upload(dashboard: MerchantDashboard, content: bytes, method: int | Non
         **dashboard.owner.headers(),
         "Content-Type": f"multipart/form-data; boundary={border}",
     }
-    return await dashboard.owner.site.send("POST", f"/dashboard{BULK}", headers, body)
+    return await dashboard.owner.site.send("POST", f"/dashboard{at}", headers, body)
 
 
 async def draft(dashboard: MerchantDashboard, rows: Sequence[str]) -> str:

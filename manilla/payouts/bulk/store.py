@@ -186,6 +186,17 @@ async def rows(
     return [msgspec.convert(dict(record), BatchRow) for record in records]
 
 
+async def bank_codes(db: Database, of: Batch) -> list[str]:
+    """Returns the bank codes of the rows that can be paid."""
+    records = await db.records(
+        """
+        SELECT DISTINCT bank_code FROM payout_batch_row
+         WHERE merchant_id = $1 AND batch_id = $2 AND state = $3""",
+        *(of.merchant_id, of.id, RowState.READY),
+    )
+    return [record["bank_code"] for record in records]
+
+
 async def outcomes(db: Database, merchant_id: int, batch_id: str) -> BatchOutcomes:
     record = await db.record(
         """
