@@ -15,6 +15,7 @@ from manilla.payouts import decisions, listing, queue
 from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.payout import DETAILS, Payout, PayoutStatus
 from manilla.payouts.queue import Waiting
+from manilla.payouts.routing.explanation import ExplainedAttempt, explained
 from manilla.transfers import holding
 
 app = typer.Typer(no_args_is_help=True)
@@ -65,12 +66,14 @@ def list_payouts(
 
 @app.command()
 def show(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
-    """Show a payout, its beneficiary and its timeline."""
+    """Show a payout, its beneficiary, its timeline and the rails that were chosen for it."""
 
     async def command(tools: Tools) -> dict[str, Any]:
         return await _described(tools, await decisions.find(tools.db, trx_id))
 
-    print_record(run(data, command), as_json=as_json, timeline="The timeline is empty.")
+    print_record(
+        run(data, command), as_json=as_json, attempts="", timeline="The timeline is empty."
+    )
 
 
 @app.command()
@@ -156,10 +159,28 @@ async def _hold_status(tools: Tools) -> dict[str, Any]:
 def _print(described: dict[str, Any], as_json: bool) -> None:
     if not as_json:
         described.pop("timeline")
+        described.pop("attempts")
     print_fields(described, as_json=as_json)
 
 
 async def _described(tools: Tools, payout: Payout) -> dict[str, Any]:
     hold = await decisions.hold_of(tools.db, payout)
     steps = await timeline.steps(tools.db, payout.merchant_id, payout.trx_id)
-    return {**as_row(COLUMNS, Waiting(payout, hold)), "timeline": as_rows(EVENTS, steps)}
+    attempts = await explained(tools.db, payout.merchant_id, payout.trx_id)
+    return {
+        **as_row(COLUMNS, Waiting(payout, hold)),
+        "attempts": [_attempt(each) for each in attempts],
+        "timeline": as_rows(EVENTS, steps),
+    }
+
+
+def _attempt(attempt: ExplainedAttempt) -> dict[str, Any]:
+    skipped = attempt.decision.skipped
+    return {
+        "rail": attempt.provider,
+        "at": attempt.created_at,
+        "chosen_because": attempt.chosen_because,
+        "not_chosen": "; ".join(f"{rail}: {reason}" for rail, reason in skipped.items()),
+        "ended_at": attempt.dead_at,
+        "ended_because": attempt.dead_because,
+    }

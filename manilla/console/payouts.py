@@ -124,6 +124,7 @@ async def _details(request: PageRequest) -> dict[str, Any]:
     about = AuditFilter(merchant_id=payout.merchant_id, subject=f"payout:{payout.trx_id}")
     return {
         "payout": payout,
+        "attempts": history.attempts,
         "merchant": await merchants.get(db, payout.merchant_id),
         "timeline_events": timeline.of_payout(history, all_accounts=True),
         "progress": await queue.progress(db, payout),

@@ -8,6 +8,7 @@ import msgspec
 
 from manilla.cases import listing as cases
 from manilla.console import list_pages, lookup
+from manilla.console.providers import titles
 from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.fields import Columns
@@ -106,7 +107,7 @@ async def show(request: PageRequest) -> PageResponse:
             request,
             "transaction_payout.html",
             sent.payout,
-            {"payout": sent.payout},
+            {"payout": sent.payout, "attempts": sent.attempts, "providers": titles(request)},
             timeline_events,
         )
     return await _show_elsewhere(request, trx_id)

@@ -90,6 +90,8 @@ async def show(request: PageRequest) -> PageResponse:
     return request.page(
         "payout.html",
         payout=history.payout,
+        attempts=history.attempts,
+        titles={name: each.title for name, each in request.services.rails.accounts.items()},
         bank=await request.services.previews.bank_name(history.payout),
         timeline_events=timeline.of_payout(history),
     )

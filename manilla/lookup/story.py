@@ -21,6 +21,7 @@ from manilla.payments.payment import Charge, Payment
 from manilla.payments.suspense import HeldMoney, held_money
 from manilla.payouts import store as payouts
 from manilla.payouts.payout import Payout
+from manilla.payouts.routing.explanation import ExplainedAttempt, explained
 from manilla.providers import listing as providers
 from manilla.providers.listing import ReceivedWebhook
 from manilla.refunds import store as refund_queries
@@ -44,6 +45,7 @@ class PaymentStory(TransactionStory, frozen=True, kw_only=True):
 
 class PayoutStory(TransactionStory, frozen=True, kw_only=True):
     payout: Payout
+    attempts: list[ExplainedAttempt]  # empty unless the rail was chosen automatically
 
 
 async def payment_story(
@@ -77,7 +79,8 @@ async def payout_story(
     if payout is None or environment not in (None, payout.environment):
         return None
     common = await _common(db, payout, {trx_id: payout.provider}, [trx_id])
-    return PayoutStory(**common, payout=payout)
+    attempts = await explained(db, merchant_id, trx_id) if payout.is_routed else []
+    return PayoutStory(**common, payout=payout, attempts=attempts)
 
 
 async def _common(

@@ -28,6 +28,10 @@ async def dashboard(services: Services, site: Site) -> AsyncIterator[MerchantDas
         money = Money.of("100000", "NGN")
         await wallets.fund(services.db, made.merchant.new.id, Environment.PRODUCTION, money, "test")
         yield made
+    # Other tests expect that no bank codes were learned.
+    services.banks._kept.clear()
+    await services.db.execute("DELETE FROM provider_bank")
+    await services.registry.load()
 
 
 @pytest.fixture(autouse=True)
@@ -100,3 +104,23 @@ async def test_the_automatic_method_comes_first(dashboard: MerchantDashboard) ->
     upload_form = (await dashboard.owner.get(BULK)).body.decode()
     first = upload_form.index("<option")
     assert upload_form[first:].split("</option>")[0].endswith(">Automatic bank transfer")
+
+
+async def test_a_payout_shows_its_rails_with_plain_reasons(dashboard: MerchantDashboard) -> None:
+    db, method = dashboard.services.db, str(await _method(dashboard, "auto_ngn"))
+    fields = {"method": method, "bank_code": GTBANK, "account_number": new_account()}
+    fields |= {"amount": "1000", "once": new_reference()}
+    made = redirect_target(await dashboard.owner.post("/production/payouts", fields))
+    trx_id = made.rsplit("/", 1)[1]
+    await db.execute(
+        "UPDATE payout_attempt SET dead_at = now(), dead_because = $2 WHERE trx_id = $1",
+        *(trx_id, "rejected the transfer: raw text"),
+    )
+    page = (await dashboard.owner.get(made)).body.decode()
+    await db.execute(
+        "UPDATE payout_attempt SET dead_at = NULL, dead_because = NULL WHERE trx_id = $1", trx_id
+    )
+    assert "It was the first in the order of the rails that could send the payout." in page
+    assert "Provider B: comes later in the order" in page
+    assert "It rejected the transfer." in page
+    assert "raw text" not in page

@@ -1,0 +1,47 @@
+"""The attempts of a payout are explained: pure functions, the command and the pages."""
+
+import pytest
+
+from manilla.lookup.story import payout_story
+from manilla.payouts.routing import explanation
+from manilla.payouts.routing.choice import RailSnapshot
+from manilla.payouts.routing.explanation import chosen_because, explained
+from tests.payouts.routing.routed import REFUSED, RoutedPayouts
+from tests.payouts.routing.test_choice import chosen, rail
+
+
+@pytest.mark.parametrize(
+    ("rails", "because"),
+    [
+        ([rail("a")], explanation.ONLY),
+        ([rail("a"), rail("b", 2, is_down=True)], explanation.ONLY),
+        ([rail("a", 1, is_down=True), rail("b", 2), rail("c", 3)], explanation.FIRST),
+        ([rail("a", 1), rail("b", 2, is_failing=True)], explanation.FIRST),
+        ([rail("a", 1, is_failing=True), rail("b", 2)], explanation.OTHERS_FAIL),
+        ([rail(each, 1, is_failing=True) for each in "ab"], explanation.FIRST),
+    ],
+)
+def test_the_reason_of_a_choice_is_said(rails: list[RailSnapshot], because: str) -> None:
+    assert chosen_because(chosen(*rails)) == because
+
+
+async def test_each_attempt_says_why_it_was_made_and_why_it_ended(routed: RoutedPayouts) -> None:
+    trx_id = await routed.pay_out()
+    await routed.plan("a", REFUSED)
+    await routed.simulator.run_jobs()
+    key = routed.services.db, routed.payer.merchant.new.id, trx_id
+    first, second = await explained(*key)
+    assert (first.provider, first.chosen_because) == ("providera", explanation.FIRST)
+    assert first.ended_because == explanation.REJECTED
+    assert "Not enabled" in (first.dead_because or "")
+    assert (second.provider, second.ended_because) == ("providerb", None)
+    assert second.decision.skipped["providera"] == "already tried for this payout"
+    story = await payout_story(*key)
+    assert story is not None
+    assert story.attempts == [first, second]
+
+
+async def test_a_payout_with_a_fixed_rail_has_no_attempts(routed: RoutedPayouts) -> None:
+    trx_id = await routed.payer.pay_out("a")
+    merchant_id = routed.payer.merchant.new.id
+    assert await explained(routed.services.db, merchant_id, trx_id) == []
