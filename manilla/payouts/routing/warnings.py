@@ -1,4 +1,4 @@
-"""What merchants are told before they pay to a bank to which transfers are failing."""
+"""Warnings for merchants before they pay to a bank to which transfers are failing."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What merchants are told about failing rails: pure functions."""
+"""Warnings about failing rails: pure functions."""
 
 import itertools
 from datetime import UTC, datetime, timedelta
