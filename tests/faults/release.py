@@ -30,9 +30,12 @@ def previous(project: Path) -> str:
 
 
 def unpack(project: Path, commit: str, folder: Path) -> Path:
-    """Unpacks the release's code. It runs with the dependencies of the current version."""
+    """Unpacks the release's platform and simulator.
+
+    They run with the dependencies of the current version.
+    """
     archive = folder / "release.tar"
-    archive.write_bytes(_git(project, "archive", commit, "manilla").stdout)
+    archive.write_bytes(_git(project, "archive", commit, "manilla", "simulator").stdout)
     code = folder / "release"
     code.mkdir()
     subprocess.run(["tar", "-xf", archive, "-C", code], check=True)
@@ -49,7 +52,8 @@ class Programs:
     def __init__(self, code: Path, folder: Path, environment: dict[str, str]) -> None:
         self._code = code
         self._log = (folder / f"{code.name}.log").open("ab")
-        self._environment = {**os.environ, **environment, "PYTHONPATH": str(code)}
+        path = os.pathsep.join(str(each) for each in (code, code / "simulator" / "src"))
+        self._environment = {**os.environ, **environment, "PYTHONPATH": path}
         self._running: list[subprocess.Popen[bytes]] = []
         self.port = free_port()
 

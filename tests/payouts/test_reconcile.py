@@ -38,6 +38,7 @@ def naira(amount: str) -> Money:
 async def _balances_match(payer: PayoutMerchant, db: Database, owner: Database) -> None:
     """Makes the balances match, and postpones checks of payouts from earlier tests."""
     await db.execute("UPDATE payout SET created_at = created_at - interval '8 days'")
+    await db.execute("UPDATE payout_attempt SET dead_at = dead_at - interval '8 days'")
     await db.execute("UPDATE payout SET began_at = NULL WHERE status = 'pending'")
     await db.execute("UPDATE charge SET created_at = created_at - interval '1 day'")
     await db.execute("UPDATE refund SET sent_at = NULL WHERE status = 'pending'")

@@ -39,6 +39,7 @@ async def test_the_state_shows_all_providers(platform: Platform) -> None:
         "next": [],
         "webhooks": {"mode": "normal", "delay_seconds": 0, "copies": 2},
         "refunds": "success",
+        "statement_overlap": 0,
     }
 
 
