@@ -114,23 +114,22 @@ class Catalogue:
         )
         return is_real_payout and self._rails.is_drained(method.provider or "")
 
-    def offered_rails(self, auto: Method, environment: Environment) -> list[Method]:
-        """Returns the methods whose provider can send a payout by the automatic method."""
+    def rails(self, currency: str) -> list[Method]:
+        """Returns the active withdrawal methods between which the automatic one chooses."""
         return [
             method
-            for method in self._all
-            if method.kind is auto.kind
-            and method.is_rail
-            and method.active
-            and method.currency == auto.currency
-            and self.is_usable(method, environment)
+            for method in self.all(MethodKind.WITHDRAW)
+            if method.active and method.is_rail and method.currency == currency
         ]
+
+    def offered_rails(self, auto: Method, environment: Environment) -> list[Method]:
+        """Returns the rails that can be used now."""
+        return [each for each in self.rails(auto.currency) if self.is_usable(each, environment)]
 
     def is_switched_off(self, method: Method) -> bool:
         """Whether the provider has valid credentials, but is disabled or drained."""
         if method.is_auto:
-            rails = (each for each in self.all(method.kind) if each.is_rail and each.active)
-            return any(map(self.is_switched_off, rails))
+            return any(map(self.is_switched_off, self.rails(method.currency)))
         current = self._rails.accounts.get(method.provider or "")
         if current is None or not current.is_valid:
             return False

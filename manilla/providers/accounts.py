@@ -48,7 +48,9 @@ async def check_new(db: Database | Connection, kind: str, name: str) -> None:
         raise UnknownProvider(f"There is no kind {kind!r}; there are {', '.join(KINDS)}.")
     if not _NAME.fullmatch(name):
         raise BadAccount("A name has 2 to 31 characters of a-z and 0-9, and starts with a letter.")
-    if name in (*RESERVED, *await load(db)):
+    if name in RESERVED:
+        raise BadAccount(f"The name {name!r} is reserved. Choose another one.")
+    if name in await load(db):
         raise BadAccount(f"An account {name!r} already exists.")
 
 

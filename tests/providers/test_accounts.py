@@ -43,3 +43,9 @@ async def test_an_account_with_a_bad_or_used_name_is_rejected(db: Database, name
 async def test_an_account_of_an_unknown_kind_is_rejected(db: Database) -> None:
     with pytest.raises(UnknownProvider):
         await accounts.add(db, "nobank", "shopthree")
+
+
+@pytest.mark.parametrize("name", accounts.RESERVED)
+async def test_a_name_that_means_no_account_is_reserved(db: Database, name: str) -> None:
+    with pytest.raises(accounts.BadAccount, match="reserved"):
+        await accounts.add(db, "paystack", name)

@@ -11,7 +11,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.methods.catalogue import Catalogue
-from manilla.methods.method import Method, MethodKind
+from manilla.methods.method import Method
 from manilla.payouts import refusals
 from manilla.payouts.beneficiaries import methods
 from manilla.payouts.beneficiaries.banks import Banks
@@ -123,7 +123,7 @@ class Router:
         return await self._resolver.resolve(provider, Beneficiary(fields))
 
     async def _snapshot(self, target: PayoutTarget, tried: Collection[str]) -> RoutingSnapshot:
-        rails = self.rails(target.amount.currency)
+        rails = self._catalogue.rails(target.amount.currency)
         is_real = target.environment is Environment.PRODUCTION
         if is_real:
             await self._learn_banks(rails, target)
@@ -164,14 +164,6 @@ class Router:
     def _code_at(self, provider: str, target: PayoutTarget) -> str | None:
         is_sandbox = target.environment is Environment.SANDBOX
         return self._banks.code_at(provider, target.bank, is_sandbox=is_sandbox)
-
-    def rails(self, currency: str) -> list[Method]:
-        """Returns the active withdrawal method of each rail, in the administrators' order."""
-        return [
-            method
-            for method in self._catalogue.all(MethodKind.WITHDRAW)
-            if method.active and method.is_rail and method.currency == currency
-        ]
 
     def _rail(self, method: Method, target: PayoutTarget, *, was_tried: bool) -> RailSnapshot:
         provider = method.provider or ""
