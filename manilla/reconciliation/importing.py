@@ -6,7 +6,7 @@ from manilla.kit.clock import start_of_day
 from manilla.kit.db import Database
 from manilla.providers import statements
 from manilla.providers.port import EVERY_MOVEMENT, Adapter, LineKind
-from manilla.reconciliation import days, files, lines, matching, movements, unmatched
+from manilla.reconciliation import figures, files, lines, matching, movements, unmatched
 from manilla.reconciliation.lines import NOTHING, ImportResult, day_of
 
 # Movements are copied from so long before the first line, which may be of an earlier transaction.
@@ -52,7 +52,7 @@ async def compare(db: Database, provider: str, since: datetime, kinds: frozenset
         await lines.lock(connection, provider)
         await movements.copy(connection, provider, since - EARLIER, kinds)
         await matching.match(connection, provider)
-        await days.store_figures(connection, provider)
+        await figures.store(connection, provider)
         await unmatched.report(connection, provider, datetime.now(UTC))
 
 

@@ -16,7 +16,7 @@ from manilla.merchants.requests.log import RequestLogLine
 from manilla.people import console_people, persons
 from manilla.people.roles import ConsoleRole, Realm
 from manilla.providers.port import EVERY_MOVEMENT, StatementLine
-from manilla.reconciliation import days, lines
+from manilla.reconciliation import figures, lines
 from manilla.refunds import initiate
 from manilla.services import Services
 from manilla.transfers import sending
@@ -83,7 +83,7 @@ async def _statement(services: Services, text: str) -> str:
     async with services.db.transaction() as connection:
         await lines.store(connection, "providerb", [line])
         await lines.store_days(connection, "providerb", "NGN", [STATEMENT_DAY], EVERY_MOVEMENT)
-        await days.store_figures(connection, "providerb")
+        await figures.store(connection, "providerb")
     return STATEMENT_DAY.isoformat()
 
 

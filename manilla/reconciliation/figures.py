@@ -1,0 +1,117 @@
+"""Saves the figures of the days whose statement was imported, after each comparison."""
+
+from manilla.kit.db import Connection
+from manilla.ledger import posting
+from manilla.reconciliation.matching import OPEN_SIDES
+
+# The days of the account $1 whose figures may have changed: they were imported lately or have
+# something unmatched. Each has the time when it starts and the time when the next day starts.
+DAYS = """
+    SELECT currency, day, kinds, day::timestamp AT TIME ZONE 'Africa/Lagos' AS start,
+           (day + 1)::timestamp AT TIME ZONE 'Africa/Lagos' AS next_start
+      FROM statement_day
+     WHERE provider = $1
+       AND (imported_at > now() - interval '1 day' OR open_lines + open_movements > 0)"""
+
+SAME_DAY = "changed.provider = $1 AND changed.currency = d.currency AND changed.day = d.day"
+IN_DAY = (
+    "provider = $1 AND currency = d.currency AND booked_at >= d.start AND booked_at < d.next_start"
+)
+
+
+async def store(connection: Connection, provider: str) -> None:
+    """Saves the figures of all days that may have changed."""
+    await _store_lines(connection, provider)
+    await _store_provider_balance(connection, provider)
+    await _store_movements(connection, provider)
+    await _store_ledger_balance(connection, provider)
+    # The last one: it decides which days have something unmatched, which the others ask for.
+    await _store_unmatched(connection, provider)
+
+
+async def _store_lines(connection: Connection, provider: str) -> None:
+    """Saves how many lines a day has, and their sum."""
+    await connection.execute(
+        f"""
+        UPDATE statement_day changed SET lines = found.lines, lines_minor = found.minor
+          FROM ({DAYS}) AS d
+         CROSS JOIN LATERAL (
+               SELECT count(*) AS lines, coalesce(sum(amount_minor), 0) AS minor
+                 FROM statement_line WHERE {IN_DAY}) AS found
+         WHERE {SAME_DAY}""",
+        provider,
+    )
+
+
+async def _store_provider_balance(connection: Connection, provider: str) -> None:
+    """Saves the provider's balance after a day's last line, if the line says it."""
+    await connection.execute(
+        f"""
+        UPDATE statement_day changed
+           SET balance_minor = (
+               SELECT balance_after_minor FROM statement_line WHERE {IN_DAY}
+                ORDER BY booked_at DESC, length(line_id) DESC, line_id DESC LIMIT 1)
+          FROM ({DAYS}) AS d WHERE {SAME_DAY}""",
+        provider,
+    )
+
+
+async def _store_movements(connection: Connection, provider: str) -> None:
+    """Saves how many movements our ledger has of the kinds that the statement lists."""
+    await connection.execute(
+        f"""
+        UPDATE statement_day changed
+           SET movements = found.movements, movements_minor = found.minor
+          FROM ({DAYS}) AS d
+         CROSS JOIN LATERAL (
+               SELECT count(*) AS movements, coalesce(sum(amount_minor), 0) AS minor
+                 FROM clearing_movement WHERE {IN_DAY} AND kind = ANY (d.kinds)) AS found
+         WHERE {SAME_DAY}""",
+        provider,
+    )
+
+
+async def _store_ledger_balance(connection: Connection, provider: str) -> None:
+    """Saves our balance at the end of a day: the current one without what was posted later."""
+    await connection.execute(
+        f"""
+        WITH days AS ({DAYS}),
+        current AS (
+            SELECT currency, -sum(amount_minor) AS minor FROM entry
+             WHERE account = $2 AND environment = 'production' GROUP BY currency),
+        posted AS (
+            SELECT e.currency, (p.posted_at AT TIME ZONE 'Africa/Lagos')::date AS day,
+                   -sum(e.amount_minor) AS minor
+              FROM posting p
+              JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
+               AND e.account = $2
+             WHERE p.posted_at >= (SELECT min(next_start) FROM days)
+               AND p.environment = 'production'
+             GROUP BY 1, 2)
+        UPDATE statement_day changed
+           SET ledger_minor = coalesce((SELECT minor FROM current WHERE currency = d.currency), 0)
+                            - coalesce((SELECT sum(minor) FROM posted
+                                         WHERE currency = d.currency AND posted.day > d.day), 0)
+          FROM days d WHERE {SAME_DAY}""",
+        *(provider, posting.clearing(provider)),
+    )
+
+
+async def _store_unmatched(connection: Connection, provider: str) -> None:
+    """Saves how many lines and movements of a day do not match."""
+    await connection.execute(
+        f"""{OPEN_SIDES},
+        counted AS (
+            SELECT currency, (booked_at AT TIME ZONE 'Africa/Lagos')::date AS day, kind,
+                   count(theirs) AS lines, count(ours) AS movements
+              FROM sides GROUP BY 1, 2, 3)
+        UPDATE statement_day changed
+           SET open_lines = found.lines, open_movements = found.movements
+          FROM ({DAYS}) AS d
+         CROSS JOIN LATERAL (
+               SELECT coalesce(sum(lines), 0) AS lines,
+                      coalesce(sum(movements) FILTER (WHERE kind = ANY (d.kinds)), 0) AS movements
+                 FROM counted WHERE currency = d.currency AND day = d.day) AS found
+         WHERE {SAME_DAY}""",
+        provider,
+    )
