@@ -17,6 +17,7 @@ from manilla.notify import listing as notifications
 from manilla.notify.queries import blocked_urls
 from manilla.payments import figures as payments
 from manilla.payouts import figures as payouts
+from manilla.payouts.beneficiaries import settlement
 from manilla.people import key_rotations
 from manilla.people.roles import Permission
 from manilla.refunds import listing as refunds
@@ -108,7 +109,8 @@ async def _attention(request: PageRequest, tenant: Tenant) -> list[AttentionItem
         if number
     ]
     blocked = await _blocked_notifications(request)
-    return [*await _key_rotations(request, since), *blocked, *counted]
+    accounts = await _settlement_accounts(request, since)
+    return [*await _key_rotations(request, since), *accounts, *blocked, *counted]
 
 
 async def _blocked_notifications(request: PageRequest) -> list[AttentionItem]:
@@ -134,6 +136,21 @@ async def _key_rotations(request: PageRequest, since: datetime) -> list[Attentio
             each.at,
         )
         for each in rotations
+    ]
+
+
+async def _settlement_accounts(request: PageRequest, since: datetime) -> list[AttentionItem]:
+    """Returns accounts that were set recently, which only owners see."""
+    if not request.may(Permission.MANAGE_TEAM):
+        return []
+    return [
+        AttentionItem(
+            f"{each.set_by} set the {each.environment} settlement account in {each.currency}"
+            f" to {clean(each.account_name, 100)}",
+            request.at(f"/{each.environment}/settlement-account"),
+            each.created_at,
+        )
+        for each in await settlement.set_since(request.db, request.merchant_id, since)
     ]
 
 

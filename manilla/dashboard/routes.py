@@ -17,6 +17,7 @@ from manilla.dashboard import (
     payouts,
     profile,
     requests,
+    settlement_account,
     sign_up,
     team,
     wallets,
@@ -40,6 +41,7 @@ NAVIGATION = {
     "Withdraw": [
         NavigationItem("Payouts", "~/payouts", "arrow-up-right", Permission.VIEW),
         NavigationItem("Saved accounts", "~/accounts", "building-bank", Permission.VIEW),
+        NavigationItem("Settlement account", "~/settlement-account", "coins", Permission.VIEW),
     ],
     "Developers": [
         NavigationItem("Credentials", "~/credentials", "key", Permission.USE_CREDENTIALS),
@@ -67,6 +69,7 @@ PAYMENT = ENV + "/payments/{trx_id:str}"
 PAYOUTS = ENV + "/payouts"
 PAYOUT = PAYOUTS + "/{payout:str}"
 BULK = PAYOUTS + "/bulk"
+SETTLEMENT_ACCOUNT = ENV + "/settlement-account"
 BATCH = BULK + "/{batch:str}"
 NOTIFICATION = ENV + "/notifications/{notification:str}"
 
@@ -133,6 +136,11 @@ ROUTES = [
         in_both_environments=True,
     ),
     Route("POST", "/accounts/{account:int}/remove", accounts.remove, MOVE_MONEY),
+    Route("GET", SETTLEMENT_ACCOUNT, settlement_account.show, VIEW),
+    Route("GET", SETTLEMENT_ACCOUNT + "/new", settlement_account.show_new, MOVE_MONEY),
+    Route("POST", SETTLEMENT_ACCOUNT + "/new", settlement_account.review, MOVE_MONEY),
+    Route("POST", SETTLEMENT_ACCOUNT, settlement_account.choose, MOVE_MONEY, step_up=True),
+    Route("POST", SETTLEMENT_ACCOUNT + "/cancel", settlement_account.cancel, MOVE_MONEY),
     Route("GET", ENV + "/wallets", wallets.show, VIEW),
     Route("GET", ENV + "/wallets/{currency:str}", wallets.statement, VIEW),
     Route("POST", ENV + "/wallets/{currency:str}/top-up", wallets.top_up, MOVE_MONEY),

@@ -148,6 +148,12 @@ class PayoutPreviews:
 
     async def holder(self, caller: Caller, method: Method, given: dict[str, Any]) -> AccountHolder:
         availability.check(caller)  # only merchants that may create payouts see account names
+        return await self.holder_of_own(caller, method, given)
+
+    async def holder_of_own(
+        self, caller: Caller, method: Method, given: dict[str, Any]
+    ) -> AccountHolder:
+        """Resolves an account that the merchant says is its own, even before its approval."""
         who = beneficiary.read(method, given)
         if method.provider is None:
             return AccountHolder(who, None, who.fields[methods.MANUAL_BANK_NAME])

@@ -104,11 +104,20 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
     second_factor_for_money: Annotated[
         bool | None,
         Meta(
-            description="Whether payouts, refunds, production keys, saved accounts and team "
-            "changes in the dashboard require a second factor. Defaults to true in "
-            "production mode and to false in development mode."
+            description="Whether payouts, refunds, production keys, saved accounts, settlement "
+            "accounts and team changes in the dashboard require a second factor. Defaults to "
+            "true in production mode and to false in development mode."
         ),
     ] = None
+    settlement_account_wait_hours: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=720,
+            description="Hours until a changed settlement account takes effect. "
+            "A merchant's first account takes effect at once.",
+        ),
+    ] = 24
     adjustment_limits: Annotated[
         Text,
         Meta(

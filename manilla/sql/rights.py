@@ -59,6 +59,7 @@ RIGHTS = {
     "refund": KEEP,
     "session": ALL,
     "setting": KEEP,
+    "settlement_account": KEEP,
     "shop_news": EXPIRE,
     "shop_order": EXPIRE,
     "statement_day": KEEP,

@@ -23,7 +23,7 @@ class SavedAccount(msgspec.Struct, frozen=True):
 
     @property
     def number(self) -> str:
-        return _number(self.beneficiary)
+        return number_of(self.beneficiary)
 
     @property
     def bank(self) -> str:
@@ -65,7 +65,7 @@ async def add(
             f"account:{account_id}",
             merchant_id=merchant_id,
             method=method_code,
-            account=_ending(beneficiary),
+            account=ending(beneficiary),
             label=label,
         )
     return account_id
@@ -99,12 +99,12 @@ async def remove(db: Database, merchant_id: int, account_id: int) -> bool:
     return bool(removed)
 
 
-def _ending(beneficiary: dict[str, str]) -> str:
+def ending(beneficiary: dict[str, str]) -> str:
     """Returns the last digits, enough to recognize the account without revealing its number."""
-    return f"…{_number(beneficiary)[-4:]}"
+    return f"…{number_of(beneficiary)[-4:]}"
 
 
-def _number(beneficiary: dict[str, Any]) -> str:
+def number_of(beneficiary: dict[str, Any]) -> str:
     return _first(beneficiary, (methods.ACCOUNT_NUMBER, methods.MANUAL_ACCOUNT_NUMBER))
 
 

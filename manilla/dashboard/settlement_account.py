@@ -1,0 +1,148 @@
+"""Pages of the settlement account: the account in each currency, and setting it in two steps."""
+
+from datetime import timedelta
+from typing import Any
+
+from manilla.dashboard.payouts import AT_FIELD, bank_options, check_beneficiary, given_beneficiary
+from manilla.kit.errors import Refusal
+from manilla.kit.ratelimit import RateLimitExceeded
+from manilla.merchants.availability import MerchantSuspended
+from manilla.merchants.directory import Caller
+from manilla.merchants.merchants import MerchantStatus
+from manilla.methods.method import Method
+from manilla.payouts.beneficiaries import settlement
+from manilla.payouts.beneficiaries.settlement import (
+    NewSettlementAccount,
+    SettlementAccountUnchanged,
+)
+from manilla.payouts.ordering import AccountHolder
+from manilla.payouts.refusals import PayoutFailed
+from manilla.web.forms import BadForm
+from manilla.web.page_request import PageRequest, PageResponse
+
+# Merchants who are not approved yet may look up few names: only their own account is of interest.
+NAMES_A_MINUTE = 6
+TOO_MANY_NAMES = "Too many account lookups. Wait a minute and try again."
+NAME_CHANGED = "The account's name is now {}. Confirm it again."
+
+
+async def show(request: PageRequest) -> PageResponse:
+    caller = await request.caller()
+    currencies = sorted(caller.currencies)
+    about = request.merchant_id, request.environment
+    return request.page(
+        "settlement_account.html",
+        accounts={
+            each: await settlement.settlement_account(request.db, *about, each)
+            for each in currencies
+        },
+        waiting={
+            each: await settlement.waiting(request.db, request.tenant, each) for each in currencies
+        },
+        settable={method.currency for method in _methods(request, caller)},
+    )
+
+
+async def show_new(request: PageRequest) -> PageResponse:
+    caller = await request.caller()
+    offered = _methods(request, caller)
+    wanted = request.query.text("currency")
+    if wanted:
+        offered = [method for method in offered if method.currency == wanted]
+    if "method" not in request.query and len(offered) != 1:
+        return request.page("settlement_account_method.html", methods=offered)
+    chosen = request.query.integer("method") if "method" in request.query else offered[0].id
+    return await _form(request, caller, _method(request, caller, chosen))
+
+
+async def review(request: PageRequest) -> PageResponse:
+    """Shows the name of the account's holder, for the user to confirm."""
+    caller = await request.caller()
+    method = _method(request, caller, request.form.integer("method"))
+    try:
+        holder = await _holder(request, caller, method)
+    except Refusal as refusal:
+        return await _form(request, caller, method, refusal)
+    return await _review(request, method, holder)
+
+
+async def choose(request: PageRequest) -> PageResponse:
+    caller = await request.caller()
+    method = _method(request, caller, request.form.integer("method"))
+    try:
+        holder = await _holder(request, caller, method)
+        assert holder.account_name is not None
+        if request.form.text("confirmed_name") != holder.account_name.strip():
+            text = NAME_CHANGED.format(holder.account_name)
+            return await _review(request, method, holder, text)
+        wait = timedelta(hours=request.services.platform.now.settlement_account_wait_hours)
+        new = NewSettlementAccount(method, holder.who, holder.bank_name, holder.account_name)
+        await settlement.choose(
+            request.db, request.tenant, new, by=request.visitor.email, wait=wait
+        )
+    except Refusal as refusal:
+        return await _form(request, caller, method, refusal)
+    return request.redirect("~/settlement-account", done="Settlement account saved.")
+
+
+async def cancel(request: PageRequest) -> PageResponse:
+    currency = request.form.required("currency", at_most=3)
+    canceled = await settlement.cancel(request.db, request.tenant, currency)
+    if canceled is None:
+        return request.redirect("~/settlement-account", failed="There is no change to cancel.")
+    return request.redirect("~/settlement-account", done="Change canceled.")
+
+
+def _methods(request: PageRequest, caller: Caller) -> list[Method]:
+    """Returns the methods whose provider can resolve an account's name."""
+    return [each for each in request.services.previews.methods(caller) if not each.is_manual]
+
+
+def _method(request: PageRequest, caller: Caller, method_id: int) -> Method:
+    method = request.services.previews.method(caller, method_id)
+    if method.is_manual:
+        raise PayoutFailed("No provider resolves the accounts of this method.")
+    return method
+
+
+async def _holder(request: PageRequest, caller: Caller, method: Method) -> AccountHolder:
+    if caller.status in (MerchantStatus.DISABLED, MerchantStatus.REJECTED):
+        raise MerchantSuspended
+    check_beneficiary(request.form, method)
+    bucket = f"{request.merchant_id:011d}:{request.environment}:own-names"
+    if (await request.services.limiter.take(bucket, NAMES_A_MINUTE)).exceeded:
+        raise RateLimitExceeded(TOO_MANY_NAMES)
+    given = await given_beneficiary(request, request.form, caller, method)
+    return await request.services.previews.holder_of_own(caller, method, given)
+
+
+async def _form(
+    request: PageRequest, caller: Caller, method: Method, refusal: Refusal | None = None
+) -> PageResponse:
+    banks = bank_options(await request.services.previews.banks(caller, method))
+    details: dict[str, Any] = {"method": method, "banks": banks}
+    if refusal is None:
+        return request.page("settlement_account_new.html", **details)
+    at = (*AT_FIELD, (SettlementAccountUnchanged, "account_number"))
+    return request.form_with_errors("settlement_account_new.html", refusal, at=at, **details)
+
+
+async def _review(
+    request: PageRequest, method: Method, holder: AccountHolder, problem: str | None = None
+) -> PageResponse:
+    known = await settlement.settlement_account(
+        request.db, request.merchant_id, request.environment, method.currency
+    )
+    wait_hours = request.services.platform.now.settlement_account_wait_hours if known else 0
+    values: dict[str, Any] = {
+        "method": method,
+        "holder": holder,
+        "known": known,
+        "wait_hours": wait_hours,
+    }
+    kept = {name: request.form.text(name) for name in ("method", "bank_code", "account_number")}
+    if problem is None:
+        return request.page("settlement_account_review.html", kept=kept, **values)
+    return request.form_with_errors(
+        "settlement_account_review.html", BadForm(problem), kept=kept, **values
+    )

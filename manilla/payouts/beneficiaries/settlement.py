@@ -1,0 +1,186 @@
+"""Settlement accounts: the merchant's own account in each currency, for automatic settlements.
+
+Whoever can change this account can divert the merchant's balance. So a change waits before it takes
+effect, and the owners learn of it and can cancel it in the meantime.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from manilla.audit import audit
+from manilla.kit.db import Connection, Database, columns
+from manilla.kit.environment import Environment
+from manilla.kit.errors import Refusal
+from manilla.ledger.scope import Tenant
+from manilla.methods.method import Method
+from manilla.payouts.beneficiaries import accounts
+from manilla.payouts.beneficiaries.beneficiary import Beneficiary
+
+
+class SettlementAccount(msgspec.Struct, frozen=True):
+    merchant_id: int
+    id: int
+    environment: Environment
+    currency: str
+    method_code: str
+    beneficiary: dict[str, str]
+    bank_name: str
+    account_name: str  # as the rail resolved it
+    verified_at: datetime
+    set_by: str
+    created_at: datetime
+    effective_at: datetime
+
+    @property
+    def number(self) -> str:
+        return accounts.number_of(self.beneficiary)
+
+
+class NewSettlementAccount(msgspec.Struct, frozen=True):
+    """An account whose holder's name a rail has resolved and a user has confirmed."""
+
+    method: Method
+    who: Beneficiary
+    bank_name: str
+    account_name: str
+
+
+class SettlementAccountUnchanged(Refusal):
+    status, code = 409, "SETTLEMENT_ACCOUNT_UNCHANGED"
+    message = "This is already your settlement account."
+
+
+ACCOUNT = f"""
+    SELECT {columns(SettlementAccount)} FROM settlement_account
+     WHERE merchant_id = $1 AND canceled_at IS NULL"""
+IN_EFFECT = ACCOUNT + " AND environment = $2 AND currency = $3 AND effective_at <= now()"
+WAITING = ACCOUNT + " AND environment = $2 AND currency = $3 AND effective_at > now()"
+NEWEST = " ORDER BY id DESC LIMIT 1"
+
+
+async def settlement_account(
+    db: Database | Connection, merchant_id: int, environment: Environment, currency: str
+) -> SettlementAccount | None:
+    """Returns the account to which the merchant's balance in this currency may be settled now."""
+    return await _one(db, IN_EFFECT, Tenant(merchant_id, environment), currency)
+
+
+async def waiting(
+    db: Database | Connection, tenant: Tenant, currency: str
+) -> SettlementAccount | None:
+    """Returns the account that takes effect later."""
+    return await _one(db, WAITING, tenant, currency)
+
+
+async def set_since(db: Database, merchant_id: int, start: datetime) -> list[SettlementAccount]:
+    """Returns the accounts that were set since then, newest first."""
+    query = ACCOUNT + " AND created_at >= $2 ORDER BY id DESC LIMIT 5"
+    return [_read(record) for record in await db.records(query, merchant_id, start)]
+
+
+async def choose(
+    db: Database,
+    tenant: Tenant,
+    new: NewSettlementAccount,
+    *,
+    by: str,
+    wait: timedelta,
+) -> SettlementAccount:
+    """Sets the account. It replaces one that waits, and waits itself unless it is the first."""
+    currency = new.method.currency
+    async with db.transaction() as connection:
+        await _lock(connection, tenant.merchant_id)
+        before = await settlement_account(
+            connection, tenant.merchant_id, tenant.environment, currency
+        )
+        if before is not None and _is_same(before, new):
+            raise SettlementAccountUnchanged
+        await _cancel_waiting(connection, tenant, currency)
+        chosen = await _insert(connection, tenant, new, by, wait if before else timedelta())
+        await _record(connection, "settlement_account.set", chosen, before)
+    return chosen
+
+
+async def cancel(db: Database, tenant: Tenant, currency: str) -> SettlementAccount | None:
+    """Cancels the account that waits, if any, and returns it."""
+    async with db.transaction() as connection:
+        await _lock(connection, tenant.merchant_id)
+        found = await waiting(connection, tenant, currency)
+        if found is not None:
+            await _cancel_waiting(connection, tenant, currency)
+            await _record(connection, "settlement_account.cancel", found, None)
+    return found
+
+
+async def _lock(connection: Connection, merchant_id: int) -> None:
+    """Lets only one user at a time change the merchant's accounts."""
+    await connection.execute("SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE", merchant_id)
+
+
+async def _cancel_waiting(connection: Connection, tenant: Tenant, currency: str) -> None:
+    await connection.execute(
+        """
+        UPDATE settlement_account SET canceled_at = now()
+         WHERE merchant_id = $1 AND environment = $2 AND currency = $3
+           AND canceled_at IS NULL AND effective_at > now()""",
+        *(tenant.merchant_id, tenant.environment, currency),
+    )
+
+
+async def _insert(
+    connection: Connection, tenant: Tenant, new: NewSettlementAccount, by: str, wait: timedelta
+) -> SettlementAccount:
+    record = await connection.record(
+        f"""
+        INSERT INTO settlement_account (merchant_id, environment, currency, method_code,
+               beneficiary, bank_name, account_name, set_by, effective_at)
+        VALUES ($1, $2, $3, $4, $5::jsonb, $6, $7, $8, now() + $9::interval)
+        RETURNING {columns(SettlementAccount)}""",
+        *(tenant.merchant_id, tenant.environment, new.method.currency, new.method.code),
+        msgspec.json.encode(new.who.fields).decode(),
+        *(new.bank_name, new.account_name, by, wait),
+    )
+    return _read(record)
+
+
+async def _record(
+    connection: Connection,
+    action: str,
+    account: SettlementAccount,
+    before: SettlementAccount | None,
+) -> None:
+    await audit.record(
+        connection,
+        action,
+        f"settlement_account:{account.id}",
+        merchant_id=account.merchant_id,
+        environment=account.environment,
+        currency=account.currency,
+        account=_describe(account),
+        before=_describe(before) if before else None,
+        effective_at=account.effective_at,
+    )
+
+
+def _describe(account: SettlementAccount) -> str:
+    return f"{account.account_name}, {account.bank_name} {accounts.ending(account.beneficiary)}"
+
+
+def _is_same(known: SettlementAccount, new: NewSettlementAccount) -> bool:
+    return (known.method_code, known.beneficiary) == (new.method.code, new.who.fields)
+
+
+async def _one(
+    db: Database | Connection, query: str, tenant: Tenant, currency: str
+) -> SettlementAccount | None:
+    about = tenant.merchant_id, tenant.environment, currency
+    record = await db.record(query + NEWEST, *about)
+    return None if record is None else _read(record)
+
+
+def _read(record: Any) -> SettlementAccount:
+    fields = dict(record)
+    fields["beneficiary"] = msgspec.json.decode(fields["beneficiary"])
+    return msgspec.convert(fields, SettlementAccount)
