@@ -160,7 +160,8 @@ async def needs_second(connection: Connection, keyring: Keyring, change: Change)
 def _setting_loosens(current: settings.PlatformSettings, change: SettingChange) -> bool:
     value, before = settings.parse(change.key, change.value), getattr(current, change.key)
     match change.key:
-        case "signature_required":
+        # Unlike the setting `payouts_held`, `payout release` queries the providers first.
+        case "signature_required" | "payouts_held":
             return bool(before and not value)
         case "second_factor_for_money":  # the setting is on by default in production mode
             return before is not False and not value
@@ -170,8 +171,8 @@ def _setting_loosens(current: settings.PlatformSettings, change: SettingChange) 
             limits = settings.parse_limits(before)
             raised = settings.parse_limits(value)
             return any(limit > limits.get(currency, 0) for currency, limit in raised.items())
-        case "payouts_held":  # unlike this setting, `payout release` queries the providers first
-            return bool(before and not value)
+        case "settlement_account_wait_hours":
+            return bool(value < before)
     return False
 
 

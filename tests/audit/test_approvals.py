@@ -287,6 +287,7 @@ async def test_an_approval_applies_exactly_what_it_shows(
     [
         ("signature_required", "false"),
         ("timestamp_tolerance_seconds", "901"),
+        ("settlement_account_wait_hours", "23"),
         ("adjustment_limits", "NGN:10000001"),
         ("adjustment_limits", "NGN:10000000,USD:1"),
         ("second_factor_for_money", "false"),

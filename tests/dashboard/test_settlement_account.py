@@ -197,7 +197,7 @@ async def test_a_change_needs_step_up_and_the_right_role(
     assert await _numbers(dashboard) == (None, None)
 
 
-async def test_owners_are_told_and_the_audit_log_hides_the_account_number(
+async def test_owners_are_notified_and_the_audit_log_hides_the_account_number(
     dashboard: MerchantDashboard, services: Services, site: Site
 ) -> None:
     finance = await member(services, site, dashboard.merchant.new.id, Role.FINANCE)
