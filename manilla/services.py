@@ -1,6 +1,7 @@
 """The services that API, pages and worker share. Each process builds them once, in `wiring`."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -65,6 +66,17 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     def approvals(self) -> Approvals:
         """Applies changes that may need a second administrator."""
         return Approvals(self.db, self.keyring, is_production_mode=not self.is_development)
+
+    @asynccontextmanager
+    async def patient(self, seconds: int) -> AsyncIterator[Database]:
+        """Opens a connection of its own for long statements, such as those that sum a ledger."""
+        db = await Database.open(
+            self.database_url, size=1, name="manilla patient", statement_seconds=seconds
+        )
+        try:
+            yield db
+        finally:
+            await db.close()
 
     @property
     def failover(self) -> Failover:

@@ -1,9 +1,8 @@
 """The worker process: runs jobs that are due, and periodic tasks."""
 
 import asyncio
-import contextlib
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import msgspec
@@ -12,7 +11,6 @@ import structlog
 from manilla import instance_metrics, metrics
 from manilla.approvals import queries as approvals
 from manilla.kit import outbound, ratelimit
-from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
 from manilla.kit.jobs import Work
 from manilla.kit.jobs.runner import Runner
@@ -92,18 +90,8 @@ async def _prove_books(services: Services) -> None:
     """Checks the ledger every hour and on request, in one worker, with a long statement timeout."""
     if not await proofs.is_mine(services.db):
         return
-    async with _patient(services, PROOF_SECONDS) as db:
+    async with services.patient(PROOF_SECONDS) as db:
         await proofs.prove(db)
-
-
-@contextlib.asynccontextmanager
-async def _patient(services: Services, seconds: int) -> AsyncIterator[Database]:
-    url = services.database_url
-    db = await Database.open(url, size=1, name="manilla patient", statement_seconds=seconds)
-    try:
-        yield db
-    finally:
-        await db.close()
 
 
 async def _measure_backlog(services: Services) -> None:
@@ -134,15 +122,11 @@ def works(services: Services) -> dict[str, Work]:
 
 
 def _reconciliation(services: Services) -> ReconcileTasks:
-    return ReconcileTasks(
-        services.db, services.rails, lambda: _patient(services, RECONCILE_SECONDS)
-    )
+    return ReconcileTasks(services.db, services.rails, lambda: services.patient(RECONCILE_SECONDS))
 
 
 def _statements(services: Services) -> StatementTasks:
-    return StatementTasks(
-        services.db, services.rails, lambda: _patient(services, STATEMENT_SECONDS)
-    )
+    return StatementTasks(services.db, services.rails, lambda: services.patient(STATEMENT_SECONDS))
 
 
 async def work(settings: Settings) -> None:

@@ -1,54 +1,171 @@
-"""Reconciliation pages: each day's totals, what does not match, and a sheet to sign."""
+"""Reconciliation pages: each day's figures, import of statements, sign-off, and the report."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime
+from typing import Any
 
 from litestar import Response
 
 from manilla.console.providers import titles
-from manilla.kit.fields import Fields
-from manilla.reconciliation import days, unmatched
-from manilla.reconciliation.days import ReconciledDay
+from manilla.kit import deadline
+from manilla.kit.errors import Refusal, Unavailable
+from manilla.people.roles import Permission
+from manilla.reconciliation import files, importing, lines, reports, signing, unmatched
+from manilla.reconciliation.files import BadStatement
+from manilla.reconciliation.lines import ImportResult
+from manilla.reconciliation.reports import DayReport
 from manilla.reconciliation.unmatched import Unmatched
 from manilla.web import exports
+from manilla.web.forms import BadForm
 from manilla.web.page_request import NO_STORE, PageNotFound, PageRequest, PageResponse
 
 DAYS_SHOWN = 60
-
-COLUMNS = Fields(Unmatched).select(
-    "provider currency booked_at kind reference finding ledger statement difference line_ids"
-    " description"
-)
-DAY_COLUMNS = Fields(ReconciledDay, day=lambda row: row.day.isoformat()).select(
-    "provider currency day lines movements statement ledger difference ledger_balance"
-    " provider_balance open_lines open_movements result"
-)
+FILE_BYTES_MAX = 8 * 1024 * 1024  # about 80,000 lines; the command imports larger files
+FORM_BYTES_MAX = FILE_BYTES_MAX + 64 * 1024
+FILE_ENDINGS = (".csv", ".txt")
+IMPORT_SECONDS = 25
 
 
 async def show_all(request: PageRequest) -> PageResponse:
     provider = request.query.text("provider") or None
-    rows = await days.days(request.db, provider, limit=DAYS_SHOWN)
+    rows = await reports.reports(request.db, provider, limit=DAYS_SHOWN)
     if exports.is_wanted(request):
-        return exports.send(request, "reconciliation", DAY_COLUMNS, _once(rows))
+        return exports.send(request, "reconciliation", reports.COLUMNS, _once(rows))
     return request.page("reconciliation.html", rows=rows, titles=titles(request), provider=provider)
 
 
+async def show_import(request: PageRequest) -> PageResponse:
+    return request.page("reconciliation_import.html", **_about_import(request))
+
+
+async def import_file(request: PageRequest) -> PageResponse:
+    try:
+        provider = request.form.text("provider")
+        if provider not in request.services.rails.accounts:
+            raise BadForm(errors={"provider": "Choose an account."})
+        raw = await _uploaded(request)
+        result = await _import(request, provider, raw)
+    except BadStatement as refusal:
+        shown = _summary(refusal)
+        about = {**_about_import(request), "bad_rows": refusal.rows}
+        return request.form_with_errors("reconciliation_import.html", shown, **about)
+    except Refusal as refusal:
+        about = _about_import(request)
+        return request.form_with_errors("reconciliation_import.html", refusal, **about)
+    return request.redirect("/reconciliation", done=_imported(result), query={"provider": provider})
+
+
+def _about_import(request: PageRequest) -> dict[str, Any]:
+    return {
+        "accounts": _accounts(request),
+        "chosen": request.query.text("provider"),
+        "needed": files.NEEDED,
+        "optional": files.OPTIONAL,
+        "size_max": f"{FILE_BYTES_MAX >> 20} MiB",
+        "bad_rows": (),
+    }
+
+
+def _accounts(request: PageRequest) -> list[tuple[str, str]]:
+    """Returns each account's name and title, those with complete credentials first."""
+    accounts = request.services.rails.accounts
+    names = sorted(accounts, key=lambda name: not accounts[name].is_valid)
+    return [(name, accounts[name].title) for name in names]
+
+
+async def _uploaded(request: PageRequest) -> bytes:
+    file = request.form.file("file")
+    if file is None or not file.filename:
+        raise BadForm(errors={"file": "Choose a file."})
+    if not file.filename.lower().endswith(FILE_ENDINGS):
+        text = "Choose a CSV file. Save a spreadsheet as CSV in UTF-8 first."
+        raise BadForm(errors={"file": text})
+    raw = await file.read()
+    if len(raw) > FILE_BYTES_MAX:
+        text = f"The file is larger than {FILE_BYTES_MAX >> 20} MiB. Import it with the command."
+        raise BadForm(errors={"file": text})
+    return raw
+
+
+async def _import(request: PageRequest, provider: str, raw: bytes) -> ImportResult:
+    """Imports with longer time limits than those of a page, on a connection of its own."""
+    services = request.services
+    try:
+        with deadline.limited(IMPORT_SECONDS):
+            async with asyncio.timeout(IMPORT_SECONDS), services.patient(IMPORT_SECONDS) as db:
+                adapter = services.rails.adapter(provider)
+                return await importing.import_file(db, provider, raw, adapter)
+    except (TimeoutError, Unavailable):
+        raise Unavailable(
+            "The import takes too long. Upload the file again, which stores no line twice, or "
+            "import it with the command “manilla reconcile import”."
+        ) from None
+
+
+def _summary(refusal: BadStatement) -> BadForm:
+    """Returns the error without the list of lines, which the page shows separately."""
+    text = refusal.text.partition(":")[0] + "." if refusal.rows else refusal.text
+    return BadForm(errors={"file": text})
+
+
+def _imported(result: ImportResult) -> str:
+    known = result.lines - result.new - result.changed
+    changed = f", {result.changed} changed" if result.changed else ""
+    lines_ = "1 line" if result.lines == 1 else f"{result.lines} lines"
+    return f"Imported {lines_}: {result.new} new, {known} already known{changed}."
+
+
 async def show_day(request: PageRequest) -> PageResponse:
-    day = await _day(request)
-    rows = await unmatched.of_day(request.db, day)
+    report = await _report(request)
     if exports.is_wanted(request):
-        name = f"reconciliation-{day.provider}-{day.day}"
-        return exports.send(request, name, COLUMNS, _once(rows))
-    return request.page("reconciliation_day.html", day=day, rows=rows, titles=titles(request))
+        rows = await unmatched.of_day(request.db, report.day)
+        name = f"reconciliation-{report.day.provider}-{report.day.day}"
+        listed = list(reports.file_rows(report, rows))
+        return exports.send(request, name, reports.FILE_COLUMNS, _once(listed))
+    return request.page("reconciliation_day.html", **await _about_day(request, report))
+
+
+async def sign(request: PageRequest) -> PageResponse:
+    report = await _report(request)
+    day = report.day
+    try:
+        await signing.sign(
+            request.db,
+            day.provider,
+            day.currency,
+            day.day,
+            note=request.form.text("note", at_most=signing.NOTE_LENGTH_MAX),
+            seen=request.form.text("seen"),
+        )
+    except Refusal as refusal:
+        about = await _about_day(request, report)
+        return request.form_with_errors("reconciliation_day.html", refusal, **about)
+    return request.redirect(_path(report), done=f"You signed {day.day}.")
+
+
+async def _about_day(request: PageRequest, report: DayReport) -> dict[str, Any]:
+    is_over = report.day.day < lines.day_of(datetime.now(UTC))
+    return {
+        "report": report,
+        "day": report.day,
+        "rows": await unmatched.of_day(request.db, report.day),
+        "sign_offs": await signing.of_day(request.db, report.day),
+        "may_sign": request.may(Permission.MONEY_ALONE) and is_over,
+        "is_over": is_over,
+        "seen": signing.digest(report.day),
+        "note_length_max": signing.NOTE_LENGTH_MAX,
+        "titles": titles(request),
+        "path": request.at(_path(report)),
+    }
 
 
 async def send_sheet(request: PageRequest) -> PageResponse:
-    day = await _day(request)
-    rows = await unmatched.of_day(request.db, day)
-    title = titles(request).get(day.provider, day.provider)
-    content = await asyncio.to_thread(_draw, day, rows, title)
-    name = f"reconciliation-{day.provider}-{day.currency}-{day.day}.pdf"
+    report = await _report(request)
+    rows = await unmatched.of_day(request.db, report.day)
+    title = titles(request).get(report.day.provider, report.day.provider)
+    content = await asyncio.to_thread(_draw, report, rows, title)
+    name = f"reconciliation-{report.day.provider}-{report.day.currency}-{report.day.day}.pdf"
     return Response(
         content,
         media_type="application/pdf",
@@ -56,23 +173,28 @@ async def send_sheet(request: PageRequest) -> PageResponse:
     )
 
 
-def _draw(day: ReconciledDay, rows: list[Unmatched], title: str) -> bytes:
+def _draw(report: DayReport, rows: list[Unmatched], title: str) -> bytes:
     # Import the PDF library for the first PDF only, because it is slow to load.
     from manilla.console import sign_off
 
-    return sign_off.draw(day, rows, title, datetime.now(UTC))
+    return sign_off.draw(report, rows, title, datetime.now(UTC))
 
 
-async def _day(request: PageRequest) -> ReconciledDay:
+async def _report(request: PageRequest) -> DayReport:
     try:
         day = date.fromisoformat(request.parameter("day"))
     except ValueError:
         raise PageNotFound from None
     provider, currency = request.parameter("provider"), request.parameter("currency")
-    found = await days.find(request.db, provider, currency, day)
+    found = await reports.find(request.db, provider, currency, day)
     if found is None:
         raise PageNotFound
     return found
+
+
+def _path(report: DayReport) -> str:
+    day = report.day
+    return f"/reconciliation/{day.provider}/{day.currency}/{day.day}"
 
 
 async def _once(rows: list[exports.Row]) -> AsyncIterator[list[exports.Row]]:

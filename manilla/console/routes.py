@@ -180,6 +180,14 @@ ROUTES = [
     Route("GET", "/ledger/proof", ledger.show_proof, VIEW, is_page=False),
     Route("POST", "/ledger/proof", ledger.prove, OPERATIONS),
     Route("GET", "/reconciliation", reconciliation.show_all, VIEW),
+    Route("GET", "/reconciliation/import", reconciliation.show_import, OPERATIONS),
+    Route(
+        "POST",
+        "/reconciliation/import",
+        reconciliation.import_file,
+        OPERATIONS,
+        body_bytes_max=reconciliation.FORM_BYTES_MAX,
+    ),
     Route(
         "GET",
         "/reconciliation/{provider:str}/{currency:str}/{day:str}",
@@ -192,6 +200,13 @@ ROUTES = [
         reconciliation.send_sheet,
         VIEW,
         is_page=False,
+    ),
+    Route(
+        "POST",
+        "/reconciliation/{provider:str}/{currency:str}/{day:str}/sign-off",
+        reconciliation.sign,
+        MONEY_ALONE,
+        step_up=True,
     ),
     Route("GET", "/settings", settings.show_all, VIEW),
     Route("GET", "/settings/{setting:str}", settings.show, VIEW),

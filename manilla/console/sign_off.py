@@ -10,18 +10,22 @@ from fpdf.enums import XPos, YPos
 from fpdf.fonts import FontFace, TTFFont
 
 from manilla.kit.clock import LAGOS
-from manilla.kit.money import Money
 from manilla.reconciliation.days import ReconciledDay
+from manilla.reconciliation.reports import DayReport
 from manilla.reconciliation.unmatched import LIST_MAX, Unmatched
 
 FONTS = Path(str(resources.files("manilla.web"))) / "fonts"
 FAMILY = "dejavu"
 MISSING = "\N{REPLACEMENT CHARACTER}"
 WIDTHS = (30, 62, 32, 22, 22, 22)
+TOTALS_WIDTHS = (58, 33, 33, 33, 33)
+TOTALS_HEADINGS = ("Figure", "Our ledger", "Statement", "Provider's balance", "Difference")
+NOTHING = "-"
 HEADINGS = ("Booked", "Transaction or line", "Finding", "Ledger", "Statement", "Difference")
 
 
-def draw(day: ReconciledDay, rows: Sequence[Unmatched], title: str, now: datetime) -> bytes:
+def draw(report: DayReport, rows: Sequence[Unmatched], title: str, now: datetime) -> bytes:
+    day = report.day
     pdf = FPDF(format="A4")
     pdf.add_font(FAMILY, "", FONTS / "DejaVuSans.ttf")
     pdf.add_font(FAMILY, "B", FONTS / "DejaVuSans-Bold.ttf")
@@ -35,22 +39,44 @@ def draw(day: ReconciledDay, rows: Sequence[Unmatched], title: str, now: datetim
     _totals(pdf, day)
     pdf.ln(4)
     _unmatched(pdf, rows)
-    _signature(pdf)
+    pdf.ln(4)
+    _sign_off(pdf, report)
     return bytes(pdf.output())
 
 
 def _totals(pdf: FPDF, day: ReconciledDay) -> None:
-    lines = {
-        "Our ledger": f"{day.ledger} in {day.movements} movements",
-        "The provider's statement": f"{day.statement} in {day.lines} lines",
-        "Difference": str(day.difference),
-        "Our ledger's balance at the end of the day": _shown(day.ledger_balance),
-        "The balance on the statement": _shown(day.provider_balance),
-        "Kinds of movements that the statement lists": ", ".join(day.kinds),
-        "Result": day.result,
-    }
-    for label, value in lines.items():
-        _write(pdf, f"{label}: {value}", 9.5)
+    _table(pdf, TOTALS_WIDTHS, TOTALS_HEADINGS, _total_rows(day), first_right=1)
+    pdf.ln(2)
+    _write(pdf, f"The provider's balance: {_source(day)}.", 9)
+    if day.provider_balance is not None:
+        _write(pdf, "Transfers in transit can explain a difference between the balances.", 9)
+    _write(pdf, f"Kinds of movements that the statement lists: {', '.join(day.kinds)}.", 9)
+    _write(pdf, f"Result: {day.result}.", 9, "B")
+
+
+def _total_rows(day: ReconciledDay) -> list[list[str]]:
+    moved = [str(day.ledger), str(day.statement), NOTHING, str(day.difference)]
+    counts = [f"{day.movements} movements", f"{day.lines} lines", "", f"{day.unmatched} unmatched"]
+    has_balance = day.balance_minor is not None
+    ends = [day.ledger_balance, day.statement_balance, None]
+    ends.append(day.balance_difference if has_balance else None)
+    rows = [
+        ["Moved on this day", *moved],
+        ["", *counts],
+        ["Balance at the end of the day", *map(_shown, ends)],
+    ]
+    if day.reported_at is not None:
+        reported, ours = day.reported_balance, day.ledger_when_reported
+        assert reported is not None
+        assert ours is not None
+        amounts = [ours, None, reported, reported - ours]
+        rows.append([f"Balance on {_time(day.reported_at)}", *map(_shown, amounts)])
+    return rows
+
+
+def _source(day: ReconciledDay) -> str:
+    at = day.provider_balance_at
+    return day.provider_balance_from if at is None else f"reported by the provider on {_time(at)}"
 
 
 def _unmatched(pdf: FPDF, rows: Sequence[Unmatched]) -> None:
@@ -58,12 +84,7 @@ def _unmatched(pdf: FPDF, rows: Sequence[Unmatched]) -> None:
     if not rows:
         _write(pdf, "Every line and every movement matches.", 9.5)
         return
-    pdf.set_font(FAMILY, "", 7)
-    style = FontFace(emphasis="BOLD")
-    with pdf.table(col_widths=WIDTHS, headings_style=style, line_height=4) as table:
-        table.row(HEADINGS)
-        for each in rows:
-            table.row([_supported(pdf, cell) for cell in _cells(each)])
+    _table(pdf, WIDTHS, HEADINGS, [_cells(each) for each in rows], first_right=3)
     if len(rows) >= LIST_MAX:
         _write(pdf, f"Only the first {LIST_MAX} are listed. The CSV file has the same limit.", 8)
 
@@ -78,17 +99,52 @@ def _cells(row: Unmatched) -> list[str]:
     ]
 
 
-def _signature(pdf: FPDF) -> None:
-    if pdf.get_y() > pdf.h - 50:
+def _table(
+    pdf: FPDF,
+    widths: Sequence[int],
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    first_right: int,
+) -> None:
+    """Draws a table whose columns from `first_right` on are aligned to the right."""
+    pdf.set_font(FAMILY, "", 7)
+    aligned = ["LEFT"] * first_right + ["RIGHT"] * (len(widths) - first_right)
+    style = FontFace(emphasis="BOLD")
+    with pdf.table(
+        col_widths=tuple(widths), headings_style=style, line_height=4, text_align=tuple(aligned)
+    ) as table:
+        for row in (headings, *rows):
+            table.row([_supported(pdf, cell) for cell in row])
+
+
+def _sign_off(pdf: FPDF, report: DayReport) -> None:
+    if pdf.get_y() > pdf.h - 60:
         pdf.add_page()
-    pdf.ln(18)
+    _write(pdf, "Sign-off", 11, "B")
+    signed = report.signed
+    if signed is None:
+        _write(pdf, "Not signed in Manilla.", 9.5)
+        _signature(pdf)
+        return
+    _write(pdf, f"Signed by {signed.signed_by} on {_time(signed.signed_at)}.", 9.5)
+    if signed.note:
+        _write(pdf, f"Note: {signed.note}", 9.5)
+    if report.changes:
+        _write(pdf, "Changed after sign-off:", 9.5, "B")
+        rows = [[each.label, _shown(each.signed), _shown(each.current)] for each in report.changes]
+        _table(pdf, (70, 60, 60), ("Figure", "As signed", "Now"), rows, first_right=1)
+
+
+def _signature(pdf: FPDF) -> None:
+    pdf.ln(14)
     _write(pdf, "Checked by: ______________________________    Date: ________________", 9.5)
     pdf.ln(8)
     _write(pdf, "Signature: _______________________________", 9.5)
 
 
-def _shown(amount: Money | None) -> str:
-    return "-" if amount is None else str(amount)
+def _shown(figure: object) -> str:
+    return NOTHING if figure is None else str(figure)
 
 
 def _time(moment: datetime) -> str:

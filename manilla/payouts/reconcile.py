@@ -16,6 +16,7 @@ from manilla.ledger.job_kinds import JobKind
 from manilla.payouts import states, store
 from manilla.payouts.payout import Payout
 from manilla.payouts.routing import dead
+from manilla.providers import balances
 from manilla.providers.port import (
     Answer,
     Done,
@@ -109,6 +110,8 @@ async def reconcile_one(db: Database, rails: Rails, provider: str) -> Reconciled
         *(provider, CURRENCY, ledger, under_way, coming_in, balance, difference, asked, differ),
         is_confirmed=difference is not None and await _is_confirmed(db, provider, difference),
     )
+    if balance is not None:
+        await balances.save(db, provider, balance, ledger)
     await _report(db, report)
     _measure(report)
     return report

@@ -4,28 +4,27 @@ from datetime import date, datetime
 
 import msgspec
 
-from manilla.kit.db import Database, columns
+from manilla.kit.db import Connection, Database, columns
 from manilla.kit.money import Money
 
 DAYS_MAX = 400
 
 
-class ReconciledDay(msgspec.Struct, frozen=True):
-    """One account, currency and day, as of the last comparison."""
+class DayFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of one account, currency and day. They are what an accountant signs."""
 
-    provider: str
     currency: str
-    day: date
-    kinds: list[str]
-    imported_at: datetime
     lines: int
     lines_minor: int
     open_lines: int
     movements: int
     movements_minor: int
     open_movements: int
-    ledger_minor: int | None
-    balance_minor: int | None
+    ledger_minor: int | None  # our balance at the end of the day
+    balance_minor: int | None  # the balance on the statement, after the day's last line
+    reported_minor: int | None  # the balance that the provider reported at `reported_at`
+    reported_ledger_minor: int | None  # our balance at that time
+    reported_at: datetime | None
 
     def _money(self, minor: int | None) -> Money | None:
         return None if minor is None else Money(self.currency, minor)
@@ -48,8 +47,41 @@ class ReconciledDay(msgspec.Struct, frozen=True):
         return self._money(self.ledger_minor)
 
     @property
-    def provider_balance(self) -> Money | None:
+    def statement_balance(self) -> Money | None:
         return self._money(self.balance_minor)
+
+    @property
+    def reported_balance(self) -> Money | None:
+        return self._money(self.reported_minor)
+
+    @property
+    def ledger_when_reported(self) -> Money | None:
+        return self._money(self.reported_ledger_minor)
+
+    @property
+    def provider_balance(self) -> Money | None:
+        """The balance on the statement, or else the one that the provider reported."""
+        return self.statement_balance or self.reported_balance
+
+    @property
+    def provider_balance_at(self) -> datetime | None:
+        """When the provider reported the balance; None if it is the statement's, or not known."""
+        return self.reported_at if self.balance_minor is None else None
+
+    @property
+    def provider_balance_from(self) -> str:
+        if self.balance_minor is not None:
+            return "the statement, after the day's last line"
+        return "not known" if self.reported_at is None else "the provider"
+
+    @property
+    def balance_difference(self) -> Money | None:
+        """The provider's balance minus our ledger's at the same time."""
+        if self.balance_minor is not None and self.ledger_minor is not None:
+            return self._money(self.balance_minor - self.ledger_minor)
+        if self.reported_minor is not None and self.reported_ledger_minor is not None:
+            return self._money(self.reported_minor - self.reported_ledger_minor)
+        return None
 
     @property
     def unmatched(self) -> int:
@@ -60,7 +92,21 @@ class ReconciledDay(msgspec.Struct, frozen=True):
         return "matched" if self.unmatched == 0 else f"{self.unmatched} unmatched"
 
 
-DAY = f"SELECT {columns(ReconciledDay)} FROM statement_day"
+class ReconciledDay(DayFigures, frozen=True, kw_only=True):
+    """One account, currency and day, as of the last comparison."""
+
+    provider: str
+    day: date
+    kinds: list[str]
+    imported_at: datetime
+
+
+DAY = f"""
+    SELECT {columns(ReconciledDay)}
+      FROM statement_day
+      LEFT JOIN (SELECT provider, currency, day, balance_minor AS reported_minor,
+                        ledger_minor AS reported_ledger_minor, reported_at
+                   FROM reported_balance) AS reported USING (provider, currency, day)"""
 
 
 async def days(
@@ -77,7 +123,9 @@ async def days(
     )
 
 
-async def find(db: Database, provider: str, currency: str, day: date) -> ReconciledDay | None:
+async def find(
+    db: Database | Connection, provider: str, currency: str, day: date
+) -> ReconciledDay | None:
     return await db.row(
         ReconciledDay,
         DAY + " WHERE provider = $1 AND currency::text = $2 AND day = $3",

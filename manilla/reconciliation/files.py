@@ -4,7 +4,7 @@ import csv
 import hashlib
 import io
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from manilla.kit.clock import LAGOS
@@ -21,12 +21,22 @@ OPTIONAL = (
 )
 ERRORS_MAX = 20  # how many invalid rows are named
 TIME_FORMATS = ("%d/%m/%Y %H:%M:%S", "%d/%m/%Y %I:%M:%S %p", "%d/%m/%Y %H:%M", "%d/%m/%Y")
+EARLIEST_YEAR = 2015  # every day between the first and the last line counts as imported
 DEFAULT_CURRENCY = "NGN"
 
 
 class BadStatement(Refusal):
     status, code = 400, "BAD_STATEMENT"
     message = "This statement cannot be read. Nothing was imported."
+    rows: Sequence[str] = ()  # what is wrong with each invalid row, at most ERRORS_MAX of them
+
+
+def _bad_rows(count: int, named: Sequence[str]) -> BadStatement:
+    invalid = "1 line is invalid" if count == 1 else f"{count} lines are invalid"
+    more = f"; and {count - len(named)} more" if count > len(named) else ""
+    refusal = BadStatement(f"Nothing was imported, because {invalid}: {'; '.join(named)}{more}.")
+    refusal.rows = named
+    return refusal
 
 
 class _BadRow(Exception):
@@ -62,6 +72,7 @@ def _check_names(names: list[str]) -> None:
 def _lines(reader: "csv.DictReader[str]") -> list[StatementLine]:
     lines: dict[str, StatementLine] = {}
     errors: list[str] = []
+    invalid = 0
     identical: Counter[str] = Counter()
     for row in reader:
         try:
@@ -70,11 +81,11 @@ def _lines(reader: "csv.DictReader[str]") -> list[StatementLine]:
                 raise _BadRow(f"line_id {line.line_id} occurs twice")
             lines[line.line_id] = line
         except _BadRow as error:
-            errors.append(f"line {reader.line_num}: {error}")
-            if len(errors) >= ERRORS_MAX:
-                break
-    if errors:
-        raise BadStatement(f"Nothing was imported. {'; '.join(errors)}.")
+            invalid += 1
+            if invalid <= ERRORS_MAX:
+                errors.append(f"line {reader.line_num}: {error}")
+    if invalid:
+        raise _bad_rows(invalid, errors)
     if not lines:
         raise BadStatement("The file has no lines.")
     return list(lines.values())
@@ -121,6 +132,8 @@ def _time(text: str) -> datetime:
         moment = datetime.fromisoformat(text)
     except ValueError:
         moment = _other_time(text)
+    if not EARLIEST_YEAR <= moment.year <= datetime.now(LAGOS).year:
+        raise _BadRow(f"booked_at {text!r} is not a time of a statement")
     return moment if moment.tzinfo else moment.replace(tzinfo=LAGOS)
 
 

@@ -1,10 +1,14 @@
 """Imports a statement from a provider or a file, and compares it with our ledger."""
 
+import asyncio
 from datetime import UTC, date, datetime, timedelta
 
+import msgspec
+
+from manilla.audit import audit
 from manilla.kit.clock import start_of_day
 from manilla.kit.db import Database
-from manilla.providers import statements
+from manilla.providers import balances, statements
 from manilla.providers.port import EVERY_MOVEMENT, Adapter, LineKind
 from manilla.reconciliation import figures, files, lines, matching, movements, unmatched
 from manilla.reconciliation.lines import NOTHING, ImportResult, day_of
@@ -13,16 +17,22 @@ from manilla.reconciliation.lines import NOTHING, ImportResult, day_of
 EARLIER = timedelta(days=1)
 
 
-async def import_file(db: Database, provider: str, raw: bytes) -> ImportResult:
+async def import_file(
+    db: Database, provider: str, raw: bytes, adapter: Adapter | None = None
+) -> ImportResult:
     """Imports all lines of a file, or none. Its days are those from its first to its last line."""
-    read = files.read(raw)
+    read = await asyncio.to_thread(files.read, raw)
     async with db.transaction() as connection:
         result = await lines.store(connection, provider, read)
         for currency in {line.amount.currency for line in read}:
             moments = [line.booked_at for line in read if line.amount.currency == currency]
             listed = _days(day_of(min(moments)), day_of(max(moments)))
             await lines.store_days(connection, provider, currency, listed, EVERY_MOVEMENT)
-    await compare(db, provider, min(line.booked_at for line in read), EVERY_MOVEMENT)
+        counts = msgspec.structs.asdict(result)
+        await audit.record(connection, "statement.import", f"provider:{provider}", **counts)
+    moments = [line.booked_at for line in read]
+    await _ask_balance(db, adapter, day_of(max(moments)))
+    await compare(db, provider, min(moments), EVERY_MOVEMENT)
     return result
 
 
@@ -42,8 +52,18 @@ async def import_from_provider(
             result += await lines.store(connection, provider, page)
     async with db.transaction() as connection:
         await lines.store_days(connection, provider, currency, _days(first, last), kinds)
+    await _ask_balance(db, adapter, last, currency)
     await compare(db, provider, since, kinds)
     return result
+
+
+async def _ask_balance(
+    db: Database, adapter: Adapter | None, last: date, currency: str = files.DEFAULT_CURRENCY
+) -> None:
+    """Saves the provider's current balance, which belongs to reports about today and yesterday."""
+    yesterday = day_of(datetime.now(UTC)) - timedelta(days=1)
+    if adapter is not None and last >= yesterday:
+        await balances.ask(db, adapter, currency)
 
 
 async def compare(db: Database, provider: str, since: datetime, kinds: frozenset[LineKind]) -> None:

@@ -1,6 +1,9 @@
 """Sample data for the console. Each new route parameter needs a sample value here."""
 
-from datetime import UTC, date, datetime
+import secrets
+from datetime import UTC, date, datetime, timedelta
+
+import msgspec
 
 from manilla.approvals import approvals
 from manilla.approvals.kinds import WalletAdjustment
@@ -15,8 +18,9 @@ from manilla.merchants.requests import log as request_log
 from manilla.merchants.requests.log import RequestLogLine
 from manilla.people import console_people, persons
 from manilla.people.roles import ConsoleRole, Realm
+from manilla.providers import balances
 from manilla.providers.port import EVERY_MOVEMENT, StatementLine
-from manilla.reconciliation import figures, lines
+from manilla.reconciliation import figures, lines, signing
 from manilla.refunds import initiate
 from manilla.services import Services
 from manilla.transfers import sending
@@ -73,9 +77,23 @@ async def _queues(services: Services, merchant: Merchant, text: str) -> dict[str
 
 
 async def _statement(services: Services, text: str) -> str:
-    """Stores a day's statement with a line that nothing in our ledger matches."""
+    """Stores a day's statement with lines that nothing in our ledger matches.
+
+    The day is signed, and changes afterwards.
+    """
+    db, account = services.db, ("providerb", "NGN")
+    await _import_line(services, text)
+    with acting(msgspec.structs.replace(SOMEBODY, name=text)):
+        await signing.sign(db, *account, STATEMENT_DAY, note=text[:200])
+    await _import_line(services, text)
+    taken_at = start_of_day(STATEMENT_DAY) + timedelta(hours=25)
+    await balances.save(db, "providerb", Money("NGN", 700), Money("NGN", 600), taken_at)
+    return STATEMENT_DAY.isoformat()
+
+
+async def _import_line(services: Services, text: str) -> None:
     line = StatementLine(
-        line_id="1",
+        line_id=secrets.token_hex(8),
         booked_at=start_of_day(STATEMENT_DAY),
         amount=Money("NGN", -500),
         description=text[:200],
@@ -84,7 +102,6 @@ async def _statement(services: Services, text: str) -> str:
         await lines.store(connection, "providerb", [line])
         await lines.store_days(connection, "providerb", "NGN", [STATEMENT_DAY], EVERY_MOVEMENT)
         await figures.store(connection, "providerb")
-    return STATEMENT_DAY.isoformat()
 
 
 async def _request(services: Services, merchant_id: int, text: str) -> str:

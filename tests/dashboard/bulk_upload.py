@@ -15,19 +15,7 @@ async def upload(
     dashboard: MerchantDashboard, content: bytes, method: int | None = None, at: str = BULK
 ) -> Reply:
     method = await dashboard.method_id() if method is None else method
-    border = "a-border-between-parts"
-    parts = [
-        f'--{border}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
-        for name, value in (("csrf", await dashboard.owner.csrf()), ("method", method))
-    ]
-    head = 'Content-Disposition: form-data; name="file"; filename="july.csv"'
-    file = f"--{border}\r\n{head}\r\nContent-Type: text/csv\r\n\r\n".encode() + content
-    body = b"".join([*parts, file, f"\r\n--{border}--\r\n".encode()])
-    headers = {
-        **dashboard.owner.headers(),
-        "Content-Type": f"multipart/form-data; boundary={border}",
-    }
-    return await dashboard.owner.site.send("POST", f"/dashboard{at}", headers, body)
+    return await dashboard.owner.upload(at, {"method": str(method)}, "july.csv", content)
 
 
 async def draft(dashboard: MerchantDashboard, rows: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from manilla.kit.jobs import Job
 from manilla.providers.rails import Rails
 from manilla.reconciliation import days, unmatched
 from manilla.reconciliation.lines import day_of
+from manilla.reconciliation.reports import DayReport
 from manilla.reconciliation.tasks import STATEMENT, StatementTasks
 from tests.providers import test_statements_against_simulator as statements
 from tests.providers.conftest import adapter
@@ -43,7 +44,7 @@ async def test_a_day_is_imported_and_differs_from_an_empty_ledger(
     assert sorted(each.trx_id or "" for each in listed) == sorted(sent)
     assert {each.finding for each in listed} == {"only on the statement"}
     assert day.lines_minor == sum(each.statement_minor or 0 for each in found)
-    sheet = sign_off.draw(day, found, "An account", datetime.now(UTC))
+    sheet = sign_off.draw(DayReport(day, None), found, "An account", datetime.now(UTC))
     assert sheet.startswith(b"%PDF")
 
 

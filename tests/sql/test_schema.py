@@ -29,7 +29,8 @@ SMALL |= {
 SMALL |= {"person", "invitation", "password_reset", "session"}
 SMALL |= {"audit", "audit_head", "approval"}  # one chain, which grows only with users' actions
 SMALL |= {"proof"}  # one row
-SMALL |= {"statement_day"}  # one row per provider, currency and day
+SMALL |= {"statement_day", "reported_balance"}  # one row per provider, currency and day
+SMALL |= {"day_sign_off"}  # grows only with users' actions
 SMALL |= {"clearing_difference"}  # one row per provider and currency
 SMALL |= {"shop_order", "shop_news"}  # tables of the demo shop
 

@@ -78,3 +78,4 @@ def _differs(report: Reconciled) -> bool:
 
 app.command("import")(statements.import_statement)
 app.command("statement")(statements.show_statement)
+app.command("sign-off")(statements.sign_off)

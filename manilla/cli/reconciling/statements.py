@@ -1,4 +1,4 @@
-"""`manilla reconcile import` and `manilla reconcile statement`: providers' statements."""
+"""`manilla reconcile import`, `statement` and `sign-off`: providers' statements."""
 
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -9,24 +9,15 @@ import typer
 
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.options import Limit, ProviderName, read_day
-from manilla.cli.output import Json, as_rows, print_fields, print_json, print_rows
+from manilla.cli.output import Json, as_row, as_rows, print_fields, print_json, print_rows
 from manilla.cli.providers.rails import check_provider, configured_rails
 from manilla.kit.clock import LAGOS
-from manilla.kit.fields import Fields
 from manilla.providers.connection_test import NotConfigured
-from manilla.reconciliation import days, importing, unmatched
-from manilla.reconciliation.days import ReconciledDay
+from manilla.providers.rails import Rails
+from manilla.reconciliation import files, importing, reports, signing, unmatched
 from manilla.reconciliation.lines import ImportResult
+from manilla.reconciliation.reports import DayReport
 from manilla.reconciliation.unmatched import Unmatched
-
-DAY_COLUMNS = Fields(ReconciledDay, day=lambda row: row.day.isoformat()).select(
-    "provider currency day lines movements statement ledger difference ledger_balance"
-    " provider_balance open_lines open_movements result"
-)
-UNMATCHED_COLUMNS = Fields(Unmatched).select(
-    "provider currency booked_at kind reference finding ledger statement difference line_ids"
-    " description"
-)
 
 
 def import_statement(
@@ -50,22 +41,23 @@ def import_statement(
 
     async def command(tools: Tools) -> ImportResult:
         await check_provider(tools, provider)
-        if file is not None:
-            return await importing.import_file(tools.db, provider, _content(file))
-        return await _import_from_provider(tools, provider, since, until)
+        async with configured_rails(tools) as rails:
+            if file is not None:
+                raw, adapter = _content(file), rails.adapter(provider)
+                return await importing.import_file(tools.db, provider, raw, adapter)
+            return await _import_from_provider(tools, rails, provider, since, until)
 
     print_fields(msgspec.structs.asdict(run(data, command)), as_json=as_json)
 
 
 async def _import_from_provider(
-    tools: Tools, provider: str, first: date, last: date
+    tools: Tools, rails: Rails, provider: str, first: date, last: date
 ) -> ImportResult:
-    async with configured_rails(tools) as rails:
-        adapter = rails.adapter(provider)
-        if adapter is None:
-            raise NotConfigured(f"{provider} is not configured.")
-        kinds = rails.credentials(provider).kind.capabilities.statements
-        return await importing.import_from_provider(tools.db, adapter, kinds, first, last)
+    adapter = rails.adapter(provider)
+    if adapter is None:
+        raise NotConfigured(f"{provider} is not configured.")
+    kinds = rails.credentials(provider).kind.capabilities.statements
+    return await importing.import_from_provider(tools.db, adapter, kinds, first, last)
 
 
 def _content(file: Path) -> bytes:
@@ -89,15 +81,17 @@ def show_statement(
     With --day, the unmatched transactions and lines are listed too.
     """
 
-    async def command(tools: Tools) -> tuple[list[ReconciledDay], list[Unmatched]]:
+    async def command(tools: Tools) -> tuple[list[DayReport], list[Unmatched]]:
         if provider is not None:
             await check_provider(tools, provider)
-        found = await days.days(tools.db, provider, day, limit)
-        listed = [] if day is None else [await unmatched.of_day(tools.db, each) for each in found]
+        found = await reports.reports(tools.db, provider, day, limit)
+        wanted = [] if day is None else found
+        listed = [await unmatched.of_day(tools.db, report.day) for report in wanted]
         return found, [each for rows in listed for each in rows]
 
     found, open_ = run(data, command)
-    totals, rows = as_rows(DAY_COLUMNS, found), as_rows(UNMATCHED_COLUMNS, open_)
+    totals = as_rows(reports.COLUMNS, found)
+    rows = as_rows(reports.UNMATCHED_COLUMNS, open_)
     if as_json:
         print_json({"days": totals, "unmatched": rows})
     else:
@@ -105,5 +99,25 @@ def show_statement(
         if rows:
             print()
             print_rows(rows, as_json=False, empty="")
-    if any(each.unmatched for each in found):
+    if any(report.day.unmatched for report in found):
         raise typer.Exit(1)
+
+
+def sign_off(
+    provider: ProviderName,
+    day: Annotated[date, typer.Argument(metavar="DAY", parser=read_day, help="2026-01-31")],
+    note: Annotated[str, typer.Option("--note", help="Required if something does not match.")] = "",
+    currency: Annotated[str, typer.Option("--currency", metavar="CODE")] = files.DEFAULT_CURRENCY,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Sign off a day: confirm its figures, which are stored as they are now."""
+
+    async def command(tools: Tools) -> DayReport:
+        await check_provider(tools, provider)
+        await signing.sign(tools.db, provider, currency, day, note=note)
+        report = await reports.find(tools.db, provider, currency, day)
+        assert report is not None
+        return report
+
+    print_fields(as_row(reports.COLUMNS, run(data, command)), as_json=as_json)

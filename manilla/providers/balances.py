@@ -1,0 +1,51 @@
+"""Saves the balances that providers report, with our ledger's balance at the same time."""
+
+from datetime import UTC, datetime, timedelta
+
+from manilla.kit.clock import LAGOS
+from manilla.kit.db import Connection, Database
+from manilla.kit.money import Money
+from manilla.ledger import posting
+from manilla.providers.port import Adapter, Done
+
+
+async def ask(db: Database, adapter: Adapter, currency: str) -> None:
+    """Asks the provider for its balance and saves it. Saves nothing if the provider is silent."""
+    answer = await adapter.balance(currency)
+    if isinstance(answer, Done):
+        ours = await in_ledger(db, adapter.provider, currency)
+        await save(db, adapter.provider, answer.value, ours)
+
+
+async def in_ledger(db: Database | Connection, provider: str, currency: str) -> Money:
+    """Returns the provider's balance according to our ledger."""
+    minor = await db.value(
+        """
+        SELECT -coalesce(sum(amount_minor), 0)::bigint FROM entry
+         WHERE account = $1 AND environment = 'production' AND currency::text = $2""",
+        *(posting.clearing(provider), currency),
+    )
+    return Money(currency, minor)
+
+
+async def save(
+    db: Database, provider: str, balance: Money, ledger: Money, now: datetime | None = None
+) -> None:
+    """Saves the balance for today, and for yesterday if it is the first one since the day's end.
+
+    A report about a day therefore has the balance nearest to the end of that day.
+    """
+    now = now or datetime.now(UTC)
+    today = now.astimezone(LAGOS).date()
+    await db.execute(
+        """
+        INSERT INTO reported_balance AS known
+               (provider, currency, day, balance_minor, ledger_minor, reported_at)
+        SELECT $1, $2, day, $4, $5, $6 FROM unnest($3::date[]) AS day
+            ON CONFLICT (provider, currency, day) DO UPDATE
+           SET balance_minor = excluded.balance_minor, ledger_minor = excluded.ledger_minor,
+               reported_at = excluded.reported_at
+         WHERE known.reported_at < (known.day + 1)::timestamp AT TIME ZONE 'Africa/Lagos'""",
+        *(provider, balance.currency, [today - timedelta(days=1), today]),
+        *(balance.minor, ledger.minor, now),
+    )
