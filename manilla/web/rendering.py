@@ -34,6 +34,7 @@ def environment(folder: Path) -> jinja2.Environment:
     made.globals.update(
         minor=display.minor,
         Permission=Permission,
-        static=f"{static_files.PATH}/{static_files.version(static_files.STATIC)}",
+        static=static_files.url(static_files.STATIC),
+        fonts=static_files.url(static_files.FONTS) + "/fonts",
     )
     return made

@@ -13,6 +13,7 @@ from litestar.exceptions import NotFoundException
 from litestar.handlers import HTTPRouteHandler
 
 STATIC = Path(str(resources.files("manilla.web"))) / "static"
+FONTS = STATIC / "fonts"
 PATH = "/static/web"
 FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
 
@@ -51,6 +52,11 @@ def handler() -> HTTPRouteHandler:
         return file.respond(request, FOR_EVER)
 
     return static_file
+
+
+def url(folder: Path) -> str:
+    """Returns the static files' URL, with a version that changes only when this folder changes."""
+    return f"{PATH}/{version(folder)}"
 
 
 def version(folder: Path) -> str:

@@ -1,0 +1,80 @@
+"""Makes the pages' font from Inter: `python -m tools.font`. Needs npm and the network.
+
+Downloads Inter by name from npm, keeps the characters and weights that the pages use, and writes
+manilla/web/static/fonts. The same versions make the same bytes. fontTools runs in an environment of
+its own, because writing WOFF2 needs brotli, which Manilla does not need otherwise.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+FONTS = Path("manilla/web/static/fonts")
+INTER = "inter-ui@4.1.1"
+TOOLS = ("fonttools==4.68.0", "brotli==1.2.0")
+# The pages use weights from 400 to 700. The optical size is that of running text.
+AXES = ("wght=400:700", "opsz=14")
+CHARACTERS = (
+    "U+0020-007E,U+00A0-00FF",  # Latin and Latin-1
+    # Letters of Hausa, Igbo and Yoruba names
+    "U+0181,U+018A,U+0198,U+0199,U+01B3,U+01B4,U+0253,U+0257,U+0300-0304,U+1E44,U+1E45,U+1E62,"
+    "U+1E63,U+1EB8,U+1EB9,U+1ECA-1ECD,U+1EE4,U+1EE5",
+    "U+20A6,U+20AC",  # naira and euro
+    "U+2010-2014,U+2018-201A,U+201C-201E,U+2020-2022,U+2026,U+2032,U+2033,U+2039,U+203A",
+    "U+2122,U+2190-2193,U+2197,U+2212,U+2248,U+2260,U+2264,U+2265,U+2713",
+)
+FEATURES = "kern,mark,mkmk,ccmp,locl,calt,liga,case,tnum"
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        package = _download(folder)
+        python = _install_tools(folder)
+        narrow, made = folder / "narrow.ttf", folder / "inter.woff2"
+        source = package / "variable" / "InterVariable.woff2"
+        _run(
+            python,
+            "-m",
+            "fontTools.varLib.instancer",
+            source,
+            *AXES,
+            "-o",
+            narrow,
+            "--no-recalc-timestamp",
+        )
+        options = [
+            f"--unicodes={','.join(CHARACTERS)}",
+            f"--layout-features={FEATURES}",
+            "--flavor=woff2",
+            f"--output-file={made}",
+        ]
+        _run(python, "-m", "fontTools.subset", narrow, *options)
+        shutil.copy(made, FONTS / "inter.woff2")
+        shutil.copy(package / "LICENSE.txt", FONTS / "LICENSE.txt")
+    print(f"{FONTS / 'inter.woff2'}: {(FONTS / 'inter.woff2').stat().st_size:,} bytes")
+
+
+def _download(folder: Path) -> Path:
+    _run("npm", "pack", INTER, "--silent", "--pack-destination", folder)
+    [archive] = folder.glob("*.tgz")
+    shutil.unpack_archive(archive, folder, filter="data")
+    return folder / "package"
+
+
+def _install_tools(folder: Path) -> Path:
+    environment = folder / "environment"
+    _run(sys.executable, "-m", "venv", environment)
+    python = environment / "bin" / "python"
+    _run(python, "-m", "pip", "install", "--quiet", *TOOLS)
+    return python
+
+
+def _run(*command: object) -> None:
+    subprocess.run([str(word) for word in command], check=True, timeout=600)
+
+
+if __name__ == "__main__":
+    main()
