@@ -31,7 +31,12 @@ LANGUAGES = (
     Language("Java", "java", ".java", "java"),
     Language("Python client", "python-client", ".py", "python3"),
 )
-JAVA_NAMES = {"sign_and_pay": "SignAndPay", "payout": "Payout", "verify_ipn": "VerifyIpn"}
+JAVA_NAMES = {
+    "sign_and_pay": "SignAndPay",
+    "verify_payment": "VerifyPayment",
+    "payout": "Payout",
+    "verify_ipn": "VerifyIpn",
+}
 
 WORDS = (
     "and async await case catch class const def do done echo else esac except exit export false fi "

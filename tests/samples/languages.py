@@ -21,7 +21,12 @@ LANGUAGES = {
     "go": ("go", ".go"),
     "java": ("javac", ".java"),
 }
-NAMES = {"sign_and_pay": "SignAndPay", "payout": "Payout", "verify_ipn": "VerifyIpn"}
+NAMES = {
+    "sign_and_pay": "SignAndPay",
+    "verify_payment": "VerifyPayment",
+    "payout": "Payout",
+    "verify_ipn": "VerifyIpn",
+}
 
 
 def file(language: str, sample: str) -> Path:

@@ -8,13 +8,14 @@ import sqlite3
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from manilla_client import Notification, verify_ipn
+from manilla_client import Client, Credentials, Notification, verify_ipn
 
 from manilla.notify import signing
 from tests.cli.receiver import Shop, opened, until
@@ -98,6 +99,34 @@ def test_a_payment_is_made_and_its_notification_verified(
         assert run.returncode == result, run.stderr
 
 
+def test_a_payment_is_verified(runner: Runner, environment: dict[str, str], shop: Shop) -> None:
+    trx_id = made(runner, "sign_and_pay", environment)
+    received_by(shop, trx_id)
+    run = runner.run("verify_payment", trx_id, **environment)
+    assert (run.returncode, run.stderr) == (0, b""), run.stdout
+    assert trx_id.encode() in run.stdout
+
+
+def test_a_payment_that_is_not_paid_is_not_a_success(
+    runner: Runner, environment: dict[str, str]
+) -> None:
+    names = ("MANILLA_MERCHANT_KEY", "MANILLA_API_KEY", "MANILLA_API_SECRET")
+    keys = Credentials(*(environment[name] for name in names))
+    with Client(environment["MANILLA_URL"], keys) as client:
+        session = client.initiate_payment(
+            payment_amount=Decimal("1500.50"),
+            currency_code="NGN",
+            ref_trx=f"ORDER-{uuid.uuid4().hex}",
+            success_redirect="https://shop.example/paid",
+            cancel_redirect="https://shop.example/basket",
+            ipn_url="https://shop.example/ipn",
+            scenario="pending",
+        )
+    run = runner.run("verify_payment", session.trx_id, **environment)
+    assert run.returncode == 1
+    assert b"pending" in run.stdout
+
+
 def test_a_payout_is_sent(runner: Runner, environment: dict[str, str], shop: Shop) -> None:
     trx_id = made(runner, "payout", environment)
     notification = read(received_by(shop, trx_id), environment)
@@ -105,11 +134,11 @@ def test_a_payout_is_sent(runner: Runner, environment: dict[str, str], shop: Sho
     assert (notification.amount, notification.trx_id) == (Decimal("5000.25"), trx_id)
 
 
-@pytest.mark.parametrize("sample", ["sign_and_pay", "payout"])
+@pytest.mark.parametrize("sample", ["sign_and_pay", "verify_payment", "payout"])
 def test_an_error_is_shown_and_is_not_a_success(
     runner: Runner, environment: dict[str, str], sample: str
 ) -> None:
-    run = runner.run(sample, **{**environment, "MANILLA_API_SECRET": "test_wrong"})
+    run = runner.run(sample, "TXN1", **{**environment, "MANILLA_API_SECRET": "test_wrong"})
     assert run.returncode != 0
     assert b"INVALID_CREDENTIALS" in run.stdout + run.stderr
 
