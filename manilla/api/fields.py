@@ -41,6 +41,11 @@ def _check_public_address(text: str) -> str | None:
     return NOT_PUBLIC if problem is None and outbound.has_private_host(text) else problem
 
 
+def address_problem(text: str, *, is_public_only: bool) -> str | None:
+    """Returns what is wrong with a URL for notifications; None if it is valid."""
+    return (_check_public_address if is_public_only else _check_address)(text)
+
+
 def _check_email(text: str) -> str | None:
     return None if is_email(text) else "Expected an email address."
 

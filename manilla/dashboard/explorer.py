@@ -91,7 +91,7 @@ async def _body(request: PageRequest, operation: Operation) -> str:
     if example is None:
         return ""
     body = {**example, "ref_trx": f"EXPLORER-{secrets.token_hex(4).upper()}"}
-    body["ipn_url"] = await _receiver(request) or body["ipn_url"]
+    body["ipn_url"] = await receiver_url(request) or body["ipn_url"]
     if "withdraw_method_id" in body:
         offered = request.services.methods.offered(
             MethodKind.WITHDRAW, CURRENCY, Environment.SANDBOX
@@ -101,7 +101,7 @@ async def _body(request: PageRequest, operation: Operation) -> str:
     return msgspec.json.format(strict_json.encode(body), indent=2).decode()
 
 
-async def _receiver(request: PageRequest) -> str | None:
+async def receiver_url(request: PageRequest) -> str | None:
     """Returns the URL that last accepted a notification.
 
     Demo merchants default to the demo shop.

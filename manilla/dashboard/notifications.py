@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+from manilla.dashboard.notification_test import TEST
 from manilla.dashboard.references import transactions_named
 from manilla.notify import listing, queries
 from manilla.notify import redeliver as redelivery
@@ -11,7 +12,7 @@ from manilla.notify.queries import Notification
 from manilla.web import lists
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
-EVENTS = ("payment", "payout", "refund")
+EVENTS = ("payment", "payout", "refund", TEST)
 REDELIVER_DAYS_MAX = 30
 
 COLUMNS = listing.FIELDS.select(
@@ -57,7 +58,10 @@ async def show_one(request: PageRequest) -> PageResponse:
     mark = f"{found.state}-{len(attempts)}"
     if (response := request.poll_response(mark)) is not None:
         return response
-    return request.page("notification.html", notification=found, attempts=attempts, mark=mark)
+    is_test = found.event.partition(".")[0] == TEST
+    return request.page(
+        "notification.html", notification=found, attempts=attempts, mark=mark, is_test=is_test
+    )
 
 
 async def redeliver(request: PageRequest) -> PageResponse:

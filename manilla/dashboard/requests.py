@@ -4,6 +4,7 @@ from functools import partial
 
 from manilla.merchants.requests import listing
 from manilla.merchants.requests.listing import RequestFilter
+from manilla.reference.guidance import GUIDANCE
 from manilla.web import lists
 from manilla.web.page_request import PageRequest, PageResponse
 
@@ -39,5 +40,6 @@ async def show(request: PageRequest) -> PageResponse:
         "requests",
         COLUMNS,
         partial(listing.requests, request.db, request.tenant, wanted),
+        documented_errors=GUIDANCE,
         outcomes=[("answered", "Accepted"), ("refused", "Rejected")],
     )

@@ -12,6 +12,7 @@ from manilla.dashboard import (
     credentials,
     explorer,
     home,
+    notification_test,
     notifications,
     payments,
     payouts,
@@ -48,6 +49,7 @@ NAVIGATION = {
         NavigationItem("Notifications", "~/notifications", "bell", Permission.VIEW),
         NavigationItem("API requests", "~/requests", "api", Permission.USE_CREDENTIALS),
         NavigationItem("API explorer", "~/explorer", "player-play", Permission.USE_CREDENTIALS),
+        NavigationItem("API reference", "/docs", "book", Permission.VIEW, is_outside=True),
     ],
     "API Config": [
         NavigationItem("Payment Gateway Controls", "~/gateways", "adjustments", Permission.VIEW),
@@ -148,6 +150,8 @@ ROUTES = [
     Route(
         "POST", ENV + "/notifications/redeliver-failed", notifications.redeliver_failed, CONFIGURE
     ),
+    Route("GET", ENV + "/notifications/test", notification_test.show, USE_CREDENTIALS),
+    Route("POST", ENV + "/notifications/test", notification_test.send, USE_CREDENTIALS),
     Route("GET", NOTIFICATION, notifications.show_one, VIEW),
     Route("POST", NOTIFICATION + "/redeliver", notifications.redeliver, CONFIGURE),
     Route("GET", ENV + "/requests", requests.show, USE_CREDENTIALS),

@@ -21,8 +21,11 @@ async def enqueue(
     payload: Any,
     event: str,
     status: str,
-) -> None:
-    """Queues a notification. Must be called within the transaction that makes the change."""
+) -> str:
+    """Queues a notification and returns its id.
+
+    Must be called within the transaction that makes the change.
+    """
     notification_id = notification_ids.new(merchant_id)
     await connection.execute(
         """
@@ -32,3 +35,4 @@ async def enqueue(
         strict_json.encode(payload),
     )
     await jobs.put(connection, merchant_id, DELIVER, trx_id)
+    return notification_id

@@ -32,6 +32,7 @@ CODES_PER_ADDRESS = 10  # sign-ins with a code while the normal limit is exceede
 PER_PERSON = 10
 SIGN_UPS_PER_ADDRESS = 10
 RESETS_PER_EMAIL, RESETS_PER_ADDRESS = 3, 10
+TEST_NOTIFICATIONS_PER_MERCHANT = 20
 
 
 class TooManyAttempts(Refusal):
@@ -88,6 +89,11 @@ def resetting(realm: str, email: str, address: str) -> tuple[Bucket, ...]:
         Bucket(f"{SLOW}reset:{realm}:address:{address_bucket(address)}", RESETS_PER_ADDRESS),
         Bucket(f"{SLOW}reset:{realm}:email:{_short(email)}", RESETS_PER_EMAIL),
     )
+
+
+def sending_test_notifications(merchant_id: int) -> tuple[Bucket, ...]:
+    name = f"{SLOW}test-notification:{merchant_id}"
+    return (Bucket(name, TEST_NOTIFICATIONS_PER_MERCHANT),)
 
 
 async def take(db: Database, buckets: Sequence[Bucket]) -> None:

@@ -9,6 +9,8 @@ import msgspec
 
 from manilla.api.refusals import MethodNotAllowed, NotFound
 from manilla.kit.errors import Refusal
+from manilla.refunds.books import RefundBlocked, RefundNotCovered, RefundRefused
+from manilla.refunds.initiate import PaymentNotFound, RefundedMeanwhile
 
 
 class Repeat(StrEnum):
@@ -155,6 +157,30 @@ OUTCOMES: dict[str, Guidance] = {
     "EXPIRED_SESSION": Guidance(
         "The customer did not pay in time.",
         "Mark the order as expired, but accept a later success: a bank transfer can arrive late.",
+    ),
+}
+
+# Rejections of a refund, which merchants create in the dashboard.
+REFUNDS: dict[type[Refusal], Guidance] = {
+    RefundRefused: Guidance(
+        "The payment is not successful, is refunded already, or less of it is left.",
+        "The payment's page shows how much you can refund.",
+    ),
+    RefundNotCovered: Guidance(
+        "Your wallet's balance is lower than the refund.",
+        "Refund less, or wait until payments have increased the balance.",
+    ),
+    RefundBlocked: Guidance(
+        "Your account or your payouts are disabled, or the wallet is inactive.",
+        "The message says which. Contact the platform's support.",
+    ),
+    RefundedMeanwhile: Guidance(
+        "Someone refunded the payment after you opened the form.",
+        "Reload the payment's page, and check whether it is the same refund.",
+    ),
+    PaymentNotFound: Guidance(
+        "You have no such payment in this environment.",
+        "Check the id, and switch to the environment in which the payment was created.",
     ),
 }
 

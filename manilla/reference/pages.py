@@ -1,5 +1,6 @@
 """All documentation pages, rendered once and cached until a platform setting changes."""
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -19,6 +20,7 @@ from manilla.web.rendering import environment
 
 TEMPLATES = Path(str(resources.files("manilla.reference"))) / "templates"
 ROOT = "/docs"
+HEADING = re.compile(r'(?=<h[23] class="part-heading")')
 
 
 class DocumentationPage(msgspec.Struct, frozen=True):
@@ -51,6 +53,7 @@ FIRST = (
     _guide("/sandbox", "Sandbox", "Start"),
     _guide("/payments", "Take payments", "Guides"),
     _guide("/payouts", "Send payouts", "Guides"),
+    _guide("/refunds", "Refunds", "Guides"),
     _guide("/notifications", "Notifications", "Guides"),
     _guide("/idempotency", "Idempotency and retries", "Guides"),
     _guide("/python-client", "Python client", "Guides"),
@@ -100,7 +103,7 @@ class Documentation:
         return RenderedPage(page, html, parts)
 
     def _layout(self, settings: PlatformSettings, content: str, **values: Any) -> str:
-        safe = Markup(content)  # noqa: S704 - rendered from our own templates, which escape
+        safe = Markup(_in_parts(content))  # noqa: S704 - from our own templates, which escape
         empty = dict.fromkeys(("page", "sections", "before", "after"))
         values = {**empty, "query": "", **values, "content": safe}
         return self._fill("docs.html", settings, **values)
@@ -137,10 +140,17 @@ class RenderedDocumentation:
         self.pages = pages
         self._source = source
         self._index = [entry for page in pages.values() for entry in _entries(page)]
-        self.index_json = msgspec.json.encode(self._index)
 
-    def search(self, query: str) -> str:
-        return self._source.render_search(self.settings, query, search(self._index, query))
+    def search(self, query: str) -> list[SearchResult]:
+        return search(self._index, query)
+
+    def search_page(self, query: str) -> str:
+        return self._source.render_search(self.settings, query, self.search(query))
+
+
+def _in_parts(content: str) -> str:
+    """Wraps each heading and its content, so that the part's code can stay beside its text."""
+    return "".join(f'<div class="part">{part}</div>' for part in HEADING.split(content))
 
 
 def _reference(operation: Operation) -> DocumentationPage:
@@ -156,6 +166,7 @@ def _entries(rendered: RenderedPage) -> list[SearchEntry]:
             section.heading,
             page.address + (f"#{section.id}" if section.id else ""),
             section.text,
+            name="" if page.operation is None else page.operation.slug,
         )
         for section in rendered.sections
     ]
@@ -170,6 +181,9 @@ def _facts(document: Mapping[str, Any], known: Sequence[Operation]) -> dict[str,
         "errors": _errors(known),
         "guidance": guidance.GUIDANCE,
         "outcomes": guidance.OUTCOMES,
+        "notice": {one.slug: one for one in operations.notices(document)}.__getitem__,
+        "refund_refusals": guidance.REFUNDS,
+        "refund_steps": transitions.REFUND_STEPS,
         "payout_steps": transitions.PAYOUT_STEPS,
         "payment_steps": transitions.PAYMENT_STEPS,
         "sandbox_accounts": transitions.SANDBOX_ACCOUNTS,

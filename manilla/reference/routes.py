@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Self
 
+import msgspec
 from litestar import MediaType, Request, Response, Router, get
 from litestar.exceptions import NotFoundException
 
@@ -13,7 +14,9 @@ from manilla.reference.pages import ROOT, Documentation, RenderedDocumentation
 from manilla.web.static_files import CompressedFile
 
 QUERY_LENGTH_MAX = 100
-HTML, JSON = "text/html", "application/json"
+SUGGESTIONS_MAX = 12
+HTML = "text/html"
+NO_STORE = {"Cache-Control": "no-store"}
 CACHE = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
 
 PageGet = Request[Any, Any, Any]
@@ -42,7 +45,7 @@ class DocumentationRoutes:
         return [
             get("/")(self.show),
             get("/search")(self.search),
-            get("/search.json")(self.index),
+            get("/search.json")(self.suggest),
             get("/{name:str}")(self.show),
             get("/api/{name:str}")(self.show),
         ]
@@ -52,15 +55,16 @@ class DocumentationRoutes:
         page = (await self._current()).pages.get(address)
         if page is None:
             raise NotFoundException
-        return self._send(request, address, HTML, page.html.encode())
-
-    async def index(self, request: PageGet) -> Response[Any]:
-        return self._send(request, "search.json", JSON, (await self._current()).index_json)
+        return self._send(request, address, page.html.encode())
 
     async def search(self, request: PageGet) -> Response[Any]:
-        query = request.query_params.get("q", "")[:QUERY_LENGTH_MAX].strip()
-        text = (await self._current()).search(query)
-        return Response(text, media_type=MediaType.HTML, headers={"Cache-Control": "no-store"})
+        text = (await self._current()).search_page(_query(request))
+        return Response(text, media_type=MediaType.HTML, headers=NO_STORE)
+
+    async def suggest(self, request: PageGet) -> Response[Any]:
+        """Returns the results as JSON, for the list that opens while a user types."""
+        found = (await self._current()).search(_query(request))[:SUGGESTIONS_MAX]
+        return Response(msgspec.json.encode(found), media_type=MediaType.JSON, headers=NO_STORE)
 
     async def _current(self) -> RenderedDocumentation:
         """Returns the current pages.
@@ -74,12 +78,16 @@ class DocumentationRoutes:
                 self._files = {}
             return self._rendered
 
-    def _send(self, request: PageGet, name: str, media_type: str, content: bytes) -> Response[Any]:
+    def _send(self, request: PageGet, name: str, content: bytes) -> Response[Any]:
         if name not in self._files:
             tag = f'W/"{hashlib.sha256(content).hexdigest()[:16]}"'
-            self._files[name] = tag, CompressedFile(content, media_type)
+            self._files[name] = tag, CompressedFile(content, HTML)
         tag, file = self._files[name]
         headers = {**CACHE, "ETag": tag}
         if request.headers.get("if-none-match") == tag:
             return Response(None, status_code=304, headers=headers)
         return file.respond(request, headers)
+
+
+def _query(request: PageGet) -> str:
+    return str(request.query_params.get("q", ""))[:QUERY_LENGTH_MAX].strip()

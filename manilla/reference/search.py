@@ -1,49 +1,81 @@
 """Searches the documentation: a section matches if it contains every word.
 
-Matches in titles and headings count more. docs.js searches the same index in the same way; this
-module works without JavaScript.
+Pages whose title matches come first, then headings, then text. The page of an endpoint is also
+found by its name, such as `verify-payment`.
 """
 
 from collections.abc import Sequence
+from enum import IntEnum
 
 import msgspec
 
 FOUND_MAX = 20
 WORDS_MAX = 8
 EXCERPT = 160
-WEIGHTS = {"page": 8, "heading": 6, "text": 1}
+BETWEEN = " \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} "  # between a page and its heading
+
+
+class Rank(IntEnum):
+    """Where the words occur. A lower rank comes first."""
+
+    WHOLE_TITLE = 0
+    TITLE = 1
+    WHOLE_HEADING = 2
+    HEADING = 3
+    TEXT = 4
 
 
 class SearchEntry(msgspec.Struct, frozen=True):
+    """A section of a page. The first section of a page has no heading and stands for the page."""
+
     page: str
     heading: str
     address: str
     text: str
+    name: str = ""  # the endpoint's name, on an endpoint's page
 
 
 class SearchResult(msgspec.Struct, frozen=True):
-    entry: SearchEntry
+    title: str
+    address: str
     excerpt: str
 
 
 def search(index: Sequence[SearchEntry], query: str) -> list[SearchResult]:
     words = query.lower().split()[:WORDS_MAX]
-    scored = [(_score(entry, words), entry) for entry in index] if words else []
-    best = sorted((pair for pair in scored if pair[0]), key=lambda pair: -pair[0])
-    return [SearchResult(entry, _excerpt(entry.text, words)) for _, entry in best[:FOUND_MAX]]
+    if not words:
+        return []
+    ranked = [(rank, entry) for entry in index if (rank := _rank(entry, words)) is not None]
+    best = sorted(ranked, key=lambda pair: pair[0])[:FOUND_MAX]
+    return [_result(entry, words) for _, entry in best]
 
 
-def _score(entry: SearchEntry, words: Sequence[str]) -> int:
-    """Returns the entry's score; 0 if any word does not occur in it."""
-    total = 0
-    for word in words:
-        one = sum(
-            weight for part, weight in WEIGHTS.items() if word in getattr(entry, part).lower()
-        )
-        if not one:
-            return 0
-        total += one
-    return total
+def _rank(entry: SearchEntry, words: Sequence[str]) -> Rank | None:
+    """Returns the entry's rank; None if it does not match.
+
+    Words in the page's title count for its sections too, but a section matches only if a word
+    occurs in its own heading or text.
+    """
+    titles = [entry.heading] if entry.heading else [entry.page, entry.name]
+    is_page = not entry.heading
+    if " ".join(words) in map(str.lower, titles):
+        return Rank.WHOLE_TITLE if is_page else Rank.WHOLE_HEADING
+    if _matches(words, titles, entry.page):
+        return Rank.TITLE if is_page else Rank.HEADING
+    return Rank.TEXT if _matches(words, [*titles, entry.text], entry.page) else None
+
+
+def _matches(words: Sequence[str], own: Sequence[str], page: str) -> bool:
+    """Whether one word occurs in the section's own texts, and the others there or in the title."""
+    text = " ".join(own).lower()
+    return any(word in text for word in words) and all(
+        word in text or word in page.lower() for word in words
+    )
+
+
+def _result(entry: SearchEntry, words: Sequence[str]) -> SearchResult:
+    title = BETWEEN.join([entry.page, entry.heading]) if entry.heading else entry.page
+    return SearchResult(title, entry.address, _excerpt(entry.text, words))
 
 
 def _excerpt(text: str, words: Sequence[str]) -> str:

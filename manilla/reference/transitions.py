@@ -1,4 +1,4 @@
-"""Status transitions of payments and payouts and the sandbox's test values, read from the code."""
+"""Status transitions and the sandbox's test values, read from the code."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -11,6 +11,8 @@ from manilla.payments.states import PaymentEvent, PaymentState
 from manilla.payouts import states as payouts
 from manilla.payouts.beneficiaries import sandbox
 from manilla.payouts.payout import PayoutStatus
+from manilla.refunds import states as refunds
+from manilla.refunds.refund import RefundStatus
 from manilla.transfers.events import TransferEvent
 
 
@@ -47,6 +49,13 @@ PAYOUT_TEXTS = {
     },
     PayoutStatus.COMPLETED: {TransferEvent.REVERSED: "the bank returns the money"},
 }
+REFUND_TEXTS = {
+    RefundStatus.PENDING: {
+        TransferEvent.DELIVERED: "the customer has the money",
+        TransferEvent.FAILED: "the provider rejects the refund, or it fails",
+        TransferEvent.REJECTED: "an administrator rejects the refund",
+    },
+}
 
 
 def _steps(
@@ -61,6 +70,7 @@ def _steps(
 
 PAYMENT_STEPS = _steps(payments.NEXT, PAYMENT_TEXTS)
 PAYOUT_STEPS = _steps(payouts.NEXT, PAYOUT_TEXTS)
+REFUND_STEPS = _steps(refunds.NEXT, REFUND_TEXTS)
 
 SANDBOX_ACCOUNTS = {
     "0000000000": "Delivered.",

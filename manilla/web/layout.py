@@ -18,6 +18,7 @@ class NavigationItem(msgspec.Struct, frozen=True):
     path: str
     icon: str
     needs: Permission
+    is_outside: bool = False  # whether the path is not below the realm's root
 
 
 # Navigation links by the title of their section.

@@ -14,20 +14,18 @@ from manilla_simulator import demo
 from playwright.async_api import Browser, Page, expect
 
 from manilla.development import Demo
-from manilla.kit import outbound
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import claims
 from manilla.kit.jobs.runner import Runner
 from manilla.merchants import merchants
 from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate, NewMerchant
-from manilla.notify import delivery
 from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.outbox import DELIVER
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
 from tests.dashboard.merchant_dashboard import MerchantDashboard
-from tests.notify.deliveries import Deliveries
+from tests.notify.deliveries import Deliveries, delivery_worker
 from tests.notify.receiver import answer, receiving
 from tests.payments.orders import INITIATE, order
 from tests.provider_simulator import running_simulator
@@ -260,16 +258,8 @@ async def _chooses_who_bears_the_commission(page: Page, merchant: Merchant) -> N
     await _becomes(1000, customer_pays)
 
 
-@contextlib.asynccontextmanager
-async def _delivery(services: Services) -> AsyncIterator[NotificationDelivery]:
-    async with outbound.open_session(
-        is_public_only=False, connections=8, seconds=delivery.ATTEMPT_SECONDS
-    ) as session:
-        yield NotificationDelivery(services.db, services.directory, session)
-
-
 async def _has_a_notification_sent_again(page: Page, dashboard: MerchantDashboard) -> None:
-    async with receiving() as receiver, _delivery(dashboard.services) as delivering:
+    async with receiving() as receiver, delivery_worker(dashboard.services) as delivering:
         deliveries = Deliveries(dashboard.services, dashboard.merchant, receiver, delivering)
         receiver.answers = [answer(500, b"<b>out of order</b>")]
         trx_id = await deliveries.finish_payment()
@@ -323,7 +313,7 @@ async def test_the_demo_shows_a_complete_sale(
     base_url = services.base_url
     async with (
         running_simulator(services),
-        _delivery(services) as delivering,
+        delivery_worker(services) as delivering,
         _at_browser(browser, f"{base_url}/dashboard/") as owner,
     ):
         await owner.get_by_role("button", name="Continue as the demo merchant's owner").click()

@@ -1,13 +1,16 @@
 """Creates notifications, and delivers them when a test asks for it."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
+from manilla.kit import outbound
 from manilla.kit.db import connect
 from manilla.kit.jobs import claims
 from manilla.kit.jobs.runner import Runner
 from manilla.notify import queries
-from manilla.notify.delivery import NotificationDelivery
+from manilla.notify.delivery import ATTEMPT_SECONDS, NotificationDelivery
 from manilla.notify.outbox import DELIVER
 from manilla.notify.queries import DeliveryAttempt, Notification
 from manilla.payments.checkout import SandboxOutcome
@@ -15,6 +18,14 @@ from manilla.services import Services
 from tests.client import Merchant
 from tests.notify.receiver import Receiver
 from tests.payments.orders import INITIATE, order
+
+
+@contextlib.asynccontextmanager
+async def delivery_worker(services: Services) -> AsyncIterator[NotificationDelivery]:
+    async with outbound.open_session(
+        is_public_only=False, connections=64, seconds=ATTEMPT_SECONDS
+    ) as session:
+        yield NotificationDelivery(services.db, services.directory, session)
 
 
 class Deliveries:

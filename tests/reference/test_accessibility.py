@@ -5,12 +5,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
 from playwright.async_api import Browser, FilePayload, Page, expect
 
 from manilla.reference.pages import Documentation
 from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations, opened
+
+pytestmark = pytest.mark.usefixtures("site")
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "signatures.json").read_text())
 PHONE = 390
@@ -89,3 +92,55 @@ async def test_a_key_opens_the_search_and_the_language_is_remembered(
         await expect(page).to_have_url(services.base_url + "/docs/errors#insufficient_balance")
         await page.goto(services.base_url + "/docs/payouts")
         await expect(page.get_by_label("PHP: payout.php")).to_be_visible()
+
+
+async def test_the_code_stays_beside_the_text_that_is_read(
+    browser: Browser, services: Services
+) -> None:
+    address = services.base_url + "/docs/api/initiate-payment"
+    async with opened(browser, address, width=1280) as page:
+        code = page.get_by_label("Request body: payment")
+        field = page.locator("dt", has_text="allow_payment_methods").first
+        await field.scroll_into_view_if_needed()
+        at_field, at_code = await field.bounding_box(), await code.bounding_box()
+        assert at_field is not None
+        assert at_code is not None
+        assert at_code["x"] > at_field["x"] + at_field["width"], "it is in the right column"
+        await expect(code).to_be_in_viewport(ratio=1)
+        await page.set_viewport_size({"width": PHONE, "height": 844})
+        at_code = await code.bounding_box()
+        assert at_code is not None
+        assert at_code["x"] < PHONE / 4, "on a phone there is one column"
+
+
+async def test_the_keyboard_copies_code_and_searches(browser: Browser, services: Services) -> None:
+    address = services.base_url + "/docs/quick-start"
+    async with opened(browser, address, width=1280) as page:
+        await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        await page.get_by_role("button", name="Copy").first.focus()
+        await page.keyboard.press("Enter")
+        await expect(page.locator("[data-copied]")).to_have_text("Copied")
+        copied = await page.evaluate("navigator.clipboard.readText()")
+        assert copied.startswith("export MANILLA_URL=")
+        await page.keyboard.press("/")
+        await page.keyboard.type("refunds")
+        await expect(page.locator("[data-found-count]")).to_contain_text("result")
+        await page.keyboard.press("ArrowDown")
+        await expect(page.locator("[data-found] a").first).to_be_focused()
+        await page.keyboard.press("Escape")
+        await expect(page.locator("[data-found]")).to_be_hidden()
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("heading", name="Search")).to_be_visible()
+        first = page.locator(".found a").first
+        await expect(first).to_have_text("Refunds")
+
+
+async def test_without_javascript_one_program_is_shown_and_the_language_can_be_chosen(
+    browser: Browser, services: Services
+) -> None:
+    address = services.base_url + "/docs/payouts"
+    async with opened(browser, address, width=1280, scripts=False) as page:
+        await expect(page.get_by_label("curl: payout.sh")).to_be_visible()
+        await page.get_by_text("Go", exact=True).click()
+        await expect(page.get_by_label("Go: payout.go")).to_be_visible()
+        await expect(page.get_by_label("curl: payout.sh")).to_be_hidden()

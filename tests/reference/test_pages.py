@@ -6,11 +6,14 @@ from urllib.parse import quote, urljoin
 
 import msgspec
 
+from manilla.kit.errors import Refusal
 from manilla.payments.payment import PaymentErrorCode
 from manilla.payouts.payout import PayoutErrorCode
 from manilla.platform.settings import PlatformSettings
 from manilla.reference import code_samples, guidance
 from manilla.reference.pages import Documentation
+from manilla.reference.search import BETWEEN
+from manilla.refunds import books, initiate
 from tests.client import Site
 
 HREF = re.compile(r'href="([^"]+)"')
@@ -90,6 +93,26 @@ async def test_every_error_code_has_guidance_and_no_guidance_is_unused(
     assert set(guidance.OUTCOMES) == {code.value for code in PaymentErrorCode}
 
 
+async def test_every_rejection_of_a_refund_has_guidance() -> None:
+    classes = [*vars(books).values(), *vars(initiate).values()]
+    refusals = {one for one in classes if isinstance(one, type) and issubclass(one, Refusal)}
+    assert refusals - {Refusal} == set(guidance.REFUNDS)
+
+
+async def test_every_error_is_shown_with_its_cause_and_its_fix(site: Site) -> None:
+    text = html.unescape(TAG.sub("", (await site.send("GET", "/docs/errors")).body.decode()))
+    for code, one in {**guidance.GUIDANCE, **guidance.OUTCOMES}.items():
+        for words in (code, one.when, one.do):
+            assert words.replace("`", "") in text, code
+
+
+async def test_every_code_block_can_be_copied(site: Site, documentation: Documentation) -> None:
+    for page in documentation.pages:
+        text = (await site.send("GET", page.address)).body.decode()
+        blocks = len(re.findall(r"<pre[ >]", text)) - text.count(" data-string>")
+        assert blocks == len(re.findall(r"<button[^>]+data-copy-code", text)), page.address
+
+
 async def test_names_keep_their_capitals_in_a_sentence(site: Site) -> None:
     errors = (await site.send("GET", "/docs/errors")).body.decode()
     assert "Yes, with the same Idempotency-Key." in errors
@@ -100,6 +123,9 @@ async def test_names_keep_their_capitals_in_a_sentence(site: Site) -> None:
 async def test_the_programs_shown_are_the_tested_files(site: Site) -> None:
     for address, name in (
         ("/docs/quick-start", "sign_and_pay"),
+        ("/docs/quick-start", "verify_payment"),
+        ("/docs/quick-start", "verify_ipn"),
+        ("/docs/api/verify-payment", "verify_payment"),
         ("/docs/payouts", "payout"),
         ("/docs/notifications", "verify_ipn"),
     ):
@@ -117,8 +143,24 @@ async def test_the_search_works_without_javascript(site: Site) -> None:
     assert b"No results for" in nothing.body
     assert b"<script>stolen" not in nothing.body
     assert (await site.send("GET", "/docs/search")).status == 200
-    index = (await site.send("GET", "/docs/search.json")).json
-    assert {"page", "heading", "address", "text"} == set(index[0])
+
+
+async def test_the_search_ranks_titles_before_headings_before_text(site: Site) -> None:
+    async def found(query: str) -> list[list[str]]:
+        reply = await site.send("GET", "/docs/search.json?q=" + quote(query))
+        return [each["title"].split(BETWEEN) for each in reply.json]
+
+    assert (await found("refund"))[:2] == [["Refunds"], ["Take payments", "Refunds"]]
+    assert (await found("errors"))[0] == ["Errors"]
+    assert (await found("verify-payment"))[0] == ["Verify a payment"]
+    assert (await found("python errors"))[0] == ["Python client", "Errors"]
+    is_heading = [len(title) == 2 for title in await found("payout")]
+    assert is_heading == sorted(is_heading)
+    named = ["signature" in title[-1].lower() for title in await found("signature")]
+    assert named == sorted(named, reverse=True)
+    assert (any(named), all(named)) == (True, False)
+    assert await found("") == []
+    assert await found("zzzz") == []
 
 
 async def test_an_unchanged_page_is_not_sent_again(site: Site) -> None:

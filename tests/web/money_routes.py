@@ -115,6 +115,8 @@ DASHBOARD: dict[str, Effect] = {
     "POST /{environment:str}/wallets/{currency:str}/top-up": Effect.NOTHING,
     "GET /{environment:str}/notifications": Effect.NOTHING,
     "POST /{environment:str}/notifications/redeliver-failed": Effect.NOTHING,
+    "GET /{environment:str}/notifications/test": Effect.NOTHING,
+    "POST /{environment:str}/notifications/test": Effect.NOTHING,
     "GET /{environment:str}/notifications/{notification:str}": Effect.NOTHING,
     "POST /{environment:str}/notifications/{notification:str}/redeliver": Effect.NOTHING,
     "GET /{environment:str}/requests": Effect.NOTHING,

@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const LANGUAGE = "manilla-docs-language";
-  const FOUND_MAX = 12;
+  const TYPING_MILLISECONDS = 120;
 
   function remember(language) { try { localStorage.setItem(LANGUAGE, language); } catch { /* storage not allowed: not remembered */ } }
   function remembered() { try { return localStorage.getItem(LANGUAGE); } catch { return null; } }
@@ -15,57 +15,44 @@
 
   async function copyCode(button) {
     await navigator.clipboard.writeText(button.closest("figure").querySelector("code").textContent);
-    const words = button.querySelector("span") || button;
-    words.textContent = "Copied";
-    setTimeout(() => { words.textContent = "Copy"; }, 1500);
+    const words = button.querySelector("span") || button, status = document.querySelector("[data-copied]");
+    words.textContent = status.textContent = "Copied";
+    setTimeout(() => { words.textContent = "Copy"; status.textContent = ""; }, 1500);
   }
 
-  // Same rules as the server's search: all words must match, and matches in titles rank higher.
-  function find(index, query) {
-    const words = query.toLowerCase().split(/\s+/).filter(Boolean).slice(0, 8);
-    const weights = { page: 8, heading: 6, text: 1 };
-    const score = (entry) => words.reduce((total, word) => {
-      const one = Object.entries(weights).reduce((sum, [part, weight]) => sum + (entry[part].toLowerCase().includes(word) ? weight : 0), 0);
-      return total === null || !one ? null : total + one;
-    }, words.length ? 0 : null);
-    return index.map((entry) => [score(entry), entry]).filter(([points]) => points !== null)
-      .sort(([first], [second]) => second - first).slice(0, FOUND_MAX).map(([, entry]) => ({ entry, words }));
-  }
-
-  function line({ entry, words }) {
+  function line(result) {
     const link = document.createElement("a"), title = document.createElement("strong"), text = document.createElement("span");
-    link.href = entry.address;
-    title.textContent = entry.heading ? `${entry.page} › ${entry.heading}` : entry.page;
-    const places = words.map((word) => entry.text.toLowerCase().indexOf(word)).filter((place) => place >= 0);
-    const begin = Math.max(Math.min(...places, entry.text.length) - 30, 0);
-    text.textContent = places.length && begin ? `… ${entry.text.slice(begin, begin + 120)}` : entry.text.slice(0, 120);
+    link.href = result.address;
+    title.textContent = result.title;
+    text.textContent = result.excerpt;
     link.append(title, text);
     return link;
   }
 
   function searchable(form) {
-    const input = form.querySelector("input"), box = form.querySelector("[data-found]");
-    let index = null;
-    const load = async () => { index ??= fetch(form.dataset.search).then((answer) => answer.json()); return index; };
+    const input = form.querySelector("input"), box = form.querySelector("[data-found]"), count = form.querySelector("[data-found-count]");
+    let typing = 0;
+    const close = () => { box.hidden = true; count.textContent = ""; };
     const show = async () => {
       const query = input.value.trim();
-      if (!query) { box.hidden = true; return; }
-      const found = find(await load(), query);
-      if (input.value.trim() !== query) return;
-      const nothing = document.createElement("p");
+      if (!query) { close(); return; }
+      const answer = await fetch(`${form.dataset.search}?q=${encodeURIComponent(query)}`);
+      if (!answer.ok || input.value.trim() !== query) return;
+      const found = await answer.json(), nothing = document.createElement("p");
       nothing.textContent = "No results. Try fewer words, an error code or a field name.";
       box.replaceChildren(...(found.length ? found.map(line) : [nothing]));
       box.hidden = false;
+      count.textContent = found.length ? `${found.length} result${found.length === 1 ? "" : "s"}. Use the down arrow key.` : "No results";
     };
-    input.addEventListener("focus", load);
-    input.addEventListener("input", show);
+    input.addEventListener("input", () => { clearTimeout(typing); typing = setTimeout(show, TYPING_MILLISECONDS); });
     form.addEventListener("keydown", (event) => {
       const links = [...box.querySelectorAll("a")], place = links.indexOf(document.activeElement);
-      if (event.key === "Escape") { box.hidden = true; input.blur(); }
+      if (event.key === "Escape") { close(); input.focus(); }
       if (event.key === "ArrowDown" && links.length) { event.preventDefault(); links[Math.min(place + 1, links.length - 1)].focus(); }
       if (event.key === "ArrowUp" && place >= 0) { event.preventDefault(); (place ? links[place - 1] : input).focus(); }
     });
-    document.addEventListener("click", (event) => { if (!form.contains(event.target)) box.hidden = true; });
+    document.addEventListener("click", (event) => { if (!form.contains(event.target)) close(); });
+    form.addEventListener("focusout", (event) => { if (event.relatedTarget && !form.contains(event.relatedTarget)) close(); });
     document.addEventListener("keydown", (event) => {
       if (event.key === "/" && !event.target.closest("input:not([type=radio]), textarea, select")) { event.preventDefault(); input.focus(); input.select(); }
     });
@@ -82,9 +69,9 @@
   }
 
   function followHeadings() {
-    const links = new Map([...document.querySelectorAll(".docs-margin a")].map((link) => [link.hash.slice(1), link]));
+    const links = new Map([...document.querySelectorAll(".docs-here a")].map((link) => [link.hash.slice(1), link]));
     if (!links.size) return;
-    const headings = [...document.querySelectorAll("h2[id], h3[id]")].filter((heading) => links.has(heading.id));
+    const headings = [...document.querySelectorAll("h2[id]")].filter((heading) => links.has(heading.id));
     const mark = () => {
       const past = headings.filter((heading) => heading.getBoundingClientRect().top < 120);
       const current = (past.at(-1) || headings[0]).id;

@@ -1,4 +1,4 @@
-"""Verifies a payment: verify_payment.py TRX_ID. Needs Python 3.9 or newer, standard library only."""
+"""Verifies a payment: verify_payment.py TRX_ID. Needs Python 3.9 or newer, no packages."""
 
 import hashlib
 import hmac
