@@ -14,7 +14,7 @@ RUN := $(BIN)/python -m
 PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check install --quiet --no-compile
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup test changed faults fuzz check format docs bench lock clean installed-run installed-dev
+.PHONY: help run setup test changed faults fuzz check format docs pictures bench lock clean installed-run installed-dev
 
 help: ## what this file can do
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -53,6 +53,10 @@ format: installed-dev ## format, and fix what ruff can fix
 
 docs: installed-dev ## regenerate the documents' tables of settings and metrics
 	@$(RUN) tests.operating.tables
+
+pictures: installed-dev ## make the README's pictures again, from the running product
+	@$(RUN) tests.browser
+	@$(RUN) tools.pictures
 
 bench: installed-dev $(VENV)-baseline/.installed ## measure, as ratios within one run
 	@$(RUN) bench

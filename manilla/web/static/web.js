@@ -44,7 +44,7 @@
     const exact = new Intl.NumberFormat("en", { minimumFractionDigits: money ? 2 : 0, maximumFractionDigits: 2 });
     const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", timeZone: ZONE });
     const number = (value) => (value == null ? "—" : (money || "") + exact.format(value) + (unit || ""));
-    const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line } };
+    const axis = { stroke: ink, font: `12px ${style.fontFamily}`, grid: { stroke: line, width: 1 }, ticks: { stroke: line } };
     const options = {
       tzDate: (at) => uPlot.tzDate(new Date(at * 1000), ZONE),
       width: figure.clientWidth, height: 220, cursor: { y: false }, legend: { live: true },
@@ -56,6 +56,7 @@
         ...series.map((one, place) => ({ label: one.label, stroke: colours[place], width: 2, fill: place ? undefined : colours[place] + "22", points: { show: hours || days.length < 2 }, value: (_plot, value) => number(value) }))],
     };
     const plot = new uPlot(options, [days, ...series.map((one) => one.values)], figure);
+    document.fonts.ready.then(() => plot.redraw());
     plot.setLegend({ idx: days.length - 1 });
     new ResizeObserver(() => plot.setSize({ width: figure.clientWidth, height: 220 })).observe(figure);
   }
