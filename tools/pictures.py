@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
+from typing import Literal
 
 from manilla_client import Client, Credentials
 from PIL import Image
@@ -23,8 +24,9 @@ BYTES_MAX = 200_000
 COLORS = 192
 DESKTOP, PHONE = (1280, 800), (390, 844)
 READY_SECONDS = 300
+Result = Literal["success", "failed", "pending"]
 # Customer, amount and result of each payment, oldest first.
-PAYMENTS = (
+PAYMENTS: tuple[tuple[str, str, Result], ...] = (
     ("Chinedu Okafor", "45000.00", "success"),
     ("Ngozi Eze", "12500.00", "success"),
     ("Bola Adeyemi", "7250.50", "failed"),
@@ -34,7 +36,10 @@ PAYMENTS = (
     ("Tunde Bakare", "18900.00", "pending"),
     ("Ada Obi", "1500.50", "success"),
 )
-PAYOUTS = (("058", "250000.00", "success"), ("044", "87500.00", "success"))
+PAYOUTS: tuple[tuple[str, str, Result], ...] = (
+    ("058", "250000.00", "success"),
+    ("044", "87500.00", "success"),
+)
 
 
 def main() -> None:
@@ -92,7 +97,7 @@ def _create_history(client: Client) -> None:
         client.wait_for_payout(payout.trx_id)
 
 
-def _payment(client: Client, customer: str, amount: str, scenario: str | None = None) -> str:
+def _payment(client: Client, customer: str, amount: str, scenario: Result | None = None) -> str:
     """Creates a payment and returns its checkout URL."""
     name = customer.lower().replace(" ", ".")
     return client.initiate_payment(
