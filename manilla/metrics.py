@@ -35,6 +35,9 @@ notifications_oldest_seconds = gauge(
     "manilla_notifications_oldest_seconds",
     "How long the oldest undelivered notification has waited.",
 )
+mails = Counter(
+    "manilla_mails", "Attempts to send an email, by kind and result.", ["kind", "result"]
+)
 reconciled_at = gauge(
     "manilla_reconciled_at_seconds",
     "When our ledger was last compared with a provider, in Unix seconds.",

@@ -12,6 +12,8 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.http import Network
 from manilla.kit.ratelimit import RateLimiter
+from manilla.mail.letter import LetterWriter
+from manilla.mail.transport import Transport
 from manilla.merchants.directory import Directory
 from manilla.merchants.requests.log import RequestLog
 from manilla.methods.catalogue import Catalogue
@@ -28,7 +30,6 @@ from manilla.payouts.routing.failover import Failover
 from manilla.payouts.routing.router import Router
 from manilla.people import demo_login
 from manilla.people.demo_login import DemoLogin
-from manilla.people.mail import Mailer
 from manilla.platform.changes import ChangeWatch
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.rails import Rails
@@ -55,12 +56,18 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     previews: PayoutPreviews
     payments: pay_in.PaymentInitiation
     payouts: pay_out.PayoutInitiation
-    mailer: Mailer
+    letters: LetterWriter
+    mail_transport: Transport | None  # None if no way to send email is configured
     base_url: str
     database_url: str
     trusted_proxies: Sequence[Network]
     is_development: bool
     data_folder: Path | None  # None if the database runs on another host
+
+    @property
+    def has_mail(self) -> bool:
+        """Whether emails reach somebody: in development mode, the mailbox page shows them."""
+        return self.mail_transport is not None or self.is_development
 
     @property
     def approvals(self) -> Approvals:

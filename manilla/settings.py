@@ -12,6 +12,7 @@ import msgspec
 from manilla.kit import crypto
 from manilla.kit.errors import Refusal
 from manilla.kit.http import Network, is_web_address
+from manilla.mail.server import BadMailSetting, Sender, SmtpServer, read_sender, read_server
 
 DEFAULT_DATA = ".manilla"
 DRAIN_SECONDS, DRAIN_SECONDS_MAX = 5, 60
@@ -34,13 +35,20 @@ class Settings(msgspec.Struct, frozen=True):
     base_url: str
     trusted_proxies: tuple[Network, ...] = ()
     crash_folder: Path | None = None  # folder where tests arm crash points; development mode only
-    mail_hook: str | None = None  # a program that sends emails to users
+    smtp_server: SmtpServer | None = None
+    mail_hook: str | None = None  # a program that sends emails, instead of an SMTP server
+    mail_from: Sender = Sender("no-reply@localhost")
     data_folder: Path | None = None  # None if the database runs elsewhere
     drain_seconds: int = 0  # time from the stop signal until no more connections are accepted
 
     @property
     def is_development(self) -> bool:
         return self.mode is Mode.DEVELOPMENT
+
+    @property
+    def has_mail(self) -> bool:
+        """Whether a way to send email is configured."""
+        return self.smtp_server is not None or self.mail_hook is not None
 
     @classmethod
     def read(cls, environment: Mapping[str, str], *, assumed_mode: Mode) -> Self:
@@ -56,7 +64,9 @@ class Settings(msgspec.Struct, frozen=True):
             base_url=_base_url(environment, problems),
             trusted_proxies=_proxies(environment, problems),
             crash_folder=_crash_folder(environment, mode),
+            smtp_server=_smtp_server(environment, mode, problems),
             mail_hook=_mail_hook(environment, problems),
+            mail_from=_mail_from(environment, problems),
             data_folder=_data_folder(environment),
             drain_seconds=_drain_seconds(environment, mode, problems),
         )
@@ -129,7 +139,29 @@ def _mail_hook(environment: Mapping[str, str], problems: list[str]) -> str | Non
     program = environment.get("MANILLA_MAIL_HOOK", "")
     if program and not (Path(program).is_file() and os.access(program, os.X_OK)):
         problems.append("MANILLA_MAIL_HOOK is not an executable file")
+    if program and environment.get("MANILLA_SMTP_URL"):
+        problems.append("MANILLA_MAIL_HOOK and MANILLA_SMTP_URL are both set; use one of them")
     return program or None
+
+
+def _smtp_server(
+    environment: Mapping[str, str], mode: Mode, problems: list[str]
+) -> SmtpServer | None:
+    url = environment.get("MANILLA_SMTP_URL", "")
+    try:
+        return read_server(url, is_development=mode is Mode.DEVELOPMENT) if url else None
+    except BadMailSetting as problem:
+        problems.append(str(problem))
+        return None
+
+
+def _mail_from(environment: Mapping[str, str], problems: list[str]) -> Sender:
+    base_url = environment.get("MANILLA_BASE_URL", "")
+    try:
+        return read_sender(environment.get("MANILLA_MAIL_FROM", ""), base_url)
+    except BadMailSetting as problem:
+        problems.append(str(problem))
+        return read_sender("", base_url)
 
 
 def _proxies(environment: Mapping[str, str], problems: list[str]) -> tuple[Network, ...]:

@@ -57,9 +57,25 @@ VARIABLES = (
         "trusted: `10.0.0.5,192.168.7.0/24`. A network must not have host bits set",
     ),
     Variable(
+        "MANILLA_SMTP_URL",
+        "none",
+        "the mail server, with the credentials: `smtp+starttls://user:password@smtp.example.com` "
+        "(port 587) or `smtps://user:password@smtp.example.com` (port 465). Characters such as `@` "
+        "in the password are percent-encoded. The server's certificate must be valid. Without "
+        "encryption, `smtp://`, only in development mode or for a server on this host; see "
+        "[email](operating/email.md)",
+    ),
+    Variable(
+        "MANILLA_MAIL_FROM",
+        "`no-reply@` followed by the host of `MANILLA_BASE_URL`",
+        "the sender of emails: `pay@example.com` or `Example Pay <pay@example.com>`. Without a "
+        "name, emails show `site_name`",
+    ),
+    Variable(
         "MANILLA_MAIL_HOOK",
         "none",
-        "a program that sends emails to users; see [Mail](people.md#mail)",
+        "a program that sends emails, instead of `MANILLA_SMTP_URL`; see "
+        "[mail hook](operating/email.md#mail-hook)",
     ),
     Variable(
         "MANILLA_DRAIN_SECONDS",

@@ -15,6 +15,10 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import STATEMENT_TIMEOUT_SECONDS, Database
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.ratelimit import RateLimiter
+from manilla.mail.hook import HookTransport
+from manilla.mail.letter import LetterWriter
+from manilla.mail.smtp import SmtpTransport
+from manilla.mail.transport import Transport
 from manilla.merchants.directory import Directory
 from manilla.merchants.requests.log import RequestLog
 from manilla.methods import catalogue
@@ -30,7 +34,6 @@ from manilla.payouts.ordering import PayoutPreviews
 from manilla.payouts.routing.deliveries import Deliveries
 from manilla.payouts.routing.router import Router
 from manilla.payouts.rules import ProviderFunds
-from manilla.people.mail import Mailer
 from manilla.platform import master_key
 from manilla.platform.changes import ChangeWatch
 from manilla.platform.settings import CurrentSettings
@@ -83,7 +86,6 @@ async def opened(
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
             await services.requests.close()
-            await services.mailer.close()
     finally:
         await session.close()
         await db.close()
@@ -124,10 +126,19 @@ def build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> S
         previews=PayoutPreviews(db, platform, methods, rails, banks, resolver, router, deliveries),
         payments=pay_in.PaymentInitiation(db, platform, methods, rails, links),
         payouts=pay_out.PayoutInitiation(db, platform, methods, rails, resolver, funds, router),
-        mailer=Mailer(settings.mail_hook),
+        letters=LetterWriter(
+            keyring, lambda: platform.now.site_name, settings.base_url, settings.mail_from
+        ),
+        mail_transport=mail_transport(settings),
         base_url=settings.base_url,
         database_url=settings.database_url,
         trusted_proxies=settings.trusted_proxies,
         is_development=settings.is_development,
         data_folder=settings.data_folder,
     )
+
+
+def mail_transport(settings: Settings) -> Transport | None:
+    if settings.smtp_server is not None:
+        return SmtpTransport(settings.smtp_server)
+    return HookTransport(settings.mail_hook) if settings.mail_hook else None

@@ -15,6 +15,8 @@ from manilla.kit.errors import Unavailable
 from manilla.kit.jobs import Work
 from manilla.kit.jobs.runner import Runner
 from manilla.ledger import idempotency
+from manilla.mail import queries as mail
+from manilla.mail.delivery import MailDelivery
 from manilla.merchants import queries as merchants
 from manilla.merchants.requests import log as request_log
 from manilla.notify import delivery
@@ -26,6 +28,7 @@ from manilla.payouts.reconcile_tasks import ReconcileTasks
 from manilla.payouts.routing import deliveries
 from manilla.payouts.tasks import PayoutTasks
 from manilla.people import queries as people
+from manilla.people.tasks import ResetTasks
 from manilla.proofs import proofs
 from manilla.providers import inbox
 from manilla.providers import queries as providers
@@ -68,6 +71,7 @@ def periodic_tasks(services: Services) -> list[PeriodicTask]:
         PeriodicTask("forget_approvals", 3600, lambda: approvals.forget_expired(db)),
         PeriodicTask("forget_requests", 600, lambda: request_log.forget_old(db)),
         PeriodicTask("forget_sessions", 600, lambda: people.forget_ended(db, KEEP_LINKS)),
+        PeriodicTask("forget_mails", 600, lambda: mail.forget_old(db)),
         PeriodicTask("forget_webhooks", 3600, lambda: _forget_webhooks(services)),
         PeriodicTask("forget_rail_figures", 3600, lambda: providers.forget_old_figures(db)),
         PeriodicTask("forget_deliveries", 3600, lambda: deliveries.forget_old(db)),
@@ -112,6 +116,13 @@ def works(services: Services) -> dict[str, Work]:
             services.failover,
             services.deliveries,
             services.base_url,
+        ).works(),
+        **ResetTasks(services.db, services.keyring).works(),
+        **MailDelivery(
+            services.db,
+            services.letters,
+            services.mail_transport,
+            is_development=services.is_development,
         ).works(),
         **_reconciliation(services).works(),
         **_statements(services).works(),

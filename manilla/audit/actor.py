@@ -20,6 +20,13 @@ class Actor(msgspec.Struct, frozen=True):
     name: str
     realm: str | None = None  # realm of a user, because user ids are unique only within one
 
+    @property
+    def public_name(self) -> str:
+        """The name for merchants, who do not know the operator's accounts."""
+        if self.kind is ActorKind.PERSON:
+            return self.name
+        return f"The platform's operator ({self.name})"
+
     def is_same_as(self, other: "Actor") -> bool:
         """Compares users by id, because names can change. Compares other actors by name."""
         if self.kind is ActorKind.PERSON:

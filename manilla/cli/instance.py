@@ -55,7 +55,6 @@ class Tools(msgspec.Struct, frozen=True):
     settings: Settings
     is_production_mode: bool = False
     base_url: str = ""
-    mail_hook: str | None = None
 
 
 def run(data: Path | None, command: Callable[[Tools], Coroutine[Any, Any, Result]]) -> Result:
@@ -99,7 +98,6 @@ async def _opened(data: Path | None) -> AsyncIterator[Tools]:
             settings,
             is_production_mode=not settings.is_development,
             base_url=settings.base_url,
-            mail_hook=settings.mail_hook,
         )
     finally:
         await db.close()

@@ -64,6 +64,7 @@ COMMANDS = {
     "approval": Command("approval:app", "Changes waiting for a second administrator."),
     "audit": Command("audit:app", "The audit log."),
     "master-key": Command("master_key:app", "The key that encrypts all stored secrets."),
+    "mail": Command("mail:app", "Emails to users and customers."),
     "user": Command("user:app", "Users of the dashboard and the console."),
     "ledger": Command("ledger:app", "The ledger."),
 }

@@ -9,6 +9,7 @@ from manilla.audit import audit
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields
 from manilla.kit import crypto
+from manilla.mail import outbox
 from manilla.merchants import credentials, merchants
 from manilla.people import second_factor
 from manilla.platform import master_key
@@ -22,6 +23,7 @@ PLACES = (
     merchants.SEALED_BVN,
     providers.SEALED,
     approvals.SEALED,
+    outbox.SEALED,
     second_factor.SEALED,
 )
 

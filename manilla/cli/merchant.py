@@ -19,8 +19,6 @@ from manilla.merchants import merchants, queries, roster
 from manilla.merchants.merchants import CommissionBearer, MerchantStatus, MerchantUpdate
 from manilla.methods import catalogue
 from manilla.methods.method import MethodKind
-from manilla.people import key_rotations
-from manilla.people.mail import Mailer
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -164,15 +162,9 @@ def rotate(
     """Create a new API key and secret, shown only once; the owners are notified by email."""
 
     async def command(tools: Tools) -> Any:
-        new = await merchants.rotate(
+        return await merchants.rotate(
             tools.db, tools.keyring, merchant_id, environment, overlap_minutes=overlap_minutes
         )
-        post = Mailer(tools.mail_hook)
-        for letter in await key_rotations.letters(
-            tools.db, merchant_id, environment, tools.base_url
-        ):
-            await post.send(letter)
-        return new
 
     new = msgspec.to_builtins(run(data, command))
     print_fields({"id": merchant_id, "environment": environment, **new}, as_json=as_json)

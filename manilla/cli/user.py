@@ -15,7 +15,6 @@ from manilla.people import (
     console_people,
     invitations,
     links,
-    mail,
     members,
     persons,
     queries,
@@ -111,8 +110,8 @@ def reset(
 
     async def command(tools: Tools) -> dict[str, Any]:
         person = await persons.find(tools.db, realm, email)
-        link = links.reset(tools.base_url, realm, await resets.begin(tools.db, person.id))
-        return await _mail_result(tools, mail.MailKind.RESET, person.email, link)
+        path = links.reset(realm, await resets.begin(tools.db, tools.keyring, person.id))
+        return _mail_result(tools, person.email, path)
 
     print_fields(run(data, command), as_json=as_json)
 
@@ -204,13 +203,12 @@ async def _add_to_console(
     tools: Tools, email: str, name: str, role: ConsoleRole, password: str | None
 ) -> dict[str, Any]:
     new = await console_people.create(
-        tools.db, email=email, name=name, role=role, password=password
+        tools.db, tools.keyring, email=email, name=name, role=role, password=password
     )
     if new.token is None:
         return _described(new.person)
-    link = links.invitation(tools.base_url, Realm.CONSOLE, new.token)
-    mail_result = await _mail_result(tools, mail.MailKind.INVITATION, new.person.email, link)
-    return {**_described(new.person), **mail_result}
+    path = links.invitation(Realm.CONSOLE, new.token)
+    return {**_described(new.person), **_mail_result(tools, new.person.email, path)}
 
 
 async def _add_to_merchant(
@@ -221,18 +219,15 @@ async def _add_to_merchant(
             tools.db, merchant_id, email=email, name=name or "", role=role, password=password
         )
         return {**_described(person), "merchant_id": merchant_id, "role": role}
-    token = await invitations.invite(tools.db, None, merchant_id, email, role)
-    link = links.invitation(tools.base_url, Realm.DASHBOARD, token)
-    mail_result = await _mail_result(
-        tools, mail.MailKind.INVITATION, persons.read_email(email), link
-    )
+    token = await invitations.invite(tools.db, tools.keyring, None, merchant_id, email, role)
+    path = links.invitation(Realm.DASHBOARD, token)
+    mail_result = _mail_result(tools, persons.read_email(email), path)
     return {"merchant_id": merchant_id, "role": role, **mail_result}
 
 
-async def _mail_result(tools: Tools, kind: mail.MailKind, email: str, link: str) -> dict[str, Any]:
-    """Returns the link, whether or not the mail hook accepted the email."""
-    sent = await mail.Mailer(tools.mail_hook).send(mail.Email(kind, email, link))
-    return {"email": email, "link": link, "sent_by_mail_hook": sent}
+def _mail_result(tools: Tools, email: str, path: str) -> dict[str, Any]:
+    """Returns the link, whether or not the worker can email it."""
+    return {"email": email, "link": tools.base_url + path, "is_emailed": tools.settings.has_mail}
 
 
 def _console_role(text: str) -> ConsoleRole:

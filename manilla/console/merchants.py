@@ -32,9 +32,8 @@ from manilla.payments import listing as payments
 from manilla.payments.listing import PaymentFilter
 from manilla.payouts import listing as payouts
 from manilla.payouts.listing import PayoutFilter
-from manilla.people import invitations, links, mail, members, persons
-from manilla.people.mail import Email
-from manilla.people.roles import Realm, Role
+from manilla.people import invitations, members, persons
+from manilla.people.roles import Role
 from manilla.web import lists
 from manilla.web.forms import BadForm
 from manilla.web.lists import ListView
@@ -132,13 +131,12 @@ async def create(request: PageRequest) -> PageResponse:
 
 async def _invite_owner(request: PageRequest, merchant_id: int, email: str) -> bool:
     """Invites the owner by email only, because whoever has the link becomes an owner."""
-    if not request.services.mailer.is_open:
+    if not request.services.has_mail:
         return False
-    token = await invitations.invite(
-        request.db, request.visitor.person_id, merchant_id, email, Role.OWNER
+    by = request.visitor.person_id
+    await invitations.invite(
+        request.db, request.services.keyring, by, merchant_id, email, Role.OWNER
     )
-    link = links.invitation(request.services.base_url, Realm.DASHBOARD, token)
-    request.services.mailer.send_later(Email(mail.MailKind.INVITATION, email, link))
     return True
 
 

@@ -4,8 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from manilla.console import list_pages
 from manilla.kit.errors import Refusal
-from manilla.people import console_people, links, mail, persons, resets, second_factor
-from manilla.people.mail import Email
+from manilla.people import console_people, links, persons, resets, second_factor
 from manilla.people.queries import Person
 from manilla.people.roles import ConsoleRole, Permission, Realm, permissions_of
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
@@ -41,6 +40,7 @@ async def add(request: PageRequest) -> PageResponse:
         _require_operator(request, role)
         new = await console_people.create(
             request.db,
+            request.services.keyring,
             email=request.form.required("email"),
             name=request.form.required("name", at_most=persons.NAME_LENGTH_MAX),
             role=role,
@@ -57,16 +57,16 @@ async def add(request: PageRequest) -> PageResponse:
 
 async def new_link(request: PageRequest) -> PageResponse:
     """Creates a link to choose a password, either the first one or a new one."""
-    db, person = request.db, await _person(request)
+    about, person = (request.db, request.services.keyring), await _person(request)
     try:
         _require_operator_for(request, person)
     except Refusal as refusal:
         return request.redirect_with_errors("/people", refusal)
     if not person.has_password:
-        token = await console_people.invite_again(db, person.id, request.visitor.person_id)
+        token = await console_people.invite_again(*about, person.id, request.visitor.person_id)
         return await _invited(request, person, token)
-    link = links.reset(request.services.base_url, Realm.CONSOLE, await resets.begin(db, person.id))
-    request.services.mailer.send_later(Email(mail.MailKind.RESET, person.email, link))
+    path = links.reset(Realm.CONSOLE, await resets.begin(*about, person.id))
+    link = request.services.base_url + path
     return await show(request, link, f"{person.email} can use it to choose a new password.")
 
 
@@ -143,8 +143,7 @@ async def _do(
 
 async def _invited(request: PageRequest, person: Person, token: str) -> PageResponse:
     """Shows the invitation link once, whether or not email can be sent."""
-    link = links.invitation(request.services.base_url, Realm.CONSOLE, token)
-    request.services.mailer.send_later(Email(mail.MailKind.INVITATION, person.email, link))
+    link = request.services.base_url + links.invitation(Realm.CONSOLE, token)
     return await show(request, link, f"{person.email} can use it to choose a password.")
 
 

@@ -5,7 +5,6 @@ import base64
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.merchants import merchants, queries
-from manilla.people import key_rotations
 from manilla.people.roles import Permission
 from manilla.web.page_request import PageRequest, PageResponse
 
@@ -40,9 +39,6 @@ async def rotate(request: PageRequest) -> PageResponse:
         )
     except Refusal as refusal:
         return request.redirect_with_errors("~/credentials", refusal)
-    about = request.merchant_id, request.environment
-    for letter in await key_rotations.letters(request.db, *about, request.services.base_url):
-        request.services.mailer.send_later(letter)
     # Render a page instead of redirecting, because the keys are shown only once.
     return request.page(
         "new_credentials.html", keys=new, webhook_key=_webhook_secret(new.api_secret)

@@ -1,8 +1,7 @@
 """The page of the merchant's users, their roles, and open invitations."""
 
 from manilla.kit.errors import Refusal
-from manilla.people import invitations, links, mail, members
-from manilla.people.mail import Email
+from manilla.people import invitations, links, members
 from manilla.people.roles import Realm, Role
 from manilla.web.page_request import PageRequest, PageResponse
 
@@ -32,15 +31,19 @@ async def invite(request: PageRequest) -> PageResponse:
     try:
         email, role = request.form.required("email"), request.form.choice("role", Role)
         token = await invitations.invite(
-            request.db, request.visitor.person_id, request.merchant_id, email, role
+            request.db,
+            request.services.keyring,
+            request.visitor.person_id,
+            request.merchant_id,
+            email,
+            role,
         )
     except Refusal as refusal:
         return request.redirect_with_errors(
             "/team", refusal, keep=("email", "role"), at=((members.AlreadyMember, "email"),)
         )
-    link = links.invitation(request.services.base_url, Realm.DASHBOARD, token)
-    request.services.mailer.send_later(Email(mail.MailKind.INVITATION, email, link))
-    return await show(request, link)
+    path = links.invitation(Realm.DASHBOARD, token)
+    return await show(request, request.services.base_url + path)
 
 
 async def withdraw(request: PageRequest) -> PageResponse:

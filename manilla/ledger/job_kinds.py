@@ -12,3 +12,6 @@ class JobKind(StrEnum):
     BULK_PAYOUTS = "payout.bulk"
     REFUND = "refund"  # send a refund, or query its status
     NOTIFY = "notify"
+    RESET = "person.reset"  # write the email with a link to choose a new password
+    MAIL = "mail"
+    RECEIPT_MAIL = "mail.receipt"

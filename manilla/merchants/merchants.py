@@ -13,7 +13,7 @@ from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.texts import is_email, is_line
-from manilla.merchants import credentials, outgoing, queries, wallets
+from manilla.merchants import credentials, notices, outgoing, queries, wallets
 from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.queries import MERCHANT, MerchantRow
 from manilla.platform import changes
@@ -241,6 +241,7 @@ async def rotate(
             generation=generation,
             overlap_minutes=overlap_minutes,
         )
+        await notices.report_rotation(connection, merchant_id, environment)
     return new
 
 

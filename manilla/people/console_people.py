@@ -3,7 +3,8 @@
 import msgspec
 
 from manilla.audit import audit
-from manilla.kit.db import Database
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Connection, Database
 from manilla.people import invitations, passwords, persons, queries
 from manilla.people.queries import Person
 from manilla.people.roles import ConsoleRole, Realm
@@ -18,6 +19,7 @@ class NewPerson(msgspec.Struct, frozen=True):
 
 async def create(
     db: Database,
+    keyring: Keyring,
     *,
     email: str,
     name: str,
@@ -39,20 +41,30 @@ async def create(
             raise persons.EmailTaken
         token = None
         if password_hash is None:
-            token = await invitations.write(connection, Realm.CONSOLE, None, email, role, by)
+            token = await _invite(connection, keyring, email, role, by)
         person = await persons.get(connection, person_id)
         await persons.record(connection, "person.create", person, role=role)
     return NewPerson(person, token)
 
 
-async def invite_again(db: Database, person_id: int, by: int | None = None) -> str:
-    """Returns the token of a new invitation link; the earlier link stops working."""
+async def _invite(
+    connection: Connection, keyring: Keyring, email: str, role: ConsoleRole, by: int | None
+) -> str:
+    return await invitations.write(
+        connection, keyring, Realm.CONSOLE, None, email, role, by, "the console"
+    )
+
+
+async def invite_again(
+    db: Database, keyring: Keyring, person_id: int, by: int | None = None
+) -> str:
+    """Emails a new invitation and returns its token; the earlier link stops working."""
     async with db.transaction() as connection:
         person = await persons.get(connection, person_id)
         if person.has_password or person.console_role is None:
             raise persons.EmailTaken("This user already has a password; reset it instead.")
         role = ConsoleRole(person.console_role)
-        token = await invitations.write(connection, Realm.CONSOLE, None, person.email, role, by)
+        token = await _invite(connection, keyring, person.email, role, by)
         await persons.record(connection, "person.invite", person, role=role)
     return token
 

@@ -10,10 +10,13 @@ from datetime import datetime, timedelta
 import msgspec
 
 from manilla.audit import audit
+from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
+from manilla.mail import outbox
+from manilla.mail.kinds import MailKind
 from manilla.merchants import merchants
-from manilla.people import members, passwords, persons, queries, sessions, tokens
+from manilla.people import links, members, passwords, persons, queries, sessions, tokens
 from manilla.people.roles import ConsoleRole, Realm, Role
 from manilla.people.sessions import NewSession
 from manilla.people.visitor import Visitor
@@ -59,19 +62,23 @@ class TooManyInvitations(Refusal):
     message = f"{OPEN_MAX} invitations are pending. Withdraw some first."
 
 
-async def invite(db: Database, by: int | None, merchant_id: int, email: str, role: Role) -> str:
-    """Returns the link's token, which is not stored.
+async def invite(
+    db: Database, keyring: Keyring, by: int | None, merchant_id: int, email: str, role: Role
+) -> str:
+    """Emails an invitation. Also returns the token of its link, of which only the hash is stored.
 
     `by` is the inviting user, or None for the operator.
     """
     email = persons.read_email(email)
     async with db.transaction() as connection:
-        await merchants.get(connection, merchant_id)
+        merchant = await merchants.get(connection, merchant_id)
         if await _is_member(connection, merchant_id, email):
             raise members.AlreadyMember
         if await _count_open(connection, merchant_id) >= OPEN_MAX:
             raise TooManyInvitations
-        token = await write(connection, Realm.DASHBOARD, merchant_id, email, role, by)
+        token = await write(
+            connection, keyring, Realm.DASHBOARD, merchant_id, email, role, by, merchant.name
+        )
         subject = f"merchant:{merchant_id}"
         await audit.record(
             connection, "member.invite", subject, merchant_id=merchant_id, email=email, role=role
@@ -99,13 +106,18 @@ async def _is_member(connection: Connection, merchant_id: int, email: str) -> bo
 
 async def write(
     connection: Connection,
+    keyring: Keyring,
     realm: Realm,
     merchant_id: int | None,
     email: str,
     role: Role | ConsoleRole,
     by: int | None,
+    place: str,
 ) -> str:
-    """Returns the token of a new invitation; earlier ones to the same email address are deleted."""
+    """Creates and emails an invitation, and returns the token of its link.
+
+    Earlier invitations to the same email address are deleted.
+    """
     token = tokens.new()
     await connection.execute(
         """
@@ -119,6 +131,15 @@ async def write(
         INSERT INTO invitation (token_hash, realm, merchant_id, email, role, invited_by, expires_at)
         VALUES ($1, $2, $3, $4, $5, $6, now() + $7)""",
         *(tokens.digest(token), realm, merchant_id, email, role, by, LASTS),
+    )
+    await outbox.put_secret(
+        connection,
+        keyring,
+        MailKind.INVITATION,
+        {"place": place, "role": role},
+        path=links.invitation(realm, token),
+        merchant_id=merchant_id or 0,
+        address=email,
     )
     return token
 

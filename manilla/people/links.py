@@ -1,16 +1,15 @@
-"""URLs that are emailed to users."""
+"""Paths of pages that emails link to."""
 
-from manilla.kit.environment import Environment
 from manilla.people.roles import Realm
 
 
-def invitation(base_url: str, realm: Realm, token: str) -> str:
-    return f"{base_url}/{realm}/invitation/{token}"
+def invitation(realm: Realm, token: str) -> str:
+    return f"/{realm}/invitation/{token}"
 
 
-def reset(base_url: str, realm: Realm, token: str) -> str:
-    return f"{base_url}/{realm}/reset/{token}"
+def reset(realm: Realm, token: str) -> str:
+    return f"/{realm}/reset/{token}"
 
 
-def credentials(base_url: str, environment: Environment) -> str:
-    return f"{base_url}/{Realm.DASHBOARD}/{environment}/credentials"
+def account(realm: Realm) -> str:
+    return f"/{realm}/account"

@@ -2,11 +2,12 @@
 
 from datetime import timedelta
 
-import msgspec
-
+from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
-from manilla.people import passwords, persons, queries, throttle, tokens
+from manilla.mail import outbox
+from manilla.mail.kinds import MailKind
+from manilla.people import links, passwords, persons, queries, throttle, tokens
 from manilla.people.queries import PERSON, Person
 from manilla.people.roles import Realm
 
@@ -19,11 +20,6 @@ class BadReset(Refusal):
     message = "This link was used or has expired. Request a new one."
 
 
-class NewReset(msgspec.Struct, frozen=True):
-    person: Person
-    token: str
-
-
 async def count(db: Database, realm: Realm, email: str, address: str) -> None:
     """Counts a reset request.
 
@@ -33,22 +29,29 @@ async def count(db: Database, realm: Realm, email: str, address: str) -> None:
     await throttle.take(db, throttle.resetting(realm, normal or email, address))
 
 
-async def ask(db: Database, realm: Realm, email: str) -> NewReset | None:
-    """Creates a link in the background, so that response times do not reveal known addresses."""
+async def ask(db: Database, keyring: Keyring, realm: Realm, email: str) -> None:
+    """Creates a link and its email, if an active user has this address."""
     normal = persons.normal_email(email)
     person = await queries.person_by_email(db, realm, normal) if normal else None
     if person is None or person.status != "active":
-        return None
+        return
     async with db.transaction() as connection:
-        return NewReset(person, await _write(connection, person.id))
+        await _write_and_mail(connection, keyring, person)
 
 
-async def begin(db: Database, person_id: int) -> str:
-    """Returns the token of a new link, for the operator to pass on. Only its hash is stored."""
+async def begin(db: Database, keyring: Keyring, person_id: int) -> str:
+    """Emails a new link. Also returns its token, for the operator to pass on."""
     async with db.transaction() as connection:
         person = await persons.get(connection, person_id)
-        token = await _write(connection, person_id)
+        token = await _write_and_mail(connection, keyring, person)
         await persons.record(connection, "person.reset_link", person)
+    return token
+
+
+async def _write_and_mail(connection: Connection, keyring: Keyring, person: Person) -> str:
+    token = await _write(connection, person.id)
+    path = links.reset(Realm(person.realm), token)
+    await outbox.put_secret(connection, keyring, MailKind.RESET, {}, path=path, person_id=person.id)
     return token
 
 

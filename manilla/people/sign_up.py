@@ -2,7 +2,7 @@
 
 An email address that already has a dashboard account is rejected, which reveals the account to
 somebody who guesses addresses. Hiding it would require confirming every sign-up by email, which an
-installation without a mail hook cannot do. So the text reveals as little as possible, and the
+installation that cannot send email cannot do. So the text reveals as little as possible, and the
 number of sign-ups per IP address is limited.
 """
 

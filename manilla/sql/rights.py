@@ -33,6 +33,8 @@ RIGHTS = {
     "idempotency": EXPIRE,
     "invitation": ALL,
     "job": ALL,
+    "mail": ALL,
+    "mail_choice": KEEP,
     "master_key_proof": KEEP,
     "membership": ALL,
     "merchant": KEEP,

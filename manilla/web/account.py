@@ -8,16 +8,14 @@ from manilla.kit.errors import Refusal
 from manilla.people import (
     devices,
     invitations,
-    links,
-    mail,
     members,
     passwords,
     persons,
     resets,
     second_factor,
     sessions,
+    tasks,
 )
-from manilla.people.mail import Email
 from manilla.people.sessions import NewSession
 from manilla.people.sign_in import NeedsCode, SignedIn
 from manilla.people.sign_in import sign_in as check_credentials
@@ -116,7 +114,7 @@ async def sign_out(request: PageRequest) -> PageResponse:
 
 
 async def show_forgot(request: PageRequest) -> PageResponse:
-    return request.page("forgot.html", is_sent=False, has_mail=request.services.mailer.is_open)
+    return request.page("forgot.html", is_sent=False, has_mail=request.services.has_mail)
 
 
 async def forgot(request: PageRequest) -> PageResponse:
@@ -125,21 +123,11 @@ async def forgot(request: PageRequest) -> PageResponse:
         email = request.form.required("email")
         await resets.count(request.db, request.realm, email, request.address)
     except Refusal as refusal:
-        has_mail = request.services.mailer.is_open
+        has_mail = request.services.has_mail
         return request.form_with_errors("forgot.html", refusal, is_sent=False, has_mail=has_mail)
-    request.services.mailer.write_later(mail.MailKind.RESET, _reset_letter(request, email))
-    return request.page("forgot.html", is_sent=True, has_mail=request.services.mailer.is_open)
-
-
-def _reset_letter(request: PageRequest, email: str) -> mail.Write:
-    async def write() -> Email | None:
-        new = await resets.ask(request.db, request.realm, email)
-        if new is None:
-            return None
-        link = links.reset(request.services.base_url, request.realm, new.token)
-        return Email(mail.MailKind.RESET, new.person.email, link)
-
-    return write
+    if request.services.has_mail:
+        await tasks.request_reset(request.db, request.realm, email)
+    return request.page("forgot.html", is_sent=True, has_mail=request.services.has_mail)
 
 
 async def show_reset(request: PageRequest) -> PageResponse:

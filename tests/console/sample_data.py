@@ -152,10 +152,10 @@ async def _person(services: Services, text: str) -> dict[str, str]:
     email = "invited@console.example"
     try:
         person = await persons.find(services.db, Realm.CONSOLE, email)
-        token = await console_people.invite_again(services.db, person.id)
+        token = await console_people.invite_again(services.db, services.keyring, person.id)
     except persons.PersonNotFound:
         new = await console_people.create(
-            services.db, email=email, name=text[:100], role=ConsoleRole.SUPPORT
+            services.db, services.keyring, email=email, name=text[:100], role=ConsoleRole.SUPPORT
         )
         assert new.token is not None
         person, token = new.person, new.token

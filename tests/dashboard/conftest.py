@@ -56,7 +56,7 @@ async def _people_samples(
 ) -> dict[str, str]:
     db, viewer = services.db, people[Role.VIEWER]
     token = await invitations.invite(
-        db, None, merchant_id, f"new-{merchant_id}@example.com", Role.VIEWER
+        db, services.keyring, None, merchant_id, f"new-{merchant_id}@example.com", Role.VIEWER
     )
     [invitation] = await invitations.list_open(db, merchant_id)
     session = await db.value("SELECT id FROM session WHERE person_id = $1", viewer.person_id)

@@ -59,7 +59,7 @@ class Accounts:
     async def administrator(self, role: ConsoleRole = ConsoleRole.ADMINISTRATOR) -> tuple[int, str]:
         email = new_email()
         new = await console_people.create(
-            self.db, email=email, name="Bola", role=role, password=PASSWORD
+            self.db, self.keyring, email=email, name="Bola", role=role, password=PASSWORD
         )
         return new.person.id, email
 

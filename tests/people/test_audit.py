@@ -28,15 +28,17 @@ async def about(accounts: Accounts, person_id: int) -> list[AuditEntry]:
 async def test_changes_to_console_users_are_logged(accounts: Accounts) -> None:
     db, email = accounts.db, new_email()
     with acting(ADA):
-        new = await console_people.create(db, email=email, name="Bola", role=ConsoleRole.SUPPORT)
+        new = await console_people.create(
+            db, accounts.keyring, email=email, name="Bola", role=ConsoleRole.SUPPORT
+        )
         number = new.person.id
-        again = await console_people.invite_again(db, number)
+        again = await console_people.invite_again(db, accounts.keyring, number)
         for role in (ConsoleRole.OPERATIONS, ConsoleRole.OPERATIONS):
             await console_people.change_role(db, number, role)
         for work in (persons.disable, persons.disable, persons.enable, persons.enable):
             await work(db, number)
         await persons.sign_out(db, number)
-        reset = await resets.begin(db, number)
+        reset = await resets.begin(db, accounts.keyring, number)
         await resets.use(db, Realm.CONSOLE, reset, NEW_PASSWORD)
         await persons.change_profile(db, number, "Bola Ade", None)
     lines = await about(accounts, number)
@@ -73,7 +75,9 @@ async def test_changes_to_merchant_users_are_logged(accounts: Accounts) -> None:
         )
         await members.change_role(db, merchant_id, added.id, Role.FINANCE)
         await members.remove(db, merchant_id, added.id)
-        token = await invitations.invite(db, None, merchant_id, new_email(), Role.VIEWER)
+        token = await invitations.invite(
+            db, accounts.keyring, None, merchant_id, new_email(), Role.VIEWER
+        )
         await invitations.accept(
             db,
             Realm.DASHBOARD,
@@ -83,7 +87,7 @@ async def test_changes_to_merchant_users_are_logged(accounts: Accounts) -> None:
             address=new_address(),
             user_agent=BROWSER,
         )
-        await invitations.invite(db, None, merchant_id, new_email(), Role.VIEWER)
+        await invitations.invite(db, accounts.keyring, None, merchant_id, new_email(), Role.VIEWER)
         [left] = await invitations.list_open(db, merchant_id)
         await invitations.withdraw(db, merchant_id, left.id)
     lines = (await audit.listed(db, AuditFilter(merchant_id=merchant_id)))[::-1]

@@ -23,7 +23,7 @@ from tests.people.accounts import BROWSER, PASSWORD, Accounts, Owner, new_addres
 
 async def invite(accounts: Accounts, owner: Owner, email: str, role: Role = Role.FINANCE) -> str:
     return await invitations.invite(
-        accounts.db, owner.visitor.person_id, owner.merchant_id, email, role
+        accounts.db, accounts.keyring, owner.visitor.person_id, owner.merchant_id, email, role
     )
 
 
@@ -134,6 +134,8 @@ async def test_an_invitation_is_valid_in_one_realm_only(accounts: Accounts) -> N
         await accept(accounts, token, Realm.CONSOLE)
 
 
-async def test_inviting_to_an_unknown_merchant_is_rejected(db: Database) -> None:
+async def test_inviting_to_an_unknown_merchant_is_rejected(
+    db: Database, accounts: Accounts
+) -> None:
     with pytest.raises(MerchantNotFound):
-        await invitations.invite(db, None, 999_999_999, new_email(), Role.VIEWER)
+        await invitations.invite(db, accounts.keyring, None, 999_999_999, new_email(), Role.VIEWER)

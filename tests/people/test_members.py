@@ -17,7 +17,9 @@ from tests.people.accounts import BROWSER, PASSWORD, Accounts, Owner, new_addres
 async def add_member(accounts: Accounts, owner: Owner, role: Role) -> Owner:
     """A user with their own merchant who joins another one."""
     new = await accounts.owner()
-    token = await invitations.invite(accounts.db, None, owner.merchant_id, new.email, role)
+    token = await invitations.invite(
+        accounts.db, accounts.keyring, None, owner.merchant_id, new.email, role
+    )
     await invitations.join(accounts.db, new.visitor, token)
     return new
 
@@ -109,13 +111,17 @@ async def test_a_new_console_user_chooses_a_password_by_invitation(
     db: Database, accounts: Accounts
 ) -> None:
     email = new_email()
-    new = await console_people.create(db, email=email, name="Kemi", role=ConsoleRole.OPERATIONS)
+    new = await console_people.create(
+        db, accounts.keyring, email=email, name="Kemi", role=ConsoleRole.OPERATIONS
+    )
     assert new.token is not None
     with pytest.raises(SignInRefused):
         await accounts.try_sign_in(email, "", realm=Realm.CONSOLE)
     with pytest.raises(EmailTaken):
-        await console_people.create(db, email=email, name="Kemi", role=ConsoleRole.SUPPORT)
-    again = await console_people.invite_again(db, new.person.id)
+        await console_people.create(
+            db, accounts.keyring, email=email, name="Kemi", role=ConsoleRole.SUPPORT
+        )
+    again = await console_people.invite_again(db, accounts.keyring, new.person.id)
     where = {"name": "Kemi", "password": PASSWORD, "address": new_address(), "user_agent": BROWSER}
     with pytest.raises(BadInvitation):
         await invitations.accept(db, Realm.CONSOLE, new.token, **where)
@@ -125,14 +131,14 @@ async def test_a_new_console_user_chooses_a_password_by_invitation(
     await console_people.change_role(db, new.person.id, ConsoleRole.SUPPORT)
     assert (await accounts.visitor(session.token, Realm.CONSOLE)).role == "support"
     with pytest.raises(EmailTaken):
-        await console_people.invite_again(db, new.person.id)
+        await console_people.invite_again(db, accounts.keyring, new.person.id)
 
 
 async def test_the_last_administrator_cannot_be_removed(db: Database, accounts: Accounts) -> None:
     await db.execute("UPDATE person SET status = 'disabled' WHERE realm = 'console'")
     first, _ = await accounts.administrator()
     invited = await console_people.create(
-        db, email=new_email(), name="Uche", role=ConsoleRole.ADMINISTRATOR
+        db, accounts.keyring, email=new_email(), name="Uche", role=ConsoleRole.ADMINISTRATOR
     )
     with pytest.raises(LastAdministrator):
         await persons.disable(db, first)

@@ -122,7 +122,12 @@ async def administrator(
     services: Services, site: Site, email: str, role: ConsoleRole = ConsoleRole.ADMINISTRATOR
 ) -> SignedInUser:
     new = await console_people.create(
-        services.db, email=email, name=f"The {role}", role=role, password=PASSWORD
+        services.db,
+        services.keyring,
+        email=email,
+        name=f"The {role}",
+        role=role,
+        password=PASSWORD,
     )
     return await _session(services, site, Realm.CONSOLE, email, new.person.id, None)
 

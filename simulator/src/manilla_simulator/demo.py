@@ -69,6 +69,7 @@ async def _ensure_people(db: Database, keyring: Keyring, merchant_id: int) -> No
     with contextlib.suppress(EmailTaken):
         await console_people.create(
             db,
+            keyring,
             email=demo_login.EMAIL,
             name=ADMINISTRATOR,
             role=ConsoleRole.ADMINISTRATOR,

@@ -1,0 +1,105 @@
+"""Which emails people want: their own choices, and links to unsubscribe."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Collection
+
+import msgspec
+
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal
+from manilla.mail.kinds import RULES, Audience, MailKind
+from manilla.mail.queries import Mail
+
+UNSUBSCRIBE = "/mail/unsubscribe/"
+PATHS = {realm: f"/{realm}/account/email" for realm in ("dashboard", "console")}
+TOKEN_LENGTH_MAX = 700
+
+
+class Subscription(msgspec.Struct, frozen=True, array_like=True):
+    """What a link to unsubscribe is about."""
+
+    merchant_id: int  # 0 for a user
+    holder: str  # person:ID, or a customer's address
+    kind: MailKind
+
+
+class BadUnsubscribeLink(Refusal):
+    status, code = 404, "BAD_UNSUBSCRIBE_LINK"
+    message = "This link is incomplete. Open it again from the email."
+
+
+def holder_of(person_id: int) -> str:
+    return f"person:{person_id}"
+
+
+async def of_person(db: Database, person_id: int, kinds: Collection[MailKind]) -> set[MailKind]:
+    """Returns which of these kinds the user gets."""
+    rows = await db.records(
+        "SELECT kind, is_on FROM mail_choice WHERE merchant_id = 0 AND holder = $1",
+        holder_of(person_id),
+    )
+    chosen = {row["kind"]: row["is_on"] for row in rows}
+    return {kind for kind in kinds if chosen.get(kind, RULES[kind].is_on)}
+
+
+async def choose(
+    db: Database, person_id: int, kinds: Collection[MailKind], wanted: Collection[MailKind]
+) -> None:
+    """Saves which of these kinds the user wants. Kinds about security stay on."""
+    for kind in kinds:
+        if not RULES[kind].is_security:
+            await _save(db, Subscription(0, holder_of(person_id), kind), is_on=kind in wanted)
+
+
+async def unsubscribe(db: Database, keyring: Keyring, token: str) -> Subscription:
+    subscription = read_token(keyring, token)
+    await _save(db, subscription, is_on=False)
+    return subscription
+
+
+async def _save(db: Database, subscription: Subscription, *, is_on: bool) -> None:
+    await db.execute(
+        """
+        INSERT INTO mail_choice (merchant_id, holder, kind, is_on) VALUES ($1, $2, $3, $4)
+            ON CONFLICT (merchant_id, holder, kind) DO UPDATE
+           SET is_on = excluded.is_on, updated_at = now()""",
+        *(subscription.merchant_id, subscription.holder, subscription.kind, is_on),
+    )
+
+
+def unsubscribe_url(keyring: Keyring, base_url: str, mail: Mail) -> str | None:
+    """Returns the link for this email; None if its kind is about security."""
+    kind = MailKind(mail.kind)
+    if RULES[kind].is_security:
+        return None
+    if RULES[kind].audience is Audience.CUSTOMER:
+        about = Subscription(mail.merchant_id, mail.recipient.lower(), kind)
+    else:
+        assert mail.person_id is not None
+        about = Subscription(0, holder_of(mail.person_id), kind)
+    body = base64.urlsafe_b64encode(msgspec.json.encode(about)).decode().rstrip("=")
+    return f"{base_url}{UNSUBSCRIBE}{body}.{_macs(keyring, body)[0]}"
+
+
+def read_token(keyring: Keyring, token: str) -> Subscription:
+    """Reads the signed token of a link. It has no time limit: an old email must work too."""
+    body, _, mac = token[:TOKEN_LENGTH_MAX].rpartition(".")
+    given = mac.encode("utf-8", "replace")
+    if not any(hmac.compare_digest(each.encode(), given) for each in _macs(keyring, body)):
+        raise BadUnsubscribeLink
+    try:
+        content = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
+        return msgspec.json.decode(content, type=Subscription)
+    except (binascii.Error, msgspec.DecodeError):  # a kind that no longer exists
+        raise BadUnsubscribeLink from None
+
+
+def _macs(keyring: Keyring, body: str) -> list[str]:
+    return [
+        hmac.digest(key, body.encode("utf-8", "replace"), hashlib.sha256).hex()
+        for key in keyring.derive_all("mail-unsubscribe")
+    ]

@@ -1,0 +1,92 @@
+"""The jobs that send emails from the outbox."""
+
+from datetime import UTC, datetime
+
+import structlog
+
+from manilla import metrics
+from manilla.kit import crash
+from manilla.kit.db import Database
+from manilla.kit.jobs import Job, Work
+from manilla.ledger.job_kinds import JobKind
+from manilla.mail import queries
+from manilla.mail.kinds import RULES, MailKind
+from manilla.mail.letter import LetterWriter
+from manilla.mail.queries import Mail
+from manilla.mail.transport import NotSent, Transport
+
+log = structlog.get_logger(__name__)
+
+CONCURRENCY = 8
+# Minutes from a failed attempt to the next one; the last value repeats until the email is too old.
+RETRY_MINUTES = (1, 5, 15, 30, 60, 120, 240)
+NO_TRANSPORT = "this installation is not configured to send email"
+
+
+class MailDelivery:
+    """Sends emails. Without a transport they are only kept, which development mode shows."""
+
+    def __init__(
+        self,
+        db: Database,
+        writer: LetterWriter,
+        transport: Transport | None,
+        *,
+        is_development: bool,
+    ) -> None:
+        self._db = db
+        self._writer = writer
+        self._transport = transport
+        self._is_development = is_development
+
+    def works(self) -> dict[str, Work]:
+        return {
+            JobKind.MAIL: Work(self.deliver, concurrency=CONCURRENCY),
+            JobKind.RECEIPT_MAIL: Work(self.deliver, concurrency=CONCURRENCY),
+        }
+
+    async def deliver(self, job: Job) -> float | None:
+        """Makes one attempt at a message.
+
+        A crash after the mail server has accepted it causes the same message to be sent again, with
+        the same Message-ID.
+        """
+        mails = await queries.claim_message(self._db, job)
+        if isinstance(mails, float):
+            return mails
+        if not mails:
+            return None
+        if self._transport is None and not self._is_development:
+            await queries.record_failure(self._db, mails, NO_TRANSPORT, state="skipped")
+            return None
+        try:
+            if _age_seconds(mails[0]) > lasts_seconds(mails[0]):
+                raise NotSent("it waited too long", is_final=True)
+            message = self._writer.write(mails)
+            if self._transport is not None:
+                await self._transport.send(message)
+        except NotSent as failure:
+            return await self._retry(mails, failure)
+        crash.point("after_mail_is_sent")
+        await queries.record_sent(self._db, mails, keeps_content=self._is_development)
+        metrics.mails.labels(mails[0].kind, "sent").inc()
+        return None
+
+    async def _retry(self, mails: list[Mail], failure: NotSent) -> float | None:
+        """Records the failure. Returns the seconds until the next attempt, or None to give up."""
+        first = mails[0]
+        wait = 60.0 * RETRY_MINUTES[min(first.attempts, len(RETRY_MINUTES) - 1)]
+        is_final = failure.is_final or _age_seconds(first) + wait > lasts_seconds(first)
+        state = "failed" if is_final else "waiting"
+        await queries.record_failure(self._db, mails, str(failure), state=state)
+        metrics.mails.labels(first.kind, "failed" if is_final else "postponed").inc()
+        log.warning("mail_not_sent", kind=first.kind, id=first.id, why=str(failure), final=is_final)
+        return None if is_final else wait
+
+
+def _age_seconds(mail: Mail) -> float:
+    return (datetime.now(UTC) - mail.created_at).total_seconds()
+
+
+def lasts_seconds(mail: Mail) -> float:
+    return RULES[MailKind(mail.kind)].lasts.total_seconds()

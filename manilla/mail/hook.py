@@ -1,0 +1,73 @@
+"""Passes emails to the operator's mail hook, a program that sends them."""
+
+import asyncio
+import contextlib
+import os
+
+import msgspec
+
+from manilla.mail.transport import NotSent, OutgoingMail
+
+SEND_SECONDS = 10.0
+
+
+class HookDocument(msgspec.Struct, frozen=True):
+    """The JSON document that the program reads from standard input."""
+
+    kind: str
+    email: str
+    link: str
+    subject: str
+    text: str
+    html: str
+    message_id: str
+
+
+class HookTransport:
+    name = "mail hook"
+
+    def __init__(self, program: str, *, seconds: float = SEND_SECONDS) -> None:
+        self._program = program
+        self._seconds = seconds
+
+    async def send(self, mail: OutgoingMail) -> None:
+        """Runs the program. It accepts the email by ending with status 0."""
+        document = HookDocument(
+            kind=mail.kind,
+            email=mail.recipient,
+            link=mail.link,
+            subject=mail.subject,
+            text=mail.text,
+            html=mail.html,
+            message_id=mail.message["Message-ID"],
+        )
+        try:
+            async with asyncio.timeout(self._seconds):
+                status = await _run(self._program, msgspec.json.encode(document))
+        except TimeoutError:
+            raise NotSent("the mail hook did not end in time") from None
+        except OSError as error:
+            raise NotSent(f"the mail hook cannot be run: {error.strerror}") from None
+        if status != 0:
+            raise NotSent(f"the mail hook ended with status {status}")
+
+
+async def _run(program: str, document: bytes) -> int:
+    """Runs the program without a shell, and without our own settings in its environment."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MANILLA_")}
+    process = await asyncio.create_subprocess_exec(
+        program,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=environment,
+    )
+    try:
+        await process.communicate(document)
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    assert process.returncode is not None
+    return process.returncode

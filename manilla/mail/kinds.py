@@ -1,0 +1,196 @@
+"""The kinds of emails: who gets each of them, and whether it can be switched off."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from enum import StrEnum
+
+import msgspec
+
+
+class MailKind(StrEnum):
+    RESET = "reset"
+    INVITATION = "invitation"
+    NEW_DEVICE = "new_device"
+    KEYS_ROTATED = "keys_rotated"
+    MERCHANT_SUBMITTED = "merchant_submitted"
+    MERCHANT_APPROVED = "merchant_approved"
+    MERCHANT_NEEDS_INFORMATION = "merchant_needs_information"
+    MERCHANT_REJECTED = "merchant_rejected"
+    PAYOUT_FAILED = "payout_failed"
+    LARGE_PAYOUT = "large_payout"
+    BULK_DONE = "bulk_done"
+    SETTLEMENT_SENT = "settlement_sent"
+    ENDPOINT_FAILING = "endpoint_failing"
+    APPROVAL_REQUESTED = "approval_requested"
+    CASE_OPENED = "case_opened"
+    BALANCE_LOW = "balance_low"
+    RECEIPT = "receipt"
+    TEST = "test"
+
+
+class Audience(StrEnum):
+    ADDRESS = "address"  # an address that may belong to no user
+    CUSTOMER = "customer"
+    PERSON = "person"  # one user
+    MERCHANT = "merchant"  # the merchant's users with one of the roles
+    CONSOLE = "console"  # the console's users with one of the roles
+
+
+# The roles that have a permission. A test compares them with the table of permissions.
+OWNERS = frozenset(("owner",))  # MANAGE_TEAM
+FINANCE = frozenset(("owner", "finance"))  # MOVE_MONEY
+DEVELOPERS = frozenset(("owner", "developer"))  # CONFIGURE
+ADMINISTRATORS = frozenset(("administrator",))  # PLATFORM
+OPERATIONS = frozenset(("administrator", "operations"))  # PAYOUT_DESK and MERCHANTS
+
+
+class MailRule(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules for one kind of email."""
+
+    title: str  # as shown where users choose their emails
+    audience: Audience
+    facts: frozenset[str]  # the names of the values that the template shows
+    roles: frozenset[str] = frozenset()
+    is_security: bool = False  # whether nobody can switch it off
+    is_on: bool = True  # whether users get it who have not chosen
+    # How long further emails of this kind to one person wait after one was sent. Those that have
+    # waited are sent together.
+    gathered_for: timedelta | None = None
+    # How old an email may become; sending is retried until then.
+    lasts: timedelta = timedelta(days=2)
+
+
+def _facts(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+_BURST = timedelta(minutes=15)
+
+RULES: dict[MailKind, MailRule] = {
+    MailKind.RESET: MailRule(
+        title="Link to choose a new password",
+        audience=Audience.PERSON,
+        facts=frozenset(),
+        is_security=True,
+        lasts=timedelta(hours=1),
+    ),
+    MailKind.INVITATION: MailRule(
+        title="Invitation",
+        audience=Audience.ADDRESS,
+        facts=_facts("place role"),
+        is_security=True,
+    ),
+    MailKind.NEW_DEVICE: MailRule(
+        title="Sign-in from a new device",
+        audience=Audience.PERSON,
+        facts=_facts("address browser at"),
+        is_security=True,
+    ),
+    MailKind.KEYS_ROTATED: MailRule(
+        title="API keys rotated",
+        audience=Audience.MERCHANT,
+        roles=OWNERS,
+        facts=_facts("by environment merchant"),
+        is_security=True,
+    ),
+    MailKind.MERCHANT_SUBMITTED: MailRule(
+        title="A merchant asks for approval",
+        audience=Audience.CONSOLE,
+        roles=OPERATIONS,
+        facts=_facts("merchant"),
+        gathered_for=_BURST,
+    ),
+    MailKind.MERCHANT_APPROVED: MailRule(
+        title="Your business is approved",
+        audience=Audience.MERCHANT,
+        roles=OWNERS,
+        facts=_facts("merchant"),
+    ),
+    MailKind.MERCHANT_NEEDS_INFORMATION: MailRule(
+        title="We need more information about your business",
+        audience=Audience.MERCHANT,
+        roles=OWNERS,
+        facts=_facts("merchant wanted"),
+    ),
+    MailKind.MERCHANT_REJECTED: MailRule(
+        title="Your business was not approved",
+        audience=Audience.MERCHANT,
+        roles=OWNERS,
+        facts=_facts("merchant reason"),
+    ),
+    MailKind.PAYOUT_FAILED: MailRule(
+        title="A payout failed or was returned",
+        audience=Audience.MERCHANT,
+        roles=FINANCE,
+        facts=_facts("merchant what amount beneficiary reference trx_id reason"),
+        gathered_for=_BURST,
+    ),
+    MailKind.LARGE_PAYOUT: MailRule(
+        title="A large payout was created",
+        audience=Audience.MERCHANT,
+        roles=FINANCE,
+        facts=_facts("merchant amount beneficiary reference trx_id by"),
+        gathered_for=_BURST,
+    ),
+    MailKind.BULK_DONE: MailRule(
+        title="A bulk file is done",
+        audience=Audience.MERCHANT,
+        roles=FINANCE,
+        facts=_facts("merchant file created failed total"),
+    ),
+    MailKind.SETTLEMENT_SENT: MailRule(
+        title="A settlement was sent",
+        audience=Audience.MERCHANT,
+        roles=FINANCE,
+        facts=_facts("merchant amount account reference period"),
+    ),
+    MailKind.ENDPOINT_FAILING: MailRule(
+        title="Your notification endpoint is failing",
+        audience=Audience.MERCHANT,
+        roles=DEVELOPERS,
+        facts=_facts("merchant url trx_id error"),
+        gathered_for=timedelta(hours=1),
+    ),
+    MailKind.APPROVAL_REQUESTED: MailRule(
+        title="A change needs a second administrator",
+        audience=Audience.CONSOLE,
+        roles=ADMINISTRATORS,
+        facts=_facts("by change reason"),
+    ),
+    MailKind.CASE_OPENED: MailRule(
+        title="A case was opened",
+        audience=Audience.CONSOLE,
+        roles=OPERATIONS,
+        facts=_facts("kind reference detail"),
+        gathered_for=_BURST,
+    ),
+    MailKind.BALANCE_LOW: MailRule(
+        title="A provider's balance is low",
+        audience=Audience.CONSOLE,
+        roles=OPERATIONS,
+        facts=_facts("provider balance wanted"),
+        gathered_for=timedelta(hours=6),
+    ),
+    MailKind.RECEIPT: MailRule(
+        title="Receipts",
+        audience=Audience.CUSTOMER,
+        facts=_facts("merchant amount description reference trx_id at"),
+    ),
+    MailKind.TEST: MailRule(
+        title="Test",
+        audience=Audience.ADDRESS,
+        facts=frozenset(),
+        is_security=True,
+        lasts=timedelta(hours=1),
+    ),
+}
+
+
+def chosen_by(audience: Audience, roles: Iterable[str]) -> list[MailKind]:
+    """Returns the kinds that a user with these roles can get and switch off."""
+    held = frozenset(roles)
+    return [
+        kind
+        for kind, rule in RULES.items()
+        if rule.audience is audience and rule.roles & held and not rule.is_security
+    ]

@@ -1,0 +1,152 @@
+"""Makes a message from its template: subject, plain text and HTML from one source."""
+
+from collections.abc import Callable, Mapping, Sequence
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP
+from importlib import resources
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import jinja2
+import msgspec
+
+from manilla.kit.crypto import Keyring
+from manilla.mail import choices, outbox
+from manilla.mail.kinds import RULES, Audience, MailKind
+from manilla.mail.queries import Mail
+from manilla.mail.server import Sender
+from manilla.mail.transport import NotSent, OutgoingMail
+
+TEMPLATES = Path(str(resources.files("manilla.mail"))) / "templates"
+SHOWN_MAX = 20  # events that one message lists
+SUBJECT_LENGTH_MAX = 150
+
+
+class MailContent(msgspec.Struct, frozen=True):
+    """A message as its recipient reads it."""
+
+    subject: str
+    text: str
+    html: str
+    link: str
+    unsubscribe_url: str | None
+
+
+class LetterWriter:
+    """Makes messages for this site."""
+
+    def __init__(
+        self, keyring: Keyring, site_name: Callable[[], str], base_url: str, sender: Sender
+    ) -> None:
+        self._keyring = keyring
+        self._site_name = site_name
+        self._base_url = base_url
+        self._sender = sender
+        self._text, self._html = _environment(is_html=False), _environment(is_html=True)
+
+    def write(self, mails: Sequence[Mail]) -> OutgoingMail:
+        """Makes one message from the emails of one kind to one recipient."""
+        content, first = self.content(mails), mails[0]
+        try:
+            message = self._message(first, content)
+        except ValueError:  # an address that was stored under older rules
+            raise NotSent("the address cannot be used", is_final=True) from None
+        return OutgoingMail(
+            kind=first.kind,
+            recipient=first.recipient,
+            subject=content.subject,
+            text=content.text,
+            html=content.html,
+            link=content.link,
+            message=message,
+        )
+
+    def content(self, mails: Sequence[Mail]) -> MailContent:
+        first = mails[0]
+        facts = [mail.shown_facts for mail in mails]
+        link = self._base_url + self._path(first)
+        unsubscribe_url = choices.unsubscribe_url(self._keyring, self._base_url, first)
+        values = {
+            **facts[0],
+            "shown": facts[:SHOWN_MAX],
+            "more": max(len(facts) - SHOWN_MAX, 0),
+            "count": len(facts),
+            "link": link,
+            "unsubscribe_url": unsubscribe_url,
+            "choices_url": self._base_url + choices.PATHS[_realm(first)],
+            "rule": RULES[MailKind(first.kind)],
+            "site_name": self._site_name(),
+        }
+        name = f"{first.kind}.jinja"
+        subject = _render(self._text, name, "subject.jinja", values)
+        return MailContent(
+            subject=" ".join(subject.split())[:SUBJECT_LENGTH_MAX],
+            text=_render(self._text, name, "layout.txt", values).strip() + "\n",
+            html=_render(self._html, name, "layout.html", values),
+            link=link,
+            unsubscribe_url=unsubscribe_url,
+        )
+
+    def _path(self, mail: Mail) -> str:
+        if mail.sealed is None:
+            return mail.path
+        row = {"merchant_id": mail.merchant_id, "id": mail.id}
+        return self._keyring.open(mail.sealed, outbox.context(row)).decode()
+
+    def _message(self, mail: Mail, content: MailContent) -> EmailMessage:
+        """Builds the message.
+
+        It is the same for every attempt, so that a receiver can recognize a repetition. The
+        library rejects line ends in headers.
+        """
+        message = EmailMessage(policy=SMTP)
+        message["From"] = self._sender.header(self._site_name())
+        username, _, domain = ascii_domain(mail.recipient).rpartition("@")
+        message["To"] = Address(username=username, domain=domain)
+        message["Subject"] = content.subject
+        message["Date"] = mail.created_at
+        host = urlsplit(self._base_url).hostname or "localhost"
+        message["Message-ID"] = f"<mail-{mail.merchant_id}-{mail.id}@{host}>"
+        message["Auto-Submitted"] = "auto-generated"
+        if content.unsubscribe_url:
+            message["List-Unsubscribe"] = f"<{content.unsubscribe_url}>"
+            message["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
+        message.set_content(content.text)
+        message.add_alternative(content.html, subtype="html")
+        return message
+
+
+def ascii_domain(address: str) -> str:
+    """Returns the address with its domain in ASCII, which every mail server understands."""
+    local, _, domain = address.rpartition("@")
+    try:
+        return f"{local}@{domain.encode('idna').decode()}"
+    except UnicodeError:
+        return address
+
+
+def _realm(mail: Mail) -> str:
+    is_console = RULES[MailKind(mail.kind)].audience is Audience.CONSOLE
+    return "console" if is_console else "dashboard"
+
+
+def _environment(*, is_html: bool) -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=is_html,  # noqa: S701 - plain text has nothing to escape
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    parts = made.get_template("parts.html" if is_html else "parts.txt").module
+    for name in ("p", "facts", "button"):
+        made.globals[name] = getattr(parts, name)
+    return made
+
+
+def _render(
+    environment: jinja2.Environment, name: str, layout: str, values: Mapping[str, Any]
+) -> str:
+    return environment.get_template(name).render({**values, "layout": layout})

@@ -1,0 +1,118 @@
+"""Lists emails for administrators, and sends failed ones again."""
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+import msgspec
+
+from manilla.audit import audit
+from manilla.kit import jobs, listing
+from manilla.kit.db import Connection, Database, columns
+from manilla.kit.errors import Refusal
+from manilla.kit.fields import Fields
+from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
+from manilla.mail.kinds import RULES, MailKind
+from manilla.mail.outbox import job_kind
+
+
+class MailState(StrEnum):
+    WAITING = "waiting"
+    SENT = "sent"
+    FAILED = "failed"
+    SKIPPED = "skipped"  # there was no way to send it
+
+
+class ListedMail(msgspec.Struct, frozen=True):
+    """An email without its content."""
+
+    id: int
+    merchant_id: int
+    kind: str
+    recipient: str
+    state: str
+    message_id: int | None
+    attempts: int
+    last_error: str | None
+    created_at: datetime
+    ended_at: datetime | None
+
+
+class MailFilter(msgspec.Struct, frozen=True, kw_only=True):
+    state: MailState | None = None
+    kind: MailKind | None = None
+    search: str | None = None  # a whole address, or the email's id
+
+
+class MailNotFound(Refusal):
+    status, code = 404, "MAIL_NOT_FOUND"
+    message = "There is no such email."
+
+
+class MailNotFailed(Refusal):
+    status, code = 409, "MAIL_NOT_FAILED"
+    message = "Only a failed email can be sent again, and only while its content is still useful."
+
+
+FIELDS = Fields(ListedMail, merchant_id=lambda mail: mail.merchant_id or None)
+_LISTED = f"SELECT {columns(ListedMail)} FROM mail"
+
+
+async def mails(
+    db: Database, wanted: MailFilter, *, after: str | None = None, limit: int = PAGE_ROWS
+) -> Page[ListedMail]:
+    """Lists emails, newest first."""
+    limit = min(limit, PAGE_ROWS_MAX)
+    conditions = (
+        Conditions()
+        .add_given("id < {}", listing.read_cursor(int, after))
+        .add_given("state = {}", wanted.state)
+        .add_given("kind = {}", wanted.kind)
+        .add_given("{} IN (lower(recipient), id::text)", _searched(wanted.search))
+    )
+    rows = await db.rows(
+        ListedMail,
+        f"{_LISTED} WHERE {conditions.sql} ORDER BY id DESC LIMIT {limit}",
+        *conditions.values,
+    )
+    return Page(rows, listing.cursor(rows[-1].id) if len(rows) == limit else None)
+
+
+def _searched(text: str | None) -> str | None:
+    found = listing.searched(text)
+    return None if found is None else found.lower()
+
+
+async def count_failed(db: Database) -> int:
+    return await db.number("SELECT count(*) FROM mail WHERE state = 'failed'")
+
+
+async def get(db: Database, mail_id: int) -> ListedMail:
+    found = await db.row(ListedMail, _LISTED + " WHERE id = $1", mail_id)
+    if found is None:
+        raise MailNotFound
+    return found
+
+
+async def retry(db: Database, mail_id: int) -> None:
+    """Sends a failed message again, with a full set of attempts."""
+    mail = await get(db, mail_id)
+    rule = RULES[MailKind(mail.kind)]
+    async with db.transaction() as connection:
+        if not await _make_wait(connection, mail, rule.lasts):
+            raise MailNotFailed
+        subject = str(mail.message_id)
+        await jobs.put(connection, mail.merchant_id, job_kind(rule), subject)
+        await audit.record(
+            connection, "mail.retry", f"mail:{mail.id}", merchant_id=mail.merchant_id or None
+        )
+
+
+async def _make_wait(connection: Connection, mail: ListedMail, lasts: timedelta) -> bool:
+    return await connection.has_row(
+        """
+        UPDATE mail SET state = 'waiting', attempts = 0, ended_at = NULL
+         WHERE merchant_id = $1 AND message_id = $2 AND state = 'failed'
+           AND created_at > now() - $3::interval
+        RETURNING id""",
+        *(mail.merchant_id, mail.message_id, lasts),
+    )

@@ -1,0 +1,112 @@
+"""Writes emails in the transaction of the event that they report; a job sends them later.
+
+A row of the outbox is one event for one recipient. It has the facts that the template shows, and
+not the text. A path with a token is encrypted. When the email is sent, facts and path are deleted.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from manilla.kit import jobs
+from manilla.kit.crypto import Keyring, SealedColumn
+from manilla.kit.db import Connection
+from manilla.kit.display import clean
+from manilla.ledger.job_kinds import JobKind
+from manilla.mail.kinds import RULES, Audience, MailKind, MailRule
+
+FACT_LENGTH_MAX = 300
+
+
+def job_kind(rule: MailRule) -> JobKind:
+    """Customers' emails have a queue of their own, so that they never delay a password reset."""
+    return JobKind.RECEIPT_MAIL if rule.audience is Audience.CUSTOMER else JobKind.MAIL
+
+
+async def put(
+    connection: Connection,
+    kind: MailKind,
+    facts: Mapping[str, str],
+    *,
+    path: str,
+    merchant_id: int = 0,
+    person_id: int | None = None,
+    address: str | None = None,
+    except_person: int | None = None,
+) -> list[int]:
+    """Queues an email to everybody in the kind's audience who has not switched it off.
+
+    `path` is the page that the email links to. A kind for one user needs `person_id`, a kind for
+    an address needs `address`. `except_person` gets no email. Returns the ids of the emails.
+    """
+    rule = RULES[kind]
+    assert set(facts) == rule.facts, f"{kind} needs exactly these facts: {sorted(rule.facts)}"
+    assert (rule.audience is Audience.PERSON) == (person_id is not None)
+    assert (rule.audience in (Audience.ADDRESS, Audience.CUSTOMER)) == (address is not None)
+    shown = {name: " ".join(clean(text, FACT_LENGTH_MAX).split()) for name, text in facts.items()}
+    selection = {
+        Audience.PERSON: (person_id,),
+        Audience.MERCHANT: (sorted(rule.roles), except_person),
+        Audience.CONSOLE: (sorted(rule.roles), except_person),
+    }.get(rule.audience, (address,))
+    records = await connection.records(
+        f"""
+        INSERT INTO mail (merchant_id, kind, facts, path, person_id, recipient)
+        SELECT $1, $2, $3::jsonb, $4, person_id, recipient
+          FROM ({_RECIPIENTS[rule.audience]}) AS audience
+         WHERE coalesce((SELECT c.is_on FROM mail_choice c
+                          WHERE (c.merchant_id, c.holder, c.kind) = (chosen_with, holder, $2)), $5)
+         ORDER BY person_id
+        RETURNING id""",
+        *(merchant_id, kind, msgspec.json.encode(shown).decode(), path, rule.is_on),
+        *selection,
+    )
+    ids = [record["id"] for record in records]
+    for mail_id in ids:
+        await jobs.put(connection, merchant_id, job_kind(rule), str(mail_id))
+    return ids
+
+
+async def put_secret(
+    connection: Connection,
+    keyring: Keyring,
+    kind: MailKind,
+    facts: Mapping[str, str],
+    *,
+    path: str,
+    merchant_id: int = 0,
+    person_id: int | None = None,
+    address: str | None = None,
+) -> None:
+    """Does the same as `put` with a path that contains a token, which is stored encrypted."""
+    about = {"merchant_id": merchant_id, "person_id": person_id, "address": address}
+    for mail_id in await put(connection, kind, facts, path="", **about):  # type: ignore[arg-type]
+        row = {"merchant_id": merchant_id, "id": mail_id}
+        await connection.execute(
+            "UPDATE mail SET sealed = $3 WHERE merchant_id = $1 AND id = $2",
+            *(merchant_id, mail_id, keyring.seal(path.encode(), context(row))),
+        )
+
+
+def context(row: Mapping[str, int]) -> str:
+    return f"mail:{row['merchant_id']}:{row['id']}"
+
+
+SEALED = SealedColumn("mail", "sealed", ("merchant_id", "id"), context)
+
+# The recipients of each audience, with the key under which their choices are stored.
+_PERSON = "SELECT p.id AS person_id, p.email AS recipient, 'person:' || p.id AS holder"
+_PERSON += ", 0::bigint AS chosen_with"
+_ADDRESS = "SELECT NULL::bigint AS person_id, $6::text AS recipient, lower($6::text) AS holder"
+_ADDRESS += ", $1::bigint AS chosen_with"
+_RECIPIENTS = {
+    Audience.ADDRESS: _ADDRESS,
+    Audience.CUSTOMER: _ADDRESS,
+    Audience.PERSON: f"{_PERSON} FROM person p WHERE p.id = $6 AND p.status = 'active'",
+    Audience.MERCHANT: f"""{_PERSON} FROM membership m JOIN person p ON p.id = m.person_id
+         WHERE m.merchant_id = $1 AND m.role = ANY ($6::text[]) AND p.status = 'active'
+           AND p.id IS DISTINCT FROM $7::bigint""",
+    Audience.CONSOLE: f"""{_PERSON} FROM person p
+         WHERE p.realm = 'console' AND p.console_role = ANY ($6::text[]) AND p.status = 'active'
+           AND p.password_hash IS NOT NULL AND p.id IS DISTINCT FROM $7::bigint""",
+}

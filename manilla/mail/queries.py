@@ -1,0 +1,157 @@
+"""SQL queries of the worker that sends emails."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from manilla.kit import jobs
+from manilla.kit.db import Connection, Database
+from manilla.kit.jobs import Job
+from manilla.mail.kinds import RULES, MailKind
+
+TOGETHER_MAX = 1000  # emails that one message reports
+KEEP = timedelta(days=30)
+FORGET_MAX = 10_000
+
+
+class Mail(msgspec.Struct, frozen=True):
+    """A row of the outbox."""
+
+    merchant_id: int
+    id: int
+    kind: str
+    person_id: int | None
+    recipient: str
+    facts: str
+    path: str
+    sealed: bytes | None
+    message_id: int | None
+    attempts: int
+    created_at: datetime
+
+    @property
+    def shown_facts(self) -> dict[str, str]:
+        return msgspec.json.decode(self.facts, type=dict[str, str])
+
+
+_MAIL = """
+    SELECT merchant_id, id, kind, person_id, recipient, facts::text AS facts, path, sealed,
+           message_id, attempts, created_at
+      FROM mail"""
+
+
+async def claim_message(db: Database, job: Job) -> list[Mail] | float:
+    """Returns the emails that this job sends as one message, or the seconds until it can.
+
+    The first email of a message decides its Message-ID, so the emails of a message are fixed before
+    it is sent: a message that is sent again after a crash is the same message.
+    """
+    async with db.transaction() as connection:
+        if not await jobs.is_held(connection, job):
+            return []
+        mail = await _lock_waiting(connection, job.merchant_id, int(job.subject))
+        if mail is None or mail.message_id not in (None, mail.id):
+            return []  # another message contains it, or it has ended
+        if mail.message_id is None:
+            wait = await _seconds_to_wait(connection, mail)
+            if wait > 0:
+                return wait
+            await _gather(connection, mail)
+        return await connection.rows(
+            Mail,
+            _MAIL + " WHERE merchant_id = $1 AND message_id = $2 AND state = 'waiting' ORDER BY id",
+            *(mail.merchant_id, mail.id),
+        )
+
+
+async def _lock_waiting(connection: Connection, merchant_id: int, mail_id: int) -> Mail | None:
+    """Locks an email that waits, and all others of its kind to the same person."""
+    await connection.execute(
+        """
+        SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(':', 'mail', merchant_id,
+                   coalesce(person_id::text, recipient), kind), 0))
+          FROM mail WHERE merchant_id = $1 AND id = $2""",
+        *(merchant_id, mail_id),
+    )
+    return await connection.row(
+        Mail,
+        _MAIL + " WHERE merchant_id = $1 AND id = $2 AND state = 'waiting' FOR UPDATE",
+        *(merchant_id, mail_id),
+    )
+
+
+async def _seconds_to_wait(connection: Connection, mail: Mail) -> float:
+    """Returns how long the email must wait after the person's previous one of this kind.
+
+    While that one is being sent, this is the whole interval.
+    """
+    gathered_for = RULES[MailKind(mail.kind)].gathered_for
+    if gathered_for is None:
+        return 0
+    found: float = await connection.value(
+        """
+        SELECT coalesce(max(extract(epoch FROM coalesce(ended_at, now()) + $4 - now())), 0)::float8
+          FROM mail
+         WHERE merchant_id = $1 AND person_id = $2 AND kind = $3 AND message_id = id
+           AND (state = 'waiting' OR state = 'sent' AND ended_at > now() - $4::interval)""",
+        *(mail.merchant_id, mail.person_id, mail.kind, gathered_for),
+    )
+    return found
+
+
+async def _gather(connection: Connection, mail: Mail) -> None:
+    """Fixes the emails of the message: this one and, for some kinds, those that wait with it."""
+    is_alone = RULES[MailKind(mail.kind)].gathered_for is None
+    await connection.execute(
+        """
+        UPDATE mail SET message_id = $2
+         WHERE merchant_id = $1 AND id = ANY (ARRAY(
+               SELECT id FROM mail
+                WHERE merchant_id = $1 AND person_id IS NOT DISTINCT FROM $3 AND kind = $4
+                  AND (id = $2 OR NOT $5) AND state = 'waiting' AND message_id IS NULL
+                ORDER BY id <> $2, id LIMIT $6))""",
+        *(mail.merchant_id, mail.id, mail.person_id, mail.kind, is_alone, TOGETHER_MAX),
+    )
+
+
+async def record_sent(db: Database, sent: Sequence[Mail], *, keeps_content: bool) -> None:
+    """Records the message, and deletes its content except in development mode."""
+    await db.execute(
+        """
+        UPDATE mail SET state = 'sent', ended_at = now(), attempts = attempts + 1,
+               last_error = NULL,
+               facts = CASE WHEN $3 THEN facts ELSE '{}' END,
+               path = CASE WHEN $3 THEN path ELSE '' END,
+               sealed = CASE WHEN $3 THEN sealed END
+         WHERE merchant_id = $1 AND message_id = $2 AND state = 'waiting'""",
+        *(sent[0].merchant_id, sent[0].message_id, keeps_content),
+    )
+
+
+async def record_failure(
+    db: Database, tried: Sequence[Mail], error: str, *, state: str = "waiting"
+) -> None:
+    """Records a failed attempt. The state is `failed` or `skipped` if there is no other attempt."""
+    await db.execute(
+        """
+        UPDATE mail SET attempts = attempts + 1, last_error = $3, state = $4,
+               ended_at = CASE WHEN $4 <> 'waiting' THEN now() END
+         WHERE merchant_id = $1 AND message_id = $2 AND state = 'waiting'""",
+        *(tried[0].merchant_id, tried[0].message_id, error, state),
+    )
+
+
+async def forget_old(db: Database) -> None:
+    """Deletes old emails, some at a time."""
+    await db.execute(
+        """
+        DELETE FROM mail WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM mail WHERE created_at < now() - $1::interval LIMIT $2))""",
+        *(KEEP, FORGET_MAX),
+    )
+
+
+async def find(db: Database | Connection, mail_id: int) -> Mail | None:
+    """Returns the email with its content, if it still has one."""
+    return await db.row(Mail, _MAIL + " WHERE id = $1", mail_id)

@@ -1,0 +1,38 @@
+"""The interface to whatever sends emails: an SMTP server, or the operator's program."""
+
+from email.message import EmailMessage
+from typing import Protocol
+
+import msgspec
+
+ERROR_LENGTH_MAX = 300
+
+
+class OutgoingMail(msgspec.Struct, frozen=True):
+    """A finished message for one recipient."""
+
+    kind: str
+    recipient: str
+    subject: str
+    text: str
+    html: str
+    link: str
+    message: EmailMessage
+
+
+class NotSent(Exception):
+    """The message was not accepted. The text says why, and contains no link."""
+
+    is_final = False  # whether another attempt is useless
+
+    def __init__(self, text: str, *, is_final: bool = False) -> None:
+        line = "".join(each if each.isprintable() else " " for each in text)
+        super().__init__(line[:ERROR_LENGTH_MAX])
+        self.is_final = is_final
+
+
+class Transport(Protocol):
+    name: str  # as shown on the system page, without credentials
+
+    async def send(self, mail: OutgoingMail) -> None:
+        """Sends the message, within a deadline of its own. Raises NotSent otherwise."""

@@ -1,0 +1,32 @@
+"""The job that handles a request to reset a password.
+
+The page only stores this job, for known and unknown email addresses alike, so that the time that it
+takes does not reveal who has an account.
+"""
+
+from manilla.kit import jobs
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.kit.jobs import Job, Work
+from manilla.ledger.job_kinds import JobKind
+from manilla.people import persons, resets
+from manilla.people.roles import Realm
+
+
+async def request_reset(db: Database, realm: Realm, email: str) -> None:
+    normal = persons.normal_email(email)
+    if normal is not None:
+        await jobs.put(db, 0, JobKind.RESET, f"{realm}:{normal}")
+
+
+class ResetTasks:
+    def __init__(self, db: Database, keyring: Keyring) -> None:
+        self._db = db
+        self._keyring = keyring
+
+    def works(self) -> dict[str, Work]:
+        return {JobKind.RESET: Work(self.write, concurrency=4)}
+
+    async def write(self, job: Job) -> None:
+        realm, _, email = job.subject.partition(":")
+        await resets.ask(self._db, self._keyring, Realm(realm), email)

@@ -1,0 +1,25 @@
+from collections.abc import AsyncIterator
+
+import pytest
+
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from tests.mail.mail_server import MailServer, mail_server
+from tests.people.accounts import Accounts, Owner
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[MailServer]:
+    async with mail_server() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def accounts(db: Database, keyring: Keyring) -> Accounts:
+    return Accounts(db, keyring)
+
+
+@pytest.fixture
+async def owner(accounts: Accounts) -> Owner:
+    """The owner of a new merchant."""
+    return await accounts.owner()

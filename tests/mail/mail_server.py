@@ -1,0 +1,139 @@
+"""A real SMTP server on this host, which can be told to misbehave."""
+
+import asyncio
+import contextlib
+import ssl
+import warnings
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from manilla.mail.server import SmtpServer
+from manilla.mail.smtp import SmtpTransport
+
+USER, PASSWORD = "relay", "a p@ssword"
+
+
+class MailServer:
+    """What the server has received, and how it answers."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[str, EmailMessage]] = []
+        self.recipient_answers: list[str] = []  # for the next recipients, instead of accepting
+        self.data_answers: list[str] = []
+        self.hangs = asyncio.Event()
+        self.offers = 0  # recipients that clients have named
+        self.port = 0
+
+    def to(self, recipient: str) -> list[EmailMessage]:
+        return [message for address, message in self.messages if address == recipient]
+
+    async def handle_RCPT(  # noqa: N802 - aiosmtpd's name
+        self, _server: Any, _session: Any, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        self.offers += 1
+        if self.recipient_answers:
+            return self.recipient_answers.pop(0)
+        envelope.rcpt_tos.append(address)
+        envelope.rcpt_options.extend(options)
+        return "250 OK"
+
+    async def handle_DATA(  # noqa: N802
+        self, _server: Any, _session: Any, envelope: Envelope
+    ) -> str:
+        if self.hangs.is_set():
+            await asyncio.sleep(3600)
+        if self.data_answers:
+            return self.data_answers.pop(0)
+        assert isinstance(envelope.content, bytes)
+        message = message_from_bytes(envelope.content, policy=policy.SMTPUTF8)
+        assert isinstance(message, EmailMessage)
+        self.messages += [(address, message) for address in envelope.rcpt_tos]
+        return "250 OK"
+
+
+class Certificate:
+    """A certificate for 127.0.0.1 that only this test trusts."""
+
+    def __init__(self, folder: Path) -> None:
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+        now = datetime.now(UTC)
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=1))
+            .not_valid_after(now + timedelta(days=1))
+            .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), False)
+            .sign(key, hashes.SHA256())
+        )
+        self._file = folder / "server.pem"
+        self._file.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+            + certificate.public_bytes(serialization.Encoding.PEM)
+        )
+
+    def of_server(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self._file)
+        return context
+
+    def of_client(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(self._file))
+
+
+def _authenticate(
+    _server: Any, _session: Any, _envelope: Any, _mechanism: str, login: LoginPassword
+) -> AuthResult:
+    right = (login.login, login.password) == (USER.encode(), PASSWORD.encode())
+    return AuthResult(success=right, handled=False)
+
+
+@contextlib.asynccontextmanager
+async def mail_server(
+    starttls: ssl.SSLContext | None = None, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[MailServer]:
+    """Runs a server. With a certificate it requires TLS and authentication."""
+    state, is_secure = MailServer(), starttls is not None or tls is not None
+
+    def protocol() -> SMTP:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the library does not see TLS below the protocol
+            return SMTP(
+                state,
+                hostname="mail.test",
+                enable_SMTPUTF8=True,
+                tls_context=starttls,
+                require_starttls=starttls is not None,
+                authenticator=_authenticate if is_secure else None,
+                auth_required=is_secure,
+                auth_require_tls=starttls is not None,
+            )
+
+    loop = asyncio.get_running_loop()
+    listening = await loop.create_server(protocol, "127.0.0.1", 0, ssl=tls)
+    state.port = listening.sockets[0].getsockname()[1]
+    try:
+        yield state
+    finally:
+        listening.close()
+
+
+def plain_transport(port: int, seconds: float = 30.0) -> SmtpTransport:
+    return SmtpTransport(SmtpServer("smtp", "127.0.0.1", port, None, None), seconds=seconds)
