@@ -45,7 +45,7 @@ class SmtpTransport:
             password=server.password,
             timeout=min(STEP_SECONDS, self._seconds),
         )
-        # A rejection before the message is offered is about our configuration, so retries go on.
+        # A rejection before the message is offered is about our configuration, so it is retried.
         try:
             await client.connect()
         except aiosmtplib.SMTPTimeoutError:

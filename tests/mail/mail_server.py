@@ -1,4 +1,4 @@
-"""A real SMTP server on this host, which can be told to misbehave."""
+"""A real SMTP server on this host, whose behavior a test chooses."""
 
 import asyncio
 import contextlib

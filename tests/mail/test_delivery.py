@@ -115,7 +115,7 @@ async def _minutes_to_next(services: Services, merchant_id: int) -> float:
     return float(seconds or 0) / 60
 
 
-async def test_a_rejected_email_is_given_up_listed_and_can_be_retried(
+async def test_a_rejected_email_is_failed_and_listed_and_can_be_retried(
     services: Services, server: MailServer, owner: Owner
 ) -> None:
     server.recipient_answers = ["550 5.1.1 No such mailbox"]
