@@ -6,7 +6,8 @@ from html.parser import HTMLParser
 import msgspec
 
 HEADINGS = ("h2", "h3")
-SILENT = {"script", "style", "button", "svg"}
+# The title is kept with the page, and the labels of tabs are not text.
+SILENT = {"script", "style", "button", "svg", "h1", "fieldset"}
 
 
 class PageSection(msgspec.Struct):
