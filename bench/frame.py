@@ -72,6 +72,8 @@ class Row(msgspec.Struct, frozen=True):
     # Runs all contenders at the same time instead of alternating, for differences that are too
     # small to see between two blocks. Only the first contender may use the database.
     together: bool = False
+    # Runs every contender once, in order and without a warm-up, because one run takes long.
+    once: bool = False
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -104,9 +106,11 @@ async def measure(row: Row, plan: Plan, postmaster: int) -> Measured:
     pids = {contender.name: contender.pid for contender in row.contenders if contender.pid}
     for pid in pids.values():
         cpu.pin(pid)
-    # Warms up all contenders at once, which is faster.
-    await _blocks(row.contenders, plan.warm_seconds, postmaster)
-    rounds = [await _round(row, number, plan, postmaster) for number in range(plan.rounds)]
+    if not row.once:
+        # Warms up all contenders at once, which is faster.
+        await _blocks(row.contenders, plan.warm_seconds, postmaster)
+    numbers = range(1 if row.once else plan.rounds)
+    rounds = [await _round(row, number, plan, postmaster) for number in numbers]
     memory = {name: cpu.resident_bytes(pid) for name, pid in pids.items()}
     return Measured(row, rounds, memory)
 

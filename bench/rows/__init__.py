@@ -13,6 +13,7 @@ from bench.rows import (
     notify,
     payout_growth,
     rate_limit,
+    reconcile,
     site_info,
 )
 from bench.stage import Stage
@@ -34,4 +35,6 @@ ROWS: dict[str, Opener] = {
     "notify-claim": notify.claims,
     "initiate-payment-growth": growth.opened,
     "initiate-payout-growth": payout_growth.opened,
+    "reconcile": reconcile.opened,
 }
+LONG = ("reconcile",)  # left out of a quick run; `--only` runs it

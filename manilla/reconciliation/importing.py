@@ -1,6 +1,7 @@
 """Imports a statement from a provider or a file, and compares it with our ledger."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 
 import msgspec
@@ -9,19 +10,30 @@ from manilla.audit import audit
 from manilla.kit.clock import start_of_day
 from manilla.kit.db import Database
 from manilla.providers import balances, statements
-from manilla.providers.port import EVERY_MOVEMENT, Adapter, LineKind
+from manilla.providers.port import EVERY_MOVEMENT, Adapter, LineKind, StatementLine
 from manilla.reconciliation import figures, files, lines, matching, movements, unmatched
 from manilla.reconciliation.lines import NOTHING, ImportResult, day_of
 
 # Movements are copied from so long before the first line, which may be of an earlier transaction.
 EARLIER = timedelta(days=1)
+# For joining, sorting and hashing a million rows in memory.
+WORK_MEMORY = "64MB"
 
 
 async def import_file(
     db: Database, provider: str, raw: bytes, adapter: Adapter | None = None
 ) -> ImportResult:
-    """Imports all lines of a file, or none. Its days are those from its first to its last line."""
+    """Imports all lines of a file, or none."""
     read = await asyncio.to_thread(files.read, raw)
+    result = await store(db, provider, read)
+    moments = [line.booked_at for line in read]
+    await _ask_balance(db, adapter, day_of(max(moments)))
+    await compare(db, provider, min(moments), EVERY_MOVEMENT)
+    return result
+
+
+async def store(db: Database, provider: str, read: Sequence[StatementLine]) -> ImportResult:
+    """Stores the lines of a file. Its days are those from its first to its last line."""
     async with db.transaction() as connection:
         result = await lines.store(connection, provider, read)
         for currency in {line.amount.currency for line in read}:
@@ -30,9 +42,6 @@ async def import_file(
             await lines.store_days(connection, provider, currency, listed, EVERY_MOVEMENT)
         counts = msgspec.structs.asdict(result)
         await audit.record(connection, "statement.import", f"provider:{provider}", **counts)
-    moments = [line.booked_at for line in read]
-    await _ask_balance(db, adapter, day_of(max(moments)))
-    await compare(db, provider, min(moments), EVERY_MOVEMENT)
     return result
 
 
@@ -70,6 +79,7 @@ async def compare(db: Database, provider: str, since: datetime, kinds: frozenset
     """Compares what was imported with our ledger, saves the figures, and opens cases."""
     async with db.transaction() as connection:
         await lines.lock(connection, provider)
+        await connection.execute(f"SET LOCAL work_mem = '{WORK_MEMORY}'")
         await movements.copy(connection, provider, since - EARLIER, kinds)
         await matching.match(connection, provider)
         await figures.store(connection, provider)
