@@ -24,8 +24,9 @@ class Malformed(Exception):
 
 def plain(text: str) -> str:
     """Makes a provider's text safe to show: printable and short."""
-    shown = "".join(character if character.isprintable() else " " for character in text)
-    return shown[:TEXT_LENGTH_MAX].strip()
+    if not text.isprintable():
+        text = "".join(character if character.isprintable() else " " for character in text)
+    return text[:TEXT_LENGTH_MAX].strip()
 
 
 def our_reference(text: str) -> str | None:
