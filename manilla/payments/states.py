@@ -167,6 +167,8 @@ async def _paid(
     else:
         await _suspend(connection, payment, charge, state.paid, *trouble)
     await books.keep_provider_fee(connection, payment, charge, state.fee)
+    if state.provider_reference is not None:
+        await store.save_provider_reference(connection, charge, state.provider_reference)
 
 
 async def _credit_charge(

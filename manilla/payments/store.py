@@ -158,6 +158,16 @@ async def conclude_charge(
     )
 
 
+async def save_provider_reference(
+    connection: Connection, paid: Charge, provider_reference: str
+) -> None:
+    """Saves the provider's own reference of a charge, which its statement may name."""
+    await connection.execute(
+        "UPDATE charge SET provider_reference = $3 WHERE merchant_id = $1 AND reference = $2",
+        *(paid.merchant_id, paid.reference, provider_reference),
+    )
+
+
 async def last_decline(
     connection: Connection, merchant_id: int, trx_id: str
 ) -> PaymentErrorCode | None:

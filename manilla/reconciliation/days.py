@@ -99,6 +99,13 @@ class ReconciledDay(DayFigures, frozen=True, kw_only=True):
     day: date
     kinds: list[str]
     imported_at: datetime
+    checks: int  # how many of the lines checks of the account made
+    checks_minor: int
+
+    @property
+    def of_checks(self) -> Money:
+        """The part of the statement that checks of the account made. Our ledger has none of it."""
+        return Money(self.currency, self.checks_minor)
 
 
 DAY = f"""

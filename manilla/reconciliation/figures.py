@@ -1,4 +1,7 @@
-"""Saves the figures of the days whose statement was imported, after each comparison."""
+"""Saves the figures of the days whose statement was imported, after each comparison.
+
+Sums over many rows are MATERIALIZED, because the planner would compute them again for each day.
+"""
 
 from manilla.kit.db import Connection
 from manilla.ledger import posting
@@ -30,13 +33,18 @@ async def store(connection: Connection, provider: str) -> None:
 
 
 async def _store_lines(connection: Connection, provider: str) -> None:
-    """Saves how many lines a day has, and their sum."""
+    """Saves how many lines a day has, and their sum; and how many of them checks made."""
     await connection.execute(
         f"""
-        UPDATE statement_day changed SET lines = found.lines, lines_minor = found.minor
+        UPDATE statement_day changed
+           SET lines = found.lines, lines_minor = found.minor,
+               checks = found.checks, checks_minor = found.checks_minor
           FROM ({DAYS}) AS d
          CROSS JOIN LATERAL (
-               SELECT count(*) AS lines, coalesce(sum(amount_minor), 0) AS minor
+               SELECT count(*) AS lines, coalesce(sum(amount_minor), 0) AS minor,
+                      count(*) FILTER (WHERE matched_by = 'check') AS checks,
+                      coalesce(sum(amount_minor) FILTER (WHERE matched_by = 'check'), 0)
+                          AS checks_minor
                  FROM statement_line WHERE {IN_DAY}) AS found
          WHERE {SAME_DAY}""",
         provider,
@@ -76,10 +84,10 @@ async def _store_ledger_balance(connection: Connection, provider: str) -> None:
     await connection.execute(
         f"""
         WITH days AS ({DAYS}),
-        current AS (
+        current AS MATERIALIZED (
             SELECT currency, -sum(amount_minor) AS minor FROM entry
              WHERE account = $2 AND environment = 'production' GROUP BY currency),
-        posted AS (
+        posted AS MATERIALIZED (
             SELECT e.currency, (p.posted_at AT TIME ZONE 'Africa/Lagos')::date AS day,
                    -sum(e.amount_minor) AS minor
               FROM posting p
@@ -101,7 +109,7 @@ async def _store_unmatched(connection: Connection, provider: str) -> None:
     """Saves how many lines and movements of a day do not match."""
     await connection.execute(
         f"""{OPEN_SIDES},
-        counted AS (
+        counted AS MATERIALIZED (
             SELECT currency, (booked_at AT TIME ZONE 'Africa/Lagos')::date AS day, kind,
                    count(theirs) AS lines, count(ours) AS movements
               FROM sides GROUP BY 1, 2, 3)

@@ -10,11 +10,13 @@ whatever the planner knows about the tables: after the first import it knows not
 from datetime import timedelta
 
 from manilla.kit.db import Connection
+from manilla.providers.checks import references
+from manilla.providers.checks.check import AMOUNT
 
 # How far apart a line and a movement may be if only their amount connects them.
 NEAR = timedelta(days=1)
-# For sorting and hashing a million rows in memory.
-WORK_MEMORY = "64MB"
+# The most that a check of an account moves: its amount and the provider's fee.
+CHECK_MINOR_MAX = AMOUNT.minor + 100_00
 
 # The movements and lines of the account $1 that do not match or were not compared yet. `place`
 # is where the line is stored, and `reference` the line's transaction or the line itself.
@@ -50,29 +52,62 @@ SAVE_FOUND = """,
 
 async def match(connection: Connection, provider: str) -> None:
     """Matches all open lines and movements of an account, which the caller has locked."""
-    await connection.execute(f"SET LOCAL work_mem = '{WORK_MEMORY}'")
     await _find_by_provider_reference(connection, provider)
+    await _find_checks(connection, provider)
     await _compare(connection, provider)  # first, so that few transactions are left for the next
     await _find_by_amount(connection, provider)
     await _compare(connection, provider)
 
 
 async def _find_by_provider_reference(connection: Connection, provider: str) -> None:
-    """Finds the transactions of lines that name only the provider's own reference."""
+    """Finds the transactions of lines that name only the provider's own reference.
+
+    A charge, a transfer and a refund can have the same number, so the kinds must agree too.
+    """
     await connection.execute(
         """
-        WITH found AS (
-            SELECT DISTINCT ON (l.ctid) l.ctid AS place, min(m.trx_id) AS trx_id
+        WITH nameless AS (
+            SELECT l.ctid AS place, l.kind, given.rank, given.reference
               FROM statement_line l
              CROSS JOIN LATERAL (VALUES (1, l.provider_reference), (2, l.reference))
                    AS given (rank, reference)
-              JOIN clearing_movement m
-                ON m.provider = $1 AND m.provider_reference = given.reference
-             WHERE l.provider = $1 AND l.trx_id IS NULL
-             GROUP BY l.ctid, given.rank HAVING min(m.trx_id) = max(m.trx_id)
-             ORDER BY l.ctid, given.rank)"""
+             WHERE l.provider = $1 AND l.trx_id IS NULL AND given.reference IS NOT NULL),
+        known AS (
+            SELECT n.place, n.rank, c.trx_id FROM nameless n
+              JOIN charge c ON c.provider_reference = n.reference AND c.provider = $1
+             WHERE n.kind IN ('charge', 'fee', 'other')
+             UNION ALL
+            SELECT n.place, n.rank, o.trx_id FROM nameless n
+              JOIN payout o ON o.provider_reference = n.reference AND o.provider = $1
+             WHERE n.kind IN ('transfer', 'fee', 'other')
+             UNION ALL
+            SELECT n.place, n.rank, r.trx_id FROM nameless n
+              JOIN refund r ON r.provider_reference = n.reference AND r.provider = $1
+             WHERE n.kind IN ('refund', 'fee', 'other')),
+        found AS (
+            SELECT DISTINCT ON (place) place, min(trx_id) AS trx_id
+              FROM known GROUP BY place, rank HAVING min(trx_id) = max(trx_id)
+             ORDER BY place, rank)"""
         + SAVE_FOUND,
         *(provider, "provider_reference"),
+    )
+
+
+async def _find_checks(connection: Connection, provider: str) -> None:
+    """Marks the lines that a check of the account made, which our ledger does not have.
+
+    A line of more money than a check moves is not marked: anyone could use such a reference.
+    """
+    await connection.execute(
+        r"""
+        UPDATE statement_line SET trx_id = upper(named.check_reference), matched_by = 'check'
+          FROM (SELECT ctid AS place, regexp_substr(
+                       concat_ws(' ', reference, provider_reference, description),
+                       '\m' || $2 || '(?![0-9a-z])', 1, 1, 'i') AS check_reference
+                  FROM statement_line WHERE provider = $1 AND trx_id IS NULL) AS named
+         WHERE ctid = named.place AND named.check_reference IS NOT NULL
+           AND abs(amount_minor) <= $3""",
+        *(provider, references.PATTERN, CHECK_MINOR_MAX),
     )
 
 

@@ -27,11 +27,10 @@ async def copy(
         """
         WITH copied AS (
             INSERT INTO clearing_movement
-                   (merchant_id, posting_id, provider, currency, trx_id, provider_reference, kind,
-                    booked_at, amount_minor)
+                   (merchant_id, posting_id, provider, currency, trx_id, kind, booked_at,
+                    amount_minor)
             SELECT * FROM (
             SELECT p.merchant_id, p.id, $1, e.currency, left(coalesce(c.trx_id, p.trx_id), $4),
-                   coalesce(o.provider_reference, r.provider_reference),
                    CASE WHEN p.kind LIKE 'payout%' THEN 'transfer'
                         WHEN p.kind = 'refund_paid' THEN 'refund'
                         WHEN p.kind IN ('settle_fee', 'settle_fee_returned') THEN 'fee'
@@ -44,10 +43,6 @@ async def copy(
                AND e.account = $2
               LEFT JOIN payment c ON p.kind = 'commission' AND c.merchant_id = p.merchant_id
                AND c.commission_trx_id = p.trx_id
-              LEFT JOIN payout o ON p.kind LIKE 'payout%' AND o.merchant_id = p.merchant_id
-               AND o.trx_id = p.trx_id
-              LEFT JOIN refund r ON p.kind = 'refund_paid' AND r.merchant_id = p.merchant_id
-               AND r.trx_id = p.trx_id
              WHERE p.posted_at >= $3 AND p.environment = 'production') AS moved
              WHERE kind = ANY ($5::text[])
                 ON CONFLICT DO NOTHING

@@ -46,8 +46,8 @@ COLUMNS = (
     Fields(ReconciledDay, day=lambda row: row.day.isoformat())
     .inside(DayReport, "day", day=lambda row: row.day.day.isoformat())
     .select(
-        "provider currency day lines movements statement ledger difference ledger_balance"
-        " provider_balance provider_balance_from provider_balance_at balance_difference open_lines"
+        "provider currency day lines movements statement ledger difference of_checks"
+        " ledger_balance provider_balance provider_balance_from provider_balance_at balance_difference open_lines"
         " open_movements result sign_off signed_by signed_at note"
     )
 )

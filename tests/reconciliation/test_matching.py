@@ -80,16 +80,6 @@ async def test_a_case_is_closed_when_the_match_arrives(account: Account) -> None
     assert case.resolution == MATCHES_NOW
 
 
-async def test_a_provider_reference_matches(account: Account) -> None:
-    trx_id = await account.post(-700)
-    await account.imports()
-    await account.owner.execute(
-        "UPDATE clearing_movement SET provider_reference = 'TRF_1' WHERE trx_id = $1", trx_id
-    )
-    await account.imports(account.line(-700, provider_reference="TRF_1"))
-    assert await account.unmatched() == []
-
-
 async def test_amount_and_time_match_where_exactly_one_fits(account: Account) -> None:
     await account.post(12345)
     await account.imports(account.line(12345, minutes=90))

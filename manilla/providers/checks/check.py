@@ -101,7 +101,7 @@ class CheckSession:
         )
 
     def transfer_order(
-        self, to: SampleAccount, *, amount: Money = AMOUNT, narration: str = "Manilla check"
+        self, to: SampleAccount, *, amount: Money = AMOUNT, narration: str = ""
     ) -> TransferOrder:
         is_good = to == self.samples.good
         resolved = self.resolved if is_good else None
@@ -114,7 +114,8 @@ class CheckSession:
             bank_code=to.bank_code,
             account_number=to.account_number,
             account_name=resolved.account_name if resolved else NAME,
-            narration=narration,
+            # It names the reference, because some statements show only the narration.
+            narration=narration or f"Manilla check {reference}",
             customer_email=EMAIL,
             notification_url=self._notification_url,
             name_enquiry_reference=resolved.name_enquiry_reference if resolved else None,

@@ -8,7 +8,8 @@ from manilla.kit.ids import ALPHABET, base32
 PREFIX = "CHECK"
 # All providers accept references of this length, and these characters.
 RANDOM_CHARACTERS = 20
-_REFERENCE = re.compile(f"{PREFIX}[{ALPHABET}]{{{RANDOM_CHARACTERS}}}")
+PATTERN = f"{PREFIX}[{ALPHABET}]{{{RANDOM_CHARACTERS}}}"
+_REFERENCE = re.compile(PATTERN)
 
 
 def new() -> str:

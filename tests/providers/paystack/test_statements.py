@@ -30,7 +30,6 @@ READ = StatementLine(
     booked_at=datetime(2026, 11, 15, 9, 39, 49, tzinfo=UTC),
     amount=Money("NGN", -50000),
     kind=LineKind.TRANSFER,
-    reference=TRX_ID,
     provider_reference="56610500",
     description=f"{TRX_ID.lower()}: rent",
     balance_after=Money("NGN", 207822),
@@ -60,6 +59,7 @@ async def test_the_request_and_a_documented_line(paystack: Adapter, api: Paystac
         ("Refund", LineKind.REFUND),
         ("Settlement", LineKind.SETTLEMENT),
         ("Topup", LineKind.OTHER),
+        ("Fee", LineKind.FEE),
         (None, LineKind.OTHER),
     ],
 )
@@ -73,6 +73,17 @@ async def test_the_kind_of_a_line(
     [line] = answer.value.lines
     assert (line.kind, line.amount, line.reference) == (kind, Money("NGN", 50000), None)
     assert (line.balance_after, line.provider_reference) == (Money("NGN", -3), None)
+
+
+@pytest.mark.parametrize("model", ["Settlement", "Topup", "Fee", None])
+async def test_the_number_of_a_row_that_we_do_not_know_is_not_read(
+    paystack: Adapter, api: PaystackServer, model: str | None
+) -> None:
+    api.on(LEDGER, ledger({**LINE, "model_responsible": model}, pageCount=1))
+    answer = await paystack.statement(*PERIOD, "NGN")
+    assert isinstance(answer, Done)
+    [line] = answer.value.lines
+    assert line.provider_reference is None
 
 
 async def test_without_a_page_count_an_empty_page_is_the_last(

@@ -33,7 +33,7 @@ from tests.providers.paystack.paystack_server import (
 RECIPIENT = "POST /transferrecipient"
 TRANSFER = "POST /transfer"
 VERIFY = f"GET /transfer/verify/{REFERENCE}"
-CODE = "TRF_v5tip3zx8nna9o78"
+NUMBER, LATER_NUMBER = "860703114", "451930323"  # in the documented answers
 
 
 def bank(code: str, **changes: Any) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def test_the_reference_can_be_undone(paystack: Adapter) -> None:
 async def test_a_transfer(paystack: Adapter, api: PaystackServer, order: TransferOrder) -> None:
     api.on(RECIPIENT, example("recipient"), status=201)
     api.on(TRANSFER, example("transfer"))
-    assert await paystack.send(order) == Done(Sent(CODE, None))
+    assert await paystack.send(order) == Done(Sent(NUMBER, None))
     recipient, transfer = api.recorded
     assert recipient.json == {
         "type": "nuban",
@@ -164,7 +164,7 @@ async def test_a_transfer_that_waits_for_a_password(
 ) -> None:
     api.on(RECIPIENT, example("recipient"), status=201)
     api.on(TRANSFER, example("transfer", status="otp"))
-    assert await paystack.send(order) == Done(Sent(CODE, None, needs_action=OTP))
+    assert await paystack.send(order) == Done(Sent(NUMBER, None, needs_action=OTP))
     api.on(VERIFY, example("transfer_status", status="otp"))
     state = await paystack.transfer_state(REFERENCE)
     assert isinstance(state, Done)
@@ -260,7 +260,7 @@ async def test_a_deleted_recipient_is_created_again(
     api.on(RECIPIENT, example("recipient"), status=201)
     api.on(TRANSFER, example("transfer"), (400, example("invalid_recipient")), example("transfer"))
     await paystack.send(order)
-    assert await paystack.send(order) == Done(Sent(CODE, None))
+    assert await paystack.send(order) == Done(Sent(NUMBER, None))
     assert api.calls == [RECIPIENT, TRANSFER, TRANSFER, RECIPIENT, TRANSFER]
 
 
@@ -364,7 +364,7 @@ async def test_transfer_state(
             amount=Money("NGN", 500050),
             fee=Money("NGN", 2688),
             message="Account closed",
-            provider_reference=CODE,
+            provider_reference=LATER_NUMBER,
             session_id="110006240201093421000000000001",
         )
     )

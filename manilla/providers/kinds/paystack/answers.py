@@ -231,7 +231,7 @@ def sent(data: Any, order: TransferOrder) -> Sent:
         raise Malformed("currency is another one")
     if reading.optional_kobo(data, "amount", order.amount.currency) not in (None, order.amount):
         raise Malformed("amount is another one")
-    return Sent(reading.optional_text(data, "transfer_code") or None, None, needs_action=_otp(data))
+    return Sent(_transfer_id(data), None, needs_action=_otp(data))
 
 
 def transfer_state(data: Any, reference: str) -> TransferState:
@@ -242,10 +242,15 @@ def transfer_state(data: Any, reference: str) -> TransferState:
         amount=reading.kobo(data, "amount", currency),
         fee=_readable_fee(data, "fee_charged", currency),
         message=reading.optional_text(data, "gateway_response"),
-        provider_reference=reading.optional_text(data, "transfer_code") or None,
+        provider_reference=_transfer_id(data),
         session_id=reading.optional_text(data.get("session"), "id") or None,
         needs_action=_otp(data),
     )
+
+
+def _transfer_id(data: Any) -> str | None:
+    """Returns Paystack's number of the transfer, because the balance ledger names only that."""
+    return reading.optional_id(data, "id") or reading.optional_text(data, "transfer_code") or None
 
 
 def _same_transfer(data: Any, reference: str) -> None:

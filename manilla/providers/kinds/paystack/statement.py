@@ -17,6 +17,9 @@ MODELS = {
     "settlement": LineKind.SETTLEMENT,
 }
 
+# Only these have an id that we know. The id of another row could be equal to one of them.
+HAVE_IDS = (LineKind.CHARGE, LineKind.TRANSFER, LineKind.REFUND)
+
 
 async def page(
     wire_: Wire, rail: Rail, since: datetime, until: datetime, currency: str, start: str | None
@@ -48,17 +51,15 @@ def _currency(data: Any) -> str:
 
 def _line(data: Any, currency: str) -> StatementLine:
     model = reading.optional_text(data, "model_responsible").lower()
-    reason = reading.optional_text(data, "reason")
+    kind = MODELS.get(model, LineKind.OTHER)
     has_balance = data.get("balance") is not None
     return StatementLine(
         line_id=reading.text_or_number(data, "id"),
         booked_at=reading.required_moment(data, "createdAt"),
         amount=reading.signed_kobo(data, "difference", currency),
-        kind=MODELS.get(model, LineKind.OTHER),
-        # Paystack names the row of a charge, transfer or refund by its own id only. Our reference
-        # can be in the text that we sent with it.
-        reference=reading.our_reference(reason),
-        provider_reference=reading.optional_id(data, "model_row"),
-        description=reason,
+        kind=kind,
+        # The text is the narration of a transfer, which the merchant writes. It proves nothing.
+        provider_reference=reading.optional_id(data, "model_row") if kind in HAVE_IDS else None,
+        description=reading.optional_text(data, "reason"),
         balance_after=reading.signed_kobo(data, "balance", currency) if has_balance else None,
     )

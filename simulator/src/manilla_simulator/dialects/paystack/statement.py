@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from manilla_simulator.dialects.formats import iso_milliseconds
 from manilla_simulator.dialects.paystack.common import INTEGRATION, domain, page_of
 from manilla_simulator.provider import Provider
-from manilla_simulator.state import CURRENCY
+from manilla_simulator.state import CURRENCY, Movement
 from manilla_simulator.wire import Answer, Ask, Denial, Refused
 
 MODELS = {"charge": "Transaction", "transfer": "Transfer", "refund": "Refund", "": "Topup"}
@@ -26,7 +26,7 @@ def ledger(provider: Provider, ask: Ask) -> Answer:
             "balance": movement.balance.minor,
             "currency": CURRENCY,
             "difference": movement.difference.minor,
-            "reason": f"{MODELS[movement.kind]} {movement.reference}".strip(),
+            "reason": _reason(provider, movement),
             "model_responsible": MODELS[movement.kind],
             "model_row": movement.item_number,
             "id": movement.number,
@@ -36,6 +36,12 @@ def ledger(provider: Provider, ask: Ask) -> Answer:
         for movement in page
     ]
     return Answer(listed, "Balance ledger retrieved", more={"meta": meta})
+
+
+def _reason(provider: Provider, movement: Movement) -> str:
+    """A transfer's reason is the one that was sent with it. None of the lines has a reference."""
+    transfer = provider.transfers.get(movement.reference) if movement.kind == "transfer" else None
+    return transfer.narration if transfer else MODELS[movement.kind]
 
 
 def is_within(ask: Ask, moment: datetime) -> bool:
