@@ -47,8 +47,8 @@ COLUMNS = (
     .inside(DayReport, "day", day=lambda row: row.day.day.isoformat())
     .select(
         "provider currency day lines movements statement ledger difference of_checks"
-        " ledger_balance provider_balance provider_balance_from provider_balance_at balance_difference open_lines"
-        " open_movements result sign_off signed_by signed_at note"
+        " ledger_balance provider_balance provider_balance_from provider_balance_at"
+        " balance_difference open_lines open_movements result sign_off signed_by signed_at note"
     )
 )
 UNMATCHED_COLUMNS = Fields(Unmatched).select(
