@@ -5,6 +5,7 @@ Sums over many rows are MATERIALIZED, because the planner would compute them aga
 
 from manilla.kit.db import Connection
 from manilla.ledger import posting
+from manilla.providers.checks import references
 from manilla.reconciliation.matching import OPEN_SIDES
 
 # The days of the account $1 whose figures may have changed: they were imported lately or have
@@ -17,6 +18,7 @@ DAYS = """
        AND (imported_at > now() - interval '1 day' OR open_lines + open_movements > 0)"""
 
 SAME_DAY = "changed.provider = $1 AND changed.currency = d.currency AND changed.day = d.day"
+IS_CHECK = f"starts_with(trx_id, '{references.PREFIX}')"
 IN_DAY = (
     "provider = $1 AND currency = d.currency AND booked_at >= d.start AND booked_at < d.next_start"
 )
@@ -42,8 +44,8 @@ async def _store_lines(connection: Connection, provider: str) -> None:
           FROM ({DAYS}) AS d
          CROSS JOIN LATERAL (
                SELECT count(*) AS lines, coalesce(sum(amount_minor), 0) AS minor,
-                      count(*) FILTER (WHERE matched_by = 'check') AS checks,
-                      coalesce(sum(amount_minor) FILTER (WHERE matched_by = 'check'), 0)
+                      count(*) FILTER (WHERE {IS_CHECK}) AS checks,
+                      coalesce(sum(amount_minor) FILTER (WHERE {IS_CHECK}), 0)
                           AS checks_minor
                  FROM statement_line WHERE {IN_DAY}) AS found
          WHERE {SAME_DAY}""",

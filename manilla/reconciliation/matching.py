@@ -100,7 +100,7 @@ async def _find_checks(connection: Connection, provider: str) -> None:
     """
     await connection.execute(
         r"""
-        UPDATE statement_line SET trx_id = upper(named.check_reference), matched_by = 'check'
+        UPDATE statement_line SET trx_id = upper(named.check_reference), matched_by = 'reference'
           FROM (SELECT ctid AS place, regexp_substr(
                        concat_ws(' ', reference, provider_reference, description),
                        '\m' || $2 || '(?![0-9a-z])', 1, 1, 'i') AS check_reference

@@ -220,7 +220,7 @@ async def test_a_line_of_a_check_is_counted_as_such_and_is_no_case(
     await story.imports(lambda lines: [*lines, checked, more])
     assert await story.findings() == [("only on the statement", None, -110_001)]
     assert len(await story.cases()) == 1
-    assert await story.matched_by(reference) == {"check"}
+    assert await story.matched_by(reference) == {"reference"}
     day = await story.today()
     assert (day.checks, day.of_checks) == (1, Money("NGN", -100_000))
 
