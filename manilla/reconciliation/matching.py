@@ -62,7 +62,7 @@ async def match(connection: Connection, provider: str) -> None:
 async def _find_by_provider_reference(connection: Connection, provider: str) -> None:
     """Finds the transactions of lines that name only the provider's own reference.
 
-    A charge, a transfer and a refund can have the same number, so the kinds must agree too.
+    A charge, a transfer and a refund can have the same number, so the kinds must be equal too.
     """
     await connection.execute(
         """
