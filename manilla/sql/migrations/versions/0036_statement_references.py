@@ -2,8 +2,8 @@
 
 from manilla.sql import script
 
-revision = "0035"
-down_revision = "0034"
+revision = "0036"
+down_revision = "0035"
 
 SCHEMA = """
 ALTER TABLE charge ADD provider_reference text;  -- saved when the charge is paid
