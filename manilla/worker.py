@@ -133,7 +133,13 @@ def works(services: Services) -> dict[str, Work]:
 
 
 def _reconciliation(services: Services) -> ReconcileTasks:
-    return ReconcileTasks(services.db, services.rails, lambda: services.patient(RECONCILE_SECONDS))
+
+    return ReconcileTasks(
+        services.db,
+        services.platform,
+        services.rails,
+        lambda: services.patient(RECONCILE_SECONDS),
+    )
 
 
 def _statements(services: Services) -> StatementTasks:

@@ -12,6 +12,8 @@ from manilla.kit.crypto import Keyring, SealedColumn
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.texts import is_line
+from manilla.mail import outbox
+from manilla.mail.kinds import MailKind
 
 REASON_LENGTH_MAX = 200
 LIST_MAX = 1000
@@ -83,7 +85,20 @@ async def request_in(
         wanted=detail,
         reason=reason,
     )
+    await _mail_administrators(connection, f"{kind} of {about[0]}", reason)
     return approval_id
+
+
+async def _mail_administrators(connection: Connection, change: str, reason: str) -> None:
+    """Emails the administrators who can approve: all but the one who asks."""
+    actor = current.get()
+    await outbox.put(
+        connection,
+        MailKind.APPROVAL_REQUESTED,
+        {"by": actor.name, "change": change, "reason": reason},
+        path="/console/approvals",
+        except_person=actor.id if actor.realm == "console" else None,
+    )
 
 
 async def approve(services: Approvals, approval_id: int) -> Approved:

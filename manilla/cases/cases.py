@@ -10,6 +10,8 @@ from manilla.kit.db import Connection, Database, columns
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
+from manilla.mail import outbox
+from manilla.mail.kinds import MailKind
 
 log = structlog.get_logger(__name__)
 
@@ -100,6 +102,16 @@ async def open_case(
     amount: Money | None = None,
 ) -> None:
     """Opens one case per kind and reference, however often the problem is found."""
+    if isinstance(connection, Database):
+        async with connection.transaction() as inside:
+            await open_case(
+                *(inside, kind, reference, detail),
+                merchant_id=merchant_id,
+                environment=environment,
+                trx_id=trx_id,
+                amount=amount,
+            )
+        return
     opened = await connection.value(
         """
         WITH opened AS (
@@ -130,6 +142,9 @@ async def open_case(
     )
     if opened is not None:
         log.warning("case_opened", kind=kind, reference=reference, again=opened == "reopened")
+        if environment is not Environment.SANDBOX:
+            facts = {"kind": kind.replace("_", " "), "reference": reference, "detail": detail}
+            await outbox.put(connection, MailKind.CASE_OPENED, facts, path="/console/cases")
 
 
 async def cases(db: Database, *, include_resolved: bool = False) -> list[Case]:

@@ -13,6 +13,7 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import failed
 from manilla.ledger.scope import Everyone
+from manilla.mail import listing as mails
 from manilla.merchants import roster
 from manilla.notify import listing as notifications
 from manilla.payments import figures as payments
@@ -63,6 +64,7 @@ async def _open_tasks(request: PageRequest, environment: Environment) -> list[Op
         ("Failed notifications, last 7 days", "/notifications?state=failed", "bell"): (
             notifications.count_failed(db, Everyone(), since)
         ),
+        ("Failed emails", "/mail?state=failed", "mail"): mails.count_failed(db),
         ("Failed jobs", "/jobs", "inbox"): failed.count_failed_jobs(db),
         ("Rails down", "/providers", "plug-connected"): _rails_down(request),
     }

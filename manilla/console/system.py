@@ -46,6 +46,8 @@ async def show(request: PageRequest) -> PageResponse:
         oldest=_elapsed_since(min(oldest)) if oldest else None,
         ago=_elapsed_since,
         backlog=await notify.backlog(db),
+        has_mail=request.services.has_mail,
+        mail_transport=request.services.mail_transport,
         waited=duration,
         disk=_disk(request),
         version=__version__,

@@ -19,8 +19,10 @@ EXAMPLE = 10_000  # default amount of the commission example, in major units
 async def show_gateways(request: PageRequest) -> PageResponse:
     caller = await request.services.directory.read(request.environment, request.merchant_id)
     rows = gateways(request.services.methods, request.services.rails, caller)
+    merchant = await merchants.get(request.db, request.merchant_id)
     return request.page(
         "gateways.html",
+        sends_receipts=merchant.sends_receipts,
         is_restricted=caller.gateways is not None,
         has_order=bool(caller.gateway_order),
         by_currency=[(c, list(g)) for c, g in groupby(rows, lambda row: row.method.currency)],
@@ -52,6 +54,13 @@ async def move_gateway(request: PageRequest) -> PageResponse:
     shown = [row.method.code for row in rows]
     await gateway_order.move(request.db, merchant_id, environment, shown, code, step)
     return request.redirect("~/gateways", done="Saved. Checkout now uses this order.")
+
+
+async def choose_receipts(request: PageRequest) -> PageResponse:
+    sends = request.form.is_checked("receipts")
+    await _change(request, MerchantUpdate(sends_receipts=sends))
+    done = "Customers now get a receipt." if sends else "Customers get no receipt any more."
+    return request.redirect("~/gateways", done=done)
 
 
 async def show_commission(request: PageRequest) -> PageResponse:

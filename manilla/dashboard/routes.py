@@ -93,6 +93,7 @@ ROUTES = [
     Route("GET", ENV + "/gateways", configuration.show_gateways, VIEW),
     Route("POST", ENV + "/gateways", configuration.choose_gateways, CONFIGURE),
     Route("POST", ENV + "/gateways/move", configuration.move_gateway, CONFIGURE),
+    Route("POST", ENV + "/receipts", configuration.choose_receipts, CONFIGURE),
     Route("GET", ENV + "/commission", configuration.show_commission, VIEW),
     Route("GET", ENV + "/commission/example", configuration.show_example, VIEW, is_page=False),
     Route(

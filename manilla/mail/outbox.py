@@ -16,6 +16,7 @@ from manilla.ledger.job_kinds import JobKind
 from manilla.mail.kinds import RULES, Audience, MailKind, MailRule
 
 FACT_LENGTH_MAX = 300
+WAITING_MAX = 100  # emails of one kind that wait for one person; more are not written
 
 
 def job_kind(rule: MailRule) -> JobKind:
@@ -37,9 +38,12 @@ async def put(
     """Queues an email to everybody in the kind's audience who has not switched it off.
 
     `path` is the page that the email links to. A kind for one user needs `person_id`, a kind for
-    an address needs `address`. `except_person` gets no email. Returns the ids of the emails.
+    an address needs `address`. `except_person` gets no email. If the fact `merchant` is not given,
+    it is the merchant's name. Returns the ids of the emails.
     """
     rule = RULES[kind]
+    if merchant_id and "merchant" in rule.facts - set(facts):
+        facts = {**facts, "merchant": await _merchant_name(connection, merchant_id)}
     assert set(facts) == rule.facts, f"{kind} needs exactly these facts: {sorted(rule.facts)}"
     assert (rule.audience is Audience.PERSON) == (person_id is not None)
     assert (rule.audience in (Audience.ADDRESS, Audience.CUSTOMER)) == (address is not None)
@@ -55,7 +59,9 @@ async def put(
         SELECT $1, $2, $3::jsonb, $4, person_id, recipient
           FROM ({_RECIPIENTS[rule.audience]}) AS audience
          WHERE coalesce((SELECT c.is_on FROM mail_choice c
-                          WHERE (c.merchant_id, c.holder, c.kind) = (chosen_with, holder, $2)), $5)
+                          WHERE c.merchant_id = audience.chosen_with
+                            AND c.holder = audience.holder AND c.kind = $2), $5)
+           AND NOT {_IS_FLOODED if rule.gathered_for else "false"}
          ORDER BY person_id
         RETURNING id""",
         *(merchant_id, kind, msgspec.json.encode(shown).decode(), path, rule.is_on),
@@ -88,11 +94,22 @@ async def put_secret(
         )
 
 
+async def _merchant_name(connection: Connection, merchant_id: int) -> str:
+    return str(await connection.value("SELECT name FROM merchant WHERE id = $1", merchant_id))
+
+
 def context(row: Mapping[str, int]) -> str:
     return f"mail:{row['merchant_id']}:{row['id']}"
 
 
 SEALED = SealedColumn("mail", "sealed", ("merchant_id", "id"), context)
+
+# Whether the person's newest emails of this kind all wait, so that one more adds nothing.
+_IS_FLOODED = f"""(
+    SELECT count(*) = {WAITING_MAX} AND bool_and(state = 'waiting')
+      FROM (SELECT m.state FROM mail m
+             WHERE m.merchant_id = $1 AND m.person_id = audience.person_id AND m.kind = $2
+             ORDER BY m.id DESC LIMIT {WAITING_MAX}) AS newest)"""
 
 # The recipients of each audience, with the key under which their choices are stored.
 _PERSON = "SELECT p.id AS person_id, p.email AS recipient, 'person:' || p.id AS holder"

@@ -152,6 +152,18 @@ async def forget_old(db: Database) -> None:
     )
 
 
+async def message_of(db: Database, mail_id: int) -> list[Mail]:
+    """Returns the emails of the message that contains this one; only itself if there is none."""
+    mail = await find(db, mail_id)
+    if mail is None or mail.message_id is None:
+        return [] if mail is None else [mail]
+    return await db.rows(
+        Mail,
+        _MAIL + " WHERE merchant_id = $1 AND message_id = $2 ORDER BY id",
+        *(mail.merchant_id, mail.message_id),
+    )
+
+
 async def find(db: Database | Connection, mail_id: int) -> Mail | None:
     """Returns the email with its content, if it still has one."""
     return await db.row(Mail, _MAIL + " WHERE id = $1", mail_id)

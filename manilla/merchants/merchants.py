@@ -30,6 +30,7 @@ UNCHECKED_FIELDS = (
     "payouts_enabled",
     "kyc_verified",
     "phone_verified",
+    "sends_receipts",
 )
 
 
@@ -85,6 +86,7 @@ class MerchantUpdate(msgspec.Struct, frozen=True, kw_only=True):
     payouts_enabled: bool | None = None
     kyc_verified: bool | None = None
     phone_verified: bool | None = None
+    sends_receipts: bool | None = None
     bvn: str | None = None
     currencies: Sequence[str] | None = None
 
@@ -153,6 +155,7 @@ async def change(
         await queries.update_merchant(connection, after, bvn_sealed=bvn_sealed, version=version)
         await wallets.open_all(connection, merchant_id, after.currencies)
         await _record_change(connection, wanted, before, after)
+        await notices.report_decision(connection, before, after)
         if _may_pay_out(after) and not _may_pay_out(before):
             await jobs.wake(connection, merchant_id, outgoing.JOB_KINDS)
     return await get(db, merchant_id)

@@ -5,6 +5,7 @@ from manilla.kit.db import Connection
 from manilla.kit.environment import Environment
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
+from manilla.merchants.queries import MerchantRow
 
 
 async def report_rotation(
@@ -17,15 +18,18 @@ async def report_rotation(
     await outbox.put(
         connection,
         MailKind.KEYS_ROTATED,
-        {
-            "by": current.get().public_name,
-            "environment": environment,
-            "merchant": await _name(connection, merchant_id),
-        },
+        {"by": current.get().public_name, "environment": environment},
         path=f"/dashboard/{environment}/credentials",
         merchant_id=merchant_id,
     )
 
 
-async def _name(connection: Connection, merchant_id: int) -> str:
-    return str(await connection.value("SELECT name FROM merchant WHERE id = $1", merchant_id))
+async def report_decision(connection: Connection, before: MerchantRow, after: MerchantRow) -> None:
+    """Emails the owners that their business was approved or rejected."""
+    kinds: dict[str, tuple[MailKind, dict[str, str]]] = {
+        "approved": (MailKind.MERCHANT_APPROVED, {}),
+        "rejected": (MailKind.MERCHANT_REJECTED, {"reason": after.status_reason or ""}),
+    }
+    if after.status != before.status and after.status in kinds:
+        kind, facts = kinds[after.status]
+        await outbox.put(connection, kind, facts, path="/dashboard/", merchant_id=after.id)

@@ -24,6 +24,7 @@ class MerchantRow(msgspec.Struct, frozen=True):
     phone_verified: bool
     has_bvn: bool
     currencies: list[str]
+    sends_receipts: bool  # whether customers get a receipt by email
     created_at: datetime
     updated_at: datetime
 
@@ -49,12 +50,16 @@ class WalletRow(msgspec.Struct, frozen=True):
 MERCHANT = """
     SELECT id, name, email, status, status_reason, commission_percent, commission_bearer, gateways,
            payouts_enabled, kyc_verified, phone_verified, bvn_sealed IS NOT NULL AS has_bvn,
-           currencies, created_at, updated_at
+           currencies, sends_receipts, created_at, updated_at
       FROM merchant"""
 
 
 async def merchant(db: Database | Connection, merchant_id: int) -> MerchantRow | None:
     return await db.row(MerchantRow, MERCHANT + " WHERE id = $1", merchant_id)
+
+
+async def sends_receipts(db: Database | Connection, merchant_id: int) -> bool:
+    return bool(await db.value("SELECT sends_receipts FROM merchant WHERE id = $1", merchant_id))
 
 
 async def merchants(db: Database | Connection, after: int, limit: int) -> list[MerchantRow]:
@@ -120,7 +125,7 @@ async def update_merchant(
            SET status = $2, commission_percent = $3, commission_bearer = $4, gateways = $5,
                payouts_enabled = $6, kyc_verified = $7, phone_verified = $8, currencies = $9,
                bvn_sealed = coalesce($10, bvn_sealed), version = $11, status_reason = $12,
-               updated_at = now()
+               sends_receipts = $13, updated_at = now()
          WHERE id = $1""",
         row.id,
         row.status,
@@ -134,6 +139,7 @@ async def update_merchant(
         bvn_sealed,
         version,
         row.status_reason,
+        row.sends_receipts,
     )
 
 

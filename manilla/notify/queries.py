@@ -8,8 +8,11 @@ import msgspec
 
 from manilla.kit import outbound
 from manilla.kit.db import Connection, Database, columns
+from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
 from manilla.kit.plans import by_key
+from manilla.mail import outbox
+from manilla.mail.kinds import MailKind
 from manilla.notify import notification_ids
 
 
@@ -101,7 +104,7 @@ async def record(db: Database, attempts: Sequence[AttemptResult]) -> list[None]:
     }
     given["headers"] = [msgspec.json.encode(each.headers).decode() for each in attempts]
     async with by_key(db) as connection:
-        await connection.execute(
+        changed = await connection.records(
             f"""
         WITH given AS (
             SELECT * FROM unnest($1::integer[], $2::timestamptz[], $3::text[], $4::integer[],
@@ -121,10 +124,24 @@ async def record(db: Database, attempts: Sequence[AttemptResult]) -> list[None]:
          WHERE n.merchant_id = g.merchant_id AND n.id = g.notification_id
            AND n.state NOT IN ('delivered', 'failed')  -- is 'waiting', without using its index
            -- If it was scheduled again during this attempt, a failure does not count.
-           AND (n.attempts = g.attempts - 1 OR g.state = 'delivered')""",
+           AND (n.attempts = g.attempts - 1 OR g.state = 'delivered')
+        RETURNING n.merchant_id, n.environment, n.url, n.trx_id, n.state, g.error""",
             *given.values(),
         )
+        for row in changed:
+            if row["state"] == "failed" and row["environment"] == Environment.PRODUCTION:
+                await _mail_failure(connection, row)
     return [None] * len(attempts)
+
+
+async def _mail_failure(connection: Connection, row: Any) -> None:
+    await outbox.put(
+        connection,
+        MailKind.ENDPOINT_FAILING,
+        {"url": row["url"], "trx_id": row["trx_id"], "error": row["error"] or ""},
+        path=f"/dashboard/{row['environment']}/notifications?state=failed",
+        merchant_id=row["merchant_id"],
+    )
 
 
 NOTIFICATION_COLUMNS = columns(Notification)

@@ -12,7 +12,7 @@ from litestar.static_files import create_static_files_router
 
 from manilla.kit import ids
 from manilla.kit.serving import Drain
-from manilla.pages import health
+from manilla.pages import health, unsubscribe
 from manilla.services import Services
 from manilla.web import static_files
 from manilla.web.rendering import environment
@@ -75,6 +75,7 @@ def build(
             health.metrics_page,
             create_static_files_router(path="/static", directories=[FOLDER / "static"]),
             static_files.handler(),
+            *unsubscribe.handlers(services, render),
             *routers,
         ],
         exception_handlers=_exception_handlers(render),
@@ -125,7 +126,11 @@ def hardened(asgi: Any) -> Any:
         async def send_hardened(message: Any) -> None:
             if message["type"] == "http.response.start":
                 request_id = (b"x-request-id", ids.new_request_id().encode())
-                message["headers"] = [*message.get("headers", ()), *fixed, request_id]
+                own = [*message.get("headers", ())]
+                # A page can have a policy of its own.
+                named = {name.lower() for name, _ in own}
+                added = [each for each in fixed if each[0] not in named]
+                message["headers"] = [*own, *added, request_id]
             await send(message)
 
         await asgi(scope, receive, send_hardened)

@@ -1,12 +1,17 @@
-"""Notifications to merchants about the final status of a payment or refund."""
+"""Notifications to merchants about the final status of a payment or refund, and receipts."""
 
 import time
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import msgspec
 
 from manilla.kit.db import Connection
+from manilla.kit.display import money
 from manilla.kit.money import Money
+from manilla.kit.texts import is_email
+from manilla.mail import outbox as mail
+from manilla.mail.kinds import MailKind
 from manilla.merchants import queries as merchants
 from manilla.notify import outbox
 from manilla.payments.payment import Payment, PaymentErrorCode, PaymentStatus
@@ -64,6 +69,32 @@ async def enqueue_payment(connection: Connection, payment: Payment) -> None:
     assert payment.status is not PaymentStatus.PENDING
     notice = _legacy(payment) if payment.is_legacy else await _payment(connection, payment)
     await _enqueue(connection, payment, notice)
+
+
+async def mail_receipt(connection: Connection, payment: Payment) -> None:
+    """Emails the customer a receipt, if the merchant has chosen so.
+
+    Never in the sandbox: whoever has sandbox keys could send emails to anybody.
+    """
+    if payment.is_sandbox or not payment.customer_email or not is_email(payment.customer_email):
+        return
+    if not await merchants.sends_receipts(connection, payment.merchant_id):
+        return
+    facts = {
+        "amount": money(payment.quote.customer_pays),
+        "description": payment.description or "",
+        "reference": payment.ref_trx,
+        "trx_id": payment.trx_id,
+        "at": f"{datetime.now(UTC):%d %B %Y, %H:%M} UTC",
+    }
+    await mail.put(
+        connection,
+        MailKind.RECEIPT,
+        facts,
+        path="/",
+        merchant_id=payment.merchant_id,
+        address=payment.customer_email,
+    )
 
 
 async def enqueue_refund(

@@ -249,6 +249,7 @@ async def _credit(
     crash.point("amid_payment_credit")
     detail = f"charge {charge.reference}" if charge else "sandbox"
     await _change(connection, payment, after, PaymentEvent.PAID, detail)
+    await notices.mail_receipt(connection, after)
 
 
 async def _fail(

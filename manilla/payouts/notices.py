@@ -1,4 +1,7 @@
-"""Notifications to merchants about the final status of a payout."""
+"""Notifications and emails to merchants about payouts.
+
+Emails are sent only about the production environment.
+"""
 
 import time
 from decimal import Decimal
@@ -7,7 +10,12 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from manilla.kit.db import Connection
+from manilla.kit.display import money
+from manilla.kit.environment import Environment
+from manilla.mail import outbox as mail
+from manilla.mail.kinds import MailKind
 from manilla.notify import outbox
+from manilla.payouts.bulk.store import Batch
 from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.payouts.verify import EVENT
 
@@ -92,3 +100,48 @@ def _notice(payout: Payout) -> PayoutNotice:
         refunded_amount=refunded_amount,
         error_code=error_code,
     )
+
+
+async def report_failure(connection: Connection, payout: Payout) -> None:
+    """Emails that the payout's money is back in the wallet."""
+    if payout.is_sandbox:
+        return
+    is_canceled = payout.status is PayoutStatus.CANCELED
+    what = "was returned" if payout.is_reversed else "was canceled" if is_canceled else "failed"
+    facts = {**_facts(payout), "what": what, "reason": payout.guidance or ""}
+    await _mail(connection, MailKind.PAYOUT_FAILED, payout, facts)
+
+
+async def report_large(connection: Connection, payout: Payout) -> None:
+    by = "with the API" if payout.ordered_by is None else f"by {payout.ordered_by}"
+    await _mail(connection, MailKind.LARGE_PAYOUT, payout, {**_facts(payout), "by": by})
+
+
+async def _mail(
+    connection: Connection, kind: MailKind, payout: Payout, facts: dict[str, str]
+) -> None:
+    path = f"/dashboard/{payout.environment}/payouts/{payout.trx_id}"
+    await mail.put(connection, kind, facts, path=path, merchant_id=payout.merchant_id)
+
+
+def _facts(payout: Payout) -> dict[str, str]:
+    ending = f"account ending in {payout.account_number[-4:]}"
+    return {
+        "amount": money(payout.amount),
+        "beneficiary": ", ".join(filter(None, (payout.account_name, ending))),
+        "reference": payout.ref_trx,
+        "trx_id": payout.trx_id,
+    }
+
+
+async def report_bulk_done(connection: Connection, batch: Batch) -> None:
+    if batch.environment is Environment.SANDBOX:
+        return
+    facts = {
+        "file": batch.file_name,
+        "created": str(batch.paid),
+        "failed": str(batch.refused + batch.faulty),
+        "total": money(batch.total),
+    }
+    path = f"/dashboard/{batch.environment}/bulk/{batch.id}"
+    await mail.put(connection, MailKind.BULK_DONE, facts, path=path, merchant_id=batch.merchant_id)

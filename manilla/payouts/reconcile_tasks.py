@@ -6,8 +6,13 @@ from contextlib import AbstractAsyncContextManager
 
 from manilla import metrics
 from manilla.kit.db import Database
+from manilla.kit.display import money
 from manilla.kit.jobs import Job, Work
+from manilla.kit.money import Money
+from manilla.mail import outbox
+from manilla.mail.kinds import MailKind
 from manilla.payouts import reconcile
+from manilla.platform.settings import CurrentSettings
 from manilla.providers.rails import Rails
 
 RECONCILE = "reconcile"
@@ -23,8 +28,11 @@ Patient = Callable[[], AbstractAsyncContextManager[Database]]
 
 
 class ReconcileTasks:
-    def __init__(self, db: Database, rails: Rails, patient: Patient) -> None:
+    def __init__(
+        self, db: Database, platform: CurrentSettings, rails: Rails, patient: Patient
+    ) -> None:
         self._db = db
+        self._platform = platform
         self._rails = rails
         self._patient = patient
 
@@ -54,6 +62,15 @@ class ReconcileTasks:
             return None
         async with self._patient() as db:
             report = await reconcile.reconcile_one(db, self._rails, provider)
+        await self._report_low_balance(provider, report.balance)
         if report.result != "agrees" and not report.is_confirmed:
             return SOON_SECONDS
         return EVERY_SECONDS * random.uniform(1 - SPREAD, 1 + SPREAD)  # noqa: S311
+
+    async def _report_low_balance(self, provider: str, balance: Money | None) -> None:
+        wanted = None if balance is None else self._platform.now.low_balance_in(balance.currency)
+        if balance is None or wanted is None or balance >= wanted:
+            return
+        facts = {"provider": provider, "balance": money(balance), "wanted": money(wanted)}
+        async with self._db.transaction() as connection:
+            await outbox.put(connection, MailKind.BALANCE_LOW, facts, path="/console/providers")

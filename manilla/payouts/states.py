@@ -192,6 +192,8 @@ async def _change(
     )
     await _forget_jobs(connection, after)
     await notices.enqueue(connection, after)
+    if not is_done:
+        await notices.report_failure(connection, after)
     return after
 
 

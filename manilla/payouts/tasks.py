@@ -9,7 +9,7 @@ from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
 from manilla.ledger.transactions import Scenario
 from manilla.merchants import outgoing
-from manilla.payouts import states, store
+from manilla.payouts import notices, states, store
 from manilla.payouts.beneficiaries import sandbox
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Payout
@@ -104,6 +104,10 @@ class PayoutTasks:
         payout = await self._find.submit(job)
         if payout is None or payout.is_manual or payout.is_sandbox:
             return None
+        limit = self._platform.now.large_payout_in(payout.currency)
+        if job.attempts == 1 and limit is not None and payout.amount >= limit:
+            async with self._db.transaction() as connection:
+                await notices.report_large(connection, payout)
         return payout
 
     async def known_as(self, payout: Payout) -> KnownAs:

@@ -1,12 +1,17 @@
 """Sign-in: password first, then the second factor if the user has one."""
 
+from datetime import UTC, datetime
+
 import msgspec
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
+from manilla.mail import outbox
+from manilla.mail.kinds import MailKind
 from manilla.people import (
     devices,
+    links,
     members,
     passwords,
     persons,
@@ -173,6 +178,8 @@ async def _begin_session(
         connection, person.id, person.password_hash, new_hash, has_totp=person.has_totp
     ):
         raise SignInRefused
+    if attempt.device is None:
+        await _report_new_device(connection, attempt, person.id)
     memberships = await members.merchants_of(connection, person.id)
     return await sessions.begin(
         connection,
@@ -183,6 +190,18 @@ async def _begin_session(
         address=attempt.address,
         user_agent=attempt.user_agent,
     )
+
+
+async def _report_new_device(
+    connection: Connection, attempt: SignInAttempt, person_id: int
+) -> None:
+    facts = {
+        "at": f"{datetime.now(UTC):%d %B %Y, %H:%M} UTC",
+        "browser": attempt.user_agent,
+        "address": attempt.address,
+    }
+    path = links.account(attempt.realm)
+    await outbox.put(connection, MailKind.NEW_DEVICE, facts, path=path, person_id=person_id)
 
 
 def _refused(outcome: SecurityOutcome, text: str | None = None) -> SignInRefused:

@@ -20,6 +20,7 @@ WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 LIMIT_DIGITS_MAX = 12
 
 ADDRESSES = ("site_logo", "site_url")
+AMOUNTS = ("adjustment_limits", "large_payouts", "low_balances")  # one per currency
 
 Text = Annotated[str, Meta(max_length=500)]
 
@@ -126,6 +127,20 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
             "administrator must always approve."
         ),
     ] = "NGN:10000000"
+    large_payouts: Annotated[
+        Text,
+        Meta(
+            description="Amount per currency, in major units, from which a payout is large: the "
+            "merchant's owners and finance users get an email about it. Empty: none is large."
+        ),
+    ] = "NGN:5000000"
+    low_balances: Annotated[
+        Text,
+        Meta(
+            description="Amount per currency, in major units, below which a provider's balance is "
+            "low: operations users and administrators get an email about it. Empty: never."
+        ),
+    ] = "NGN:500000"
     customer_email_fallback: Annotated[
         Text,
         Meta(
@@ -154,8 +169,13 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def adjustment_limit_in(self, currency: str) -> Money | None:
         """Returns the limit, or None if every adjustment in this currency needs approval."""
-        limit = parse_limits(self.adjustment_limits).get(currency)
-        return None if limit is None else Money.of(limit, currency)
+        return _limit_in(self.adjustment_limits, currency)
+
+    def large_payout_in(self, currency: str) -> Money | None:
+        return _limit_in(self.large_payouts, currency)
+
+    def low_balance_in(self, currency: str) -> Money | None:
+        return _limit_in(self.low_balances, currency)
 
     def customer_email(self, base_url: str) -> str:
         """Returns the email address for providers if the customer has none; never a merchant's."""
@@ -212,8 +232,8 @@ def parse(key: str, text: str) -> Any:
         raise UnknownSetting(f"There is no setting {key!r}.")
     if key == "payout_days":
         return _parse_days(text)
-    if key == "adjustment_limits":
-        limits = parse_limits(text)
+    if key in AMOUNTS:
+        limits = parse_limits(text, key)
         return ",".join(f"{currency}:{limit}" for currency, limit in limits.items())
     if key in ADDRESSES and text and not is_web_address(text):
         raise BadSetting(f"{key} must be a URL that starts with https:// or http://.")
@@ -238,7 +258,12 @@ def _parse_days(text: str) -> str:
     return ",".join(day for day in WEEKDAYS if day in days)
 
 
-def parse_limits(text: str) -> dict[str, int]:
+def _limit_in(text: str, currency: str) -> Money | None:
+    limit = parse_limits(text).get(currency)
+    return None if limit is None else Money.of(limit, currency)
+
+
+def parse_limits(text: str, key: str = "adjustment_limits") -> dict[str, int]:
     """Parses `NGN:10000000,USD:10000` into limits by currency."""
     limits: dict[str, int] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -246,7 +271,7 @@ def parse_limits(text: str) -> dict[str, int]:
         is_number = limit.isascii() and limit.isdigit() and len(limit) <= LIMIT_DIGITS_MAX
         if currency.upper() not in DECIMALS or currency.upper() in limits or not is_number:
             raise BadSetting(
-                "adjustment_limits must list each currency once, with whole major units:"
+                f"{key} must list each currency once, with whole major units:"
                 " NGN:10000000,USD:10000."
             )
         limits[currency.upper()] = int(limit)

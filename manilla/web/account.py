@@ -20,7 +20,7 @@ from manilla.people.sessions import NewSession
 from manilla.people.sign_in import NeedsCode, SignedIn
 from manilla.people.sign_in import sign_in as check_credentials
 from manilla.people.throttle import TooManyAttempts
-from manilla.web import pending_sign_in
+from manilla.web import email_choices, pending_sign_in
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse, safe_path
 from manilla.web.routes import SIGNED_IN, Route
 
@@ -286,6 +286,7 @@ ROUTES = [
     Route("POST", "/invitation/{token:str}", accept, None),
     Route("POST", "/invitation/{token:str}/join", join, SIGNED_IN),
     Route("GET", "/account", show, SIGNED_IN, enrolls=True),
+    *email_choices.ROUTES,
     Route("POST", "/account/password", change_password, SIGNED_IN),
     Route("POST", "/account/merchant", choose_merchant, SIGNED_IN),
     Route("POST", "/account/sessions/{session:int}/end", end_session, SIGNED_IN),

@@ -14,6 +14,8 @@ from manilla.kit import ids
 from manilla.kit.clock import start_of_day
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
+from manilla.mail import outbox
+from manilla.mail.kinds import MailKind
 from manilla.merchants.requests import log as request_log
 from manilla.merchants.requests.log import RequestLogLine
 from manilla.people import console_people, persons
@@ -35,6 +37,7 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
     """Uses `text` for every value that a user can enter."""
     return {
         "merchant": str(merchant.new.id),
+        "mail": str(await _mail(services, merchant, text)),
         "environment": "sandbox",
         "currency": "NGN",
         "provider": "providerb",
@@ -45,6 +48,19 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
         **await _person(services, text),
         **await _queues(services, merchant, text),
     }
+
+
+async def _mail(services: Services, merchant: Merchant, text: str) -> int:
+    async with services.db.transaction() as connection:
+        [mail_id] = await outbox.put(
+            connection,
+            MailKind.INVITATION,
+            {"place": text, "role": text},
+            path="/",
+            merchant_id=merchant.new.id,
+            address=f"{secrets.token_hex(4)}@example.com",
+        )
+    return mail_id
 
 
 async def _queues(services: Services, merchant: Merchant, text: str) -> dict[str, str]:

@@ -443,7 +443,9 @@ async def test_transfers_queried_longest_ago_are_queried_first(
 
 
 async def test_a_worker_reconciles_every_hour(payer: PayoutMerchant, db: Database) -> None:
-    tasks = ReconcileTasks(db, payer.services.rails, lambda: nullcontext(db))
+    tasks = ReconcileTasks(
+        db, payer.services.platform, payer.services.rails, lambda: nullcontext(db)
+    )
     for rail in "ac":
         await set_credentials(payer.services, rail, sandbox="false")
     await payer.simulator.control("a/balance", {"available": 1})

@@ -18,7 +18,7 @@ from manilla.merchants.directory import Caller, Directory
 from manilla.merchants.requests import limit as request_limit
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method, MethodKind
-from manilla.payouts import ordering
+from manilla.payouts import notices, ordering
 from manilla.payouts.bulk import batches, checks, store
 from manilla.payouts.bulk.store import Batch, BatchRow, BatchStatus, RowState
 from manilla.payouts.initiate import PayoutInitiation, PayoutOrder
@@ -57,7 +57,7 @@ class BulkPayoutTasks:
             self._db, batch.merchant_id, batch.id, state=RowState.READY, limit=ROWS_A_STEP
         )
         if not rows:
-            await store.end(self._db, batch)
+            await self._end(batch)
             return None
         caller = await self._directory.of(batch.environment, batch.merchant_id)
         ends_at = time.monotonic() + STEP_SECONDS
@@ -69,6 +69,11 @@ class BulkPayoutTasks:
             if not is_covered or time.monotonic() > ends_at:
                 break
         return 0
+
+    async def _end(self, batch: Batch) -> None:
+        async with self._db.transaction() as connection:
+            if await store.end(connection, batch):
+                await notices.report_bulk_done(connection, batch)
 
     async def _pay(self, caller: Caller, batch: Batch, row: BatchRow) -> bool:
         """Pays one row.

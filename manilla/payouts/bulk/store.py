@@ -328,10 +328,12 @@ async def refuse_from(db: Database, of: Batch, number: int, remark: str, later: 
     )
 
 
-async def end(db: Database, ended: Batch) -> None:
-    await db.execute(
+async def end(connection: Connection, ended: Batch) -> bool:
+    """Ends the batch. Returns False if it has already ended."""
+    return await connection.has_row(
         """
         UPDATE payout_batch SET status = 'done', ended_at = now()
-         WHERE merchant_id = $1 AND id = $2 AND status = 'running'""",
+         WHERE merchant_id = $1 AND id = $2 AND status = 'running'
+        RETURNING id""",
         *(ended.merchant_id, ended.id),
     )
