@@ -39,7 +39,7 @@ class HookTransport:
             subject=mail.subject,
             text=mail.text,
             html=mail.html,
-            message_id=mail.message["Message-ID"],
+            message_id=str(mail.message["Message-ID"]),
         )
         try:
             async with asyncio.timeout(self._seconds):
