@@ -10,6 +10,7 @@ import structlog
 
 from manilla import instance_metrics, metrics
 from manilla.approvals import queries as approvals
+from manilla.compliance import documents
 from manilla.kit import outbound, ratelimit
 from manilla.kit.errors import Unavailable
 from manilla.kit.jobs import Work
@@ -73,6 +74,7 @@ def periodic_tasks(services: Services) -> list[PeriodicTask]:
         PeriodicTask("forget_sessions", 600, lambda: people.forget_ended(db, KEEP_LINKS)),
         PeriodicTask("forget_mails", 600, lambda: mail.forget_old(db)),
         PeriodicTask("forget_webhooks", 3600, lambda: _forget_webhooks(services)),
+        PeriodicTask("forget_documents", 3600, lambda: _forget_documents(services)),
         PeriodicTask("forget_rail_figures", 3600, lambda: providers.forget_old_figures(db)),
         PeriodicTask("forget_deliveries", 3600, lambda: deliveries.forget_old(db)),
         PeriodicTask("measure_backlog", 5, lambda: _measure_backlog(services)),
@@ -88,6 +90,10 @@ def periodic_tasks(services: Services) -> list[PeriodicTask]:
 
 async def _forget_webhooks(services: Services) -> None:
     await inbox.forget_old(services.db, services.platform.now.webhook_retention_days)
+
+
+async def _forget_documents(services: Services) -> None:
+    await documents.forget_old(services.db, services.platform.now.document_retention_days)
 
 
 async def _prove_books(services: Services) -> None:

@@ -138,6 +138,7 @@ INITIATE, INITIATE_LEGACY = "/api/v1/initiate-payment", "/api/initiate-payment"
 REFUSALS = (
     InvalidAmount,
     CurrencyNotEnabled,
+    initiate.PaymentLimitExceeded,
     initiate.WalletNotAvailable,
     initiate.CommissionNotCovered,
     DuplicateReference,

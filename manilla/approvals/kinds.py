@@ -142,7 +142,10 @@ async def needs_second(connection: Connection, keyring: Keyring, change: Change)
     await check(connection, change)
     match change:
         case SettingChange():
-            return _setting_loosens(await settings.load(connection), change)
+            current_settings = await settings.load(connection)
+            return _changes_limit(current_settings, change) or _setting_loosens(
+                current_settings, change
+            )
         case WalletFunding() | WalletAdjustment():
             return await _amount_needs_second(connection, change)
         case ProviderChange() | ProviderClearing() | ProviderAddition():
@@ -155,6 +158,11 @@ async def needs_second(connection: Connection, keyring: Keyring, change: Change)
             return catalogue.terms(before) != catalogue.terms(after)
         case CaseResolution():
             return await _resolution_needs_second(connection, change)
+
+
+def _changes_limit(current: settings.PlatformSettings, change: SettingChange) -> bool:
+    value, before = settings.parse(change.key, change.value), getattr(current, change.key)
+    return change.key in settings.MERCHANT_LIMITS and value != before
 
 
 def _setting_loosens(current: settings.PlatformSettings, change: SettingChange) -> bool:

@@ -8,6 +8,7 @@ from manilla.approvals import approvals
 from manilla.audit import audit
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields
+from manilla.compliance import documents
 from manilla.kit import crypto
 from manilla.mail import outbox
 from manilla.merchants import credentials, merchants
@@ -25,6 +26,7 @@ PLACES = (
     approvals.SEALED,
     outbox.SEALED,
     second_factor.SEALED,
+    documents.SEALED,
 )
 
 

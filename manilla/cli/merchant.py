@@ -16,7 +16,12 @@ from manilla.cli.options import MerchantId, Switch, percent
 from manilla.cli.output import Json, as_row, print_fields, print_rows
 from manilla.kit.environment import Environment
 from manilla.merchants import merchants, queries, roster
-from manilla.merchants.merchants import CommissionBearer, MerchantStatus, MerchantUpdate
+from manilla.merchants.merchants import (
+    CommissionBearer,
+    MerchantLevel,
+    MerchantStatus,
+    MerchantUpdate,
+)
 from manilla.methods import catalogue
 from manilla.methods.method import MethodKind
 
@@ -84,6 +89,9 @@ def set_(
     payouts: Annotated[Switch | None, typer.Option()] = None,
     kyc: Annotated[Check | None, typer.Option()] = None,
     phone: Annotated[Check | None, typer.Option()] = None,
+    level: Annotated[
+        MerchantLevel | None, typer.Option(help="Which of the platform's limits apply.")
+    ] = None,
     bvn: Annotated[
         str | None,
         typer.Option(metavar="NUMBER|-", help="Stored encrypted; `-` reads standard input."),
@@ -104,6 +112,7 @@ def set_(
         payouts_enabled=None if payouts is None else payouts is Switch.ON,
         kyc_verified=None if kyc is None else kyc is Check.VERIFIED,
         phone_verified=None if phone is None else phone is Check.VERIFIED,
+        level=level,
         bvn=None if bvn is None else secret_input.revealed("--bvn", bvn),
         currencies=currency or None,
     )

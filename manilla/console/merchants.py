@@ -13,6 +13,7 @@ from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.cases import listing as cases
 from manilla.cases.listing import CaseFilter
+from manilla.compliance import reviews, sections
 from manilla.console import list_pages, responses
 from manilla.kit import listing
 from manilla.kit.environment import Environment
@@ -148,6 +149,8 @@ async def show(request: PageRequest) -> PageResponse:
         "merchant.html",
         merchant=merchant,
         decisions=DECISIONS[MerchantStatus(merchant.status)],
+        dossier=(dossier := await sections.view(db, merchant)),
+        needs_reason=reviews.needs_reason(dossier, needs_dossier=_needs_dossier(request)),
         settings=request.services.platform.now,
         approvals=[each for each in waiting if each.merchant_id == merchant.id],
         wallets=await queries.wallets(db, merchant.id),
@@ -176,12 +179,23 @@ async def decide(request: PageRequest) -> PageResponse:
         if status not in [to for to, _ in DECISIONS[was]]:
             raise BadForm(errors={"status": "Choose one of the options."})
         reason = request.form.text("reason", at_most=merchants.REASON_LENGTH_MAX)
-        await merchants.decide(
-            request.db, request.services.keyring, merchant.id, status, reason, was=was
+        await reviews.decide_merchant(
+            request.db,
+            request.services.keyring,
+            merchant.id,
+            status,
+            reason,
+            was=was,
+            needs_dossier=_needs_dossier(request),
         )
     except Refusal as refusal:
         return request.redirect_with_errors(back, refusal)
     return request.redirect(back, done=DONE[status])
+
+
+def _needs_dossier(request: PageRequest) -> bool:
+    """Whether an approval without a dossier needs a reason."""
+    return not request.services.is_development
 
 
 async def check(request: PageRequest) -> PageResponse:

@@ -9,6 +9,7 @@ from manilla.console import (
     approvals,
     audit,
     cases,
+    dossier,
     jobs,
     ledger,
     lookup,
@@ -73,6 +74,8 @@ NAVIGATION = {
     ],
 }
 
+DOSSIER = "/merchants/{merchant:int}/dossier"
+
 ROUTES = [
     *account.ROUTES,
     Route("GET", "/", overview.show, VIEW),
@@ -81,6 +84,15 @@ ROUTES = [
     Route("POST", "/merchants/new", merchants.create, MERCHANTS, step_up=True),
     Route("GET", "/merchants/{merchant:int}", merchants.show, VIEW),
     Route("POST", "/merchants/{merchant:int}/status", merchants.decide, MERCHANTS, step_up=True),
+    Route("GET", DOSSIER, dossier.show, VIEW),
+    Route("POST", DOSSIER + "/decide", dossier.decide, MERCHANTS, step_up=True),
+    Route(
+        "GET",
+        DOSSIER + "/documents/{document:int}",
+        dossier.send_document,
+        MERCHANTS,
+        is_page=False,
+    ),
     Route("POST", "/merchants/{merchant:int}/checks", merchants.check, MERCHANTS, step_up=True),
     Route(
         "POST",
@@ -89,6 +101,7 @@ ROUTES = [
         PLATFORM,
         step_up=True,
     ),
+    Route("POST", "/merchants/{merchant:int}/level", dossier.set_level, PLATFORM, step_up=True),
     Route("POST", "/merchants/{merchant:int}/currencies", merchants.switch_currency, MERCHANTS),
     Route(
         "POST",

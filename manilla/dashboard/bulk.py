@@ -198,8 +198,4 @@ def _file(name: str, lines: list[list[str]]) -> PageResponse:
     buffer = io.StringIO()
     csv.writer(buffer).writerows(lines)
     # Spreadsheet programs need the byte order mark to detect UTF-8.
-    return Response(
-        buffer.getvalue().encode("utf-8-sig"),
-        media_type=exports.CSV_TYPE,
-        headers={"Content-Disposition": f'attachment; filename="{name}"', **NO_STORE},
-    )
+    return exports.attachment(name, exports.CSV_TYPE, buffer.getvalue().encode("utf-8-sig"))

@@ -21,6 +21,7 @@ from manilla.dashboard import (
     settlement_account,
     sign_up,
     team,
+    verification,
     wallets,
 )
 from manilla.dashboard.receipts import pages as receipts
@@ -57,6 +58,7 @@ NAVIGATION = {
     ],
     "Business": [
         NavigationItem("Team", "/team", "users", Permission.VIEW),
+        NavigationItem("Verification", "/verification", "id", Permission.VIEW),
         NavigationItem("Business profile", "/profile", "building-store", Permission.VIEW),
     ],
 }
@@ -73,6 +75,9 @@ PAYOUT = PAYOUTS + "/{payout:str}"
 BULK = PAYOUTS + "/bulk"
 SETTLEMENT_ACCOUNT = ENV + "/settlement-account"
 BATCH = BULK + "/{batch:str}"
+SECTION = "/verification/sections/{section:str}"
+DOCUMENTS = "/verification/documents"
+DOCUMENT = DOCUMENTS + "/{document:int}"
 NOTIFICATION = ENV + "/notifications/{notification:str}"
 
 ROUTES = [
@@ -166,6 +171,20 @@ ROUTES = [
     Route("GET", "/profile", profile.show, VIEW),
     Route("POST", "/profile", profile.change, PROFILE),
     Route("POST", "/profile/bvn", profile.set_bvn, PROFILE, step_up=True),
+    Route("GET", "/verification", verification.show, VIEW),
+    Route("POST", "/verification/submit", verification.submit, PROFILE),
+    Route("GET", SECTION, verification.show_section, PROFILE),
+    Route("POST", SECTION, verification.save, PROFILE),
+    Route("GET", DOCUMENTS, verification.show_documents, PROFILE),
+    Route(
+        "POST",
+        DOCUMENTS,
+        verification.upload,
+        PROFILE,
+        body_bytes_max=verification.UPLOAD_BYTES_MAX,
+    ),
+    Route("GET", DOCUMENT, verification.send_document, PROFILE, is_page=False),
+    Route("POST", DOCUMENT + "/remove", verification.remove_document, PROFILE),
 ]
 
 

@@ -23,6 +23,7 @@ KEY_BYTES = 32
 _VERSION = b"\x01"
 _NONCE_BYTES, _TAG_BYTES, _KEY_ID_BYTES = 12, 16, 8
 _WRAPPED_BYTES = _NONCE_BYTES + KEY_BYTES + _TAG_BYTES
+HEAD_BYTES = 1 + _KEY_ID_BYTES + _WRAPPED_BYTES  # before the encrypted content
 
 
 class SealError(Exception):
@@ -54,8 +55,11 @@ class Keyring:
 
     def rewrap(self, sealed: bytes, context: str) -> bytes:
         """Returns the same encrypted secret, its data key wrapped by the current master key."""
-        parts = _split(sealed)
-        return self._join(self._wrap(self._unwrap(parts, context), context), parts.content)
+        return self.rewrap_head(sealed[:HEAD_BYTES], context) + sealed[HEAD_BYTES:]
+
+    def rewrap_head(self, head: bytes, context: str) -> bytes:
+        """Returns the new beginning of an encrypted value, without reading its content."""
+        return self._join(self._wrap(self._unwrap(_split(head), context), context), b"")
 
     def is_current(self, sealed: bytes) -> bool:
         return _split(sealed).key_id == self._current
@@ -101,11 +105,10 @@ def _key_id(key: bytes) -> bytes:
 
 
 def _split(sealed: bytes) -> _SealedParts:
-    head = 1 + _KEY_ID_BYTES
-    if sealed[:1] != _VERSION or len(sealed) < head + _WRAPPED_BYTES + _NONCE_BYTES + _TAG_BYTES:
+    if sealed[:1] != _VERSION or len(sealed) < HEAD_BYTES:
         raise SealError("The value is not sealed.")
-    content_start = head + _WRAPPED_BYTES
-    return _SealedParts(sealed[1:head], sealed[head:content_start], sealed[content_start:])
+    head = 1 + _KEY_ID_BYTES
+    return _SealedParts(sealed[1:head], sealed[head:HEAD_BYTES], sealed[HEAD_BYTES:])
 
 
 def _encrypt(key: bytes, data: bytes, context: str) -> bytes:
@@ -114,6 +117,8 @@ def _encrypt(key: bytes, data: bytes, context: str) -> bytes:
 
 
 def _decrypt(key: bytes, data: bytes, context: str) -> bytes:
+    if len(data) < _NONCE_BYTES + _TAG_BYTES:
+        raise SealError("The value is not sealed.")
     try:
         return AESGCM(key).decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], context.encode())
     except InvalidTag:
@@ -132,21 +137,23 @@ class SealedColumn(msgspec.Struct, frozen=True):
 async def rewrap_column(db: Database, keyring: Keyring, place: SealedColumn) -> int:
     """Rewraps a column's values and returns their number.
 
-    Values with the current key do not change.
+    Values with the current key do not change. Only the beginning of each value is read, because a
+    document can have megabytes.
     """
-    names = ", ".join(place.key)
+    names, head = ", ".join(place.key), f"substring({place.column} FROM 1 FOR {HEAD_BYTES})"
+    rest = f"substring({place.column} FROM {HEAD_BYTES + 1})"
     rows = await db.records(
-        f"SELECT {names}, {place.column} AS sealed FROM {place.table}"
-        f" WHERE {place.column} IS NOT NULL"
+        f"SELECT {names}, {head} AS head FROM {place.table} WHERE {place.column} IS NOT NULL"
     )
-    stale = [row for row in rows if not keyring.is_current(row["sealed"])]
+    stale = [row for row in rows if not keyring.is_current(row["head"])]
     match = " AND ".join(f"{name} = ${n}" for n, name in enumerate(place.key, start=3))
     for row in stale:
         # Compare with the old value, so that a value written in the meantime is not overwritten.
         await db.execute(
-            f"UPDATE {place.table} SET {place.column} = $1 WHERE {place.column} = $2 AND {match}",
-            keyring.rewrap(row["sealed"], place.context(row)),
-            row["sealed"],
+            f"UPDATE {place.table} SET {place.column} = $1::bytea || {rest}"
+            f" WHERE {head} = $2 AND {match}",
+            keyring.rewrap_head(row["head"], place.context(row)),
+            row["head"],
             *(row[name] for name in place.key),
         )
     return len(stale)

@@ -16,6 +16,9 @@ from manilla.kit import ids, strict_json
 HEAD_BYTES_MAX = 32 * 1024
 HEAD_SECONDS_MAX = 15
 BODY_SECONDS_MAX = 10
+# After each of these many bytes of a body, the next may take BODY_SECONDS_MAX again, so that a
+# phone can upload a document.
+BODY_PART_BYTES = 64 * 1024
 _TARGET = "manilla.target"
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -25,6 +28,7 @@ class Protocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol with a limit on the header size and errors in the API's format."""
 
     _head_bytes = 0
+    _part_bytes = 0
     _in_head = True
     _deadline: asyncio.TimerHandle | None = None  # time limit for the next data from the client
     _problem = "Invalid HTTP request received."
@@ -97,9 +101,16 @@ class Protocol(HttpToolsProtocol):
         if self._in_head:
             super().on_header(name, value)
 
+    def on_body(self, body: bytes) -> None:
+        self._part_bytes += len(body)
+        if self._part_bytes >= BODY_PART_BYTES and self._deadline is not None:
+            self._part_bytes = 0
+            self._await_within(BODY_SECONDS_MAX, self._end_slow_body)
+        super().on_body(body)
+
     def on_headers_complete(self) -> None:
         self._in_head = False
-        self._head_bytes = 0
+        self._head_bytes = self._part_bytes = 0
         self._await_within(BODY_SECONDS_MAX, self._end_slow_body)
         if len(self.url) + sum(len(n) + len(v) for n, v in self.headers) > HEAD_BYTES_MAX:
             # The parser passes this exception to data_received as an invalid request.

@@ -36,6 +36,7 @@ class IntakeOutcome(StrEnum):
     NO_WALLET = "no_wallet"
     INSUFFICIENT_BALANCE = "insufficient_balance"
     BALANCE_LIMIT = "balance_limit"
+    DAY_LIMIT = "day_limit"  # the merchant's transactions of the day would exceed its limit
 
 
 class NewRow(Protocol):
@@ -47,6 +48,10 @@ class NewRow(Protocol):
     def environment(self) -> str: ...
     @property
     def ref_trx(self) -> str: ...
+    @property
+    def currency(self) -> str: ...
+    @property
+    def amount_minor(self) -> int: ...
 
 
 class NewItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +68,10 @@ class NewItem(msgspec.Struct, frozen=True, kw_only=True):
     # Checks for reasons to reject the item, and writes nothing. The stored functions, which the
     # previous version of the code calls too, know this field as `only_look`.
     dry_run: bool = msgspec.field(name="only_look", default=False)
+    # What the merchant's transactions since the id `day_from` may sum up to; None: no limit.
+    day_limit_minor: int | None = None
+    day_from: str | None = None
+    ahead_minor: int = 0  # the sum of the earlier items of the batch that count toward this limit
     # `item` is the position in the batch. `cost` is 1 if the item counts toward the rate limit, and
     # `behind` is the number of later items in its bucket that do. `repeats` says whether an earlier
     # item writes the same reference or key.
@@ -141,15 +150,24 @@ def _batched(new: Sequence[tuple[NewRow, NewItem]]) -> Iterator[tuple[NewRow, Ne
     for _, item in new:
         behind[item.bucket] = behind.get(item.bucket, 0) + item.cost
     seen: set[tuple[object, ...]] = set()
+    ahead: dict[tuple[object, ...], int] = {}
     for place, (row, item) in enumerate(new):
         behind[item.bucket] -= item.cost
         names = _unique_keys(row, item)
         repeats = not seen.isdisjoint(names)
         seen |= names
-        yield (
-            row,
-            msgspec.structs.replace(item, item=place, behind=behind[item.bucket], repeats=repeats),
+        wallet = row.merchant_id, row.environment, row.currency
+        ahead_minor = 0 if item.day_limit_minor is None else ahead.get(wallet, 0)
+        if item.day_limit_minor is not None and not item.dry_run:
+            ahead[wallet] = ahead_minor + row.amount_minor
+        filled = msgspec.structs.replace(
+            item,
+            item=place,
+            behind=behind[item.bucket],
+            repeats=repeats,
+            ahead_minor=ahead_minor,
         )
+        yield row, filled
 
 
 def _unique_keys(row: NewRow, item: NewItem) -> set[tuple[object, ...]]:

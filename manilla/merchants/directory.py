@@ -13,7 +13,7 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.merchants import credentials, gateway_order, queries
 from manilla.merchants.credentials import LiveCredential
-from manilla.merchants.merchants import CommissionBearer, MerchantStatus
+from manilla.merchants.merchants import CommissionBearer, MerchantLevel, MerchantStatus
 from manilla.platform import changes
 
 CALLERS_MAX = 50_000
@@ -41,6 +41,7 @@ class Caller(msgspec.Struct, frozen=True):
     payouts_enabled: bool
     kyc_verified: bool
     phone_verified: bool
+    level: MerchantLevel
     has_bvn: bool
     currencies: frozenset[str]
     active_wallets: frozenset[str]
@@ -164,6 +165,7 @@ class Directory:
             payouts_enabled=merchant.payouts_enabled,
             kyc_verified=merchant.kyc_verified,
             phone_verified=merchant.phone_verified,
+            level=MerchantLevel(merchant.level),
             has_bvn=merchant.has_bvn,
             currencies=frozenset(merchant.currencies),
             active_wallets=frozenset(

@@ -31,6 +31,7 @@ UNCHECKED_FIELDS = (
     "kyc_verified",
     "phone_verified",
     "sends_receipts",
+    "level",
 )
 
 
@@ -39,6 +40,13 @@ class MerchantStatus(StrEnum):
     APPROVED = "approved"
     REJECTED = "rejected"
     DISABLED = "disabled"
+
+
+class MerchantLevel(StrEnum):
+    """How well the operator knows a merchant. Each level has limits of its own."""
+
+    UNVERIFIED = "unverified"
+    VERIFIED = "verified"
 
 
 class CommissionBearer(StrEnum):
@@ -87,6 +95,7 @@ class MerchantUpdate(msgspec.Struct, frozen=True, kw_only=True):
     kyc_verified: bool | None = None
     phone_verified: bool | None = None
     sends_receipts: bool | None = None
+    level: MerchantLevel | None = None
     bvn: str | None = None
     currencies: Sequence[str] | None = None
 
@@ -159,24 +168,6 @@ async def change(
         if _may_pay_out(after) and not _may_pay_out(before):
             await jobs.wake(connection, merchant_id, outgoing.JOB_KINDS)
     return await get(db, merchant_id)
-
-
-async def decide(
-    db: Database,
-    keyring: Keyring,
-    merchant_id: int,
-    status: MerchantStatus,
-    reason: str,
-    *,
-    was: MerchantStatus,
-) -> MerchantRow:
-    """Approves, rejects or disables a merchant, if its status is still `was`."""
-    if status is MerchantStatus.REJECTED and not reason.strip():
-        raise BadMerchant(
-            "Enter a reason. The merchant will see it.", errors={"reason": "Enter a reason."}
-        )
-    wanted = MerchantUpdate(status=status, status_reason=reason.strip() or None, status_was=was)
-    return await change(db, keyring, merchant_id, wanted)
 
 
 async def switch_currency(

@@ -22,6 +22,7 @@ class MerchantRow(msgspec.Struct, frozen=True):
     payouts_enabled: bool
     kyc_verified: bool
     phone_verified: bool
+    level: str
     has_bvn: bool
     currencies: list[str]
     sends_receipts: bool  # whether customers get a receipt by email
@@ -49,8 +50,9 @@ class WalletRow(msgspec.Struct, frozen=True):
 
 MERCHANT = """
     SELECT id, name, email, status, status_reason, commission_percent, commission_bearer, gateways,
-           payouts_enabled, kyc_verified, phone_verified, bvn_sealed IS NOT NULL AS has_bvn,
-           currencies, sends_receipts, created_at, updated_at
+           payouts_enabled, kyc_verified, phone_verified, level,
+           bvn_sealed IS NOT NULL AS has_bvn, currencies, sends_receipts,
+           created_at, updated_at
       FROM merchant"""
 
 
@@ -125,7 +127,7 @@ async def update_merchant(
            SET status = $2, commission_percent = $3, commission_bearer = $4, gateways = $5,
                payouts_enabled = $6, kyc_verified = $7, phone_verified = $8, currencies = $9,
                bvn_sealed = coalesce($10, bvn_sealed), version = $11, status_reason = $12,
-               sends_receipts = $13, updated_at = now()
+               sends_receipts = $13, level = $14, updated_at = now()
          WHERE id = $1""",
         row.id,
         row.status,
@@ -140,6 +142,7 @@ async def update_merchant(
         version,
         row.status_reason,
         row.sends_receipts,
+        row.level,
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import NoReturn
 
 import msgspec
 
@@ -22,6 +23,7 @@ from manilla.ledger.transactions import (
     KeyUsedBefore,
     Scenario,
 )
+from manilla.merchants import limits
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method
@@ -29,7 +31,7 @@ from manilla.payments import commission, eligibility
 from manilla.payments.commission import Quote
 from manilla.payments.link import CheckoutLinks
 from manilla.payments.payment import NewPayment, PaymentTerms
-from manilla.platform.settings import CurrentSettings
+from manilla.platform.settings import CurrentSettings, LimitKind
 from manilla.providers.rails import Rails
 
 EXPIRE, COMPLETE_IN_SANDBOX = JobKind.EXPIRE_PAYMENT, JobKind.SANDBOX_PAYMENT
@@ -43,6 +45,11 @@ class WalletNotAvailable(Refusal):
 class CommissionNotCovered(Refusal):
     code = "insufficient_balance"
     message = "Insufficient merchant balance to cover the API commission fee."
+
+
+class PaymentLimitExceeded(Refusal):
+    status, code = 400, "INVALID_AMOUNT"
+    message = "The amount exceeds a limit of your account."
 
 
 class PaymentOrder(PaymentTerms, frozen=True, kw_only=True):
@@ -120,6 +127,7 @@ class PaymentInitiation:
         if currency not in caller.active_wallets:
             raise WalletNotAvailable
         amount = Money.of(order.payment_amount, currency)
+        self._check_limit(caller, amount)
         quote = commission.quote(amount, caller.commission_percent, caller.commission_bearer)
         methods = eligibility.eligible(
             self._catalogue, self._rails, caller, quote.customer_pays, order.allow_payment_methods
@@ -132,8 +140,18 @@ class PaymentInitiation:
         )
         new = _row(caller, order, quote, trx_id, expires_at)
         item = self._item(caller, order, quote, session, ticket)
-        taken = _accepted(await self._intake.take(new, item, ticket))
-        return Replayed(taken.answer) if taken.answer is not None else session
+        taken = await self._intake.take(new, item, ticket)
+        if taken.outcome is IntakeOutcome.DAY_LIMIT and item.day_limit_minor is not None:
+            limit = Money(currency, item.day_limit_minor)
+            _exceed(f"Your payments of today would exceed your limit of {limit} a day.")
+        answer = _accepted(taken).answer
+        return Replayed(answer) if answer is not None else session
+
+    def _check_limit(self, caller: Caller, amount: Money) -> None:
+        about = self._platform.now, caller, LimitKind.PAYMENT, amount.currency
+        limit = limits.of(*about)
+        if limit is not None and limit < amount:
+            _exceed(f"The amount exceeds your limit of {limit} for a payment.")
 
     def _item(
         self,
@@ -154,7 +172,12 @@ class PaymentInitiation:
                 now.sandbox_complete_seconds if completes_by_itself else now.checkout_minutes * 60
             ),
             answer=strict_json.encode(session).decode() if order.repeat_key else None,
+            **limits.of_day(now, caller, LimitKind.DAILY_PAYMENT, order.currency_code),
         )
+
+
+def _exceed(text: str) -> NoReturn:
+    raise PaymentLimitExceeded(text, errors={"payment_amount": text})
 
 
 def _row(

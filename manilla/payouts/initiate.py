@@ -23,7 +23,7 @@ from manilla.ledger.transactions import (
     KeyUsedBefore,
     Scenario,
 )
-from manilla.merchants import availability
+from manilla.merchants import availability, limits
 from manilla.merchants import queries as merchants
 from manilla.merchants.availability import MerchantSuspended
 from manilla.merchants.directory import Caller
@@ -40,7 +40,7 @@ from manilla.payouts.routing.attempts import PayoutRoute
 from manilla.payouts.routing.choice import RouteDecision
 from manilla.payouts.routing.router import PayoutTarget, Router
 from manilla.payouts.rules import ProviderFunds
-from manilla.platform.settings import CurrentSettings
+from manilla.platform.settings import CurrentSettings, LimitKind
 from manilla.providers.port import Direction, ResolvedAccount
 from manilla.providers.rails import Rails
 
@@ -116,8 +116,13 @@ class PayoutInitiation:
         rules.check(self._platform.now, caller, method, order.currency_code, datetime.now(UTC))
         amount = Money.of(order.payout_amount, order.currency_code)
         rules.check_amount(method, amount)
+        rules.check_limit(self._platform.now, caller, amount)
         new = _row(caller, order, method, amount)
-        item = PayoutItem.of_request(ticket, order.repeat_key)
+        item = PayoutItem.of_request(
+            ticket,
+            order.repeat_key,
+            **limits.of_day(self._platform.now, caller, LimitKind.DAILY_PAYOUT, amount.currency),
+        )
         if not self._is_settled_locally(caller, method, order, amount):
             # Check the reference and the balance before the beneficiary, and before any call to the
             # provider.
@@ -147,6 +152,11 @@ class PayoutInitiation:
         taken = await self._intake.take(new, item, ticket)
         if taken.outcome is IntakeOutcome.MERCHANT_BLOCKED:
             raise await self._obstacle(new)
+        if taken.outcome is IntakeOutcome.DAY_LIMIT and item.day_limit_minor is not None:
+            limit = Money(new.currency, item.day_limit_minor)
+            raise refusals.PayoutFailed(
+                f"Your payouts of today would exceed your limit of {limit} a day."
+            )
         return _accepted(taken)
 
     async def _obstacle(self, new: NewPayout) -> Refusal:

@@ -220,6 +220,7 @@ class PayoutPreviews:
         except MoneyError as error:
             raise refusals.PayoutFailed(str(error)) from None
         rules.check_amount(method, money)
+        rules.check_limit(self._platform.now, caller, money)
         balance = await self.balance(caller, method.currency)
         fee = method.fee.of(money)
         if balance < money + fee:

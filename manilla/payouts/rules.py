@@ -7,6 +7,7 @@ from manilla.kit.clock import LAGOS
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger.transactions import CurrencyNotEnabled
+from manilla.merchants import limits
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method, MethodKind
@@ -21,7 +22,7 @@ from manilla.payouts.refusals import (
     ProviderInsufficientBalance,
     ScheduleBlocked,
 )
-from manilla.platform.settings import WEEKDAYS, PlatformSettings
+from manilla.platform.settings import WEEKDAYS, LimitKind, PlatformSettings
 from manilla.providers.port import Done
 from manilla.providers.rails import Rails
 
@@ -63,6 +64,12 @@ def check_amount(method: Method, amount: Money) -> None:
         return
     upper = f" and at most {method.maximum}" if method.maximum else ""
     raise AmountOutOfRange(f"The amount must be at least {method.minimum}{upper} for this method.")
+
+
+def check_limit(settings: PlatformSettings, caller: Caller, amount: Money) -> None:
+    limit = limits.of(settings, caller, LimitKind.PAYOUT, amount.currency)
+    if limit is not None and limit < amount:
+        raise PayoutFailed(f"The amount exceeds your limit of {limit} for a payout.")
 
 
 def _check_verified(settings: PlatformSettings, caller: Caller) -> None:

@@ -25,6 +25,15 @@ AMOUNTS = ("adjustment_limits", "large_payouts", "low_balances")  # one per curr
 Text = Annotated[str, Meta(max_length=500)]
 
 
+class LimitKind(StrEnum):
+    """What a limit of merchants applies to."""
+
+    PAYMENT = "payment"
+    DAILY_PAYMENT = "daily_payment"
+    PAYOUT = "payout"
+    DAILY_PAYOUT = "daily_payout"
+
+
 class CheckoutChoice(StrEnum):
     """What customers choose on checkout."""
 
@@ -141,6 +150,62 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
             "low: operations users and administrators get an email about it. Empty: never."
         ),
     ] = "NGN:500000"
+    payment_limits_unverified: Annotated[
+        Text,
+        Meta(
+            description="Limit of one payment to an unverified merchant, "
+            "per currency in major units, such as NGN:500000. If not listed: no limit."
+        ),
+    ] = ""
+    daily_payment_limits_unverified: Annotated[
+        Text,
+        Meta(
+            description="Limit of the payments that an unverified merchant creates in a day, "
+            "per currency in major units, such as NGN:500000. If not listed: no limit."
+        ),
+    ] = ""
+    payout_limits_unverified: Annotated[
+        Text,
+        Meta(
+            description="Limit of one payout of an unverified merchant, "
+            "per currency in major units, such as NGN:500000. If not listed: no limit."
+        ),
+    ] = ""
+    daily_payout_limits_unverified: Annotated[
+        Text,
+        Meta(
+            description="Limit of the payouts that an unverified merchant creates in a day, "
+            "per currency in major units, such as NGN:500000. If not listed: no limit."
+        ),
+    ] = ""
+    payment_limits_verified: Annotated[
+        Text,
+        Meta(
+            description="Limit of one payment to a verified merchant, "
+            "per currency in major units, such as NGN:500000. If not listed: no limit."
+        ),
+    ] = ""
+    daily_payment_limits_verified: Annotated[
+        Text,
+        Meta(
+            description="Limit of the payments that a verified merchant creates in a day, "
+            "per currency in major units, such as NGN:500000. If not listed: no limit."
+        ),
+    ] = ""
+    payout_limits_verified: Annotated[
+        Text,
+        Meta(
+            description="Limit of one payout of a verified merchant, "
+            "per currency in major units, such as NGN:500000. If not listed: no limit."
+        ),
+    ] = ""
+    daily_payout_limits_verified: Annotated[
+        Text,
+        Meta(
+            description="Limit of the payouts that a verified merchant creates in a day, "
+            "per currency in major units, such as NGN:500000. If not listed: no limit."
+        ),
+    ] = ""
     customer_email_fallback: Annotated[
         Text,
         Meta(
@@ -157,6 +222,15 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
             "payout, refund or case are kept until it is closed.",
         ),
     ] = 180
+    document_retention_days: Annotated[
+        int,
+        Meta(
+            ge=30,
+            le=3_650,
+            description="How long the documents of a dossier are kept after its merchant was "
+            "rejected or disabled.",
+        ),
+    ] = 1_825
     site_name: Annotated[Text, Meta(min_length=1, description="The name of the site.")] = "Manilla"
     site_logo: Annotated[Text, Meta(description="URL of the logo. If empty: Manilla's logo.")] = ""
     site_url: Annotated[Text, Meta(description="URL of the site. If empty: MANILLA_BASE_URL.")] = ""
@@ -176,6 +250,11 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def low_balance_in(self, currency: str) -> Money | None:
         return _limit_in(self.low_balances, currency)
+
+    def merchant_limit(self, kind: LimitKind, level: str, currency: str) -> Money | None:
+        """Returns the limit of a merchant with this level, or None if it has none."""
+        text = getattr(self, f"{kind}_limits_{level}")
+        return _limit_in(text, currency) if text else None
 
     def customer_email(self, base_url: str) -> str:
         """Returns the email address for providers if the customer has none; never a merchant's."""
@@ -223,6 +302,8 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 _FIELDS = {field.name: field for field in msgspec.structs.fields(PlatformSettings)}
+# The limits of merchants: for each kind of limit and each level.
+MERCHANT_LIMITS = frozenset(name for name in _FIELDS if "_limits_" in name)
 
 
 def parse(key: str, text: str) -> Any:
@@ -232,7 +313,7 @@ def parse(key: str, text: str) -> Any:
         raise UnknownSetting(f"There is no setting {key!r}.")
     if key == "payout_days":
         return _parse_days(text)
-    if key in AMOUNTS:
+    if key in AMOUNTS or key in MERCHANT_LIMITS:
         limits = parse_limits(text, key)
         return ",".join(f"{currency}:{limit}" for currency, limit in limits.items())
     if key in ADDRESSES and text and not is_web_address(text):

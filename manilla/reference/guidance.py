@@ -33,7 +33,8 @@ GUIDANCE: dict[str, Guidance] = {
         "Fix the fields that `errors` lists; it has all invalid fields.",
     ),
     "INVALID_AMOUNT": Guidance(
-        "Only the amount is invalid: too small, too many decimals, or not a number.",
+        "Only the amount is invalid: too small, too many decimals, not a number, or above a limit "
+        "of your account.",
         "Send a JSON number, not a string, with no more decimals than the currency has.",
     ),
     "INVALID_ENVIRONMENT": Guidance(

@@ -17,7 +17,7 @@ TONES = {
     state: tone
     for tone, states in {
         "green": "success completed delivered paid approved active resolved healthy up",
-        "yellow": "pending waiting open opening held",
+        "yellow": "pending waiting open opening held submitted needs_information",
         "orange": "suspense",
         "red": "failed rejected refused down",
     }.items()

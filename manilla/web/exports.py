@@ -9,13 +9,14 @@ from decimal import Decimal
 from typing import Any, TypeVar, cast
 
 import msgspec
+from litestar import Response
 from litestar.response import Stream
 
 from manilla.kit import deadline
 from manilla.kit.clock import iso
 from manilla.kit.fields import Columns
 from manilla.kit.money import Money
-from manilla.web.page_request import PageRequest
+from manilla.web.page_request import NO_STORE, PageRequest, PageResponse
 
 Row = TypeVar("Row")
 
@@ -69,6 +70,18 @@ def send(
     )
     file.name, file.file_format = name, kind
     return file
+
+
+def attachment(name: str, media_type: str, content: bytes) -> PageResponse:
+    """Sends a file that browsers save and never display. `name` must be safe in a header."""
+    return Response(
+        content,
+        media_type=media_type,
+        headers={
+            "Content-Disposition": f'attachment; filename="{name}"',
+            **NO_STORE,
+        },
+    )
 
 
 async def _paced(pages: AsyncIterable[Sequence[Row]]) -> AsyncIterator[Sequence[Row]]:

@@ -311,6 +311,21 @@ async def test_a_setting_that_weakens_security_waits_for_approval(
         await owner.execute("DELETE FROM setting WHERE key = $1", key)
 
 
+@pytest.mark.parametrize("key", sorted(settings.MERCHANT_LIMITS))
+async def test_every_change_of_merchants_limits_waits_for_approval(
+    approving: Approvals, owner: Database, key: str
+) -> None:
+    try:
+        for value in ("NGN:5000000", "NGN:4000000", ""):
+            number = await ask(approving, SettingChange(key, value))
+            assert getattr(await settings.load(approving.db), key) != value
+            with acting(BOLA):
+                await approvals.approve(approving, number)
+            assert getattr(await settings.load(approving.db), key) == value
+    finally:
+        await owner.execute("DELETE FROM setting WHERE key = $1", key)
+
+
 async def test_a_provider_without_credentials_is_configured_immediately(
     approving: Approvals,
 ) -> None:

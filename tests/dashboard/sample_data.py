@@ -3,6 +3,9 @@
 import csv
 import io
 
+from manilla.compliance import documents, dossiers
+from manilla.compliance.documents import DocumentPurpose
+from manilla.compliance.dossiers import DossierState
 from manilla.methods.method import Method, MethodKind
 from manilla.payments.checkout import SandboxOutcome
 from manilla.payouts.beneficiaries import accounts
@@ -10,6 +13,7 @@ from manilla.payouts.bulk import batches
 from manilla.payouts.bulk.file import COLUMNS
 from manilla.services import Services
 from tests.client import Merchant
+from tests.compliance.files import PNG
 from tests.payments.orders import INITIATE, order
 from tests.payouts.payout_merchant import ACCOUNT, MANUAL, new_reference
 from tests.payouts.payout_merchant import INITIATE as PAY_OUT
@@ -31,6 +35,7 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
     )
     assert notification is not None
     return {
+        **await _dossier(services, merchant, text),
         "trx_id": payment,
         "payout": payout,
         "account": str(account),
@@ -38,6 +43,20 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
         "method": str(method.id),
         "notification": notification,
     }
+
+
+async def _dossier(services: Services, merchant: Merchant, text: str) -> dict[str, str]:
+    """Creates a submitted dossier with a document."""
+    db, merchant_id = services.db, merchant.new.id
+    values = {"legal_form": "company", "legal_name": text, "registration_number": "RC1234"}
+    await dossiers.save(db, merchant_id, {**values, "address": text, "directors": [text]})
+    document = await documents.add(
+        *(db, services.keyring, merchant_id, DocumentPurpose.OTHER, text, PNG), by="ada@example.com"
+    )
+    async with db.transaction() as connection:
+        dossier = await dossiers.lock_to_edit(connection, merchant_id)
+        await dossiers.move(connection, dossier, DossierState.SUBMITTED, note=text)
+    return {"section": "business", "document": str(document.id)}
 
 
 async def _batch(services: Services, merchant: Merchant, method: Method, text: str) -> str:

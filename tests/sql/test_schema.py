@@ -28,6 +28,7 @@ SMALL |= {
 }
 SMALL |= {"person", "invitation", "password_reset", "session"}
 SMALL |= {"audit", "audit_head", "approval"}  # one chain, which grows only with users' actions
+SMALL |= {"dossier"}  # one row per merchant
 SMALL |= {"proof"}  # one row
 SMALL |= {"statement_day", "reported_balance"}  # one row per provider, currency and day
 SMALL |= {"day_sign_off"}  # grows only with users' actions

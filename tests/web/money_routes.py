@@ -133,6 +133,14 @@ DASHBOARD: dict[str, Effect] = {
     "GET /profile": Effect.NOTHING,
     "POST /profile": Effect.NOTHING,
     "POST /profile/bvn": Effect.TEAM,
+    "GET /verification": Effect.NOTHING,
+    "POST /verification/submit": Effect.NOTHING,
+    "GET /verification/sections/{section:str}": Effect.NOTHING,
+    "POST /verification/sections/{section:str}": Effect.NOTHING,
+    "GET /verification/documents": Effect.NOTHING,
+    "POST /verification/documents": Effect.NOTHING,
+    "GET /verification/documents/{document:int}": Effect.NOTHING,
+    "POST /verification/documents/{document:int}/remove": Effect.NOTHING,
 }
 
 CONSOLE: dict[str, Effect] = {
@@ -143,6 +151,10 @@ CONSOLE: dict[str, Effect] = {
     "POST /merchants/new": Effect.MERCHANT,
     "GET /merchants/{merchant:int}": Effect.NOTHING,
     "POST /merchants/{merchant:int}/status": Effect.MERCHANT,
+    "GET /merchants/{merchant:int}/dossier": Effect.NOTHING,
+    "POST /merchants/{merchant:int}/dossier/decide": Effect.MERCHANT,
+    "GET /merchants/{merchant:int}/dossier/documents/{document:int}": Effect.NOTHING,
+    "POST /merchants/{merchant:int}/level": Effect.PLATFORM,
     "POST /merchants/{merchant:int}/checks": Effect.MERCHANT,
     "POST /merchants/{merchant:int}/commission": Effect.PLATFORM,
     "POST /merchants/{merchant:int}/currencies": Effect.NOTHING,

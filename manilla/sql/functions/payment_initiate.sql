@@ -4,7 +4,8 @@
 --   replayed              the key was used before with the same body; returns the first response
 --   key_conflict          the key was used before with another body
 --   duplicate             the reference was used before; returns the first payment
---   again                 an earlier item of the batch has the same reference or key: retry
+--   again                 an earlier item of the batch decides: retry
+--   day_limit             the merchant's transactions of the day would exceed its limit
 --   insufficient_balance  the wallet cannot cover the commission
 --
 -- If two statements write the same reference or key at the same time, one of them fails on the
@@ -21,6 +22,24 @@ SET enable_sort = off  -- see the lookup of the reference
 AS $$
 #variable_conflict use_column
 BEGIN
+    IF jsonb_path_exists(p_items, '$[*].day_limit_minor ? (@ != null)') THEN
+        -- One statement at a time adds to a day's sum. The next statement sees what the previous
+        -- holders of these locks have committed. Wallets are locked in sorted order, before the
+        -- rate limits.
+        PERFORM FROM (
+                SELECT DISTINCT g.merchant_id, g.environment, g.currency
+                  FROM jsonb_to_recordset(p_items) AS g (
+                       merchant_id bigint, environment text, currency text,
+                       day_limit_minor bigint)
+                 WHERE g.day_limit_minor IS NOT NULL
+                 ORDER BY g.merchant_id, g.environment, g.currency) AS k
+          CROSS JOIN LATERAL (
+                SELECT FROM wallet w
+                 WHERE w.merchant_id = k.merchant_id
+                   AND w.environment = k.environment::environment AND w.currency = k.currency
+                   FOR NO KEY UPDATE) AS locked;
+    END IF;
+
     RETURN QUERY
     WITH given AS MATERIALIZED (
         SELECT * FROM jsonb_to_recordset(p_items) AS g (
@@ -32,7 +51,8 @@ BEGIN
                success_redirect text, cancel_redirect text, allow_payment_methods text[],
                is_legacy boolean, scenario text, remarks text, expires_at timestamptz,
                job_kind text, due_in_seconds float8,
-               endpoint text, key text, body_hash text, answer text)
+               endpoint text, key text, body_hash text, answer text,
+               day_limit_minor bigint, day_from text, ahead_minor bigint)
     ), taken AS MATERIALIZED (
         SELECT t.* FROM (
                SELECT array_agg(b.bucket) AS buckets, array_agg(b.cost) AS costs
@@ -46,8 +66,11 @@ BEGIN
                WHEN k.body_hash = g.body_hash THEN 'replayed'
                WHEN k.body_hash IS NOT NULL THEN 'key_conflict'
                WHEN p.trx_id IS NOT NULL THEN 'duplicate'
+               WHEN d.minor + g.amount_minor > g.day_limit_minor THEN 'day_limit'
                WHEN g.covers_minor > coalesce(w.balance_minor, 0) THEN 'insufficient_balance'
                WHEN g.repeats THEN 'again'
+               -- Retry after the earlier items of the batch: one of them may be rejected.
+               WHEN d.minor + g.ahead_minor + g.amount_minor > g.day_limit_minor THEN 'again'
                ELSE 'created'
                END AS outcome
           FROM given g
@@ -75,6 +98,12 @@ BEGIN
                   AND wallet.environment = g.environment::environment
                   AND wallet.currency = g.currency
                 LIMIT 1) AS w ON true
+          LEFT JOIN LATERAL (
+               -- Without a limit, nothing is read.
+               SELECT coalesce(sum(o.amount_minor), 0) AS minor FROM payment o
+                WHERE g.day_limit_minor IS NOT NULL AND o.merchant_id = g.merchant_id
+                  AND o.trx_id >= g.day_from AND o.environment = g.environment::environment
+                  AND o.currency = g.currency AND o.status IN ('pending', 'success')) AS d ON true
     ), created AS (
         INSERT INTO payment (
                merchant_id, trx_id, environment, ref_trx, currency, amount_minor,

@@ -5,7 +5,8 @@
 --   replayed              the key was used before with the same body; returns the first response
 --   key_conflict          the key was used before with another body
 --   duplicate             the reference was used before; returns the first payout
---   again                 an earlier item of the batch has the same reference or key: retry
+--   again                 an earlier item of the batch decides: retry
+--   day_limit             the merchant's transactions of the day would exceed its limit
 --   merchant_blocked      the merchant is rejected or disabled, or pending in production
 --   payout_disabled       payouts are disabled for the merchant or for the platform
 --   no_wallet             the merchant has no active wallet in this currency
@@ -48,7 +49,8 @@ BEGIN
                description text, ipn_url text, scenario text, remarks text, note text,
                ordered_by text, rail_bank_code text, route jsonb,
                job_kind text, due_in_seconds float8,
-               endpoint text, key text, body_hash text, answer text)
+               endpoint text, key text, body_hash text, answer text,
+               day_limit_minor bigint, day_from text, ahead_minor bigint)
     ), taken AS MATERIALIZED (
         SELECT t.* FROM (
                SELECT array_agg(b.bucket) AS buckets, array_agg(b.cost) AS costs
@@ -70,9 +72,12 @@ BEGIN
                     THEN 'payout_disabled'
                WHEN w.status IS DISTINCT FROM 'active' THEN 'no_wallet'
                WHEN p.trx_id IS NOT NULL THEN 'duplicate'
+               WHEN d.minor + g.amount_minor > g.day_limit_minor THEN 'day_limit'
                WHEN w.balance_minor < g.amount_minor + g.fee_minor THEN 'insufficient_balance'
                WHEN g.repeats THEN 'again'
                WHEN g.only_look THEN 'free'
+               -- Retry after the earlier items of the batch: one of them may be rejected.
+               WHEN d.minor + g.ahead_minor + g.amount_minor > g.day_limit_minor THEN 'again'
                ELSE 'created'
                END AS outcome
           FROM given g
@@ -104,6 +109,12 @@ BEGIN
                   AND wallet.environment = g.environment::environment
                   AND wallet.currency = g.currency
                 LIMIT 1) AS w ON true
+          LEFT JOIN LATERAL (
+               -- Without a limit, nothing is read.
+               SELECT coalesce(sum(o.amount_minor), 0) AS minor FROM payout o
+                WHERE g.day_limit_minor IS NOT NULL AND o.merchant_id = g.merchant_id
+                  AND o.trx_id >= g.day_from AND o.environment = g.environment::environment
+                  AND o.currency = g.currency AND o.status IN ('pending', 'completed')) AS d ON true
     ), debited AS MATERIALIZED (
         SELECT d.item, d.outcome
           FROM (SELECT array_agg(item ORDER BY item) AS items,

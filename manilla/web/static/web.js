@@ -93,6 +93,14 @@
     const choice = event.target.checked && document.getElementById(event.target.dataset.picks);
     if (choice) choice.checked = true;
   });
+  // A server closes the connection of a request that is too large, so the browser checks first.
+  document.addEventListener("change", (event) => {
+    const most = Number(event.target.dataset.bytesMax);
+    if (!most) return;
+    const isLarge = [...event.target.files].some((file) => file.size > most);
+    event.target.setCustomValidity(isLarge ? `The file is larger than ${Math.floor(most / 1048576)} MB.` : "");
+    event.target.reportValidity();
+  });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") closeMenus(null);
     if (event.key === "/" && !event.target.closest("input, textarea, select")) {

@@ -1,0 +1,1 @@
+"""Dossiers: what a merchant submits about its business, and how the operator decides on it."""

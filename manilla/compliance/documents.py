@@ -1,0 +1,226 @@
+"""Documents of a dossier: recognized by their content, encrypted, and never shown inline."""
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+import msgspec
+
+from manilla.audit import audit
+from manilla.compliance import dossiers
+from manilla.kit.crypto import Keyring, SealedColumn
+from manilla.kit.db import Connection, Database, columns
+from manilla.kit.errors import Refusal
+
+BYTES_MAX = 5 * 1024 * 1024
+DOCUMENTS_MAX = 10
+NAME_LENGTH_MAX = 100
+PDF_TAIL_BYTES = 1024
+
+
+class DocumentPurpose(StrEnum):
+    REGISTRATION = "registration"
+    IDENTITY = "identity"
+    ADDRESS = "address"
+    OTHER = "other"
+
+
+PURPOSES = {
+    DocumentPurpose.REGISTRATION: "Certificate of registration",
+    DocumentPurpose.IDENTITY: "Owner's identity document",
+    DocumentPurpose.ADDRESS: "Proof of address",
+    DocumentPurpose.OTHER: "Other document",
+}
+NEEDED = (DocumentPurpose.REGISTRATION, DocumentPurpose.IDENTITY)
+
+
+class MediaType(StrEnum):
+    PDF = "application/pdf"
+    PNG = "image/png"
+    JPEG = "image/jpeg"
+
+
+EXTENSIONS = {MediaType.PDF: "pdf", MediaType.PNG: "png", MediaType.JPEG: "jpg"}
+
+
+class Document(msgspec.Struct, frozen=True):
+    """A document without its content."""
+
+    merchant_id: int
+    id: int
+    purpose: DocumentPurpose
+    file_name: str
+    media_type: MediaType
+    size_bytes: int
+    uploaded_by: str
+    created_at: datetime
+
+    @property
+    def title(self) -> str:
+        return PURPOSES[self.purpose]
+
+    @property
+    def download_name(self) -> str:
+        """A name that is safe in a header and on disk, whatever the user's file was called."""
+        return f"merchant-{self.merchant_id}-document-{self.id}.{EXTENSIONS[self.media_type]}"
+
+
+class BadDocument(Refusal):
+    status, code = 400, "BAD_DOCUMENT"
+    message = "Upload a PDF, PNG or JPEG file of at most 5 MB."
+
+
+class DocumentNotFound(Refusal):
+    status, code = 404, "DOCUMENT_NOT_FOUND"
+    message = "There is no such document."
+
+
+def media_type_of(content: bytes) -> MediaType:
+    """Returns the type by the content. The file's name and its declared type prove nothing."""
+    if not content:
+        raise BadDocument("The file is empty.")
+    if len(content) > BYTES_MAX:
+        raise BadDocument("The file is larger than 5 MB.")
+    for media_type, is_type in _CHECKS:
+        if is_type(content):
+            return media_type
+    raise BadDocument(
+        "This is not a complete PDF, PNG or JPEG file. The file's content counts, not its name."
+    )
+
+
+def _is_pdf(content: bytes) -> bool:
+    tail = content[-PDF_TAIL_BYTES:]
+    has_end = b"startxref" in tail and b"%%EOF" in tail
+    return content.startswith(b"%PDF-") and has_end and b" obj" in content
+
+
+def _is_png(content: bytes) -> bool:
+    head, end = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR", b"\0\0\0\0IEND\xaeB`\x82"
+    return content.startswith(head) and content.endswith(end)
+
+
+def _is_jpeg(content: bytes) -> bool:
+    return content.startswith(b"\xff\xd8\xff") and content.rstrip(b"\0").endswith(b"\xff\xd9")
+
+
+_CHECKS = ((MediaType.PDF, _is_pdf), (MediaType.PNG, _is_png), (MediaType.JPEG, _is_jpeg))
+
+
+def plain_name(name: str) -> str:
+    """Returns the file's name without folders and unprintable characters."""
+    last = name.replace("\\", "/").rpartition("/")[2]
+    kept = "".join(each for each in last if each.isprintable()).strip(" .")
+    return kept[-NAME_LENGTH_MAX:] or "document"
+
+
+async def add(
+    db: Database,
+    keyring: Keyring,
+    merchant_id: int,
+    purpose: DocumentPurpose,
+    file_name: str,
+    content: bytes,
+    *,
+    by: str,
+) -> Document:
+    media_type = media_type_of(content)
+    async with db.transaction() as connection:
+        await dossiers.lock_to_edit(connection, merchant_id)
+        if len(await list_of(connection, merchant_id)) >= DOCUMENTS_MAX:
+            raise BadDocument(
+                f"A dossier has at most {DOCUMENTS_MAX} documents. Remove one before you add one."
+            )
+        document_id: int = await connection.value(
+            "SELECT nextval(pg_get_serial_sequence('dossier_document', 'id'))"
+        )
+        await connection.execute(
+            """
+            INSERT INTO dossier_document (merchant_id, id, purpose, file_name, media_type,
+                   size_bytes, content_sealed, uploaded_by)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)""",
+            *(merchant_id, document_id, purpose, plain_name(file_name), media_type),
+            *(len(content), keyring.seal(content, _context(merchant_id, document_id)), by),
+        )
+        document = await find(connection, merchant_id, document_id)
+        await _record(connection, "dossier.document_add", document)
+    return document
+
+
+async def list_of(db: Database | Connection, merchant_id: int) -> list[Document]:
+    return await db.rows(
+        Document,
+        f"SELECT {columns(Document)} FROM dossier_document WHERE merchant_id = $1 ORDER BY id",
+        merchant_id,
+    )
+
+
+async def find(db: Database | Connection, merchant_id: int, document_id: int) -> Document:
+    found = await db.row(
+        Document,
+        f"SELECT {columns(Document)} FROM dossier_document WHERE merchant_id = $1 AND id = $2",
+        *(merchant_id, document_id),
+    )
+    if found is None:
+        raise DocumentNotFound
+    return found
+
+
+async def read(
+    db: Database, keyring: Keyring, merchant_id: int, document_id: int
+) -> tuple[Document, bytes]:
+    """Returns a document with its content, and records in the audit log who read it."""
+    async with db.transaction() as connection:
+        document = await find(connection, merchant_id, document_id)
+        sealed: bytes = await connection.value(
+            "SELECT content_sealed FROM dossier_document WHERE merchant_id = $1 AND id = $2",
+            *(merchant_id, document_id),
+        )
+        content = keyring.open(sealed, _context(merchant_id, document_id))
+        await _record(connection, "dossier.document_read", document)
+    return document, content
+
+
+async def remove(db: Database, merchant_id: int, document_id: int) -> None:
+    async with db.transaction() as connection:
+        await dossiers.lock_to_edit(connection, merchant_id)
+        document = await find(connection, merchant_id, document_id)
+        await connection.execute(
+            "DELETE FROM dossier_document WHERE merchant_id = $1 AND id = $2",
+            *(merchant_id, document_id),
+        )
+        await _record(connection, "dossier.document_remove", document)
+
+
+async def forget_old(db: Database, days: int) -> None:
+    """Deletes documents of merchants that have been rejected or disabled for this long."""
+    await db.execute(
+        """
+        DELETE FROM dossier_document d USING merchant m
+         WHERE m.id = d.merchant_id AND m.status IN ('rejected', 'disabled')
+           AND greatest(m.updated_at, d.created_at) < now() - $1::interval""",
+        timedelta(days=days),
+    )
+
+
+async def _record(connection: Connection, action: str, document: Document) -> None:
+    await audit.record(
+        connection,
+        action,
+        f"document:{document.id}",
+        merchant_id=document.merchant_id,
+        purpose=document.purpose,
+        media_type=document.media_type,
+        size_bytes=document.size_bytes,
+    )
+
+
+def _context(merchant_id: int, document_id: int) -> str:
+    return f"merchant:{merchant_id}:document:{document_id}"
+
+
+SEALED = SealedColumn(
+    "dossier_document",
+    "content_sealed",
+    ("merchant_id", "id"),
+    lambda row: _context(row["merchant_id"], row["id"]),
+)

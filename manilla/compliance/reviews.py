@@ -1,0 +1,131 @@
+"""Submitting a dossier, and an administrator's decisions on it and on its merchant."""
+
+from manilla.compliance import dossiers, sections
+from manilla.compliance.dossiers import (
+    NOTE_LENGTH_MAX,
+    BadNote,
+    Dossier,
+    DossierIncomplete,
+    DossierMoved,
+    DossierState,
+)
+from manilla.compliance.sections import DossierView
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Connection, Database
+from manilla.kit.errors import Refusal
+from manilla.kit.texts import LINE_ENDS, has_controls
+from manilla.merchants import merchants
+from manilla.merchants.merchants import (
+    BadMerchant,
+    MerchantLevel,
+    MerchantStatus,
+    MerchantUpdate,
+)
+
+UNDECIDED = (MerchantStatus.PENDING, MerchantStatus.REJECTED)
+STATES = {
+    MerchantStatus.APPROVED: DossierState.APPROVED,
+    MerchantStatus.REJECTED: DossierState.REJECTED,
+}
+
+
+class ReasonRequired(Refusal):
+    status, code = 422, "REASON_REQUIRED"
+    message = "The dossier is incomplete. Enter a reason for the approval."
+
+
+async def submit(db: Database, merchant_id: int) -> None:
+    async with db.transaction() as connection:
+        dossier = await dossiers.lock_to_edit(connection, merchant_id)
+        view = await sections.view(connection, await merchants.get(connection, merchant_id))
+        if view.missing:
+            raise DossierIncomplete(f"Complete these sections first: {', '.join(view.missing)}.")
+        await dossiers.move(connection, dossier, DossierState.SUBMITTED, note="")
+        await dossiers.record_move(connection, dossier, DossierState.SUBMITTED)
+
+
+async def decide_merchant(
+    db: Database,
+    keyring: Keyring,
+    merchant_id: int,
+    status: MerchantStatus,
+    reason: str,
+    *,
+    was: MerchantStatus,
+    needs_dossier: bool,
+) -> None:
+    """Approves, rejects or disables a merchant whose status is still `was`.
+
+    The decision on a merchant that was not approved before is one on its dossier too.
+    """
+    reason = reason.strip()
+    if status is MerchantStatus.REJECTED and not reason:
+        text = "Enter a reason. The merchant will see it."
+        raise BadMerchant(text, errors={"reason": "Enter a reason."})
+    is_approved = status is MerchantStatus.APPROVED
+    async with db.transaction() as connection:
+        dossier = await dossiers.lock(connection, merchant_id)
+        state = STATES.get(status) if dossier and was in UNDECIDED else None
+        if is_approved and was in UNDECIDED:
+            await _check_reason(connection, merchant_id, reason, needs_dossier=needs_dossier)
+        if dossier and state:
+            await _move(connection, dossier, state, reason)
+        wanted = MerchantUpdate(
+            status=status,
+            # The merchant sees this reason. The reason of an approval is for administrators only.
+            status_reason=None if is_approved else reason or None,
+            status_was=was,
+            level=MerchantLevel.VERIFIED if is_approved and state else None,
+        )
+        await merchants.change(connection, keyring, merchant_id, wanted)
+        if dossier and state:
+            await dossiers.record_move(connection, dossier, state, note=reason)
+
+
+async def decide_dossier(
+    db: Database,
+    keyring: Keyring,
+    merchant_id: int,
+    state: DossierState,
+    note: str,
+    *,
+    was: DossierState,
+) -> None:
+    """Decides on the dossier alone. An approval makes the merchant verified."""
+    note = note.strip()
+    async with db.transaction() as connection:
+        dossier = await dossiers.lock(connection, merchant_id)
+        if dossier is None or dossier.state != was:
+            raise DossierMoved
+        if state is DossierState.APPROVED:
+            await _check_reason(connection, merchant_id, note, needs_dossier=True)
+        elif not note:
+            raise BadNote(errors={"note": "Enter a note. The merchant will see it."})
+        await _move(connection, dossier, state, note)
+        if state is DossierState.APPROVED:
+            wanted = MerchantUpdate(level=MerchantLevel.VERIFIED)
+            await merchants.change(connection, keyring, merchant_id, wanted)
+        await dossiers.record_move(connection, dossier, state, note=note)
+
+
+def needs_reason(view: DossierView, *, needs_dossier: bool) -> bool:
+    """Whether an approval must be explained, because the dossier is incomplete.
+
+    Without `needs_dossier`, a merchant that has no dossier at all is approved without a reason.
+    """
+    return not view.is_complete and (needs_dossier or view.dossier is not None)
+
+
+async def _check_reason(
+    connection: Connection, merchant_id: int, reason: str, *, needs_dossier: bool
+) -> None:
+    view = await sections.view(connection, await merchants.get(connection, merchant_id))
+    if needs_reason(view, needs_dossier=needs_dossier) and not reason:
+        raise ReasonRequired(errors={"reason": ReasonRequired.message})
+
+
+async def _move(connection: Connection, dossier: Dossier, state: DossierState, text: str) -> None:
+    if len(text) > NOTE_LENGTH_MAX or has_controls(text, allowed=LINE_ENDS):
+        raise BadNote(f"A note has up to {NOTE_LENGTH_MAX} printable characters.")
+    note, reason = ("", text) if state is DossierState.APPROVED else (text, "")
+    await dossiers.move(connection, dossier, state, note=note, reason=reason)

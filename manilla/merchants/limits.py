@@ -1,0 +1,28 @@
+"""What a merchant of its level may take and pay out in production."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from manilla.kit.clock import LAGOS, start_of_day
+from manilla.kit.money import Money
+from manilla.ledger import trx_ids
+from manilla.merchants.directory import Caller
+from manilla.platform.settings import LimitKind, PlatformSettings
+
+
+def of(settings: PlatformSettings, caller: Caller, kind: LimitKind, currency: str) -> Money | None:
+    """Returns the limit, or None if the merchant has none. The sandbox has none."""
+    if caller.is_sandbox:
+        return None
+    return settings.merchant_limit(kind, caller.level, currency)
+
+
+def of_day(
+    settings: PlatformSettings, caller: Caller, kind: LimitKind, currency: str
+) -> dict[str, Any]:
+    """Returns the fields of an intake item that make the database check the day's sum."""
+    limit = of(settings, caller, kind, currency)
+    if limit is None:
+        return {}
+    today = start_of_day(datetime.now(UTC).astimezone(LAGOS).date())
+    return {"day_limit_minor": limit.minor, "day_from": trx_ids.floor(today)}
