@@ -16,7 +16,14 @@ UPSERT = re.compile(r"INSERT INTO ([a-z_]+)(?:(?!INSERT INTO).)*?DO UPDATE", re.
 # These table names are chosen at run time, so the search does not find them in statements.
 NAMED_ELSEWHERE = {
     ("UPDATE", table)
-    for table in ("approval", "credential", "master_key_proof", "merchant", "person")
+    for table in (
+        "approval",
+        "credential",
+        "dossier_document",
+        "master_key_proof",
+        "merchant",
+        "person",
+    )
 } | {("UPDATE", "provider_credentials"), ("DELETE", "invitation"), ("DELETE", "password_reset")}
 
 # Privileges that only the previous version needs.
