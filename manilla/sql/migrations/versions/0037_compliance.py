@@ -2,8 +2,8 @@
 
 from manilla.sql import script
 
-revision = "0036"
-down_revision = "0035"
+revision = "0037"
+down_revision = "0036"
 
 SCHEMA = """
 ALTER TABLE merchant ADD level text NOT NULL DEFAULT 'unverified'
