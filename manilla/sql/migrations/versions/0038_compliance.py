@@ -2,8 +2,8 @@
 
 from manilla.sql import script
 
-revision = "0037"
-down_revision = "0036"
+revision = "0038"
+down_revision = "0037"
 
 SCHEMA = """
 ALTER TABLE merchant ADD level text NOT NULL DEFAULT 'unverified'
