@@ -9,7 +9,6 @@ from manilla.console import (
     approvals,
     audit,
     cases,
-    dossier,
     jobs,
     ledger,
     lookup,
@@ -26,8 +25,8 @@ from manilla.console import (
     settings,
     system,
     transactions,
-    wallets,
 )
+from manilla.console.merchant import dossier, wallets
 from manilla.console.rails import banks
 from manilla.console.rails import deliveries as rails
 from manilla.people.roles import Permission, Realm

@@ -1,0 +1,1 @@
+"""Pages about one merchant: its dossier and its wallets."""
