@@ -1,13 +1,25 @@
-"""Finds the console page for an id of any kind of record."""
+"""Searches the records of all merchants, and finds the console page for an id of any record."""
 
 import asyncio
 from urllib.parse import quote
 
+from manilla.cases import listing as cases
+from manilla.cases.listing import CaseFilter
+from manilla.kit import deadline
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
-from manilla.lookup.find import LookupResult, find, find_payout, find_request
-from manilla.merchants import merchants
+from manilla.ledger import trx_ids
+from manilla.ledger.scope import Everyone
+from manilla.lookup import search as transaction_search
+from manilla.lookup.find import LookupResult, find, find_payout, find_request, is_request_id
+from manilla.lookup.search import HITS_MAX, HitKind, SearchHit
+from manilla.merchants import merchants, roster
+from manilla.merchants.roster import MerchantFilter
+from manilla.people import queries as people
+from manilla.people.roles import Permission, Realm
+from manilla.web import search as web_search
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.search import RealmSearch
 
 SECONDS_MAX = 5
 
@@ -42,3 +54,102 @@ async def show_request(request: PageRequest) -> PageResponse:
         raise PageNotFound
     merchant = await merchants.get(db, found.merchant_id)
     return request.page("request.html", api_request=found, merchant=merchant)
+
+
+async def _find(request: PageRequest, text: str) -> list[SearchHit]:
+    db = request.db
+    currencies = await roster.currencies(db)
+    return [
+        *await transaction_search.transactions(db, Everyone(), text, currencies),
+        *await _merchants(db, text),
+        *await _people(request, text),
+        *await _cases(db, text),
+        *await web_search.notification(db, text),
+        *await _requests(db, text),
+    ]
+
+
+async def _merchants(db: Database, text: str) -> list[SearchHit]:
+    page = await roster.merchants(db, MerchantFilter(search=text), limit=HITS_MAX)
+    return [
+        SearchHit(
+            kind=HitKind.MERCHANT,
+            id=str(row.id),
+            title=row.name,
+            field="Email" if text.lower() in row.email else "Merchant number",
+            value=row.email if text.lower() in row.email else str(row.id),
+            status=row.status,
+            created_at=row.created_at,
+        )
+        for row in page.rows
+    ]
+
+
+async def _people(request: PageRequest, text: str) -> list[SearchHit]:
+    """Returns console users, to those who may manage them."""
+    if not request.may(Permission.PEOPLE):
+        return []
+    return [
+        SearchHit(
+            kind=HitKind.PERSON,
+            id=str(person.id),
+            title=person.name,
+            field="Email",
+            value=person.email,
+            status=person.status,
+        )
+        for person in await people.search(request.db, Realm.CONSOLE, text, HITS_MAX)
+    ]
+
+
+async def _cases(db: Database, text: str) -> list[SearchHit]:
+    """Returns the case with this number, or the cases about a transaction."""
+    if not text.isdigit() and trx_ids.merchant_of(text.partition("-")[0]) is None:
+        return []
+    page = await cases.cases(db, Everyone(), CaseFilter(search=text), limit=HITS_MAX)
+    return [
+        SearchHit(
+            kind=HitKind.CASE,
+            id=str(case.id),
+            title=f"Case {case.id}",
+            field="Case number" if str(case.id) == text else "Reference",
+            value=text,
+            merchant_id=case.merchant_id,
+            environment=case.environment,
+            status=case.status,
+            created_at=case.opened_at,
+        )
+        for case in page.rows
+    ]
+
+
+async def _requests(db: Database, text: str) -> list[SearchHit]:
+    """Returns the API request with this id. Other texts are not looked up, which would be slow."""
+    found = await deadline.or_none(find_request(db, text)) if is_request_id(text) else None
+    if found is None:
+        return []
+    return [
+        SearchHit(
+            kind=HitKind.REQUEST,
+            id=found.request_id,
+            title=found.request_id,
+            field="Request ID",
+            value=text,
+            merchant_id=found.merchant_id,
+            environment=found.environment,
+        )
+    ]
+
+
+def _path_of_hit(_request: PageRequest, hit: SearchHit) -> str:
+    if hit.kind in (HitKind.PAYMENT, HitKind.PAYOUT):
+        return f"/transactions/{hit.id}"
+    return "/people" if hit.kind is HitKind.PERSON else f"/{hit.kind}s/{hit.id}"
+
+
+SEARCH = RealmSearch(
+    _find,
+    _path_of_hit,
+    (("Payments", "/transactions?kind=payment"), ("Payouts", "/transactions?kind=payout")),
+)
+show_search, show_results = SEARCH.show, SEARCH.show_results

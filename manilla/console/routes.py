@@ -78,6 +78,8 @@ DOSSIER = "/merchants/{merchant:int}/dossier"
 ROUTES = [
     *account.ROUTES,
     Route("GET", "/", overview.show, VIEW),
+    Route("GET", "/search", lookup.show_search, VIEW),
+    Route("GET", "/search/results", lookup.show_results, VIEW, is_page=False),
     Route("GET", "/merchants", merchants.show_all, VIEW),
     Route("GET", "/merchants/new", merchants.show_new, MERCHANTS),
     Route("POST", "/merchants/new", merchants.create, MERCHANTS, step_up=True),

@@ -18,6 +18,7 @@ from manilla.dashboard import (
     payouts,
     profile,
     requests,
+    search,
     settlement_account,
     sign_up,
     team,
@@ -86,6 +87,8 @@ ROUTES = [
     Route("POST", "/sign-up", sign_up.submit, None),
     Route("GET", "/", home.redirect_to_environment, SIGNED_IN),
     Route("GET", ENV, home.show, VIEW),
+    Route("GET", ENV + "/search", search.show, VIEW),
+    Route("GET", ENV + "/search/results", search.show_results, VIEW, is_page=False),
     Route("GET", ENV + "/credentials", credentials.show, USE_CREDENTIALS),
     Route(
         "POST",

@@ -139,6 +139,12 @@ class Conditions:
         another.values, another._parts = list(self.values), list(self._parts)
         return another
 
+    def branch(self) -> "Conditions":
+        """Returns a copy for another part of the same statement: it shares the parameters."""
+        another = Conditions()
+        another.values, another._parts = self.values, list(self._parts)
+        return another
+
     @property
     def sql(self) -> str:
         return " AND ".join(self._parts) or "true"
@@ -152,15 +158,22 @@ class Clock(msgspec.Struct, frozen=True):
     # Returns a key that sorts at or before all keys from this time on.
     floor: Callable[[datetime], tuple[Any, ...]]
     moment: Callable[[tuple[Any, ...]], datetime | None]
+    collation: str = ""  # the collation of the key's index, if it is not the default one
+
+    @property
+    def keys(self) -> list[str]:
+        """The key columns as the index has them."""
+        return [f"{column}{self.collation}" for column in self.columns]
 
 
-def id_clock(column: str, ids: TimedIds) -> Clock:
+def id_clock(column: str, ids: TimedIds, collation: str = "") -> Clock:
     """Returns the clock of a table whose key is an id that contains its time."""
     return Clock(
         (column,),
         tuple[str],
         lambda moment: (ids.floor(moment),),
         lambda key: ids.moment_of(key[0]),
+        collation,
     )
 
 
@@ -174,18 +187,24 @@ class Query(msgspec.Struct, frozen=True):
     wanted: Conditions  # the conditions in `whose` and the other filters
     since: datetime | None = None
     until: datetime | None = None
+    is_indexed: bool = False  # whether the filters have an index of their own
 
     def narrowed(self, sql: str, *values: Any) -> "Query":
         return msgspec.structs.replace(self, wanted=self.wanted.copy().add(sql, *values))
 
+    def bounded(self) -> Conditions:
+        """Returns all conditions, with those on the time."""
+        wanted, key = self.wanted.copy(), self.clock.keys[0]
+        if self.since is not None:
+            wanted.add(f"{key} >= {{}}", self.clock.floor(self.since)[0])
+        if self.until is not None:
+            wanted.add(f"{key} < {{}}", self.clock.floor(self.until)[0])
+        return wanted
+
 
 async def exact(db: Database, steps: Query, read: Callable[[Any], T]) -> list[T]:
     """Runs a query that has its own index, such as for an exact reference, without a time span."""
-    wanted, key = steps.wanted.copy(), steps.clock.columns[0]
-    if steps.since is not None:
-        wanted.add(f"{key} >= {{}}", steps.clock.floor(steps.since)[0])
-    if steps.until is not None:
-        wanted.add(f"{key} < {{}}", steps.clock.floor(steps.until)[0])
+    wanted, key = steps.bounded(), steps.clock.columns[0]
     records = await db.records(
         f"SELECT {steps.columns} FROM {steps.table} WHERE {wanted.sql} ORDER BY {key} DESC"
         f" LIMIT {PAGE_ROWS_MAX}",
@@ -234,7 +253,7 @@ async def _matching(
     """
     first, wanted = steps.clock.columns[0], steps.wanted.copy()
     between = _between(steps.clock, wanted, low, high)
-    order = ", ".join(f"{column} DESC" for column in steps.clock.columns)
+    order = ", ".join(f"{key} DESC" for key in steps.clock.keys)
     rows = wanted.value(limit)
     records = await db.records(
         f"""
@@ -261,11 +280,11 @@ def _between(
     clock: Clock, conditions: Conditions, low: tuple[Any, ...], high: tuple[Any, ...]
 ) -> str:
     """Returns a condition that bounds the first column separately, so that the index is used."""
-    first = clock.columns[0]
+    first = clock.keys[0]
     bounds = [conditions.value(part) for part in (low[0], *high)]
     if len(high) == 1:
         return f"{first} >= {bounds[0]} AND {first} < {bounds[1]}"
-    row, last = ", ".join(clock.columns), ", ".join(bounds[1:])
+    row, last = ", ".join(clock.keys), ", ".join(bounds[1:])
     return f"{first} >= {bounds[0]} AND {first} <= {bounds[1]} AND ({row}) < ({last})"
 
 

@@ -7,6 +7,7 @@ MERCHANT_ID_MAX = OWNER_MAX
 
 TRX_IDS = TimedIds("TXN", 1_000, 10)
 CLOCK = id_clock("trx_id", TRX_IDS)
+CLOCK_OF_ALL = id_clock("trx_id", TRX_IDS, ' COLLATE "C"')  # the order of all merchants' rows
 
 new, merchant_of = TRX_IDS.new, TRX_IDS.owner_of
 floor, moment_of = TRX_IDS.floor, TRX_IDS.moment_of

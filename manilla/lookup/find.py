@@ -42,11 +42,15 @@ async def find(db: Database, text: str) -> LookupResult | None:
         return await _transaction(db, wanted)
     if notification_ids.merchant_of(wanted) is not None:
         return await _notification(db, wanted)
-    if _REQUEST_ID.fullmatch(wanted) and (request := await find_request(db, wanted)):
+    if is_request_id(wanted) and (request := await find_request(db, wanted)):
         return _request(request)
     if wanted.isascii() and wanted.isdigit() and (case := await _case(db, wanted)):
         return case
     return await find_payout(db, wanted)
+
+
+def is_request_id(text: str) -> bool:
+    return _REQUEST_ID.fullmatch(text) is not None
 
 
 async def find_payout(db: Database, reference: str) -> LookupResult | None:

@@ -7,18 +7,25 @@ import msgspec
 from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.fields import Fields
-from manilla.kit.listing import (
-    PAGE_ROWS,
-    Moment,
-    Number,
-    Page,
-    Query,
-)
-from manilla.ledger import trx_ids
-from manilla.ledger.scope import Scope, Tenant, whose, within
-from manilla.payments import store
+from manilla.kit.listing import PAGE_ROWS, Page, Query
+from manilla.ledger import transaction_lists, trx_ids
+from manilla.ledger.scope import Scope, Tenant
+from manilla.ledger.transaction_lists import IndexedMatch, Totals, TransactionFilter
 from manilla.payments.payment import Payment, PaymentErrorCode, PaymentStatus
 from manilla.payments.store import PAYMENT_COLUMNS
+
+_METHOD = """
+    EXISTS (SELECT FROM charge c
+             WHERE c.merchant_id = payment.merchant_id AND c.trx_id = payment.trx_id
+               AND c.method_code = {})"""
+# The payment with an id, or the payment of the refund or commission with that id.
+_ABOUT = """
+    merchant_id = {} AND trx_id IN (
+        SELECT {}
+         UNION ALL SELECT payment_trx_id FROM refund WHERE merchant_id = {} AND trx_id = {}
+         UNION ALL SELECT trx_id FROM payment WHERE merchant_id = {} AND commission_trx_id = {})"""
+_PAID_INTO = """
+    (merchant_id, trx_id) IN (SELECT merchant_id, trx_id FROM charge WHERE account_number = {})"""
 
 FIELDS = Fields(
     Payment,
@@ -29,17 +36,13 @@ FIELDS = Fields(
 )
 
 
-class PaymentFilter(msgspec.Struct, frozen=True, kw_only=True):
+class PaymentFilter(TransactionFilter, frozen=True, kw_only=True):
     status: PaymentStatus | None = None
     error_code: PaymentErrorCode | None = None
-    currency: str | None = None
-    since: Moment | None = None
-    until: Moment | None = None  # exclusive upper bound of the time
-    min_minor: Number | None = None
-    max_minor: Number | None = None
-    # An id (of a payment, charge, refund or commission) or a full ref_trx is matched first.
-    # Otherwise the search matches a part of the ref_trx, or of the customer's name or email
-    # address.
+    method: str | None = None  # code of a deposit method that a charge used
+    # A complete id (of a payment, charge, refund or commission), ref_trx, email address or virtual
+    # account number is matched first. Otherwise the search matches a part of the ref_trx, or of the
+    # customer's name or email address.
     search: str | None = None
 
 
@@ -51,34 +54,44 @@ async def payments(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Payment]:
-    conditions = (
-        within(scope)
-        .add_given("status = {}", wanted.status)
-        .add_given("error_code = {}", wanted.error_code)
-        .add_given("currency = {}", wanted.currency)
-        .add_given("amount_minor >= {}", wanted.min_minor)
-        .add_given("amount_minor <= {}", wanted.max_minor)
-    )
-    steps = Query(
-        "payment",
-        PAYMENT_COLUMNS,
-        trx_ids.CLOCK,
-        whose(scope),
-        conditions,
-        wanted.since,
-        wanted.until,
-    )
+    steps = await _query(db, scope, wanted)
+    return await transaction_lists.page(db, steps, wanted.sort, read, after, limit)
+
+
+async def totals(db: Database, scope: Scope, wanted: PaymentFilter) -> Totals:
+    return await transaction_lists.totals(db, await _query(db, scope, wanted))
+
+
+async def _query(db: Database, scope: Scope, wanted: PaymentFilter) -> Query:
+    steps = transaction_lists.query("payment", PAYMENT_COLUMNS, scope, wanted)
+    if wanted.error_code is not None:
+        steps = steps.narrowed("error_code = {}", wanted.error_code)
+    if wanted.method is not None:
+        steps = steps.narrowed(_METHOD, wanted.method)
     text = listing.searched(wanted.search)
-    if text is not None:
-        exact = await listing.exact(db, await _referred_to(db, steps, text), _payment)
-        if exact:
-            return Page(exact)
-        steps = steps.narrowed(
-            "position(lower({}) IN"
-            " lower(concat_ws(E'\\n', ref_trx, customer_name, customer_email))) > 0",
-            text,
-        )
-    return await listing.walk(db, steps, _payment, after, limit)
+    if text is None:
+        return steps
+    partly = steps.narrowed(
+        "position(lower({}) IN"
+        " lower(concat_ws(E'\\n', ref_trx, customer_name, customer_email))) > 0",
+        text,
+    )
+    return await transaction_lists.searched(db, steps, matches(scope, text), partly)
+
+
+def matches(scope: Scope, text: str) -> list[IndexedMatch]:
+    """Returns the ways to find payments by this text as a complete value."""
+    trx_id = text.partition("-")[0]
+    merchant_id = trx_ids.merchant_of(trx_id)
+    if merchant_id is not None:
+        key = merchant_id, trx_id
+        return [IndexedMatch("Transaction ID", _ABOUT, (merchant_id, trx_id, *key, *key))]
+    found = [transaction_lists.by_reference(scope, text)]
+    if "@" in text:
+        found.append(IndexedMatch("Email", "lower(customer_email) = lower({})", (text,), True))
+    if text.isascii() and text.isdigit():
+        found.append(IndexedMatch("Account number", _PAID_INTO, (text,)))
+    return found
 
 
 async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
@@ -97,16 +110,5 @@ async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
     return [record["trx_id"] for record in records]
 
 
-async def _referred_to(db: Database, steps: Query, text: str) -> Query:
-    """Returns the payments that an id or ref_trx refers to.
-
-    An id identifies one payment; several merchants can use the same ref_trx.
-    """
-    payment = await store.payment_about(db, text)
-    if payment is None:
-        return steps.narrowed("ref_trx = {}", text)
-    return steps.narrowed("merchant_id = {} AND trx_id = {}", payment.merchant_id, payment.trx_id)
-
-
-def _payment(record: Any) -> Payment:
+def read(record: Any) -> Payment:
     return msgspec.convert(dict(record), Payment)

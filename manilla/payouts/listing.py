@@ -1,21 +1,16 @@
 """Lists of payouts and of saved accounts."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.fields import Fields
-from manilla.kit.listing import (
-    PAGE_ROWS,
-    PAGE_ROWS_MAX,
-    Conditions,
-    Moment,
-    Number,
-    Page,
-    Query,
-)
-from manilla.ledger import trx_ids
-from manilla.ledger.scope import Everyone, Scope, Tenant, whose, within
+from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page, Query
+from manilla.ledger import transaction_lists, trx_ids
+from manilla.ledger.scope import Everyone, Scope, Tenant
+from manilla.ledger.transaction_lists import IndexedMatch, Totals, TransactionFilter
 from manilla.payouts.beneficiaries import accounts
 from manilla.payouts.beneficiaries.accounts import SavedAccount
 from manilla.payouts.payout import Payout, PayoutErrorCode, PayoutStatus
@@ -36,19 +31,22 @@ FIELDS = Fields(
 )
 
 
-class PayoutFilter(msgspec.Struct, frozen=True, kw_only=True):
+class BankAtProvider(msgspec.Struct, frozen=True):
+    """A provider's own code for a bank. Without a provider: a code of the sandbox."""
+
+    provider: str
+    code: str
+
+
+class PayoutFilter(TransactionFilter, frozen=True, kw_only=True):
     status: PayoutStatus | None = None
     error_code: PayoutErrorCode | None = None
     method: str | None = None  # code of the withdrawal method
     manual: bool | None = None  # whether an administrator processes the payout
-    currency: str | None = None
-    since: Moment | None = None
-    until: Moment | None = None  # exclusive upper bound of the time
-    min_minor: Number | None = None
-    max_minor: Number | None = None
-    # A transaction id or a full ref_trx is matched first, then a full session id or reference of
-    # the provider. Otherwise the search matches a full account number or bank reference, or a part
-    # of the ref_trx or of the account's name.
+    banks: tuple[BankAtProvider, ...] = ()  # the codes of one bank; empty: all banks
+    # A complete transaction id, ref_trx, session id, reference of the provider or account number is
+    # matched first. Otherwise the search matches a full bank reference, or a part of the ref_trx or
+    # of the account's name.
     search: str | None = None
 
 
@@ -66,47 +64,71 @@ async def payouts(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Payout]:
-    """Lists payouts, newest first by the time in their ids."""
-    steps = _query(scope, wanted)
-    text = listing.searched(wanted.search)
-    if text is not None:
-        for query in (_referred_to(steps, text), _known_elsewhere_as(steps, text)):
-            if exact := await listing.exact(db, query, read):
-                return Page(exact)
-        steps = steps.narrowed(
-            f"({_ACCOUNT_NUMBER} = {{}} OR bank_reference = {{}}"
-            " OR position(lower({}) IN lower(concat_ws(E'\\n', ref_trx, account_name))) > 0)",
-            *[text] * 3,
-        )
-    return await listing.walk(db, steps, read, after, limit)
+    """Lists payouts, by default newest first by the time in their ids."""
+    steps = await _query(db, scope, wanted)
+    return await transaction_lists.page(db, steps, wanted.sort, read, after, limit)
+
+
+async def totals(db: Database, scope: Scope, wanted: PayoutFilter) -> Totals:
+    return await transaction_lists.totals(db, await _query(db, scope, wanted))
 
 
 async def known_elsewhere_as(db: Database, reference: str) -> list[Payout]:
     """Returns the payouts with this session id or reference of their provider."""
-    everything = _query(Everyone(), PayoutFilter())
-    return await listing.exact(db, _known_elsewhere_as(everything, reference), read)
+    everything = transaction_lists.query("payout", PAYOUT_COLUMNS, Everyone(), PayoutFilter())
+    known_as = everything.narrowed("(session_id = {} OR provider_reference = {})", *[reference] * 2)
+    return await listing.exact(db, known_as, read)
 
 
-def _query(scope: Scope, wanted: PayoutFilter) -> Query:
-    conditions = (
-        within(scope)
-        .add_given("status = {}", wanted.status)
-        .add_given("error_code = {}", wanted.error_code)
-        .add_given("method_code = {}", wanted.method)
-        .add_given("(provider IS NULL) = {}", wanted.manual)
-        .add_given("currency = {}", wanted.currency)
-        .add_given("amount_minor >= {}", wanted.min_minor)
-        .add_given("amount_minor <= {}", wanted.max_minor)
+async def _query(db: Database, scope: Scope, wanted: PayoutFilter) -> Query:
+    steps = _filtered(transaction_lists.query("payout", PAYOUT_COLUMNS, scope, wanted), wanted)
+    text = listing.searched(wanted.search)
+    if text is None:
+        return steps
+    partly = steps.narrowed(
+        "(bank_reference = {}"
+        " OR position(lower({}) IN lower(concat_ws(E'\\n', ref_trx, account_name))) > 0)",
+        *(text, text),
     )
-    return Query(
-        "payout",
-        PAYOUT_COLUMNS,
-        trx_ids.CLOCK,
-        whose(scope),
-        conditions,
-        wanted.since,
-        wanted.until,
+    return await transaction_lists.searched(db, steps, matches(scope, text), partly)
+
+
+def _filtered(steps: Query, wanted: PayoutFilter) -> Query:
+    filters = {
+        "error_code = {}": wanted.error_code,
+        "method_code = {}": wanted.method,
+        "(provider IS NULL) = {}": wanted.manual,
+    }
+    for sql, value in filters.items():
+        if value is not None:
+            steps = steps.narrowed(sql, value)
+    return _to_bank(steps, wanted.banks) if wanted.banks else steps
+
+
+def _to_bank(steps: Query, banks: Sequence[BankAtProvider]) -> Query:
+    """Matches any of a bank's codes, because each provider has its own."""
+    return steps.narrowed(
+        "(coalesce(provider, ''), coalesce(beneficiary ->> 'bank_code', '')) IN"
+        " (SELECT * FROM unnest({}::text[], {}::text[]))",
+        [each.provider for each in banks],
+        [each.code for each in banks],
     )
+
+
+def matches(scope: Scope, text: str) -> list[IndexedMatch]:
+    """Returns the ways to find payouts by this text as a complete value."""
+    merchant_id = trx_ids.merchant_of(text)
+    if merchant_id is not None:
+        key = merchant_id, text
+        return [IndexedMatch("Transaction ID", "merchant_id = {} AND trx_id = {}", key)]
+    found = [
+        transaction_lists.by_reference(scope, text),
+        IndexedMatch("Session ID", "session_id = {}", (text,)),
+        IndexedMatch("Provider reference", "provider_reference = {}", (text,)),
+    ]
+    if text.isascii() and text.isdigit():
+        found.append(IndexedMatch("Account number", f"{_ACCOUNT_NUMBER} = {{}}", (text,), True))
+    return found
 
 
 async def saved_accounts(
@@ -150,18 +172,3 @@ async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
         *(tenant.merchant_id, tenant.environment, ref_trx),
     )
     return [record["trx_id"] for record in records]
-
-
-def _referred_to(steps: Query, text: str) -> Query:
-    """Returns the payouts that an id or ref_trx refers to.
-
-    A transaction id identifies one payout; several merchants can use the same ref_trx.
-    """
-    merchant_id = trx_ids.merchant_of(text)
-    if merchant_id is None:
-        return steps.narrowed("ref_trx = {}", text)
-    return steps.narrowed("merchant_id = {} AND trx_id = {}", merchant_id, text)
-
-
-def _known_elsewhere_as(steps: Query, text: str) -> Query:
-    return steps.narrowed("(session_id = {} OR provider_reference = {})", text, text)

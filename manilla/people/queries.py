@@ -68,6 +68,17 @@ async def people(db: Database, realm: Realm | None, after: int, limit: int) -> l
     )
 
 
+async def search(db: Database, realm: Realm, text: str, limit: int) -> list[Person]:
+    """Returns the users whose name or email address contains the text."""
+    return await db.rows(
+        Person,
+        PERSON
+        + " WHERE realm = $1 AND position(lower($2) IN lower(concat_ws(E'\\n', name, email))) > 0"
+        " ORDER BY id LIMIT $3",
+        *(realm, text, limit),
+    )
+
+
 async def credentials(db: Database | Connection, person_id: int) -> PersonCredentials | None:
     return await db.row(PersonCredentials, _CREDENTIALS + " WHERE id = $1", person_id)
 

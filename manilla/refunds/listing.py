@@ -8,20 +8,18 @@ import msgspec
 from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.fields import Fields
-from manilla.kit.listing import PAGE_ROWS, Moment, Page, Query
-from manilla.ledger import trx_ids
-from manilla.ledger.scope import Scope, whose, within
+from manilla.kit.listing import PAGE_ROWS, Page, Query
+from manilla.ledger import transaction_lists, trx_ids
+from manilla.ledger.scope import Scope, within
+from manilla.ledger.transaction_lists import IndexedMatch, Totals, TransactionFilter
 from manilla.refunds.refund import Refund, RefundStatus
 from manilla.refunds.store import REFUND_COLUMNS
 
 FIELDS = Fields(Refund)
 
 
-class RefundFilter(msgspec.Struct, frozen=True, kw_only=True):
+class RefundFilter(TransactionFilter, frozen=True, kw_only=True):
     status: RefundStatus | None = None
-    currency: str | None = None
-    since: Moment | None = None
-    until: Moment | None = None
     by_operator: bool | None = None  # whether an administrator must pay the refund
     search: str | None = None  # id of a refund or payment, or a charge's reference
 
@@ -34,30 +32,33 @@ async def refunds(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Refund]:
-    conditions = (
-        within(scope)
-        .add_given("status = {}", wanted.status)
-        .add_given("currency = {}", wanted.currency)
-        .add_given("by_operator = {}", wanted.by_operator)
-    )
+    steps = await _query(db, scope, wanted)
+    return await transaction_lists.page(db, steps, wanted.sort, read, after, limit)
+
+
+async def totals(db: Database, scope: Scope, wanted: RefundFilter) -> Totals:
+    return await transaction_lists.totals(db, await _query(db, scope, wanted))
+
+
+async def _query(db: Database, scope: Scope, wanted: RefundFilter) -> Query:
+    steps = transaction_lists.query("refund", REFUND_COLUMNS, scope, wanted)
+    if wanted.by_operator is not None:
+        steps = steps.narrowed("by_operator = {}", wanted.by_operator)
     text = listing.searched(wanted.search)
-    if text is not None:
-        trx_id = text.partition("-")[0]
-        merchant_id = trx_ids.merchant_of(trx_id)
-        if merchant_id is None:
-            return Page([])
-        conditions.add("merchant_id = {}", merchant_id)
-        conditions.add("(trx_id = {} OR payment_trx_id = {})", trx_id, trx_id)
-    steps = Query(
-        "refund",
-        REFUND_COLUMNS,
-        trx_ids.CLOCK,
-        whose(scope),
-        conditions,
-        wanted.since,
-        wanted.until,
-    )
-    return await listing.walk(db, steps, _read, after, limit)
+    if text is None:
+        return steps
+    nothing = msgspec.structs.replace(steps.narrowed("false"), is_indexed=True)
+    return await transaction_lists.searched(db, steps, matches(text), nothing)
+
+
+def matches(text: str) -> list[IndexedMatch]:
+    """Returns the ways to find refunds by this text as a complete value."""
+    trx_id = text.partition("-")[0]
+    merchant_id = trx_ids.merchant_of(trx_id)
+    if merchant_id is None:
+        return []
+    sql = "merchant_id = {} AND (trx_id = {} OR payment_trx_id = {})"
+    return [IndexedMatch("Transaction ID", sql, (merchant_id, trx_id, trx_id))]
 
 
 async def count_rejected(db: Database, scope: Scope, since: datetime) -> int:
@@ -69,5 +70,5 @@ async def count_rejected(db: Database, scope: Scope, since: datetime) -> int:
     )
 
 
-def _read(record: Any) -> Refund:
+def read(record: Any) -> Refund:
     return msgspec.convert(dict(record), Refund)

@@ -10,7 +10,17 @@ from manilla.kit.clock import LAGOS
 from manilla.kit.display import clean, money
 from manilla.kit.money import Money
 
-__all__ = ["badge", "browser", "clean", "describe_changes", "minor", "moment", "money", "title"]
+__all__ = [
+    "badge",
+    "browser",
+    "clean",
+    "describe_changes",
+    "minor",
+    "moment",
+    "money",
+    "short_moment",
+    "title",
+]
 
 # Colors of the style sheet, by status.
 TONES = {
@@ -62,16 +72,32 @@ def badge(state: str, text: str | None = None) -> Markup:
 
 def moment(at: datetime | None) -> Markup:
     """Formats a time in Lagos, like date filters and payout days. The tooltip shows UTC."""
+    return _time(at, "%-d %b %Y, %H:%M", with_seconds=True)
+
+
+def short_moment(at: datetime | None) -> Markup:
+    """Formats a time for a list: without the year in this year, otherwise without the time."""
+    if at is not None and _in_lagos(at).year != datetime.now(LAGOS).year:
+        return _time(at, "%-d %b %Y")
+    return _time(at, "%-d %b, %H:%M")
+
+
+def _time(at: datetime | None, pattern: str, *, with_seconds: bool = False) -> Markup:
     if at is None:
         return Markup('<span class="quiet">never</span>')
-    utc = min(at.astimezone(UTC), LATEST)
-    here = utc.astimezone(LAGOS)
-    return Markup('<time datetime="{}" title="{}">{}<span class="seconds">{}</span></time>').format(
+    here = _in_lagos(at)
+    utc = here.astimezone(UTC)
+    seconds = Markup('<span class="seconds">{}</span>').format(here.strftime(":%S"))
+    return Markup('<time datetime="{}" title="{}">{}{}</time>').format(
         utc.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         utc.strftime("%Y-%m-%d %H:%M:%S UTC"),
-        here.strftime("%-d %b %Y, %H:%M"),
-        here.strftime(":%S"),
+        here.strftime(pattern),
+        seconds if with_seconds else "",
     )
+
+
+def _in_lagos(at: datetime) -> datetime:
+    return min(at.astimezone(UTC), LATEST).astimezone(LAGOS)
 
 
 def browser(user_agent: str) -> str:

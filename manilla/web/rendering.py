@@ -24,6 +24,7 @@ def environment(folder: Path) -> jinja2.Environment:
     made.filters.update(
         money=display.money,
         moment=display.moment,
+        short_moment=display.short_moment,
         badge=display.badge,
         browser=display.browser,
         clean=display.clean,

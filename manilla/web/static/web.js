@@ -71,6 +71,38 @@
     }
   }
 
+  // The search dialog. Without this script its button is a link to the search page.
+  const finder = document.getElementById("search");
+
+  function openSearch() {
+    if (!finder.open) finder.showModal();
+    finder.querySelector("input").select();
+  }
+
+  // Enter opens the first result if the results belong to the text; otherwise the form is submitted.
+  function openFirst(event) {
+    const results = finder.querySelector("[data-results]");
+    const first = results && results.dataset.results === event.target.value.trim() && results.querySelector("a");
+    if (first) { event.preventDefault(); first.click(); }
+  }
+
+  function moveFocus(event) {
+    const places = [finder.querySelector("input"), ...finder.querySelectorAll("[data-results] a")];
+    const next = places.indexOf(document.activeElement) + (event.key === "ArrowDown" ? 1 : -1);
+    event.preventDefault();
+    if (places[next]) places[next].focus();
+  }
+
+  function searchKeys(event) {
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") moveFocus(event);
+    if (event.key === "Enter" && event.target.matches("input")) openFirst(event);
+  }
+
+  function isSearchKey(event) {
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") return true;
+    return event.key === "/" && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.closest("input, textarea, select, [contenteditable]");
+  }
+
   function start() {
     reachTables();
     openMenu();
@@ -82,6 +114,8 @@
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-copy]");
     if (button) copy(button);
+    if (finder && event.target.closest("[data-search]")) { event.preventDefault(); openSearch(); }
+    if (event.target === finder) finder.close(); // a click beside the dialog
     closeMenus(event.target);
   });
   document.addEventListener("submit", (event) => {
@@ -103,10 +137,8 @@
   });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") closeMenus(null);
-    if (event.key === "/" && !event.target.closest("input, textarea, select")) {
-      const search = document.getElementById("q");
-      if (search) { event.preventDefault(); search.focus(); }
-    }
+    if (finder && isSearchKey(event)) { event.preventDefault(); openSearch(); }
   });
+  if (finder) finder.addEventListener("keydown", searchKeys);
   start();
 })();

@@ -1,0 +1,45 @@
+"""Searches the merchant's own records of one environment."""
+
+from manilla.lookup import search
+from manilla.lookup.search import HITS_MAX, HitKind, SearchHit
+from manilla.people import members
+from manilla.web import search as web_search
+from manilla.web.page_request import PageRequest
+from manilla.web.search import RealmSearch
+
+
+async def _find(request: PageRequest, text: str) -> list[SearchHit]:
+    caller = await request.caller()
+    hits = await search.transactions(request.db, request.tenant, text, caller.currencies)
+    notices = await web_search.notification(request.db, text)
+    own = request.merchant_id, request.environment
+    hits += [hit for hit in notices if (hit.merchant_id, hit.environment) == own]
+    return hits + await _people(request, text)
+
+
+async def _people(request: PageRequest, text: str) -> list[SearchHit]:
+    wanted = text.lower()
+    hits = [
+        SearchHit(
+            kind=HitKind.PERSON,
+            id=str(member.person_id),
+            title=member.name,
+            field="Email" if wanted in member.email else "Name",
+            value=member.email,
+        )
+        for member in await members.list_of(request.db, request.merchant_id)
+        if wanted in member.name.lower() or wanted in member.email
+    ]
+    return hits[:HITS_MAX]
+
+
+def _path(_request: PageRequest, hit: SearchHit) -> str:
+    if hit.kind is HitKind.REFUND:
+        return f"~/payments/{hit.payment_trx_id}"
+    if hit.kind is HitKind.PERSON:
+        return "/team"
+    return f"~/{hit.kind}s/{hit.id}"
+
+
+SEARCH = RealmSearch(_find, _path, (("Payments", "~/payments"), ("Payouts", "~/payouts")))
+show, show_results = SEARCH.show, SEARCH.show_results

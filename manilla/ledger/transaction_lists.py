@@ -1,0 +1,166 @@
+"""What the lists of payments, payouts and refunds share: filters, order, totals and search.
+
+Rows are read newest first, at the same cost however many there are. Totals and other orders read
+all rows that match, so they work only up to ROWS_MAX rows.
+"""
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Any, TypeVar
+
+import msgspec
+
+from manilla.kit import listing
+from manilla.kit.db import Database
+from manilla.kit.listing import PAGE_ROWS_MAX, Moment, Number, Page, Query
+from manilla.kit.money import Money
+from manilla.ledger import trx_ids
+from manilla.ledger.scope import Scope, whose, within
+
+ROWS_MAX = 100_000
+
+T = TypeVar("T")
+
+
+class SortOrder(StrEnum):
+    NEWEST = "newest"
+    OLDEST = "oldest"
+    LARGEST = "largest"
+    SMALLEST = "smallest"
+    STATUS = "status"
+
+
+class _Keys(msgspec.Struct, frozen=True):
+    """The columns that an order sorts by, all in the same direction."""
+
+    columns: tuple[str, ...]
+    kind: Any  # type of a cursor
+    is_descending: bool = True
+
+
+_KEYS = {
+    SortOrder.NEWEST: _Keys(("trx_id",), tuple[str]),
+    SortOrder.OLDEST: _Keys(("trx_id",), tuple[str], False),
+    SortOrder.LARGEST: _Keys(("amount_minor", "trx_id"), tuple[int, str]),
+    SortOrder.SMALLEST: _Keys(("amount_minor", "trx_id"), tuple[int, str], False),
+    SortOrder.STATUS: _Keys(("status", "trx_id"), tuple[str, str]),
+}
+
+
+class TransactionFilter(msgspec.Struct, frozen=True, kw_only=True):
+    status: str | None = None
+    currency: str | None = None
+    since: Moment | None = None
+    until: Moment | None = None  # exclusive upper bound of the time
+    min_minor: Number | None = None
+    max_minor: Number | None = None
+    search: str | None = None
+    sort: SortOrder = SortOrder.NEWEST
+
+
+class IndexedMatch(msgspec.Struct, frozen=True):
+    """A way to find transactions by a complete value that has an index."""
+
+    label: str
+    sql: str
+    values: tuple[Any, ...]
+    is_common: bool = False  # whether a merchant can have many transactions with the value
+
+
+class Totals(msgspec.Struct, frozen=True):
+    count: int
+    sums: list[Money]  # one per currency
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all rows were counted; otherwise there are more than ROWS_MAX."""
+        return self.count <= ROWS_MAX
+
+
+def query(table: str, columns: str, scope: Scope, wanted: TransactionFilter) -> Query:
+    conditions = (
+        within(scope)
+        .add_given("status = {}", wanted.status)
+        .add_given("currency = {}", wanted.currency)
+        .add_given("amount_minor >= {}", wanted.min_minor)
+        .add_given("amount_minor <= {}", wanted.max_minor)
+    )
+    clock = trx_ids.CLOCK_OF_ALL if scope.merchant_id is None else trx_ids.CLOCK
+    return Query(table, columns, clock, whose(scope), conditions, wanted.since, wanted.until)
+
+
+async def searched(
+    db: Database, steps: Query, matches: Sequence[IndexedMatch], otherwise: Query
+) -> Query:
+    """Returns the query for the first match that finds a row, or `otherwise` if none does."""
+    for match in matches:
+        narrowed = steps.narrowed(match.sql, *match.values)
+        wanted = narrowed.bounded()
+        found = f"SELECT EXISTS (SELECT FROM {steps.table} WHERE {wanted.sql})"
+        if await db.value(found, *wanted.values):
+            return msgspec.structs.replace(narrowed, is_indexed=True)
+    return otherwise
+
+
+def by_reference(scope: Scope, text: str) -> IndexedMatch:
+    """Matches the merchant's reference. Across merchants, upper and lower case are equal."""
+    if scope.merchant_id is None:
+        return IndexedMatch("Reference", "lower(ref_trx) = lower({})", (text,))
+    return IndexedMatch("Reference", "ref_trx = {}", (text,))
+
+
+async def page(
+    db: Database,
+    steps: Query,
+    sort: SortOrder,
+    read: Callable[[Any], T],
+    after: str | None,
+    limit: int,
+) -> Page[T]:
+    if sort is SortOrder.NEWEST and not steps.is_indexed:
+        return await listing.walk(db, steps, read, after, limit)
+    return await _sorted(db, steps, _KEYS[sort], read, after, min(limit, PAGE_ROWS_MAX))
+
+
+async def _sorted(
+    db: Database,
+    steps: Query,
+    keys: _Keys,
+    read: Callable[[Any], T],
+    after: str | None,
+    limit: int,
+) -> Page[T]:
+    """Sorts all matching rows."""
+    wanted = steps.bounded()
+    key = listing.read_cursor(keys.kind, after)
+    if key is not None:
+        marks = ", ".join(wanted.value(part) for part in key)
+        wanted.add(f"({', '.join(keys.columns)}) {'<' if keys.is_descending else '>'} ({marks})")
+    direction = " DESC" if keys.is_descending else ""
+    order = ", ".join(column + direction for column in keys.columns)
+    records = await db.records(
+        f"SELECT {steps.columns} FROM {steps.table} WHERE {wanted.sql}"
+        f" ORDER BY {order} LIMIT {limit}",
+        *wanted.values,
+    )
+    rows = [read(record) for record in records]
+    if len(rows) < limit:
+        return Page(rows)
+    return Page(rows, listing.cursor(tuple(records[-1][column] for column in keys.columns)))
+
+
+async def totals(db: Database, steps: Query) -> Totals:
+    """Counts and sums the matching rows, up to ROWS_MAX."""
+    wanted = steps.bounded()
+    records = await db.records(
+        f"""
+        SELECT currency, count(*) AS count, sum(amount_minor)::bigint AS minor
+          FROM (SELECT currency, amount_minor FROM {steps.table}
+                 WHERE {wanted.sql} LIMIT {ROWS_MAX + 1}) AS counted
+         GROUP BY currency ORDER BY currency""",
+        *wanted.values,
+    )
+    return Totals(
+        sum(record["count"] for record in records),
+        [Money(record["currency"], record["minor"]) for record in records],
+    )

@@ -1,0 +1,223 @@
+"""Searches transactions by a complete reference, id, email address, account number or amount.
+
+The cost does not grow with the number of transactions: every way to match has an index, except the
+amount, which is compared only with the newest transactions.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from manilla.kit import amount_input
+from manilla.kit.db import Database
+from manilla.kit.listing import Conditions
+from manilla.kit.money import Money, MoneyError
+from manilla.ledger import trx_ids
+from manilla.ledger.scope import Scope, within
+from manilla.ledger.transaction_lists import IndexedMatch
+from manilla.payments import listing as payments
+from manilla.payments.payment import Payment
+from manilla.payments.store import PAYMENT_COLUMNS
+from manilla.payouts import listing as payouts
+from manilla.payouts import store as payout_store
+from manilla.payouts.payout import Payout
+from manilla.payouts.store import PAYOUT_COLUMNS
+from manilla.refunds import listing as refunds
+from manilla.refunds.refund import Refund
+from manilla.refunds.store import REFUND_COLUMNS
+
+HITS_MAX = 5  # of each kind
+COMMON_MAX = 1000  # rows of all merchants that are compared, if many have the value
+RECENT_ROWS = 10_000  # newest payments and payouts whose amount is compared
+PREFIX_LENGTH_MIN = 3
+LAST = "\U0010ffff"  # sorts after every other character
+AMOUNT, REFERENCE = "Amount", "Reference"
+
+
+class HitKind(StrEnum):
+    """The kinds of results, in the order in which they are shown."""
+
+    PAYMENT = "payment"
+    PAYOUT = "payout"
+    REFUND = "refund"
+    MERCHANT = "merchant"
+    PERSON = "person"
+    CASE = "case"
+    NOTIFICATION = "notification"
+    REQUEST = "request"
+
+
+class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
+    kind: HitKind
+    id: str
+    title: str
+    field: str  # label of the field that matched
+    value: str  # its value
+    merchant_id: int | None = None
+    environment: str | None = None
+    status: str | None = None
+    amount: Money | None = None
+    created_at: datetime | None = None
+    payment_trx_id: str | None = None  # of a refund
+
+
+class _Searched(msgspec.Struct, frozen=True):
+    """A table of transactions, and the ways to find one of its rows."""
+
+    kind: HitKind
+    table: str
+    columns: str
+    matches: Callable[[Scope, str], list[IndexedMatch]]
+    read: Callable[[Any], Payment | Payout | Refund]
+    has_reference: bool = True
+
+
+_SEARCHED = (
+    _Searched(HitKind.PAYMENT, "payment", PAYMENT_COLUMNS, payments.matches, payments.read),
+    _Searched(HitKind.PAYOUT, "payout", PAYOUT_COLUMNS, payouts.matches, payout_store.read),
+    _Searched(
+        HitKind.REFUND,
+        "refund",
+        REFUND_COLUMNS,
+        lambda _scope, text: refunds.matches(text),
+        refunds.read,
+        has_reference=False,
+    ),
+)
+
+
+async def transactions(
+    db: Database, scope: Scope, text: str, currencies: Iterable[str]
+) -> list[SearchHit]:
+    """Returns the newest transactions that match, those with exactly this id or value first."""
+    amounts = _amounts(text, currencies)
+    hits: list[SearchHit] = []
+    for searched in _SEARCHED:
+        hits += await _hits(db, searched, scope, text, amounts)
+    return hits
+
+
+def exact_first(hits: Sequence[SearchHit], text: str) -> list[SearchHit]:
+    """Sorts the hits by kind, and puts the one whose id is the text before all others."""
+    kinds = list(HitKind)
+    return sorted(hits, key=lambda hit: (hit.id != text, kinds.index(hit.kind)))
+
+
+async def _hits(
+    db: Database, searched: _Searched, scope: Scope, text: str, amounts: Sequence[Money]
+) -> list[SearchHit]:
+    conditions = within(scope)
+    is_id = trx_ids.merchant_of(text.partition("-")[0]) is not None
+    is_prefix = scope.merchant_id is not None and len(text) >= PREFIX_LENGTH_MIN
+    arms = {}
+    for match in searched.matches(scope, text):
+        if is_prefix and match.label == REFERENCE:
+            arms[REFERENCE] = _prefix_arm(searched.table, conditions.branch(), text)
+        else:
+            arms[match.label] = _arm(searched.table, scope, conditions.branch(), match)
+    if searched.has_reference and amounts and not is_id:
+        arms[AMOUNT] = _amount_arm(searched.table, scope, conditions, amounts)
+    fields = await _fields(db, arms, conditions) if arms else {}
+    return [
+        _hit(searched.kind, row, fields[row.trx_id], text)
+        for row in await _rows(db, searched, list(fields))
+    ]
+
+
+def _arm(table: str, scope: Scope, conditions: Conditions, match: IndexedMatch) -> str:
+    wanted = conditions.add(match.sql, *match.values).sql
+    if match.is_common and scope.merchant_id is not None:
+        return f"SELECT trx_id FROM {table} WHERE {wanted} ORDER BY trx_id DESC LIMIT {HITS_MAX}"
+    # The inner limit keeps the planner from reading the rows in the order of their ids instead.
+    found = f"SELECT trx_id FROM {table} WHERE {wanted} LIMIT {COMMON_MAX}"
+    return f"SELECT trx_id FROM ({found}) AS found ORDER BY trx_id DESC LIMIT {HITS_MAX}"
+
+
+def _prefix_arm(table: str, conditions: Conditions, text: str) -> str:
+    """Finds a merchant's references that start with the text."""
+    wanted = conditions.add("ref_trx >= {} AND ref_trx < {}", text, text + LAST).sql
+    return f"SELECT trx_id FROM {table} WHERE {wanted} ORDER BY ref_trx LIMIT {HITS_MAX}"
+
+
+def _amount_arm(table: str, scope: Scope, conditions: Conditions, amounts: Sequence[Money]) -> str:
+    clock = trx_ids.CLOCK_OF_ALL if scope.merchant_id is None else trx_ids.CLOCK
+    currencies = conditions.value([amount.currency for amount in amounts])
+    minor = conditions.value([amount.minor for amount in amounts])
+    return f"""
+        SELECT trx_id
+          FROM (SELECT trx_id, currency, amount_minor FROM {table} WHERE {conditions.sql}
+                 ORDER BY {clock.keys[0]} DESC LIMIT {RECENT_ROWS}) AS recent
+         WHERE (currency, amount_minor) IN
+               (SELECT * FROM unnest({currencies}::text[], {minor}::bigint[]))
+         LIMIT {HITS_MAX}"""
+
+
+async def _fields(db: Database, arms: dict[str, str], conditions: Conditions) -> dict[str, str]:
+    """Returns the ids of the transactions found, with the label of the field that matched.
+
+    Returns them as one value, because PostgreSQL starts no parallel workers for a statement of
+    which one row is read. Starting them takes longer than the search.
+    """
+    places = enumerate(arms.values())
+    union = " UNION ALL ".join(
+        f"(SELECT {place} AS arm, a.* FROM ({arm}) a)" for place, arm in places
+    )
+    found: list[str] = await db.value(
+        f"SELECT array(SELECT arm || ' ' || trx_id FROM ({union}) AS found ORDER BY arm)",
+        *conditions.values,
+    )
+    fields: dict[str, str] = {}
+    labels = list(arms)
+    for each in found:
+        place, _, trx_id = each.partition(" ")
+        fields.setdefault(trx_id, labels[int(place)])
+    return dict(list(fields.items())[:HITS_MAX])
+
+
+async def _rows(
+    db: Database, searched: _Searched, trx_ids_found: list[str]
+) -> list[Payment | Payout | Refund]:
+    """Reads these rows by their full key, in the same order."""
+    if not trx_ids_found:
+        return []
+    records = await db.records(
+        f"""
+        SELECT {searched.columns} FROM {searched.table}
+         WHERE (merchant_id, trx_id) IN (SELECT * FROM unnest($1::bigint[], $2::text[]))""",
+        [trx_ids.merchant_of(each) for each in trx_ids_found],
+        trx_ids_found,
+    )
+    rows = map(searched.read, records)
+    return sorted(rows, key=lambda row: trx_ids_found.index(row.trx_id))
+
+
+def _hit(kind: HitKind, row: Payment | Payout | Refund, field: str, text: str) -> SearchHit:
+    title = row.trx_id if isinstance(row, Refund) else row.ref_trx or row.trx_id
+    values = {AMOUNT: str(row.amount), REFERENCE: title}
+    return SearchHit(
+        kind=kind,
+        id=row.trx_id,
+        title=title,
+        field=field,
+        value=values.get(field, text),
+        merchant_id=row.merchant_id,
+        environment=row.environment,
+        status=row.status,
+        amount=row.amount,
+        created_at=row.created_at,
+        payment_trx_id=row.payment_trx_id if isinstance(row, Refund) else None,
+    )
+
+
+def _amounts(text: str, currencies: Iterable[str]) -> list[Money]:
+    """Returns the amount that the text means in each currency; empty if it is no amount."""
+    amounts = []
+    for currency in currencies:
+        try:
+            amounts.append(amount_input.parse_amount(text, currency))
+        except MoneyError:
+            continue
+    return amounts
