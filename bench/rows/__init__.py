@@ -14,6 +14,7 @@ from bench.rows import (
     payout_growth,
     rate_limit,
     reconcile,
+    search,
     site_info,
 )
 from bench.stage import Stage
@@ -36,5 +37,6 @@ ROWS: dict[str, Opener] = {
     "initiate-payment-growth": growth.opened,
     "initiate-payout-growth": payout_growth.opened,
     "reconcile": reconcile.opened,
+    "search": search.opened,
 }
-LONG = ("reconcile",)  # left out of a quick run; `--only` runs it
+LONG = ("reconcile", "search")  # left out of a quick run; `--only` runs it

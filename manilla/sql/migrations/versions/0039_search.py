@@ -2,8 +2,8 @@
 
 from manilla.sql import script
 
-revision = "0037"
-down_revision = "0036"
+revision = "0039"
+down_revision = "0038"
 
 # A BRIN index with Bloom filters costs an insert almost nothing. It finds values that are nearly
 # unique; a value that many rows have would read most of the table.
