@@ -1,5 +1,6 @@
 """Lists of all merchants' records: the filters in their query strings, and their pages."""
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
@@ -19,6 +20,8 @@ from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 ALL = "all"
 ENVIRONMENT, SHOW = "environment", "show"
+# A merchant's number, or its name and number as the suggestions have them: `Shop (12)`.
+_CHOSEN_MERCHANT = re.compile(r"(?:.*\()?([0-9]{1,11})\)?")
 VIEWS = (ENVIRONMENT, SHOW)  # query parameters that select which list is shown; not filters
 
 
@@ -26,7 +29,6 @@ Row = TypeVar("Row")
 
 
 class ScopeFilter(msgspec.Struct, frozen=True, kw_only=True):
-    merchant: listing.Number | None = None
     environment: Environment | None = None
 
 
@@ -48,13 +50,15 @@ def money_scope(request: PageRequest) -> Everyone:
 
 
 def merchant(request: PageRequest, name: str = "merchant") -> int | None:
+    """Returns the number of the merchant that was chosen by name or number, if one was."""
     given = request.form if request.http.method == "POST" else request.query
-    if not given.text(name):
+    text = given.text(name)
+    if not text:
         return None
-    number = given.integer(name)
-    if not 0 < number <= trx_ids.MERCHANT_ID_MAX:
-        raise BadForm(errors={name: "No merchant has this number."})
-    return number
+    digits = _CHOSEN_MERCHANT.fullmatch(text)
+    if digits is None or not 0 < int(digits[1]) <= trx_ids.MERCHANT_ID_MAX:
+        raise BadForm(errors={name: "Choose a merchant from the list, or enter its number."})
+    return int(digits[1])
 
 
 def selected(request: PageRequest, name: str, options: Sequence[str]) -> str:
@@ -70,9 +74,9 @@ def selected(request: PageRequest, name: str, options: Sequence[str]) -> str:
 
 def checked_scope(request: PageRequest) -> Everyone:
     """Returns the same as `scope`, but rejects an unknown environment."""
-    given = {name: request.query.text(name) for name in ("merchant", "environment")}
+    given = {ENVIRONMENT: request.query.text(ENVIRONMENT)}
     wanted = listing.read_filter(ScopeFilter, given)
-    return Everyone(wanted.merchant, wanted.environment)
+    return Everyone(merchant(request), wanted.environment)
 
 
 def path_number(request: PageRequest, name: str, at_most: int = listing.INTEGER_MAX) -> int:

@@ -42,6 +42,7 @@ from manilla.web.page_request import PageRequest, PageResponse
 
 QUEUE_ROWS = 10
 RECENT_ROWS = 5
+SUGGESTED = 20
 AUDIT_ROWS = 10
 
 # For each status of a merchant, the statuses that can follow, with the label of the button.
@@ -69,6 +70,14 @@ COLUMNS = roster.FIELDS.select(
     "id name email status status_reason commission_percent commission_bearer payouts kyc_verified"
     " phone_verified currencies created_at"
 )
+
+
+async def show_names(request: PageRequest) -> PageResponse:
+    """Suggests merchants for the typed part of a name."""
+    text = request.query.text("merchant", at_most=listing.SEARCH_LENGTH_MAX)
+    wanted = MerchantFilter(search=text or None)
+    found = await roster.merchants(request.db, wanted, limit=SUGGESTED)
+    return request.page("merchant_names.html", merchants=found.rows)
 
 
 async def show_all(request: PageRequest) -> PageResponse:

@@ -2,23 +2,20 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import msgspec
 
 from manilla.approvals import approvals
 from manilla.cases import listing as cases
 from manilla.kit import deadline
-from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import failed
 from manilla.ledger.scope import Everyone
 from manilla.mail import listing as mails
 from manilla.merchants import roster
 from manilla.notify import listing as notifications
-from manilla.payments import figures as payments
 from manilla.payouts import figures as payouts
-from manilla.web import charts
+from manilla.web import volume
 from manilla.web.page_request import PageRequest, PageResponse
 
 FAILED_NOTIFICATIONS_AGE = timedelta(days=7)
@@ -40,13 +37,16 @@ async def show(request: PageRequest) -> PageResponse:
     is_sandbox = request.query.text("environment") == Environment.SANDBOX
     environment = Environment.SANDBOX if is_sandbox else Environment.PRODUCTION
     scope = Everyone(environment=environment)
+    period = volume.chosen(request.query.text("period"))
     return request.page(
         "overview.html",
         waiting=await _open_tasks(request, environment),
         shown_environment=environment,
         currency=currency,
         currencies=currencies,
-        figures=await deadline.or_none(_figures(request.db, scope, currency)),
+        period=period,
+        periods=volume.PERIODS,
+        volume=await deadline.or_none(volume.volume(request.db, scope, currency, period)),
     )
 
 
@@ -82,19 +82,6 @@ async def _approvals_waiting(request: PageRequest) -> int:
 
 async def _rails_down(request: PageRequest) -> int:
     return sum(rail.is_down for rail in await request.services.rails.health.overview())
-
-
-async def _figures(db: Database, scope: Everyone, currency: str) -> dict[str, Any]:
-    paid_in = await payments.daily(db, scope, currency)
-    paid_out = await payouts.daily(db, scope, currency)
-    return {
-        "paid_in": sum(day.volume_minor for day in paid_in),
-        "payments": charts.share(paid_in, "paid"),
-        "paid_out": sum(day.volume_minor for day in paid_out),
-        "payouts": charts.share(paid_out, "paid"),
-        "success_rate": charts.success_rate(paid_in),
-        "chart": charts.volume(currency, paid_in, paid_out),
-    }
 
 
 def _first(currencies: list[str]) -> str:

@@ -81,6 +81,7 @@ ROUTES = [
     Route("GET", "/search", lookup.show_search, VIEW),
     Route("GET", "/search/results", lookup.show_results, VIEW, is_page=False),
     Route("GET", "/merchants", merchants.show_all, VIEW),
+    Route("GET", "/merchants/names", merchants.show_names, VIEW, is_page=False),
     Route("GET", "/merchants/new", merchants.show_new, MERCHANTS),
     Route("POST", "/merchants/new", merchants.create, MERCHANTS, step_up=True),
     Route("GET", "/merchants/{merchant:int}", merchants.show, VIEW),

@@ -1,46 +1,41 @@
 """Pages of all merchants' payments, payouts and refunds, and each one's timeline."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import msgspec
+from markupsafe import Markup
 
 from manilla.cases import listing as cases
 from manilla.console import list_pages, lookup
 from manilla.console.providers import titles
-from manilla.kit import listing
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.fields import Columns
-from manilla.kit.listing import Page
 from manilla.ledger import trx_ids
+from manilla.ledger.scope import Everyone
+from manilla.ledger.transaction_lists import TransactionFilter
 from manilla.lookup.story import payment_story, payout_story
 from manilla.merchants import merchants, roster
 from manilla.payments import listing as payments
 from manilla.payments.listing import PaymentFilter
 from manilla.payments.payment import Payment
 from manilla.payouts import listing as payouts
-from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.payout import Payout
 from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
 from manilla.refunds.refund import Refund
-from manilla.web import exports, lists, timeline
+from manilla.web import cells, exports, timeline, transaction_columns, transaction_list
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.transaction_list import ListColumn, ListFilter, TransactionList
 
 
 class TransactionKind(StrEnum):
     PAYMENT = "payment"
     PAYOUT = "payout"
     REFUND = "refund"
-
-
-FILTERS = ("status", "currency")
-STATUSES = {
-    TransactionKind.PAYMENT: ("pending", "success", "failed"),
-    TransactionKind.PAYOUT: ("pending", "completed", "failed", "canceled"),
-    TransactionKind.REFUND: ("pending", "completed", "failed"),
-}
 
 
 class NamedTransaction(msgspec.Struct, frozen=True):
@@ -68,23 +63,122 @@ COLUMNS: dict[TransactionKind, Columns[NamedTransaction]] = {
 }
 
 
+def _merchant(request: PageRequest, named: NamedTransaction) -> Markup:
+    """Shows the merchant, and marks sandbox rows."""
+    path = f"/merchants/{named.row.merchant_id}"
+    link = cells.link(request, path, named.merchant or str(named.row.merchant_id))
+    is_sandbox = named.row.environment is Environment.SANDBOX
+    return link + Markup(' <span class="quiet">Sandbox</span>') * is_sandbox
+
+
+def _with_merchant(columns: Sequence[ListColumn]) -> tuple[ListColumn, ...]:
+    """Adds the merchant and the environment after the first two columns.
+
+    To leave room for them, account numbers are shown only if chosen.
+    """
+    inner = [
+        msgspec.structs.replace(
+            column,
+            cell=_of_row(column.cell),
+            is_default=column.is_default and column.name != "account",
+        )
+        for column in columns
+    ]
+    return (
+        *inner[:2],
+        ListColumn("merchant", "Merchant", _merchant),
+        ListColumn(
+            "environment",
+            "Environment",
+            lambda _, named: named.row.environment.title(),
+            is_default=False,
+        ),
+        *inner[2:],
+    )
+
+
+def _of_row(cell: Callable[[PageRequest, Any], object]) -> Callable[[PageRequest, Any], object]:
+    return lambda request, named: cell(request, named.row)
+
+
+LISTS = {
+    TransactionKind.PAYMENT: TransactionList(
+        "all_payments",
+        "payment",
+        _with_merchant(transaction_columns.PAYMENT_COLUMNS),
+        payments.payments,
+        payments.totals,
+    ),
+    TransactionKind.PAYOUT: TransactionList(
+        "all_payouts",
+        "payout",
+        _with_merchant(transaction_columns.PAYOUT_COLUMNS),
+        payouts.payouts,
+        payouts.totals,
+    ),
+    TransactionKind.REFUND: TransactionList(
+        "all_refunds",
+        "refund",
+        _with_merchant(transaction_columns.REFUND_COLUMNS),
+        refunds.refunds,
+        refunds.totals,
+    ),
+}
+
+
 async def show_all(request: PageRequest) -> PageResponse:
     kind = _kind(request)
-    if exports.is_wanted(request):
-        return exports.send(request, f"{kind}s", COLUMNS[kind], _whole(request, kind))
-    found = await _page(request, kind, after=lists.after(request))
-    if not found.rows and _is_search_alone(request):
-        elsewhere = await lookup.path_of(request.db, request.query.text("q"))
+    text = request.query.text("q")
+    if text and _is_search_alone(request) and not exports.is_wanted(request):
+        elsewhere = await _elsewhere(request, kind, text)
         if elsewhere is not None:
             return request.redirect(elsewhere)
-    return request.page(
+    scope = list_pages.checked_scope(request)
+    return await LISTS[kind].show(
+        request,
         "transactions.html",
+        COLUMNS[kind],
+        scope,
+        _filter(request, kind, scope),
+        await _filters(request, kind),
+        views=("kind",),
+        named=partial(_named, request.db),
         kind=kind,
         kinds=list(TransactionKind),
-        statuses=[(each, each.capitalize()) for each in STATUSES[kind]],
-        rows=await _named(request.db, found.rows),
-        listing=_view(request, kind, found.next),
     )
+
+
+async def _elsewhere(request: PageRequest, kind: TransactionKind, text: str) -> str | None:
+    """Returns the page of the record with this id, if the list has no row for it."""
+    scope = list_pages.checked_scope(request)
+    found = await LISTS[kind].fetch(request.db, scope, _filter(request, kind, scope), limit=1)
+    return None if found.rows else await lookup.path_of(request.db, text)
+
+
+def _filter(request: PageRequest, kind: TransactionKind, scope: Everyone) -> TransactionFilter:
+    match kind:
+        case TransactionKind.PAYMENT:
+            return transaction_list.read_filter(request, PaymentFilter, "method")
+        case TransactionKind.PAYOUT:
+            is_sandbox = scope.environment is Environment.SANDBOX
+            return transaction_columns.read_payout_filter(request, is_sandbox=is_sandbox)
+        case TransactionKind.REFUND:
+            return transaction_list.read_filter(request, RefundFilter)
+
+
+async def _filters(request: PageRequest, kind: TransactionKind) -> list[ListFilter]:
+    own = {
+        TransactionKind.PAYMENT: transaction_columns.payment_filters,
+        TransactionKind.PAYOUT: transaction_columns.payout_filters,
+        TransactionKind.REFUND: transaction_columns.refund_filters,
+    }[kind](request)
+    environments = transaction_list.choices([Environment.PRODUCTION, Environment.SANDBOX])
+    return [
+        *own,
+        ListFilter("environment", "Environment", environments),
+        *transaction_list.currency_filter(await roster.currencies(request.db)),
+        ListFilter("merchant", "Merchant", path=request.at("/merchants/names")),
+    ]
 
 
 async def show(request: PageRequest) -> PageResponse:
@@ -137,48 +231,10 @@ async def _show(
     )
 
 
-async def _page(
-    request: PageRequest,
-    kind: TransactionKind,
-    *,
-    after: str | None,
-    limit: int = listing.PAGE_ROWS,
-) -> Page[Any]:
-    db, scope = request.db, list_pages.checked_scope(request)
-    match kind:
-        case TransactionKind.PAYMENT:
-            paid = lists.read_filter(request, PaymentFilter, *FILTERS)
-            return await payments.payments(db, scope, paid, after=after, limit=limit)
-        case TransactionKind.PAYOUT:
-            sent = lists.read_filter(request, PayoutFilter, *FILTERS)
-            return await payouts.payouts(db, scope, sent, after=after, limit=limit)
-        case TransactionKind.REFUND:
-            given_back = lists.read_filter(request, RefundFilter, *FILTERS)
-            return await refunds.refunds(db, scope, given_back, after=after, limit=limit)
-
-
-async def _whole(
-    request: PageRequest, kind: TransactionKind
-) -> AsyncIterator[list[NamedTransaction]]:
-    """Yields all rows of the list, for exports."""
-    async for rows in listing.in_pages(_page, request, kind):
-        yield await _named(request.db, rows)
-
-
 async def _named(db: Database, rows: Iterable[Payment | Payout | Refund]) -> list[NamedTransaction]:
     rows = list(rows)
     names = await roster.names(db, {row.merchant_id for row in rows})
     return [NamedTransaction(row, names.get(row.merchant_id, "")) for row in rows]
-
-
-def _view(request: PageRequest, kind: TransactionKind, following: str | None) -> lists.ListView:
-    """Builds the view of the list. The `kind` parameter does not count as a filter."""
-    view = lists.ListView(request, following)
-    view.is_filtered = any(
-        name not in ("kind", "after") for name, text in request.query.pairs() if text
-    )
-    view.unfiltered_url += f"?kind={kind}"
-    return view
 
 
 def _is_search_alone(request: PageRequest) -> bool:

@@ -1,12 +1,15 @@
-"""The home page: balances, payment statistics, and items that need attention."""
+"""The home page: balances, money on its way, what needs attention, and volume by day."""
 
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 
 from manilla.cases import listing as cases
+from manilla.kit import deadline
 from manilla.kit.display import clean
 from manilla.kit.environment import Environment
+from manilla.kit.money import Money
+from manilla.ledger.daily import DAYS
 from manilla.ledger.scope import Tenant
 from manilla.merchants import merchants
 from manilla.merchants import queries as merchant_queries
@@ -16,15 +19,25 @@ from manilla.merchants.requests.stored import has_succeeded
 from manilla.notify import listing as notifications
 from manilla.notify.queries import blocked_urls
 from manilla.payments import figures as payments
+from manilla.payments import listing as payment_listing
+from manilla.payments.listing import PaymentFilter
 from manilla.payouts import figures as payouts
+from manilla.payouts import listing as payout_listing
 from manilla.payouts.beneficiaries import settlement
+from manilla.payouts.bulk import store as bulk
+from manilla.payouts.listing import PayoutFilter
+from manilla.payouts.payout import PayoutStatus
 from manilla.people import key_rotations
 from manilla.people.roles import Permission
 from manilla.refunds import listing as refunds
-from manilla.web import charts
+from manilla.refunds.listing import RefundFilter
+from manilla.refunds.refund import RefundStatus
+from manilla.web import transaction_columns, volume
 from manilla.web.page_request import PageRequest, PageResponse
 
 RECENT = timedelta(days=7)
+LATEST_ROWS = 5
+LATEST_COLUMNS = [column for column in transaction_columns.PAYMENT_COLUMNS if column.is_default]
 LONG_PENDING = timedelta(hours=1)
 
 
@@ -32,6 +45,12 @@ class AttentionItem(msgspec.Struct, frozen=True):
     text: str
     path: str
     at: datetime | None = None
+
+
+class MoneyOnItsWay(msgspec.Struct, frozen=True):
+    text: str
+    sums: list[Money]
+    path: str
 
 
 class OnboardingStep(msgspec.Struct, frozen=True):
@@ -58,21 +77,42 @@ async def show(request: PageRequest) -> PageResponse:
     wallets = await merchant_queries.wallets(db, request.merchant_id)
     wanted = request.query.text("currency")
     currency = wanted if wanted in merchant.currencies else merchant.currencies[0]
-    paid_in = await payments.daily(db, tenant, currency)
-    paid_out = await payouts.daily(db, tenant, currency)
+    period = volume.chosen(request.query.text("period"))
+    latest = await payment_listing.payments(db, tenant, PaymentFilter(), limit=LATEST_ROWS)
     return request.page(
         "home.html",
         merchant=merchant,
         wallets=[row for row in wallets if row.environment == request.environment],
         currency=currency,
-        volume=sum(day.volume_minor for day in paid_in),
-        count=sum(day.count for day in paid_in),
-        paid_count=charts.share(paid_in, "paid"),
-        success_rate=charts.success_rate(paid_in),
-        chart=charts.volume(currency, paid_in, paid_out),
+        period=period,
+        periods=volume.PERIODS,
+        # A figure that takes too long is left out, so that it does not delay the page.
+        volume=await deadline.or_none(volume.volume(db, tenant, currency, period)),
+        latest=latest.rows,
+        latest_columns=LATEST_COLUMNS,
+        on_its_way=await _on_its_way(request, tenant),
         attention=await _attention(request, tenant),
         steps=await _steps(request, merchant),
     )
+
+
+async def _on_its_way(request: PageRequest, tenant: Tenant) -> list[MoneyOnItsWay]:
+    """Returns the payouts and refunds that are not final yet."""
+    db, since = request.db, datetime.now(UTC) - timedelta(days=DAYS)
+    sent = PayoutFilter(status=PayoutStatus.PENDING, since=since)
+    returned = RefundFilter(status=RefundStatus.PENDING, since=since)
+    found = [
+        ("payout", "~/payouts?status=pending", payout_listing.totals(db, tenant, sent)),
+        ("refund", "~/payments", refunds.totals(db, tenant, returned)),
+    ]
+    moving = []
+    for noun, path, totals in found:
+        total = await deadline.or_none(totals)
+        if total is not None and total.count:
+            nouns = noun if total.count == 1 else f"{noun}s"
+            text = f"{total.count:,} pending {nouns}"
+            moving.append(MoneyOnItsWay(text, total.sums, request.at(path)))
+    return moving
 
 
 async def _attention(request: PageRequest, tenant: Tenant) -> list[AttentionItem]:
@@ -95,6 +135,12 @@ async def _attention(request: PageRequest, tenant: Tenant) -> list[AttentionItem
             "refund was rejected; the money is back in your wallet",
             "refunds were rejected; the money is back in your wallet",
             "~/payments",
+        ),
+        (
+            await bulk.count_rejected(db, tenant, since),
+            "bulk payout file has rows that were not paid",
+            "bulk payout files have rows that were not paid",
+            "~/payouts/bulk",
         ),
         (
             await cases.count_open(db, tenant),

@@ -1,6 +1,5 @@
 """Payment pages: the list, the page of one payment, and refunds."""
 
-from functools import partial
 from typing import Any
 
 from manilla.kit.display import money
@@ -11,8 +10,9 @@ from manilla.payments.listing import PaymentFilter
 from manilla.refunds import initiate
 from manilla.refunds.books import RefundNotCovered, RefundRefused
 from manilla.refunds.refund import REASON_LENGTH_MAX
-from manilla.web import lists, timeline
+from manilla.web import timeline, transaction_columns, transaction_list
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.transaction_list import TransactionList
 
 AT_AMOUNT = ((RefundRefused, "amount"), (RefundNotCovered, "amount"))
 
@@ -22,17 +22,18 @@ COLUMNS = payments.FIELDS.select(
 )
 
 
+LIST = TransactionList(
+    "payments", "payment", transaction_columns.PAYMENT_COLUMNS, payments.payments, payments.totals
+)
+
+
 async def show_all(request: PageRequest) -> PageResponse:
-    wanted = lists.read_filter(request, PaymentFilter, "status", "currency")
-    caller = await request.caller()
-    return await lists.show(
-        request,
-        "payments.html",
-        "payments",
-        COLUMNS,
-        partial(payments.payments, request.db, request.tenant, wanted),
-        currencies=[(code, code) for code in sorted(caller.currencies)],
-    )
+    wanted = transaction_list.read_filter(request, PaymentFilter, "method")
+    filters = [
+        *transaction_columns.payment_filters(request),
+        *transaction_list.currency_filter(sorted((await request.caller()).currencies)),
+    ]
+    return await LIST.show(request, "payments.html", COLUMNS, request.tenant, wanted, filters)
 
 
 async def show(request: PageRequest) -> PageResponse:

@@ -2,11 +2,11 @@
 
 import secrets
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from manilla.kit import ids
 from manilla.kit.display import clean
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.fields import Columns
 from manilla.kit.http import is_web_address
@@ -20,13 +20,14 @@ from manilla.payouts import ordering, refusals
 from manilla.payouts.beneficiaries import accounts, beneficiary, methods
 from manilla.payouts.beneficiaries.accounts import SavedAccount
 from manilla.payouts.initiate import PayoutOrder
-from manilla.payouts.listing import AccountFilter, PayoutFilter
+from manilla.payouts.listing import AccountFilter
 from manilla.payouts.ordering import AccountHolder, PayoutPreview
 from manilla.payouts.payout import DETAILS, Payout
 from manilla.providers.port import Bank
-from manilla.web import lists, timeline
+from manilla.web import timeline, transaction_columns, transaction_list
 from manilla.web.forms import BadForm, Form
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.transaction_list import TransactionList
 
 NAMES_A_MINUTE = 60
 MANUAL_DONE = "Payout created. An administrator will pay it manually; this page shows the status."
@@ -50,17 +51,20 @@ COLUMNS = payouts.FIELDS.select(
 )
 
 
+LIST = TransactionList(
+    "payouts", "payout", transaction_columns.PAYOUT_COLUMNS, payouts.payouts, payouts.totals
+)
+
+
 async def show_all(request: PageRequest) -> PageResponse:
-    wanted = lists.read_filter(request, PayoutFilter, "status", "currency")
-    caller = await request.caller()
-    return await lists.show(
-        request,
-        "payouts.html",
-        "payouts",
-        _columns(request),
-        partial(payouts.payouts, request.db, request.tenant, wanted),
-        currencies=[(code, code) for code in sorted(caller.currencies)],
-    )
+    is_sandbox = request.environment is Environment.SANDBOX
+    wanted = transaction_columns.read_payout_filter(request, is_sandbox=is_sandbox)
+    filters = [
+        *transaction_columns.payout_filters(request),
+        *transaction_list.currency_filter(sorted((await request.caller()).currencies)),
+    ]
+    columns = _columns(request)
+    return await LIST.show(request, "payouts.html", columns, request.tenant, wanted, filters)
 
 
 def _columns(request: PageRequest) -> Columns[Payout]:

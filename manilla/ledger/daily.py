@@ -9,7 +9,7 @@ from manilla.kit.clock import last_days, start_of_day
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
-from manilla.ledger.scope import Scope, within
+from manilla.ledger.scope import Scope, clock_of, within
 
 DAYS = 30
 
@@ -61,7 +61,7 @@ class DailyFigures(msgspec.Struct, frozen=True):
 async def _count_daily(
     db: Database, counted: CountedTable, scope: Scope, currency: str, days: Sequence[date]
 ) -> list[DailyFigures]:
-    conditions = within(scope).add("currency = {}", currency)
+    conditions, key = within(scope).add("currency = {}", currency), clock_of(scope).keys[0]
     shown = conditions.value(currency)
     dates, lows, highs, succeeded, failed = (
         conditions.value(value)
@@ -85,7 +85,7 @@ async def _count_daily(
                       coalesce(sum(amount_minor) FILTER (WHERE status = {succeeded}), 0)::bigint
                       AS volume_minor
                  FROM {counted.table}
-                WHERE {conditions.sql} AND trx_id >= d.low AND trx_id < d.high) AS made
+                WHERE {conditions.sql} AND {key} >= d.low AND {key} < d.high) AS made
          ORDER BY d.day""",
         *conditions.values,
     )

@@ -3,7 +3,8 @@
 import msgspec
 
 from manilla.kit.environment import Environment
-from manilla.kit.listing import Conditions
+from manilla.kit.listing import Clock, Conditions
+from manilla.ledger import trx_ids
 
 
 class Tenant(msgspec.Struct, frozen=True):
@@ -30,3 +31,8 @@ def whose(scope: Scope) -> Conditions:
 
 def within(scope: Scope) -> Conditions:
     return whose(scope).add_given("environment = {}", scope.environment)
+
+
+def clock_of(scope: Scope) -> Clock:
+    """Returns the order of transactions whose index suits the scope."""
+    return trx_ids.CLOCK_OF_ALL if scope.merchant_id is None else trx_ids.CLOCK

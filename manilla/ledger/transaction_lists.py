@@ -14,8 +14,8 @@ from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.listing import PAGE_ROWS_MAX, Moment, Number, Page, Query
 from manilla.kit.money import Money
-from manilla.ledger import trx_ids
-from manilla.ledger.scope import Scope, whose, within
+from manilla.kit.plans import by_key
+from manilla.ledger.scope import Scope, clock_of, whose, within
 
 ROWS_MAX = 100_000
 
@@ -85,20 +85,21 @@ def query(table: str, columns: str, scope: Scope, wanted: TransactionFilter) -> 
         .add_given("amount_minor >= {}", wanted.min_minor)
         .add_given("amount_minor <= {}", wanted.max_minor)
     )
-    clock = trx_ids.CLOCK_OF_ALL if scope.merchant_id is None else trx_ids.CLOCK
-    return Query(table, columns, clock, whose(scope), conditions, wanted.since, wanted.until)
+    whom, clock = whose(scope), clock_of(scope)
+    return Query(table, columns, clock, whom, conditions, wanted.since, wanted.until)
 
 
 async def searched(
     db: Database, steps: Query, matches: Sequence[IndexedMatch], otherwise: Query
 ) -> Query:
     """Returns the query for the first match that finds a row, or `otherwise` if none does."""
-    for match in matches:
-        narrowed = steps.narrowed(match.sql, *match.values)
-        wanted = narrowed.bounded()
-        found = f"SELECT EXISTS (SELECT FROM {steps.table} WHERE {wanted.sql})"
-        if await db.value(found, *wanted.values):
-            return msgspec.structs.replace(narrowed, is_indexed=True)
+    async with by_key(db) as connection:
+        for match in matches:
+            narrowed = steps.narrowed(match.sql, *match.values)
+            wanted = narrowed.bounded()
+            found = f"SELECT EXISTS (SELECT FROM {steps.table} WHERE {wanted.sql})"
+            if await connection.value(found, *wanted.values):
+                return msgspec.structs.replace(narrowed, is_indexed=True)
     return otherwise
 
 

@@ -12,11 +12,12 @@ from typing import Any
 import msgspec
 
 from manilla.kit import amount_input
-from manilla.kit.db import Database
+from manilla.kit.db import Connection, Database
 from manilla.kit.listing import Conditions
 from manilla.kit.money import Money, MoneyError
+from manilla.kit.plans import by_key
 from manilla.ledger import trx_ids
-from manilla.ledger.scope import Scope, within
+from manilla.ledger.scope import Scope, clock_of, within
 from manilla.ledger.transaction_lists import IndexedMatch
 from manilla.payments import listing as payments
 from manilla.payments.payment import Payment
@@ -31,7 +32,7 @@ from manilla.refunds.store import REFUND_COLUMNS
 
 HITS_MAX = 5  # of each kind
 COMMON_MAX = 1000  # rows of all merchants that are compared, if many have the value
-RECENT_ROWS = 10_000  # newest payments and payouts whose amount is compared
+RECENT_ROWS = 5_000  # newest payments and payouts whose amount is compared
 PREFIX_LENGTH_MIN = 3
 LAST = "\U0010ffff"  # sorts after every other character
 AMOUNT, REFERENCE = "Amount", "Reference"
@@ -95,8 +96,10 @@ async def transactions(
     """Returns the newest transactions that match, those with exactly this id or value first."""
     amounts = _amounts(text, currencies)
     hits: list[SearchHit] = []
-    for searched in _SEARCHED:
-        hits += await _hits(db, searched, scope, text, amounts)
+    # The planner underestimates how few pages a Bloom filter leaves to read.
+    async with by_key(db) as connection:
+        for searched in _SEARCHED:
+            hits += await _hits(connection, searched, scope, text, amounts)
     return hits
 
 
@@ -107,7 +110,7 @@ def exact_first(hits: Sequence[SearchHit], text: str) -> list[SearchHit]:
 
 
 async def _hits(
-    db: Database, searched: _Searched, scope: Scope, text: str, amounts: Sequence[Money]
+    db: Connection, searched: _Searched, scope: Scope, text: str, amounts: Sequence[Money]
 ) -> list[SearchHit]:
     conditions = within(scope)
     is_id = trx_ids.merchant_of(text.partition("-")[0]) is not None
@@ -143,19 +146,18 @@ def _prefix_arm(table: str, conditions: Conditions, text: str) -> str:
 
 
 def _amount_arm(table: str, scope: Scope, conditions: Conditions, amounts: Sequence[Money]) -> str:
-    clock = trx_ids.CLOCK_OF_ALL if scope.merchant_id is None else trx_ids.CLOCK
     currencies = conditions.value([amount.currency for amount in amounts])
     minor = conditions.value([amount.minor for amount in amounts])
     return f"""
         SELECT trx_id
           FROM (SELECT trx_id, currency, amount_minor FROM {table} WHERE {conditions.sql}
-                 ORDER BY {clock.keys[0]} DESC LIMIT {RECENT_ROWS}) AS recent
+                 ORDER BY {clock_of(scope).keys[0]} DESC LIMIT {RECENT_ROWS}) AS recent
          WHERE (currency, amount_minor) IN
                (SELECT * FROM unnest({currencies}::text[], {minor}::bigint[]))
          LIMIT {HITS_MAX}"""
 
 
-async def _fields(db: Database, arms: dict[str, str], conditions: Conditions) -> dict[str, str]:
+async def _fields(db: Connection, arms: dict[str, str], conditions: Conditions) -> dict[str, str]:
     """Returns the ids of the transactions found, with the label of the field that matched.
 
     Returns them as one value, because PostgreSQL starts no parallel workers for a statement of
@@ -178,7 +180,7 @@ async def _fields(db: Database, arms: dict[str, str], conditions: Conditions) ->
 
 
 async def _rows(
-    db: Database, searched: _Searched, trx_ids_found: list[str]
+    db: Connection, searched: _Searched, trx_ids_found: list[str]
 ) -> list[Payment | Payout | Refund]:
     """Reads these rows by their full key, in the same order."""
     if not trx_ids_found:

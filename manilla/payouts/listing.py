@@ -1,6 +1,6 @@
 """Lists of payouts and of saved accounts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import msgspec
 
@@ -31,11 +31,11 @@ FIELDS = Fields(
 )
 
 
-class BankAtProvider(msgspec.Struct, frozen=True):
-    """A provider's own code for a bank. Without a provider: a code of the sandbox."""
+class BankCodes(msgspec.Struct, frozen=True):
+    """All codes of one bank. A payout with an automatically chosen provider has the bank's code."""
 
-    provider: str
     code: str
+    at_providers: Mapping[str, str]  # each provider's own code
 
 
 class PayoutFilter(TransactionFilter, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class PayoutFilter(TransactionFilter, frozen=True, kw_only=True):
     error_code: PayoutErrorCode | None = None
     method: str | None = None  # code of the withdrawal method
     manual: bool | None = None  # whether an administrator processes the payout
-    banks: tuple[BankAtProvider, ...] = ()  # the codes of one bank; empty: all banks
+    bank: BankCodes | None = None
     # A complete transaction id, ref_trx, session id, reference of the provider or account number is
     # matched first. Otherwise the search matches a full bank reference, or a part of the ref_trx or
     # of the account's name.
@@ -102,16 +102,15 @@ def _filtered(steps: Query, wanted: PayoutFilter) -> Query:
     for sql, value in filters.items():
         if value is not None:
             steps = steps.narrowed(sql, value)
-    return _to_bank(steps, wanted.banks) if wanted.banks else steps
+    return steps if wanted.bank is None else _to_bank(steps, wanted.bank)
 
 
-def _to_bank(steps: Query, banks: Sequence[BankAtProvider]) -> Query:
-    """Matches any of a bank's codes, because each provider has its own."""
+def _to_bank(steps: Query, bank: BankCodes) -> Query:
     return steps.narrowed(
-        "(coalesce(provider, ''), coalesce(beneficiary ->> 'bank_code', '')) IN"
-        " (SELECT * FROM unnest({}::text[], {}::text[]))",
-        [each.provider for each in banks],
-        [each.code for each in banks],
+        "CASE WHEN rail_bank_code IS NOT NULL THEN beneficiary ->> 'bank_code' = {}"
+        " ELSE (provider, beneficiary ->> 'bank_code') IN"
+        " (SELECT * FROM unnest({}::text[], {}::text[])) END",
+        *(bank.code, list(bank.at_providers), list(bank.at_providers.values())),
     )
 
 

@@ -1,28 +1,11 @@
 """Data for charts by day and by hour."""
 
-import calendar
 from collections.abc import Mapping, Sequence
-from datetime import datetime, time
+from datetime import datetime
 
 import msgspec
 
-from manilla.kit import strict_json
-from manilla.kit.display import money_symbol
 from manilla.ledger.daily import DailyFigures
-
-
-def volume(currency: str, paid_in: Sequence[DailyFigures], paid_out: Sequence[DailyFigures]) -> str:
-    """Returns the data of a volume chart, for the chart script.
-
-    Each day is placed at noon, so that it is the same day in every time zone.
-    """
-    noons = [calendar.timegm(datetime.combine(day.day, time(12)).timetuple()) for day in paid_in]
-    series = [
-        {"label": "Paid in", "values": [day.volume.amount for day in paid_in]},
-        {"label": "Paid out", "values": [day.volume.amount for day in paid_out]},
-    ]
-    drawn = {"days": noons, "series": series, "money": money_symbol(currency)}
-    return strict_json.encode(drawn).decode()
 
 
 def share(days: Sequence[DailyFigures], word: str) -> str:

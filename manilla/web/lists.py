@@ -10,6 +10,7 @@ import msgspec
 from litestar import Response
 
 from manilla.kit import listing
+from manilla.kit.clock import start_of_day
 from manilla.kit.fields import Columns
 from manilla.kit.listing import Page, in_pages
 from manilla.web import exports
@@ -20,6 +21,8 @@ ROWS = listing.PAGE_ROWS
 ZONE = ZoneInfo("Africa/Lagos")  # time zone of the date filters
 AFTER, KNOWN = "after", "known"
 NO_FILTERS = (AFTER, exports.FORMAT, KNOWN)
+PERIOD = "period"
+PERIODS = {"today": "Today", "7days": "7 days", "month": "This month"}
 
 
 Row = TypeVar("Row")
@@ -55,6 +58,18 @@ class ListView:
         self.next_url = self._address((AFTER, following)) if following else None
         self.csv_url = self._address((exports.FORMAT, "csv"))
         self.xlsx_url = self._address((exports.FORMAT, "xlsx"))
+
+    @property
+    def period(self) -> str:
+        """The chosen period; empty if days are given instead."""
+        dates = self.given.text("since") or self.given.text("until")
+        return "" if dates else self.given.text(PERIOD)
+
+    def with_values(self, **changed: str) -> str:
+        """Returns the URL of this list with other values of these parameters."""
+        kept = [pair for pair in self._pairs if pair[0] not in changed]
+        given = [pair for pair in changed.items() if pair[1]]
+        return f"{self._path}?{urlencode([*kept, *given])}"
 
     def _address(self, *more: tuple[str, str]) -> str:
         query = urlencode([*self._pairs, *more])
@@ -95,20 +110,25 @@ def read_filter(request: PageRequest, kind: type[Filter], *names: str) -> Filter
     """Reads these fields, the search text and the days from the query string."""
     given = {name: request.query.text(name) for name in names}
     wanted = listing.read_filter(kind, {**given, "search": request.query.text("q")})
-    return msgspec.structs.replace(
-        wanted,
-        since=day(request.query, "since"),
-        until=day(request.query, "until", is_end=True),
-    )
+    since, until = _days(request)
+    return msgspec.structs.replace(wanted, since=since, until=until)
 
 
 def common_filters(request: PageRequest) -> dict[str, Any]:
     """Returns the filters that most lists have: first day, last day and search text."""
-    return {
-        "since": day(request.query, "since"),
-        "until": day(request.query, "until", is_end=True),
-        "search": request.query.text("q") or None,
-    }
+    since, until = _days(request)
+    return {"since": since, "until": until, "search": request.query.text("q") or None}
+
+
+def _days(request: PageRequest) -> tuple[datetime | None, datetime | None]:
+    """Returns the start and end of the given days, or else of the chosen period."""
+    since, until = day(request.query, "since"), day(request.query, "until", is_end=True)
+    period = request.query.text(PERIOD)
+    if since is not None or until is not None or period not in PERIODS:
+        return since, until
+    today = datetime.now(ZONE).date()
+    first = {"7days": today - timedelta(days=6), "month": today.replace(day=1)}
+    return start_of_day(first.get(period, today)), None
 
 
 def day(form: Form, name: str, *, is_end: bool = False) -> datetime | None:

@@ -39,6 +39,7 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
         "merchant": str(merchant.new.id),
         "mail": str(await _mail(services, merchant, text)),
         "environment": "sandbox",
+        "list": "payments",
         "currency": "NGN",
         "provider": "providerb",
         "code": "providera_ngn_transfer",

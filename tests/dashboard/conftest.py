@@ -44,6 +44,7 @@ async def _populated(services: Services, site: Site) -> PopulatedMerchant:
     people = {role: await member(services, site, new.id, role) for role in Role}
     samples = {
         "environment": "sandbox",
+        "list": "payments",
         "currency": "NGN",
         **await _people_samples(services, people, new.id),
     }

@@ -125,6 +125,14 @@ class Banks:
             return sandbox.code_at(self._rails.credentials(provider).kind, bank)
         return self._registry.code_at(provider, bank)
 
+    def codes_everywhere(self, bank: NigerianBank, *, is_sandbox: bool) -> dict[str, str]:
+        """Returns the bank's own code at each provider that has it."""
+        codes = {
+            provider: self.code_at(provider, bank, is_sandbox=is_sandbox)
+            for provider in self._rails.accounts
+        }
+        return {provider: code for provider, code in codes.items() if code is not None}
+
     async def own_code(self, provider: str, text: str, *, is_sandbox: bool) -> str:
         """Returns the provider's own code for a name or any code of a bank that a user typed.
 

@@ -161,6 +161,20 @@ async def batches(db: Database, tenant: Tenant, limit: int) -> list[Batch]:
     return [msgspec.convert(dict(record), Batch) for record in records]
 
 
+async def count_rejected(db: Database, tenant: Tenant, since: datetime) -> int:
+    """Counts the batches since then that were confirmed and have rows that were not paid."""
+    return await db.number(
+        """
+        SELECT count(*) FROM payout_batch b
+         WHERE b.merchant_id = $1 AND b.environment = $2 AND b.created_at >= $3
+           AND b.status <> 'draft'
+           AND EXISTS (SELECT FROM payout_batch_row r
+                        WHERE r.merchant_id = b.merchant_id AND r.batch_id = b.id
+                          AND r.state = 'refused')""",
+        *(tenant.merchant_id, tenant.environment, since),
+    )
+
+
 async def rows(
     db: Database,
     merchant_id: int,

@@ -1,0 +1,33 @@
+"""The columns that each user has chosen for each list."""
+
+from collections.abc import Sequence
+
+from manilla.kit.db import Database
+
+LISTS_MAX = 30  # of one user
+
+
+async def chosen(db: Database, person_id: int, name: str) -> list[str] | None:
+    """Returns the chosen columns of a list, or None if the user has chosen none."""
+    columns: list[str] | None = await db.value(
+        """
+        SELECT array(SELECT jsonb_array_elements_text(list_columns -> $2))
+          FROM person WHERE id = $1 AND list_columns ? $2""",
+        *(person_id, name),
+    )
+    return columns
+
+
+async def choose(db: Database, person_id: int, name: str, columns: Sequence[str]) -> None:
+    """Saves the columns of a list. Without columns, the list shows its default ones again."""
+    await db.execute(
+        """
+        UPDATE person
+           SET list_columns = CASE
+               WHEN cardinality($3::text[]) = 0 THEN list_columns - $2
+               ELSE list_columns || jsonb_build_object($2::text, to_jsonb($3::text[])) END
+         WHERE id = $1
+           AND (list_columns ? $2
+                OR (SELECT count(*) FROM jsonb_object_keys(list_columns)) < $4)""",
+        *(person_id, name, list(columns), LISTS_MAX),
+    )

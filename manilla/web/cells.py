@@ -1,0 +1,37 @@
+"""The content of list cells: one line each, so that many rows fit on a screen."""
+
+from datetime import datetime
+from typing import Protocol
+
+from markupsafe import Markup
+
+from manilla.web.display import badge, clean, short_moment, title
+from manilla.web.page_request import PageRequest
+
+TEXT_LENGTH_MAX = 60
+
+
+class _Created(Protocol):
+    @property
+    def created_at(self) -> datetime | None: ...
+
+
+def link(request: PageRequest, path: str, text: str) -> Markup:
+    shown = clean(text, TEXT_LENGTH_MAX)
+    return Markup('<a class="row-link" href="{}">{}</a>').format(request.at(path), shown)
+
+
+def text(value: object) -> str:
+    return clean(str(value), TEXT_LENGTH_MAX) if value else "—"
+
+
+def created(_request: PageRequest, row: _Created) -> Markup:
+    return short_moment(row.created_at)
+
+
+def status(state: str, detail: str | None = None, *, shown: str | None = None) -> Markup:
+    """Shows a status, with the reason after it."""
+    reason = (
+        Markup(' <span class="quiet">{}</span>').format(title(detail.lower())) if detail else ""
+    )
+    return badge(state, shown) + reason

@@ -1,0 +1,151 @@
+"""The columns and filters of the lists of payments, payouts and refunds, in both realms."""
+
+import msgspec
+from markupsafe import Markup
+
+from manilla.banks.nigeria import BANKS
+from manilla.banks.registry import AmbiguousBankCode
+from manilla.kit.display import money
+from manilla.ledger.transaction_lists import SortOrder
+from manilla.methods.method import MethodKind
+from manilla.payments.payment import Payment, PaymentStatus
+from manilla.payouts.listing import BankCodes, PayoutFilter
+from manilla.payouts.payout import Payout, PayoutStatus
+from manilla.people.roles import Realm
+from manilla.refunds.refund import Refund, RefundStatus
+from manilla.web import cells, transaction_list
+from manilla.web.forms import BadForm
+from manilla.web.page_request import PageRequest
+from manilla.web.transaction_list import ListColumn, ListFilter
+
+BANK_NAMES = tuple(sorted(bank.name for bank in BANKS))
+
+
+def _reference(request: PageRequest, row: Payment | Payout) -> Markup:
+    kind = "payments" if isinstance(row, Payment) else "payouts"
+    is_console = request.realm is Realm.CONSOLE
+    path = f"/transactions/{row.trx_id}" if is_console else f"~/{kind}/{row.trx_id}"
+    return cells.link(request, path, row.ref_trx or row.trx_id)
+
+
+def _refund(request: PageRequest, row: Refund) -> Markup:
+    return cells.link(request, f"/refunds/{row.trx_id}", row.trx_id)
+
+
+def _payment_status(_request: PageRequest, row: Payment) -> Markup:
+    refunded = "refunded" if row.refunded_minor == row.amount_minor else "partly refunded"
+    return cells.status(row.status, row.error_code or (refunded if row.refunded_minor else None))
+
+
+def _payout_status(_request: PageRequest, row: Payout) -> Markup:
+    is_manual = row.status is PayoutStatus.PENDING and row.is_manual
+    shown = "Awaiting manual payment" if is_manual else None
+    return cells.status(row.status, row.error_code, shown=shown)
+
+
+def _bank(request: PageRequest, row: Payout) -> str:
+    banks = request.services.banks
+    name = banks.name_at(row.provider, row.bank, is_sandbox=row.is_sandbox)
+    return cells.text(name or row.bank)
+
+
+CREATED = ListColumn(
+    "created", "Created", cells.created, sorts=(SortOrder.NEWEST, SortOrder.OLDEST)
+)
+TRX_ID = ListColumn("trx_id", "Transaction ID", lambda _, row: row.trx_id, is_default=False)
+DESCRIPTION = ListColumn(
+    "description", "Description", lambda _, row: cells.text(row.description), is_default=False
+)
+AMOUNT = ListColumn(
+    "amount",
+    "Amount",
+    lambda _, row: money(row.amount),
+    is_number=True,
+    sorts=(SortOrder.LARGEST, SortOrder.SMALLEST),
+)
+
+PAYMENT_COLUMNS = (
+    CREATED,
+    ListColumn("reference", "Reference", _reference),
+    TRX_ID,
+    ListColumn("customer", "Customer", lambda _, row: cells.text(row.customer_name)),
+    ListColumn("email", "Email", lambda _, row: cells.text(row.customer_email), is_default=False),
+    DESCRIPTION,
+    ListColumn("status", "Status", _payment_status, sorts=(SortOrder.STATUS,)),
+    ListColumn(
+        "commission",
+        "Commission",
+        lambda _, row: money(row.quote.commission),
+        is_number=True,
+        is_default=False,
+    ),
+    AMOUNT,
+)
+
+PAYOUT_COLUMNS = (
+    CREATED,
+    ListColumn("reference", "Reference", _reference),
+    TRX_ID,
+    ListColumn("to", "To", lambda _, row: cells.text(row.account_name or "Manual")),
+    ListColumn("account", "Account number", lambda _, row: cells.text(row.account_number)),
+    ListColumn("bank", "Bank", _bank, is_default=False),
+    ListColumn("method", "Method", lambda _, row: cells.text(row.method_name), is_default=False),
+    ListColumn(
+        "session", "Session ID", lambda _, row: cells.text(row.session_id), is_default=False
+    ),
+    DESCRIPTION,
+    ListColumn("status", "Status", _payout_status, sorts=(SortOrder.STATUS,)),
+    ListColumn("fee", "Fee", lambda _, row: money(row.fee), is_number=True, is_default=False),
+    AMOUNT,
+)
+
+REFUND_COLUMNS = (
+    CREATED,
+    ListColumn("refund", "Refund", _refund),
+    ListColumn("payment", "Payment", lambda _, row: row.payment_trx_id, is_default=False),
+    ListColumn("reason", "Reason", lambda _, row: cells.text(row.reason)),
+    ListColumn(
+        "status", "Status", lambda _, row: cells.status(row.status), sorts=(SortOrder.STATUS,)
+    ),
+    AMOUNT,
+)
+
+
+def payment_filters(request: PageRequest) -> list[ListFilter]:
+    return [_statuses(list(PaymentStatus)), _methods(request, MethodKind.DEPOSIT)]
+
+
+def payout_filters(request: PageRequest) -> list[ListFilter]:
+    return [
+        _statuses(list(PayoutStatus)),
+        _methods(request, MethodKind.WITHDRAW),
+        ListFilter("bank", "Bank", suggestions=BANK_NAMES),
+    ]
+
+
+def refund_filters(_request: PageRequest) -> list[ListFilter]:
+    return [_statuses(list(RefundStatus))]
+
+
+def read_payout_filter(request: PageRequest, *, is_sandbox: bool) -> PayoutFilter:
+    wanted = transaction_list.read_filter(request, PayoutFilter, "method")
+    name = request.query.text("bank")
+    if not name:
+        return wanted
+    try:
+        bank = request.services.registry.understand(name)
+    except AmbiguousBankCode as refusal:
+        raise BadForm(errors={"bank": refusal.text}) from None
+    if bank is None:
+        raise BadForm(errors={"bank": "No bank has this name or code. Choose one from the list."})
+    codes = request.services.banks.codes_everywhere(bank, is_sandbox=is_sandbox)
+    return msgspec.structs.replace(wanted, bank=BankCodes(bank.code, codes))
+
+
+def _statuses(values: list[str]) -> ListFilter:
+    return ListFilter("status", "Status", transaction_list.choices(values))
+
+
+def _methods(request: PageRequest, kind: MethodKind) -> ListFilter:
+    methods = request.services.methods.all(kind)
+    return ListFilter("method", "Method", [(method.code, method.name) for method in methods])

@@ -1,0 +1,104 @@
+"""The home page: latest payments, money on its way, attention, and volume over a period."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from manilla.kit.clock import last_days
+from manilla.kit.environment import Environment
+from manilla.ledger import trx_ids
+from manilla.ledger.daily import DailyFigures
+from manilla.ledger.scope import Tenant
+from manilla.services import Services
+from manilla.web import volume
+from manilla.web.volume import ComparedVolume
+from tests.client import Site
+from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
+from tests.dashboard.sample_data import create_sample_data
+from tests.payments.orders import new_reference
+
+
+@pytest.fixture(scope="module")
+async def dashboard(services: Services, site: Site) -> MerchantDashboard:
+    return await new_dashboard(services, site)
+
+
+async def home(dashboard: MerchantDashboard, query: str = "") -> str:
+    reply = await dashboard.owner.get(f"/sandbox{query}")
+    assert reply.status == 200, reply.body
+    return reply.body.decode()
+
+
+async def test_home_shows_latest_payments_and_money_on_its_way(
+    dashboard: MerchantDashboard, services: Services
+) -> None:
+    await create_sample_data(services, dashboard.merchant, "Ada")
+    references = [new_reference() for _ in range(6)]
+    for reference in references:
+        await dashboard.pay_in(ref_trx=reference)
+    page = await home(dashboard)
+    assert all(reference in page for reference in references[1:])
+    assert references[0] not in page
+    assert "1 pending payout" in page
+    assert "₦1,000.00" in page
+
+
+async def test_bulk_rows_that_were_not_paid_need_attention(services: Services, site: Site) -> None:
+    dashboard = await new_dashboard(services, site)
+    samples = await create_sample_data(services, dashboard.merchant, "Ada")
+    assert "rows that were not paid" not in await home(dashboard)
+    await services.db.execute(
+        "UPDATE payout_batch SET status = 'done', confirmed_by = 'ada' WHERE id = $1",
+        samples["batch"],
+    )
+    await services.db.execute(
+        "UPDATE payout_batch_row SET state = 'refused' WHERE batch_id = $1", samples["batch"]
+    )
+    assert "1 bulk payout file has rows that were not paid" in await home(dashboard)
+
+
+async def test_few_days_are_bars_and_many_are_lines(dashboard: MerchantDashboard) -> None:
+    week, quarter = await home(dashboard, "?period=7days"), await home(dashboard, "?period=90days")
+    assert "<rect" in week
+    assert "<polyline" not in week
+    assert "<polyline" in quarter
+    for page in (week, quarter):
+        assert 'role="img" aria-label="Volume by day from ' in page
+        assert "Figures by day" in page
+
+
+async def test_volume_is_compared_with_the_period_before(services: Services, site: Site) -> None:
+    dashboard = await new_dashboard(services, site)
+    tenant = Tenant(dashboard.merchant.new.id, Environment.SANDBOX)
+    await dashboard.pay_in(payment_amount=1500)
+    async with earlier(services, await dashboard.pay_in(payment_amount=1000), days=10):
+        week = await volume.volume(services.db, tenant, "NGN", "7days")
+        assert week.paid_in.change == "50 % more than in the period before (₦1,000.00)"
+        month = await volume.volume(services.db, tenant, "NGN", "30days")
+        assert month.paid_in.change == "Nothing in the period before"
+        assert "50 % more" in await home(dashboard, "?period=7days")
+
+
+@asynccontextmanager
+async def earlier(services: Services, trx_id: str, *, days: int) -> AsyncIterator[None]:
+    """Moves a payment to an earlier day, until the block ends."""
+    moment = trx_ids.moment_of(trx_id)
+    assert moment is not None
+    moved = trx_ids.floor(moment - timedelta(days=days)) + trx_id[13:]
+    change = "UPDATE payment SET trx_id = $2 WHERE trx_id = $1"
+    await services.db.execute(change, trx_id, moved)
+    yield
+    await services.db.execute(change, moved, trx_id)
+
+
+def test_a_change_is_described_in_words_and_figures() -> None:
+    def compared(now: int, before: int) -> str:
+        day = last_days(1)[0]
+        figures = [DailyFigures(day, "NGN", 1, 1, 0, minor) for minor in (now, before)]
+        return ComparedVolume("NGN", figures[:1], figures[1:]).change
+
+    assert compared(5000, 10_000) == "50 % less than in the period before (₦100.00)"
+    assert compared(100, 100) == "As much as in the period before (₦1.00)"
+    assert compared(0, 0) == "Also nothing in the period before"

@@ -1,0 +1,140 @@
+"""Lists of transactions: periods, filters, order, totals, columns and many rows."""
+
+from urllib.parse import urlencode
+
+import pytest
+from playwright.async_api import Browser
+
+from manilla.ledger import transaction_lists
+from manilla.services import Services
+from tests.client import Site
+from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
+from tests.dashboard.sample_data import create_sample_data
+from tests.web.signed_in_user import administrator
+
+PAYMENTS, PAYOUTS = "/sandbox/payments", "/sandbox/payouts"
+
+
+@pytest.fixture(scope="module")
+async def shop(services: Services, site: Site) -> MerchantDashboard:
+    """A merchant with three payments of different amounts."""
+    dashboard = await new_dashboard(services, site)
+    for amount in (1500, 300, 20_000):
+        await dashboard.pay_in(ref_trx=f"ref-{amount}", payment_amount=amount)
+    return dashboard
+
+
+async def page_of(dashboard: MerchantDashboard, path: str, **query: str) -> str:
+    reply = await dashboard.owner.get(f"{path}?{urlencode(query)}")
+    assert reply.status == 200, reply.body
+    return reply.body.decode()
+
+
+def order_of(page: str, *texts: str) -> list[str]:
+    return sorted(texts, key=page.index)
+
+
+async def test_the_total_and_count_are_those_of_the_filtered_rows(shop: MerchantDashboard) -> None:
+    assert "3 payments, total ₦21,800.00" in await page_of(shop, PAYMENTS)
+    assert "2 payments, total ₦21,500.00" in await page_of(shop, PAYMENTS, min="1,000")
+    between = await page_of(shop, PAYMENTS, min="301", max="20000", status="success")
+    assert "2 payments, total ₦21,500.00" in between
+    assert "1 payment, total ₦300.00" in await page_of(shop, PAYMENTS, q="ref-300")
+    assert "0 payments" in await page_of(shop, PAYMENTS, status="failed")
+
+
+async def test_rows_are_sorted_by_amount_time_and_status(shop: MerchantDashboard) -> None:
+    names = ("ref-1500", "ref-300", "ref-20000")
+    orders = {
+        "largest": ["ref-20000", "ref-1500", "ref-300"],
+        "smallest": ["ref-300", "ref-1500", "ref-20000"],
+        "oldest": ["ref-1500", "ref-300", "ref-20000"],
+        "newest": ["ref-20000", "ref-300", "ref-1500"],
+        "status": ["ref-20000", "ref-300", "ref-1500"],
+    }
+    for sort, expected in orders.items():
+        page = await page_of(shop, PAYMENTS, sort=sort)
+        assert order_of(page, *names) == expected, sort
+
+
+async def test_too_many_rows_are_neither_counted_nor_sorted(
+    shop: MerchantDashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (transaction_lists, "manilla.web.transaction_list"):
+        monkeypatch.setattr(f"{getattr(module, '__name__', module)}.ROWS_MAX", 2)
+    page = await page_of(shop, PAYMENTS, sort="smallest")
+    assert "More than 2 payments" in page
+    assert "too many payments to sort" in page
+    assert order_of(page, "ref-300", "ref-20000") == ["ref-20000", "ref-300"]
+
+
+async def test_periods_select_the_days_in_lagos(
+    shop: MerchantDashboard, services: Services, site: Site
+) -> None:
+    for period in ("today", "7days", "month"):
+        page = await page_of(shop, PAYMENTS, period=period)
+        assert "3 payments" in page
+        assert 'aria-current="true"' in page
+    assert "0 payments" in await page_of(shop, PAYMENTS, period="today", until="2020-01-01")
+
+
+async def test_payments_are_filtered_by_method_and_payouts_by_bank(
+    shop: MerchantDashboard, services: Services
+) -> None:
+    await create_sample_data(services, shop.merchant, "Ada")
+    assert "0 payments" in await page_of(shop, PAYMENTS, method="providera-ngn")
+    assert "1 payout" in await page_of(shop, PAYOUTS)
+    assert "0 payouts" in await page_of(shop, PAYOUTS, bank="Access Bank")
+    assert "0 payouts" in await page_of(shop, PAYOUTS, method="providera_ngn_transfer")
+    unknown = await shop.owner.get(f"{PAYOUTS}?bank=Nowhere+Bank")
+    assert unknown.status == 400
+
+
+async def test_chosen_columns_are_kept_for_the_person(shop: MerchantDashboard) -> None:
+    def has_column(page: str, title: str) -> bool:
+        return f'data-label="{title}"' in page
+
+    assert not has_column(await page_of(shop, PAYMENTS), "Email")
+    await shop.owner.post(
+        "/lists/payments/columns",
+        {"column": "email", "next": "/dashboard/sandbox/payments"},
+    )
+    page = await page_of(shop, PAYMENTS)
+    assert has_column(page, "Email")
+    assert not has_column(page, "Amount")
+    await shop.owner.post("/lists/payments/columns", {"default": "on"})
+    assert has_column(await page_of(shop, PAYMENTS), "Amount")
+
+
+async def test_the_console_filters_by_a_merchant_chosen_by_name(
+    shop: MerchantDashboard, services: Services, site: Site
+) -> None:
+    visitor = await administrator(services, site, f"lists-{shop.merchant.new.id}@example.com")
+    merchant_id = shop.merchant.new.id
+    await services.db.execute(
+        "UPDATE merchant SET name = 'Balogun Market' WHERE id = $1", merchant_id
+    )
+    names = (await visitor.get("/merchants/names?merchant=logun")).body.decode()
+    assert f'value="Balogun Market ({merchant_id})"' in names
+    query = urlencode({"merchant": f"Balogun Market ({merchant_id})", "max": "300"})
+    page = (await visitor.get(f"/transactions?{query}")).body.decode()
+    assert "1 payment, total ₦300.00" in page
+    assert (await visitor.get("/transactions?merchant=Balogun")).status == 400
+
+
+async def test_fifteen_rows_fit_on_a_laptop_screen(
+    services: Services, site: Site, browser: Browser
+) -> None:
+    dashboard = await new_dashboard(services, site)
+    for _ in range(20):
+        await dashboard.pay_in()
+    context = await browser.new_context(viewport={"width": 1280, "height": 800})
+    await dashboard.owner.enter(context)
+    page = await context.new_page()
+    await page.goto(f"{services.base_url}/dashboard{PAYMENTS}")
+    rows = await page.evaluate(
+        "[...document.querySelectorAll('tbody tr')]"
+        ".filter((row) => row.getBoundingClientRect().bottom <= innerHeight).length"
+    )
+    await context.close()
+    assert rows >= 15
