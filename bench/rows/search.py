@@ -42,12 +42,13 @@ async def opened(stage: Stage) -> AsyncIterator[Row]:
     await stage.server.add_database(DATABASE)
     db = await Database.open(stage.server.url(DATABASE), size=1, name="bench")
     try:
-        merchant = await seed.product(db, Keyring([crypto.decode_key(stage.master_key)]))
+        keyring = Keyring([crypto.decode_key(stage.master_key)])
+        merchant = await seed.product(db, keyring)
         await stage.server.execute(DATABASE, MERCHANTS_SQL.format(number=MERCHANTS))
         await _fill(stage, merchant.id)
         texts = _texts(merchant.id)
-        console = await _session(db, Realm.CONSOLE, merchant.id)
-        dashboard = await _session(db, Realm.DASHBOARD, merchant.id)
+        console = await _session(db, keyring, Realm.CONSOLE, merchant.id)
+        dashboard = await _session(db, keyring, Realm.DASHBOARD, merchant.id)
     finally:
         await db.close()
     served = await stage.product(DATABASE)
@@ -105,12 +106,14 @@ def _texts(merchant_id: int) -> Mapping[str, str]:
     }
 
 
-async def _session(db: Database, realm: Realm, merchant_id: int) -> str:
+async def _session(db: Database, keyring: Keyring, realm: Realm, merchant_id: int) -> str:
     """Signs a person in and returns the cookie."""
     email = f"{realm}@example.com"
     if realm is Realm.CONSOLE:
         role = ConsoleRole.ADMINISTRATOR
-        new = await console_people.create(db, email=email, name="Ada", role=role, password=PASSWORD)
+        new = await console_people.create(
+            db, keyring, email=email, name="Ada", role=role, password=PASSWORD
+        )
         person, owner = new.person, None
     else:
         owner = merchant_id
