@@ -14,6 +14,8 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.texts import LINE_ENDS, has_controls
+from manilla.mail import outbox
+from manilla.mail.kinds import MailKind
 from manilla.merchants import merchants
 from manilla.merchants.merchants import (
     BadMerchant,
@@ -21,11 +23,19 @@ from manilla.merchants.merchants import (
     MerchantStatus,
     MerchantUpdate,
 )
+from manilla.merchants.queries import MerchantRow
 
 UNDECIDED = (MerchantStatus.PENDING, MerchantStatus.REJECTED)
 STATES = {
     MerchantStatus.APPROVED: DossierState.APPROVED,
     MerchantStatus.REJECTED: DossierState.REJECTED,
+}
+
+# The email about each decision, and which of its facts is the note.
+MAILS = {
+    DossierState.APPROVED: (MailKind.MERCHANT_APPROVED, ()),
+    DossierState.NEEDS_INFORMATION: (MailKind.MERCHANT_NEEDS_INFORMATION, ("wanted",)),
+    DossierState.REJECTED: (MailKind.MERCHANT_REJECTED, ("reason",)),
 }
 
 
@@ -41,6 +51,12 @@ async def submit(db: Database, merchant_id: int) -> None:
         if view.missing:
             raise DossierIncomplete(f"Complete these sections first: {', '.join(view.missing)}.")
         await dossiers.move(connection, dossier, DossierState.SUBMITTED, note="")
+        await outbox.put(
+            connection,
+            MailKind.MERCHANT_SUBMITTED,
+            {"merchant": view.merchant.name},
+            path=f"/console/merchants/{merchant_id}",
+        )
         await dossiers.record_move(connection, dossier, DossierState.SUBMITTED)
 
 
@@ -102,10 +118,22 @@ async def decide_dossier(
         elif not note:
             raise BadNote(errors={"note": "Enter a note. The merchant will see it."})
         await _move(connection, dossier, state, note)
+        await _report(connection, await merchants.get(connection, merchant_id), state, note)
         if state is DossierState.APPROVED:
             wanted = MerchantUpdate(level=MerchantLevel.VERIFIED)
             await merchants.change(connection, keyring, merchant_id, wanted)
         await dossiers.record_move(connection, dossier, state, note=note)
+
+
+async def _report(
+    connection: Connection, merchant: MerchantRow, state: DossierState, note: str
+) -> None:
+    """Emails the owners about a decision on the dossier alone."""
+    kind, facts = MAILS[state]
+    shown = {"merchant": merchant.name, **dict.fromkeys(facts, note)}
+    if state is not DossierState.APPROVED or merchant.status == MerchantStatus.APPROVED:
+        path = "/dashboard/verification"
+        await outbox.put(connection, kind, shown, path=path, merchant_id=merchant.id)
 
 
 def needs_reason(view: DossierView, *, needs_dossier: bool) -> bool:

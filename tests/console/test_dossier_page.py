@@ -16,6 +16,7 @@ from tests.client import Site
 from tests.compliance.files import PDF
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
 from tests.dashboard.test_verification import complete
+from tests.mail.outbox_reader import letters_to
 from tests.web.signed_in_user import SignedInUser
 
 APPROVE = {"status": "approved", "was": "pending"}
@@ -117,6 +118,11 @@ async def test_asking_for_information_needs_a_note_and_leaves_the_status(
     silent = await officer.post(_at(pending, "/dossier/decide"), {**ask, "note": " "})
     assert "Enter a note. The merchant will see it." in await officer.follow(silent)
     await officer.post(_at(pending, "/dossier/decide"), {**ask, "note": "Page 2, please."})
+    services = pending.services
+    [asked] = await letters_to(services.db, services.letters, pending.owner.email)
+    assert "Page 2, please." in asked.text
+    submitted = await letters_to(services.db, services.letters, officer.email)
+    assert "Ada Stores asks for approval" in {each.subject for each in submitted}
     assert await _now(pending) == ("pending", "unverified", "needs_information")
     late = await officer.post(_at(pending, "/dossier/decide"), {**ask, "note": "Again."})
     assert "has changed in the meantime" in await officer.follow(late)
