@@ -24,6 +24,7 @@ from manilla.notify import delivery
 from manilla.notify import queries as notify
 from manilla.notify.delivery import NotificationDelivery
 from manilla.payments.tasks import PaymentTasks
+from manilla.payouts.bulk.names import NameTasks
 from manilla.payouts.bulk.paying import BulkPayoutTasks
 from manilla.payouts.reconcile_tasks import ReconcileTasks
 from manilla.payouts.routing import deliveries
@@ -135,6 +136,7 @@ def works(services: Services) -> dict[str, Work]:
         **BulkPayoutTasks(
             services.db, services.directory, services.methods, services.payouts
         ).works(),
+        **NameTasks(services.db, services.directory, services.methods, services.previews).works(),
     }
 
 

@@ -1,4 +1,8 @@
-"""Approvals: a second administrator, never the requester, decides on each of them exactly once."""
+"""Approvals: a second person, never the requester, decides on each of them exactly once.
+
+Administrators decide on changes to the platform, and a merchant's team on its own: `team` is the
+merchant's id, or None for the administrators.
+"""
 
 import msgspec
 
@@ -14,6 +18,8 @@ from manilla.kit.errors import Refusal
 from manilla.kit.texts import is_line
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
+from manilla.payouts.protection import protection
+from manilla.payouts.protection.protection import ProtectionChange
 
 REASON_LENGTH_MAX = 200
 LIST_MAX = 1000
@@ -85,7 +91,10 @@ async def request_in(
         wanted=detail,
         reason=reason,
     )
-    await _mail_administrators(connection, f"{kind} of {about[0]}", reason)
+    if isinstance(change, ProtectionChange):
+        await protection.tell_team(connection, change)
+    else:
+        await _mail_administrators(connection, f"{kind} of {about[0]}", reason)
     return approval_id
 
 
@@ -101,40 +110,42 @@ async def _mail_administrators(connection: Connection, change: str, reason: str)
     )
 
 
-async def approve(services: Approvals, approval_id: int) -> Approved:
+async def approve(services: Approvals, approval_id: int, *, team: int | None = None) -> Approved:
     """Applies the change exactly once, because the transaction locks the approval's row."""
     actor = current.get()
     async with services.db.transaction() as connection:
-        asked = await _open(connection, approval_id)
+        asked = await _open(connection, approval_id, team)
         _check_second(actor, asked)
         change = await _change(connection, services.keyring, asked)
         result = await kinds.apply(connection, services.keyring, change)
         await _decide(connection, asked, "approved", actor, None)
-    return Approved(await find(services.db, approval_id), result)
+    return Approved(await find(services.db, approval_id, team=team), result)
 
 
-async def refuse(services: Approvals, approval_id: int, reason: str) -> Approval:
+async def refuse(
+    services: Approvals, approval_id: int, reason: str, *, team: int | None = None
+) -> Approval:
     """Rejects the change. The requester can also do this, to withdraw the request."""
     if not is_line(reason, REASON_LENGTH_MAX):
         raise ApprovalNotAllowed(
             f"A reason must have 1 to {REASON_LENGTH_MAX} printable characters."
         )
     async with services.db.transaction() as connection:
-        asked = await _open(connection, approval_id)
+        asked = await _open(connection, approval_id, team)
         await _decide(connection, asked, "refused", current.get(), reason)
-    return await find(services.db, approval_id)
+    return await find(services.db, approval_id, team=team)
 
 
-async def find(db: Database | Connection, approval_id: int) -> Approval:
+async def find(db: Database | Connection, approval_id: int, *, team: int | None = None) -> Approval:
     found = await queries.approval(db, approval_id) if 0 < approval_id <= ID_MAX else None
-    if found is None:
+    if found is None or not found.is_of(team):
         raise ApprovalNotFound(f"There is no approval {approval_id}.")
     return found
 
 
-async def waiting(db: Database) -> list[Approval]:
+async def waiting(db: Database, *, team: int | None = None) -> list[Approval]:
     """Returns pending approvals that have not expired, newest first."""
-    return await queries.approvals(db, waiting_only=True, before_id=None, limit=LIST_MAX)
+    return await queries.approvals(db, waiting_only=True, before_id=None, limit=LIST_MAX, team=team)
 
 
 async def listed(db: Database, before_id: int | None = None, limit: int = 100) -> list[Approval]:
@@ -142,9 +153,9 @@ async def listed(db: Database, before_id: int | None = None, limit: int = 100) -
     return await queries.approvals(db, waiting_only=False, before_id=before_id, limit=limit)
 
 
-async def _open(connection: Connection, approval_id: int) -> Approval:
+async def _open(connection: Connection, approval_id: int, team: int | None) -> Approval:
     asked = await queries.approval(connection, approval_id, lock=True)
-    if asked is None:
+    if asked is None or not asked.is_of(team):
         raise ApprovalNotFound(f"There is no approval {approval_id}.")
     if asked.status != "waiting":
         raise ApprovalNotAllowed(f"Approval {approval_id} is {asked.status} already.")
@@ -155,9 +166,7 @@ def _check_second(actor: Actor, asked: Approval) -> None:
     if actor.kind is ActorKind.SYSTEM:
         raise ApprovalNotAllowed("Only a person can approve a change.")
     if actor.is_same_as(asked.asked_by):
-        raise ApprovalNotAllowed(
-            "You requested this change, so another administrator must approve it."
-        )
+        raise ApprovalNotAllowed("You requested this change, so another person must approve it.")
 
 
 async def _change(connection: Connection, keyring: Keyring, asked: Approval) -> Change:

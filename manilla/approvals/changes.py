@@ -1,14 +1,15 @@
-"""Applies a change immediately, or requests a second administrator's approval if it needs one."""
+"""Applies a change immediately, or requests a second person's approval if it needs one."""
 
 import msgspec
 
 from manilla.approvals import approvals, kinds
 from manilla.approvals.approvals import Approvals
 from manilla.approvals.kinds import Change, Result
+from manilla.payouts.protection.protection import ProtectionChange
 
 
 class ApprovalRequested(msgspec.Struct, frozen=True):
-    """The change was not applied: a second administrator must approve the approval with this id."""
+    """The change was not applied: a second person must approve the approval with this id."""
 
     approval_id: int
 
@@ -16,11 +17,13 @@ class ApprovalRequested(msgspec.Struct, frozen=True):
 async def apply_or_ask(
     services: Approvals, change: Change, reason: str = ""
 ) -> Result | ApprovalRequested:
-    """Applies the change or requests its approval. Development mode requires no approvals."""
+    """Applies the change or requests its approval.
+
+    In development mode, only merchants' teams need approvals.
+    """
+    is_needed = services.is_production_mode or isinstance(change, ProtectionChange)
     async with services.db.transaction() as connection:
-        if services.is_production_mode and await kinds.needs_second(
-            connection, services.keyring, change
-        ):
+        if is_needed and await kinds.needs_second(connection, services.keyring, change):
             asked = await approvals.request_in(connection, services.keyring, change, reason)
             return ApprovalRequested(asked)
         return await kinds.apply(connection, services.keyring, change)

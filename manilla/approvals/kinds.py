@@ -18,6 +18,13 @@ from manilla.merchants.queries import MerchantRow
 from manilla.merchants.wallets import FundingResult
 from manilla.methods import catalogue
 from manilla.methods.method import Method, MethodKind
+from manilla.payouts.protection import protection
+from manilla.payouts.protection.protection import (
+    AccountAddition,
+    LockChange,
+    ProtectionChange,
+    ThresholdChange,
+)
 from manilla.platform import settings
 from manilla.providers import accounts, credentials
 from manilla.providers.kind import Credentials
@@ -92,7 +99,7 @@ class CaseResolution(msgspec.Struct, frozen=True, tag="case"):
     needs_second: bool = False
 
 
-Change = (
+PlatformChange = (
     SettingChange
     | WalletFunding
     | WalletAdjustment
@@ -103,7 +110,9 @@ Change = (
     | MethodChange
     | CaseResolution
 )
-Result = FundingResult | Credentials | MerchantRow | Method | Case | None
+TeamChange = ThresholdChange | LockChange | AccountAddition
+Change = PlatformChange | TeamChange
+Result = FundingResult | Credentials | MerchantRow | Method | Case | int | None
 
 
 async def apply(connection: Connection, keyring: Keyring, change: Change) -> Result:
@@ -135,11 +144,21 @@ async def apply(connection: Connection, keyring: Keyring, change: Change) -> Res
             result = await resolutions.resolve(
                 connection, change.case_id, change.note, change.action
             )
+        case ProtectionChange():
+            result = await protection.apply(connection, change)
     return result
 
 
 async def needs_second(connection: Connection, keyring: Keyring, change: Change) -> bool:
     await check(connection, change)
+    if isinstance(change, ProtectionChange):
+        return await protection.needs_second(connection, change, current.get().id)
+    return await _needs_second_administrator(connection, keyring, change)
+
+
+async def _needs_second_administrator(
+    connection: Connection, keyring: Keyring, change: PlatformChange
+) -> bool:
     match change:
         case SettingChange():
             current_settings = await settings.load(connection)
@@ -303,7 +322,7 @@ def subject(change: Change) -> str:
             return f"wallet:{change.merchant_id}:{change.environment}:{change.amount.currency}"
         case ProviderChange() | ProviderClearing() | ProviderAddition():
             return f"provider:{change.provider}"
-        case MerchantChange():
+        case MerchantChange() | ProtectionChange():
             return f"merchant:{change.merchant_id}"
         case MethodChange():
             return f"method:{change.code}"
@@ -315,11 +334,19 @@ def merchant_of(change: Change) -> int | None:
     match change:
         case WalletFunding() | WalletAdjustment() | MerchantChange() | CaseResolution():
             return change.merchant_id
+        case ProtectionChange():
+            return change.merchant_id
     return None
 
 
 async def describe(connection: Connection, change: Change) -> dict[str, Any]:
     """Returns the change in displayable form, without secrets."""
+    if isinstance(change, ProtectionChange):
+        return protection.describe(change)
+    return await _describe(connection, change)
+
+
+async def _describe(connection: Connection, change: PlatformChange) -> dict[str, Any]:
     match change:
         case SettingChange():
             return {"setting": change.key, "value": change.value}

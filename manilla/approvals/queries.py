@@ -8,6 +8,7 @@ import msgspec
 from manilla.audit.actor import Actor, ActorKind
 from manilla.kit.db import Connection, Database
 from manilla.kit.money import Money
+from manilla.people.roles import Realm
 
 
 class Approval(msgspec.Struct, frozen=True):
@@ -24,6 +25,12 @@ class Approval(msgspec.Struct, frozen=True):
     decided_by: Actor | None
     decided_at: datetime | None
     decision: str | None
+
+    def is_of(self, team: int | None) -> bool:
+        """Whether this merchant's team decides it; for None, whether administrators do."""
+        if self.asked_by.realm == Realm.DASHBOARD:
+            return team is not None and team == self.merchant_id
+        return team is None
 
 
 # An approval past its deadline has expired, even if its row does not yet have that status.
@@ -46,15 +53,23 @@ async def approval(
 
 
 async def approvals(
-    db: Database | Connection, *, waiting_only: bool, before_id: int | None, limit: int
+    db: Database | Connection,
+    *,
+    waiting_only: bool,
+    before_id: int | None,
+    limit: int,
+    team: int | None = None,
 ) -> list[Approval]:
+    """Returns the approvals of a merchant's team, or of the administrators; newest first."""
     records = await db.records(
         _APPROVAL
         + """
          WHERE (NOT $1 OR status = 'waiting' AND expires_at > now())
            AND ($2::bigint IS NULL OR id < $2)
+           AND (asked_realm IS NOT DISTINCT FROM 'dashboard') = ($4::bigint IS NOT NULL)
+           AND ($4 IS NULL OR merchant_id = $4)
          ORDER BY id DESC LIMIT $3""",
-        *(waiting_only, before_id, limit),
+        *(waiting_only, before_id, limit, team),
     )
     return [_read(record) for record in records]
 

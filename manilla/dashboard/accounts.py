@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from manilla.approvals import changes
+from manilla.approvals.changes import ApprovalRequested
 from manilla.dashboard.payouts import AT_FIELD, bank_options, check_beneficiary, given_beneficiary
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
@@ -13,8 +15,11 @@ from manilla.payouts import listing as payouts
 from manilla.payouts.beneficiaries import accounts
 from manilla.payouts.beneficiaries.accounts import ID_MAX, SavedAccount
 from manilla.payouts.listing import AccountFilter
+from manilla.payouts.protection.protection import AccountAddition
 from manilla.web import lists
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+
+ASKED = "Payouts go only to saved accounts, so another person must approve the new account."
 
 COLUMNS = accounts.FIELDS.select(
     "withdraw_account_id label method_code bank account_number account_name created_at"
@@ -58,17 +63,15 @@ async def add(request: PageRequest) -> PageResponse:
         # Do not save the sandbox's made-up name, because the account may later be paid in
         # production.
         name = None if caller.is_sandbox else holder.account_name
-        account_id = await accounts.add(
-            request.db,
-            request.merchant_id,
-            method.code,
-            holder.who.fields,
-            account_name=name,
-            label=label or None,
+        addition = AccountAddition(
+            request.merchant_id, method.code, holder.who.fields, name, label or None
         )
+        account_id = await changes.apply_or_ask(request.services.approvals, addition)
     except Refusal as refusal:
         details = await _details(request, caller, method)
         return request.form_with_errors("account_new.html", refusal, at=AT_FIELD, **details)
+    if isinstance(account_id, ApprovalRequested):
+        return request.redirect("~/protection", done=ASKED)
     done = f"Account saved. Its withdraw_account_id in the API is {account_id}."
     return request.redirect("~/accounts", done=done)
 

@@ -19,10 +19,13 @@ from manilla.payouts import listing as payouts
 from manilla.payouts import ordering, refusals
 from manilla.payouts.beneficiaries import accounts, beneficiary, methods
 from manilla.payouts.beneficiaries.accounts import SavedAccount
+from manilla.payouts.bulk import batches
+from manilla.payouts.bulk.batches import Decider
 from manilla.payouts.initiate import PayoutOrder
 from manilla.payouts.listing import AccountFilter
 from manilla.payouts.ordering import AccountHolder, PayoutPreview
 from manilla.payouts.payout import DETAILS, Payout
+from manilla.payouts.protection import protection
 from manilla.providers.port import Bank
 from manilla.web import timeline, transaction_columns, transaction_list
 from manilla.web.forms import BadForm, Form
@@ -42,6 +45,7 @@ AT_FIELD = (
     (refusals.InsufficientBalance, "amount"),
     (refusals.AmountOutOfRange, "amount"),
 )
+ASKED = "The payout is above your threshold. Another person must now approve it."
 MADE_BEFORE = "This payout already exists. No second payout was created."
 
 COLUMNS = payouts.FIELDS.select(
@@ -161,6 +165,8 @@ async def pay(request: PageRequest) -> PageResponse:
     try:
         _check_form(request.form, method)
         order = await _order(request, caller, method)
+        if (asked := await _ask_second(request, caller, method, order)) is not None:
+            return request.redirect(f"~/payouts/bulk/{asked}", done=ASKED)
         trx_id = await ordering.order(request.db, request.services.payouts, caller, order, ticket)
     except DuplicateReference as duplicate:
         first = (duplicate.details or {})["trx_id"]
@@ -172,6 +178,19 @@ async def pay(request: PageRequest) -> PageResponse:
         f"~/payouts/{trx_id}",
         done=MANUAL_DONE if method.is_manual else "Payout created.",
     )
+
+
+async def _ask_second(
+    request: PageRequest, caller: Caller, method: Method, order: PayoutOrder
+) -> str | None:
+    """Asks for a second person if the payout is above the threshold; returns the request's id."""
+    amount = request.form.money("amount", method.currency)
+    cost = amount + method.fee.of(amount)
+    if not await protection.is_above(request.db, request.merchant_id, cost):
+        return None
+    by = Decider(request.visitor.person_id, request.visitor.email)
+    preview = await _preview(request, caller, method)
+    return await batches.ask_single(request.db, caller, preview, order, by)
 
 
 async def _preview(request: PageRequest, caller: Caller, method: Method) -> PayoutPreview:

@@ -7,6 +7,7 @@ from litestar import Router
 
 from manilla.dashboard import (
     accounts,
+    batches,
     bulk,
     configuration,
     credentials,
@@ -17,6 +18,7 @@ from manilla.dashboard import (
     payments,
     payouts,
     profile,
+    protection,
     requests,
     search,
     settlement_account,
@@ -45,6 +47,7 @@ NAVIGATION = {
         NavigationItem("Payouts", "~/payouts", "arrow-up-right", Permission.VIEW),
         NavigationItem("Saved accounts", "~/accounts", "building-bank", Permission.VIEW),
         NavigationItem("Settlement account", "~/settlement-account", "coins", Permission.VIEW),
+        NavigationItem("Payout protection", "~/protection", "shield-check", Permission.MOVE_MONEY),
     ],
     "Developers": [
         NavigationItem("Credentials", "~/credentials", "key", Permission.USE_CREDENTIALS),
@@ -130,10 +133,16 @@ ROUTES = [
     Route("GET", BULK + "/template/{method:int}", bulk.send_template, MOVE_MONEY, is_page=False),
     Route("GET", BULK + "/banks/{method:int}", bulk.send_banks, MOVE_MONEY, is_page=False),
     Route("POST", BULK, bulk.upload, MOVE_MONEY, body_bytes_max=bulk.UPLOAD_BYTES_MAX),
-    Route("GET", BATCH, bulk.show, MOVE_MONEY),
-    Route("GET", BATCH + "/progress", bulk.show_progress, MOVE_MONEY, is_page=False),
+    Route("GET", BATCH, batches.show, MOVE_MONEY),
+    Route("GET", BATCH + "/progress", batches.show_progress, MOVE_MONEY, is_page=False),
     Route("GET", BATCH + "/not-paid", bulk.send_unpaid, MOVE_MONEY, is_page=False),
-    Route("POST", BATCH + "/confirm", bulk.confirm, MOVE_MONEY, step_up=True),
+    Route("POST", BATCH + "/rows/{row:int}", batches.correct, MOVE_MONEY),
+    Route("POST", BATCH + "/rows/{row:int}/remove", batches.remove, MOVE_MONEY),
+    Route("POST", BATCH + "/zeros", batches.add_zeros, MOVE_MONEY),
+    Route("POST", BATCH + "/confirm", batches.confirm, MOVE_MONEY, step_up=True),
+    Route("POST", BATCH + "/approve", batches.approve, MOVE_MONEY, step_up=True),
+    Route("POST", BATCH + "/refuse", batches.refuse, MOVE_MONEY),
+    Route("POST", BATCH + "/stop", batches.stop, MOVE_MONEY),
     Route("GET", ENV + "/accounts", accounts.show_all, VIEW),
     Route("GET", ENV + "/accounts/new", accounts.show_new, MOVE_MONEY),
     # Saved accounts are not bound to an environment: an account saved in the sandbox can be paid in
@@ -152,6 +161,23 @@ ROUTES = [
     Route("POST", SETTLEMENT_ACCOUNT + "/new", settlement_account.review, MOVE_MONEY),
     Route("POST", SETTLEMENT_ACCOUNT, settlement_account.choose, MOVE_MONEY, step_up=True),
     Route("POST", SETTLEMENT_ACCOUNT + "/cancel", settlement_account.cancel, MOVE_MONEY),
+    Route("GET", ENV + "/protection", protection.show, MOVE_MONEY),
+    *(
+        Route(
+            "POST",
+            ENV + "/protection/" + path,
+            handler,
+            MOVE_MONEY,
+            step_up=True,
+            in_both_environments=True,
+        )
+        for path, handler in (
+            ("threshold", protection.set_threshold),
+            ("lock", protection.set_lock),
+            ("changes/{approval:int}/approve", protection.approve),
+        )
+    ),
+    Route("POST", ENV + "/protection/changes/{approval:int}/refuse", protection.refuse, MOVE_MONEY),
     Route("GET", ENV + "/wallets", wallets.show, VIEW),
     Route("GET", ENV + "/wallets/{currency:str}", wallets.statement, VIEW),
     Route("POST", ENV + "/wallets/{currency:str}/top-up", wallets.top_up, MOVE_MONEY),

@@ -37,6 +37,8 @@ class IntakeOutcome(StrEnum):
     INSUFFICIENT_BALANCE = "insufficient_balance"
     BALANCE_LIMIT = "balance_limit"
     DAY_LIMIT = "day_limit"  # the merchant's transactions of the day would exceed its limit
+    ACCOUNT_NOT_SAVED = "account_not_saved"
+    ROW_DECIDED = "row_decided"
 
 
 class NewRow(Protocol):

@@ -10,6 +10,7 @@ class JobKind(StrEnum):
     TRANSFER = "transfer"  # send a payout, or query its status
     SANDBOX_PAYOUT = "payout.sandbox"
     BULK_PAYOUTS = "payout.bulk"
+    BULK_NAMES = "payout.names"  # check the account names of a payout file
     REFUND = "refund"  # send a refund, or query its status
     NOTIFY = "notify"
     RESET = "person.reset"  # write the email with a link to choose a new password

@@ -19,6 +19,7 @@ class MailKind(StrEnum):
     PAYOUT_FAILED = "payout_failed"
     LARGE_PAYOUT = "large_payout"
     BULK_DONE = "bulk_done"
+    SECOND_PERSON = "second_person"
     SETTLEMENT_SENT = "settlement_sent"
     ENDPOINT_FAILING = "endpoint_failing"
     APPROVAL_REQUESTED = "approval_requested"
@@ -137,6 +138,13 @@ RULES: dict[MailKind, MailRule] = {
         audience=Audience.MERCHANT,
         roles=FINANCE,
         facts=_facts("merchant file created failed total"),
+    ),
+    MailKind.SECOND_PERSON: MailRule(
+        title="A payout or change needs a second person",
+        audience=Audience.MERCHANT,
+        roles=FINANCE,
+        facts=_facts("by what total"),
+        is_security=True,
     ),
     MailKind.SETTLEMENT_SENT: MailRule(
         title="A settlement was sent",

@@ -39,6 +39,7 @@ class Caller(msgspec.Struct, frozen=True):
     gateways: frozenset[str] | None
     gateway_order: tuple[str, ...]  # codes, first the preferred gateway; empty: no preference
     payouts_enabled: bool
+    accounts_locked: bool
     kyc_verified: bool
     phone_verified: bool
     level: MerchantLevel
@@ -163,6 +164,7 @@ class Directory:
             gateways=None if merchant.gateways is None else frozenset(merchant.gateways),
             gateway_order=await gateway_order.read(self._db, merchant_id, environment),
             payouts_enabled=merchant.payouts_enabled,
+            accounts_locked=merchant.accounts_locked,
             kyc_verified=merchant.kyc_verified,
             phone_verified=merchant.phone_verified,
             level=MerchantLevel(merchant.level),

@@ -20,6 +20,7 @@ class MerchantRow(msgspec.Struct, frozen=True):
     commission_bearer: str
     gateways: list[str] | None
     payouts_enabled: bool
+    accounts_locked: bool  # whether payouts go only to saved accounts
     kyc_verified: bool
     phone_verified: bool
     level: str
@@ -50,7 +51,7 @@ class WalletRow(msgspec.Struct, frozen=True):
 
 MERCHANT = """
     SELECT id, name, email, status, status_reason, commission_percent, commission_bearer, gateways,
-           payouts_enabled, kyc_verified, phone_verified, level,
+           payouts_enabled, accounts_locked, kyc_verified, phone_verified, level,
            bvn_sealed IS NOT NULL AS has_bvn, currencies, sends_receipts,
            created_at, updated_at
       FROM merchant"""

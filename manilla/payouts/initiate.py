@@ -31,7 +31,7 @@ from manilla.merchants.merchants import MerchantStatus
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method, MethodKind
 from manilla.payouts import refusals, rules
-from manilla.payouts.beneficiaries import accounts, beneficiary, sandbox
+from manilla.payouts.beneficiaries import accounts, beneficiary, names, sandbox
 from manilla.payouts.beneficiaries.accounts import SavedAccount
 from manilla.payouts.beneficiaries.beneficiary import AccountResolver, Beneficiary
 from manilla.payouts.beneficiaries.methods import BANK_CODE, processing_type
@@ -56,11 +56,18 @@ class PayoutOrder(PayoutTerms, frozen=True, kw_only=True):
     withdraw_account_id: int | None = None
     beneficiary: dict[str, Any] | None = None
     repeat_key: RepeatKey | None = None
+    # The row of a payout file that this payout pays. The row must still be ready.
+    batch_id: str | None = None
+    batch_row: int | None = None
+    expected_name: str | None = None  # the account holder that users were shown
 
 
 class PayoutItem(NewItem, frozen=True, kw_only=True):
     route: RouteDecision | None = None  # why the provider was chosen
     note: str = ""  # text for the timeline: the beneficiary, with the resolved name
+    batch_id: str | None = None
+    batch_row: int | None = None
+    saved_account_id: int | None = None  # the saved account that the beneficiary is, if known
 
 
 class PayoutInfo(msgspec.Struct, frozen=True):
@@ -122,6 +129,8 @@ class PayoutInitiation:
             ticket,
             order.repeat_key,
             **limits.of_day(self._platform.now, caller, LimitKind.DAILY_PAYOUT, amount.currency),
+            batch_id=order.batch_id,
+            batch_row=order.batch_row,
         )
         if not self._is_settled_locally(caller, method, order, amount):
             # Check the reference and the balance before the beneficiary, and before any call to the
@@ -129,19 +138,21 @@ class PayoutInitiation:
             looked = await self._take(new, msgspec.structs.replace(item, dry_run=True), ticket)
             if looked.answer is not None:
                 return Replayed(looked.answer)
-        who = await self._read_beneficiary(caller, method, order)
+        who, saved_id = await self._read_beneficiary(caller, method, order)
         route = await self._route(caller, who, amount) if method.is_auto else None
         if route is not None:
             new = msgspec.structs.replace(
                 new, provider=route.provider, rail_bank_code=route.bank_code
             )
         account = route.account if route else await self._resolve(caller, method, who, amount)
+        _check_holder(order, account)
         ready = _with_beneficiary(new, who, account)
         initiated = _answer(caller, method, ready)
         item = msgspec.structs.replace(
             item,
             route=route.decision if route else None,
             note=_note(who, account, order, route),
+            saved_account_id=saved_id,
             answer=strict_json.encode(initiated).decode() if order.repeat_key else None,
             **self._job(ready, who),
         )
@@ -190,19 +201,35 @@ class PayoutInitiation:
 
     async def _read_beneficiary(
         self, caller: Caller, method: Method, order: PayoutOrder
-    ) -> Beneficiary:
+    ) -> tuple[Beneficiary, int | None]:
+        """Returns the beneficiary, and the id of its saved account as far as it matters."""
         given: Mapping[str, Any] | None = order.beneficiary
+        saved_id = order.withdraw_account_id
         if given is None:
-            assert order.withdraw_account_id is not None
-            saved = await accounts.find(self._db, caller.merchant_id, order.withdraw_account_id)
+            assert saved_id is not None
+            saved = await accounts.find(self._db, caller.merchant_id, saved_id)
             if saved is None:
                 raise refusals.InvalidBeneficiary("There is no such saved account.")
             given = self._saved(method, saved)
         who = beneficiary.read(method, given)
-        if not method.is_auto:
-            return who
-        bank = self._router.bank(who.bank_code)
-        return Beneficiary({**who.fields, BANK_CODE: bank.code})
+        if method.is_auto:
+            bank = self._router.bank(who.bank_code)
+            who = Beneficiary({**who.fields, BANK_CODE: bank.code})
+        if caller.accounts_locked and saved_id is None:
+            saved_id = await self._find_saved(caller, method, who)
+        return who, saved_id
+
+    async def _find_saved(self, caller: Caller, method: Method, who: Beneficiary) -> int:
+        """Returns the saved account of a beneficiary, for a merchant that pays to no other."""
+        for saved in await accounts.with_number(self._db, caller.merchant_id, who.number):
+            try:
+                fields = beneficiary.read(method, self._saved(method, saved)).fields
+            except Refusal:
+                continue
+            names = [name for name in fields if name not in beneficiary.OPTIONAL]
+            if all(fields[name] == who.fields.get(name) for name in names):
+                return saved.id
+        raise refusals.AccountNotSaved
 
     def _saved(self, method: Method, saved: SavedAccount) -> dict[str, Any]:
         """Returns a saved beneficiary. The automatic method also pays those of other methods."""
@@ -244,6 +271,17 @@ class PayoutInitiation:
             job_kind = COMPLETE_IN_SANDBOX if _ends_by_itself(new, who) else None
             return {"job_kind": job_kind, "due_in_seconds": due_in_seconds}
         return {"job_kind": None if new.provider is None else SEND}
+
+
+def _check_holder(order: PayoutOrder, account: ResolvedAccount | None) -> None:
+    """Rejects an account whose holder is not the one that users were shown."""
+    if order.expected_name is None or account is None:
+        return
+    if not names.agree(order.expected_name, account.account_name):
+        raise refusals.InvalidBeneficiary(
+            f"The bank now names {account.account_name} as the account's holder, "
+            f"not {order.expected_name}."
+        )
 
 
 def _with_beneficiary(
@@ -325,6 +363,8 @@ REFUSALS = {
     IntakeOutcome.KEY_CONFLICT: KeyUsedBefore,
     IntakeOutcome.PAYOUT_DISABLED: refusals.PayoutDisabled,
     IntakeOutcome.INSUFFICIENT_BALANCE: refusals.InsufficientBalance,
+    IntakeOutcome.ACCOUNT_NOT_SAVED: refusals.AccountNotSaved,
+    IntakeOutcome.ROW_DECIDED: refusals.RowDecided,
 }
 
 

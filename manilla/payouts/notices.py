@@ -143,5 +143,5 @@ async def report_bulk_done(connection: Connection, batch: Batch) -> None:
         "failed": str(batch.refused + batch.faulty),
         "total": money(batch.total),
     }
-    path = f"/dashboard/{batch.environment}/bulk/{batch.id}"
-    await mail.put(connection, MailKind.BULK_DONE, facts, path=path, merchant_id=batch.merchant_id)
+    merchant_id = batch.merchant_id
+    await mail.put(connection, MailKind.BULK_DONE, facts, path=batch.path, merchant_id=merchant_id)

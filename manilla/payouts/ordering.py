@@ -133,6 +133,10 @@ class PayoutPreviews:
         provider = method.provider
         return await self._banks.own_code(provider, text, is_sandbox=caller.is_sandbox)
 
+    def bank_doubt(self, text: str) -> str | None:
+        """Says why a bank code that a user typed does not name one bank; None if it does."""
+        return self._banks.doubt(text)
+
     async def bank_name(self, payout: Payout) -> str:
         """Returns the bank's name, or its code if neither registry nor provider has a name."""
         if payout.provider is None:
@@ -157,12 +161,7 @@ class PayoutPreviews:
         who = beneficiary.read(method, given)
         if method.provider is None:
             return AccountHolder(who, None, who.fields[methods.MANUAL_BANK_NAME])
-        if method.is_auto:
-            account = await self._resolve(caller, method, who)
-        elif caller.is_sandbox:
-            account = self._resolver.resolve_in_sandbox(method.provider, who)
-        else:
-            account = await self._resolver.resolve(method.provider, who)
+        account = await self._account(caller, method, who)
         names = {bank.code: bank.name for bank in await self.banks(caller, method)}
         is_odd = nuban.fits(who.bank_code, who.account_number) is False
         return AccountHolder(
@@ -174,6 +173,19 @@ class PayoutPreviews:
                 *await self.failing(caller, method, [who.bank_code]),
             ],
         )
+
+    async def account_name(self, caller: Caller, method: Method, given: dict[str, Any]) -> str:
+        """Returns the name of the account's holder, of a method whose provider resolves names."""
+        availability.check(caller)
+        return (await self._account(caller, method, beneficiary.read(method, given))).account_name
+
+    async def _account(self, caller: Caller, method: Method, who: Beneficiary) -> ResolvedAccount:
+        assert method.provider is not None
+        if method.is_auto:
+            return await self._resolve(caller, method, who)
+        if caller.is_sandbox:
+            return self._resolver.resolve_in_sandbox(method.provider, who)
+        return await self._resolver.resolve(method.provider, who)
 
     async def failing(self, caller: Caller, method: Method, codes: Iterable[str]) -> list[str]:
         """Says to which of these banks the method's transfers are failing right now."""

@@ -68,6 +68,13 @@ class UnknownBank(InvalidBeneficiary):
     message = "The chosen method does not support this bank."
 
 
+class AccountNotSaved(InvalidBeneficiary):
+    message = (
+        "This merchant pays only to its saved accounts, and this account is not one of them for "
+        "the chosen method. Save the account in the dashboard first."
+    )
+
+
 class GatewayPayoutFailed(Refusal):
     code = PayoutErrorCode.GATEWAY_PAYOUT_FAILED
     message = "The gateway rejected the transfer."
@@ -80,3 +87,10 @@ class PayoutFailed(Refusal):
 
 class AmountOutOfRange(PayoutFailed):
     message = "The amount is outside the method's limits."
+
+
+class RowDecided(Refusal):
+    """The row of a payout file was paid, refused or stopped before. Nothing was debited."""
+
+    status, code = 409, "ROW_DECIDED"
+    message = "This row was decided before."

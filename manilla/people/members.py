@@ -11,7 +11,7 @@ from manilla.kit.errors import Refusal
 from manilla.merchants import merchants
 from manilla.people import passwords, persons, queries
 from manilla.people.queries import Person
-from manilla.people.roles import Realm, Role
+from manilla.people.roles import Permission, Realm, Role, permissions_of
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class MemberNotFound(Refusal):
     message = "There is no such member."
 
 
-async def list_of(db: Database, merchant_id: int) -> list[Member]:
+async def list_of(db: Database | Connection, merchant_id: int) -> list[Member]:
     return await db.rows(
         Member,
         """
@@ -66,6 +66,16 @@ async def owners_of(db: Database, merchant_id: int) -> list[Member]:
     """Returns the owners who can sign in."""
     found = await list_of(db, merchant_id)
     return [each for each in found if each.role == Role.OWNER and each.status == "active"]
+
+
+async def able(db: Database | Connection, merchant_id: int, permission: Permission) -> list[Member]:
+    """Returns the members who can sign in and have the permission."""
+    found = await list_of(db, merchant_id)
+    return [
+        each
+        for each in found
+        if each.status == "active" and permission in permissions_of(each.role)
+    ]
 
 
 async def merchants_of(db: Database | Connection, person_id: int) -> list[MerchantMembership]:

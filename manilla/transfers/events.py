@@ -26,7 +26,7 @@ class TransferEvent(StrEnum):
     FAILED = "failed"
     REVERSED = "reversed"  # the bank returned the transfer after delivery
     RETURNED = "returned"  # what we know of the transfer decides whether this is FAILED or REVERSED
-    REJECTED = "rejected"  # an administrator rejected the transfer
+    REJECTED = "rejected"  # an administrator rejected the transfer, or the merchant stopped it
 
 
 # The statuses at a provider that are final for a transfer.
@@ -58,6 +58,7 @@ class Source(StrEnum):
     PROVIDER = "rejected by the provider"  # the provider's response when the transfer was sent
     STATUS_QUERY = "status query"
     RECONCILIATION = "reconciliation"
+    MERCHANT = "stopped by the merchant"  # before the transfer was sent
     ADMINISTRATOR = "an administrator"
     SANDBOX = "sandbox"
 

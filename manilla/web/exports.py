@@ -3,7 +3,7 @@
 import csv
 import io
 import tempfile
-from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, TypeVar, cast
@@ -26,6 +26,7 @@ XLSX_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 CHUNK_BYTES = 64 * 1024
 IN_MEMORY_BYTES = 1024 * 1024
 XLSX_ROWS_MAX = 1_048_575
+COLUMN_WIDTH = 22
 
 # Spreadsheet programs treat text that starts with one of these as a formula.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -136,6 +137,22 @@ async def as_xlsx(
         file.seek(0)
         while chunk := file.read(CHUNK_BYTES):
             yield chunk
+
+
+def text_workbook(sheets: Mapping[str, Sequence[Sequence[str]]]) -> bytes:
+    """Returns an .xlsx file whose cells are all text, so that account numbers keep their zeros."""
+    import xlsxwriter
+
+    content = io.BytesIO()
+    with xlsxwriter.Workbook(content, {"in_memory": True, "constant_memory": False}) as book:
+        text, bold = book.add_format({"num_format": "@"}), book.add_format({"bold": True})
+        for name, lines in sheets.items():
+            sheet = book.add_worksheet(name)
+            sheet.set_column(0, max(map(len, lines)) - 1, COLUMN_WIDTH, text)
+            for number, line in enumerate(lines):
+                for place, cell in enumerate(line):
+                    sheet.write_string(number, place, cell, bold if number == 0 else text)
+    return content.getvalue()
 
 
 class _MoneyFormats:

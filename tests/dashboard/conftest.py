@@ -46,6 +46,7 @@ async def _populated(services: Services, site: Site) -> PopulatedMerchant:
         "environment": "sandbox",
         "list": "payments",
         "currency": "NGN",
+        "row": "1",
         **await _people_samples(services, people, new.id),
     }
     samples.update(await create_sample_data(services, merchant, SCRIPT))

@@ -3,14 +3,19 @@
 import csv
 import io
 
+from manilla.approvals import approvals
+from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.compliance import documents, dossiers
 from manilla.compliance.documents import DocumentPurpose
 from manilla.compliance.dossiers import DossierState
 from manilla.methods.method import Method, MethodKind
 from manilla.payments.checkout import SandboxOutcome
 from manilla.payouts.beneficiaries import accounts
-from manilla.payouts.bulk import batches
+from manilla.payouts.bulk import drafts
+from manilla.payouts.bulk.drafts import Drafting
 from manilla.payouts.bulk.file import COLUMNS
+from manilla.payouts.protection.protection import ThresholdChange
+from manilla.people.roles import Realm
 from manilla.services import Services
 from tests.client import Merchant
 from tests.compliance.files import PNG
@@ -42,6 +47,7 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
         "batch": await _batch(services, merchant, method, text),
         "method": str(method.id),
         "notification": notification,
+        "approval": await _approval(services, merchant),
     }
 
 
@@ -59,16 +65,22 @@ async def _dossier(services: Services, merchant: Merchant, text: str) -> dict[st
     return {"section": "business", "document": str(document.id)}
 
 
+async def _approval(services: Services, merchant: Merchant) -> str:
+    """A change to the protection of payouts that waits for a second person."""
+    asker = Actor(ActorKind.PERSON, 0, "Ada", Realm.DASHBOARD)
+    with acting(asker):
+        change = ThresholdChange(merchant.new.id, "NGN", None)
+        return str(await approvals.request(services.approvals, change))
+
+
 async def _batch(services: Services, merchant: Merchant, method: Method, text: str) -> str:
     written = io.StringIO()
     csv.writer(written).writerows(
         [COLUMNS, ["1000", text[:60], ACCOUNT, text[:60], new_reference(), text[:100]]]
     )
-    return await batches.draft(
-        services.db,
-        services.previews,
-        await services.directory.of(merchant.environment, merchant.new.id),
-        method,
+    caller = await services.directory.of(merchant.environment, merchant.new.id)
+    return await drafts.draft(
+        Drafting(services.db, services.previews, caller, method),
         file_name=text,
         raw=written.getvalue().encode(),
         uploaded_by="ada@example.com",

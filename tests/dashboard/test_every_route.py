@@ -21,6 +21,7 @@ BELONGINGS = {
     "session",
     "account",
     "batch",
+    "approval",
 }
 
 

@@ -85,6 +85,19 @@ async def accounts(db: Database, merchant_id: int) -> list[SavedAccount]:
     return [read(record) for record in records]
 
 
+async def with_number(db: Database, merchant_id: int, number: str) -> list[SavedAccount]:
+    """Returns the merchant's saved accounts with this account number."""
+    records = await db.records(
+        SAVED
+        + """
+         WHERE merchant_id = $1 AND active
+           AND $2 IN (beneficiary ->> 'account_number', beneficiary ->> 'Account Number')
+         ORDER BY id""",
+        *(merchant_id, number),
+    )
+    return [read(record) for record in records]
+
+
 async def remove(db: Database, merchant_id: int, account_id: int) -> bool:
     async with db.transaction() as connection:
         removed = await connection.value(

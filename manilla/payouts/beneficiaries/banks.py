@@ -1,12 +1,13 @@
 """The banks that a provider can pay to, cached for an hour, and their codes in the registry."""
 
+import difflib
 import time
 from collections.abc import Sequence
 
 import msgspec
 import structlog
 
-from manilla.banks import learning
+from manilla.banks import learning, names
 from manilla.banks.nigeria import BANKS, BY_CODE, SANDBOX_BANKS, NigerianBank
 from manilla.banks.registry import AmbiguousBankCode, BankRegistry
 from manilla.kit.db import Database
@@ -25,6 +26,8 @@ log = structlog.get_logger(__name__)
 
 KEEP_SECONDS = 3600
 RETRY_SECONDS = 5
+SUGGESTIONS_MAX = 2
+NAME_LENGTH_MIN = 3
 DEFAULT_METHOD = "providerb_ngn_transfer"
 
 
@@ -39,11 +42,26 @@ class BankList(msgspec.Struct, frozen=True):
     banks: list[ListedBank]
 
 
-def suggestion(code: str, banks: Sequence[Bank]) -> str:
-    """Suggests the bank whose code differs only by leading zeros, which spreadsheets drop."""
-    short = code.lstrip("0")
-    meant = next((bank for bank in banks if short and bank.code.lstrip("0") == short), None)
-    return f" Did you mean {meant.code}, {meant.name}?" if meant else ""
+def suggestion(text: str, banks: Sequence[Bank]) -> str:
+    """Suggests the bank that a code without its leading zeros, or an inexact name, may mean.
+
+    Spreadsheets drop leading zeros.
+    """
+    short = text.lstrip("0")
+    meant = [bank for bank in banks if short and bank.code.lstrip("0") == short][:1]
+    meant = meant or _similar(text, banks)
+    shown = " or ".join(f"{bank.code}, {bank.name}" for bank in meant)
+    return f" Did you mean {shown}?" if meant else ""
+
+
+def _similar(text: str, banks: Sequence[Bank]) -> list[Bank]:
+    wanted = names.key(text)
+    if len(wanted) < NAME_LENGTH_MIN:
+        return []
+    by_key = {names.key(bank.name): bank for bank in banks}
+    keys = [key for key in by_key if wanted in key]
+    keys = keys or difflib.get_close_matches(wanted, by_key, SUGGESTIONS_MAX)
+    return [by_key[key] for key in keys[:SUGGESTIONS_MAX]]
 
 
 class Banks:
@@ -149,6 +167,14 @@ class Banks:
             return text
         own = None if bank is None else self.code_at(provider, bank, is_sandbox=is_sandbox)
         return own or text
+
+    def doubt(self, text: str) -> str | None:
+        """Says why a code that several providers use does not name one bank; None if it does."""
+        try:
+            self._registry.find(text)
+        except AmbiguousBankCode as refusal:
+            return refusal.text
+        return None
 
     def name_at(self, provider: str | None, code: str, *, is_sandbox: bool) -> str | None:
         """Returns the registry's name of the bank that a provider's code means."""

@@ -48,6 +48,17 @@ class Beneficiary(msgspec.Struct, frozen=True):
     fields: dict[str, str]
 
     @property
+    def bank(self) -> str:
+        """The bank's code, or its name for a manual payout."""
+        return self.fields.get(methods.BANK_CODE) or self.fields[methods.MANUAL_BANK_NAME]
+
+    @property
+    def number(self) -> str:
+        """The account number, for a manual payout too."""
+        number = self.fields.get(methods.ACCOUNT_NUMBER)
+        return number or self.fields[methods.MANUAL_ACCOUNT_NUMBER]
+
+    @property
     def bank_code(self) -> str:
         return self.fields[methods.BANK_CODE]
 
@@ -134,7 +145,8 @@ class AccountResolver:
             raise InvalidBeneficiary("The account could not be verified.")
         if who.account_number == sandbox.PROVIDER_POOR:
             raise ProviderInsufficientBalance
-        return ResolvedAccount(sandbox.HOLDER)
+        is_other = who.account_number == sandbox.OTHER_NAME
+        return ResolvedAccount(sandbox.OTHER_HOLDER if is_other else sandbox.HOLDER)
 
     def known(self, provider: str, who: Beneficiary) -> ResolvedAccount | None:
         """Returns the cached account, without calling the provider."""

@@ -1,32 +1,48 @@
-"""Bulk payouts from a file: checked first, confirmed by a user, then paid row by row."""
+"""Bulk payouts from a file: confirmed by a user, perhaps approved by another, paid row by row.
 
-import secrets
+A single payout that needs a second person is a batch with one row.
+"""
+
+import hashlib
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
 from manilla.audit import audit
 from manilla.kit import ids, jobs
-from manilla.kit.db import Database
+from manilla.kit.db import Connection, Database
 from manilla.kit.display import money
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger.job_kinds import JobKind
 from manilla.ledger.scope import Tenant
+from manilla.mail import outbox
+from manilla.mail.kinds import MailKind
 from manilla.merchants.directory import Caller
-from manilla.methods.method import Method
-from manilla.payouts.bulk import checks, file, store
-from manilla.payouts.bulk.checks import CheckedRow
-from manilla.payouts.bulk.file import FileRow
-from manilla.payouts.bulk.store import Batch, BatchRow, BatchStatus, NewBatchRow, RowState
-from manilla.payouts.ordering import PayoutPreviews
+from manilla.payouts.bulk import coverage, store, transitions
+from manilla.payouts.bulk.store import (
+    Batch,
+    BatchKind,
+    BatchRow,
+    BatchStatus,
+    NameCheck,
+    NewBatchRow,
+    RowState,
+)
+from manilla.payouts.initiate import PayoutOrder
+from manilla.payouts.ordering import PayoutPreview
+from manilla.payouts.protection import protection
+from manilla.payouts.protection.protection import NoSecondPerson
 
 PAY = JobKind.BULK_PAYOUTS
-FILE_NAME_LENGTH_MAX = 100
 ROWS_AT_ONCE = 200
+APPROVAL_LASTS = timedelta(hours=24)
 NOT_CHOSEN = "Not paid: only the rows above this one were selected."
-USED_BEFORE = "A payout with this reference already exists."
+STOPPED = "Not paid: {} stopped the file."
+REFUSED = "Not paid: {} refused it."
+EXPIRED = "Not paid: nobody approved it in time."
 
 
 class BatchNotFound(Refusal):
@@ -36,7 +52,7 @@ class BatchNotFound(Refusal):
 
 class NothingToPay(Refusal):
     code = "NOTHING_TO_PAY"
-    message = "No row of this file can be paid. Correct the file and upload it again."
+    message = "No row of this file can be paid. Correct its rows first."
 
 
 class BatchNotCovered(Refusal):
@@ -46,87 +62,36 @@ class BatchNotCovered(Refusal):
     message = "The wallet does not cover this file."
 
 
-class BatchCoverage(msgspec.Struct, frozen=True):
-    """How much of a file the wallet covers, in file order."""
-
-    available: Money  # the wallet's balance minus what other confirmed files will still cost
-    total: Money
-    affordable_rows: int
-    affordable_cost: Money
-
-    @property
-    def is_whole(self) -> bool:
-        return self.total <= self.available
-
-    @property
-    def missing(self) -> Money:
-        return self.total - self.available
+class BatchChanged(Refusal):
+    status, code = 409, "BATCH_CHANGED"
+    message = "Somebody has changed the file since you opened this page. Check it again."
 
 
-async def draft(
-    db: Database,
-    previews: PayoutPreviews,
-    caller: Caller,
-    method: Method,
-    *,
-    file_name: str,
-    raw: bytes,
-    uploaded_by: str,
-) -> str:
-    """Checks a file and stores it as a draft. Pays nothing."""
-    banks = await previews.banks(caller, method)
-    rows = [await _understood(previews, caller, method, row) for row in file.read(raw)]
-    checked = checks.check(rows, method, banks)
-    tenant = Tenant(caller.merchant_id, caller.environment)
-    references = [each.row.reference for each in checked if each.row.reference]
-    used = await store.used_references(db, tenant, references)
-    batch_id = f"BULK-{ids.base32(secrets.randbits(60), 12)}"
-    batch = Batch(
-        merchant_id=caller.merchant_id,
-        id=batch_id,
-        environment=caller.environment,
-        status=BatchStatus.DRAFT,
-        method_id=method.id,
-        method_name=method.name,
-        currency=method.currency,
-        file_name=_plain(file_name),
-        uploaded_by=uploaded_by,
-        created_at=datetime.now(UTC),
-    )
-    async with db.transaction() as connection:
-        await store.insert(connection, batch, [_row(batch_id, each, used) for each in checked])
-    return batch_id
+class NamesNotChecked(Refusal):
+    code = "NAMES_NOT_CHECKED"
+    message = "The names of the accounts are still being checked. Wait a moment."
 
 
-async def _understood(
-    previews: PayoutPreviews, caller: Caller, method: Method, row: FileRow
-) -> FileRow:
-    """Returns the row with the provider's own code of the bank."""
-    code = await previews.own_bank_code(caller, method, row.bank_code)
-    return row if code == row.bank_code else msgspec.structs.replace(row, bank_code=code)
+class BatchNotWaiting(Refusal):
+    status, code = 409, "BATCH_NOT_WAITING"
+    message = "This no longer waits for a second person."
 
 
-def _plain(file_name: str) -> str:
-    name = "".join(character for character in file_name if character.isprintable())
-    return name[:FILE_NAME_LENGTH_MAX] or "payouts.csv"
+class SamePerson(Refusal):
+    status, code = 403, "SAME_PERSON"
+    message = "You asked for this, so another person must approve it."
 
 
-def _row(batch_id: str, checked: CheckedRow, used: set[str]) -> NewBatchRow:
-    row = checked.row
-    error = checked.error or (USED_BEFORE if row.reference in used else None)
-    return NewBatchRow(
-        number=row.number,
-        state=RowState.FAULTY if error else RowState.READY,
-        amount_text=row.amount,
-        amount_minor=checked.amount.minor,
-        fee_minor=checked.fee.minor,
-        bank_code=row.bank_code,
-        account_number=row.account_number,
-        name=row.name,
-        ref_trx=row.reference or f"{batch_id}-{row.number:04d}",
-        description=row.description,
-        remark=error or checked.warning,
-    )
+class NotStoppable(Refusal):
+    status, code = 409, "NOT_STOPPABLE"
+    message = "This file is not being paid any more."
+
+
+class Decider(msgspec.Struct, frozen=True):
+    """The signed-in user who decides."""
+
+    person_id: int
+    email: str
 
 
 async def find(db: Database, tenant: Tenant, batch_id: str) -> Batch:
@@ -137,51 +102,221 @@ async def find(db: Database, tenant: Tenant, batch_id: str) -> Batch:
 
 
 async def confirm(
-    db: Database, tenant: Tenant, batch_id: str, *, by: str, only_first: int | None = None
-) -> None:
+    db: Database,
+    tenant: Tenant,
+    batch_id: str,
+    *,
+    by: Decider,
+    only_first: int | None = None,
+    revision: int | None = None,
+    accepts_names: bool = False,
+) -> BatchStatus:
     """Starts paying all rows, or the `only_first` first rows. Repeated calls have no effect.
 
-    The wallet must cover the cost in addition to what other confirmed files will still cost. The
-    lock on the wallet prevents two files from being confirmed at the same time.
+    Above the merchant's threshold, a second person must approve it first. `revision` is that of the
+    rows which the user has seen, and `accepts_names` says that the user has checked the names that
+    differ.
     """
     batch = await find(db, tenant, batch_id)
     if not batch.payable:
         raise NothingToPay
     async with db.transaction() as connection:
-        available = await store.available(connection, batch, lock=True)
-        if not await store.start(connection, batch, by):
-            return
+        available = await coverage.available(connection, batch, lock=True)
+        batch = await transitions.lock(connection, batch)
+        if batch.status is not BatchStatus.DRAFT:
+            return batch.status
+        _check_seen(batch, revision, accepts_names=accepts_names)
         rows = batch.ready if only_first is None else min(only_first, batch.ready)
-        cost = await store.cost_of_first(connection, batch, rows)
-        if rows < 1 or available < cost:
-            raise BatchNotCovered(f"Nothing was paid. {_what_to_do(available, cost)}")
+        cost = await _checked_cost(connection, batch, rows, available)
         if rows < batch.ready:
-            await store.refuse_after_first(connection, batch, rows, NOT_CHOSEN)
-        await jobs.put(connection, batch.merchant_id, PAY, batch.id)
-        await audit.record(
-            connection,
-            "bulk.confirm",
-            f"batch:{batch.id}",
-            merchant_id=batch.merchant_id,
-            environment=batch.environment,
-            payouts=rows,
-            of=batch.payable,
-            total=cost,
-        )
+            await transitions.refuse_after_first(connection, batch, rows, NOT_CHOSEN)
+        if await protection.is_above(connection, batch.merchant_id, cost):
+            await _ask(connection, batch, by, cost)
+            return BatchStatus.ASKED
+        await _start(connection, batch, by, cost, "bulk.confirm", payouts=rows, of=batch.payable)
+        return BatchStatus.RUNNING
 
 
-async def coverage(db: Database, batch: Batch) -> BatchCoverage:
-    """Returns the wallet's current coverage; `confirm` checks it again under a lock."""
-    available = await store.available(db, batch)
-    rows, cost = await store.affordable(db, batch, available)
-    total = await store.cost_of_first(db, batch, batch.ready)
-    return BatchCoverage(available, total, rows, cost)
+def _check_seen(batch: Batch, revision: int | None, *, accepts_names: bool) -> None:
+    if revision not in (None, batch.revision):
+        raise BatchChanged
+    if batch.unchecked:
+        raise NamesNotChecked
+    if batch.differing and not accepts_names:
+        raise NamesNotChecked("Confirm that you have checked the names that differ.")
+
+
+async def _checked_cost(connection: Connection, batch: Batch, rows: int, available: Money) -> Money:
+    """Returns what the first rows cost.
+
+    The wallet must cover it in addition to what other confirmed files will still cost. The lock on
+    the wallet prevents two files from being confirmed at the same time.
+    """
+    cost = await coverage.cost_of_first(connection, batch, rows)
+    if rows < 1 or available < cost:
+        raise BatchNotCovered(f"Nothing was paid. {_what_to_do(available, cost)}")
+    return cost
 
 
 def _what_to_do(available: Money, cost: Money) -> str:
     if cost <= available:
         return "Choose at least one row."
     return f"Top up {money(cost - available)} or remove rows."
+
+
+async def _start(
+    connection: Connection, batch: Batch, by: Decider, cost: Money, action: str, **detail: int
+) -> None:
+    await transitions.start(connection, batch, by.email)
+    await jobs.put(connection, batch.merchant_id, PAY, batch.id)
+    await _record(connection, batch, action, total=cost, **detail)
+
+
+async def _ask(connection: Connection, batch: Batch, by: Decider, cost: Money) -> None:
+    if not await protection.has_second(connection, batch.merchant_id, by.person_id):
+        raise NoSecondPerson
+    await transitions.ask(connection, batch, by.person_id, by.email, APPROVAL_LASTS)
+    wait = APPROVAL_LASTS.total_seconds()
+    await jobs.put(connection, batch.merchant_id, PAY, batch.id, in_seconds=wait)
+    await _record(connection, batch, "bulk.ask", total=cost)
+    if batch.environment is Environment.SANDBOX:
+        return
+    await outbox.put(
+        connection,
+        MailKind.SECOND_PERSON,
+        {"by": by.email, "what": batch.file_name, "total": money(cost)},
+        path=batch.path,
+        merchant_id=batch.merchant_id,
+        except_person=by.person_id,
+    )
+
+
+async def ask_single(
+    db: Database, caller: Caller, preview: PayoutPreview, order: PayoutOrder, by: Decider
+) -> str:
+    """Stores a single payout that a second person must approve. Returns the id of the batch.
+
+    The id depends on the reference, so that a form that is submitted twice asks once.
+    """
+    batch = _single(caller, preview, order, by)
+    found = await store.batch(db, batch.merchant_id, batch.id)
+    if found is None:
+        async with db.transaction() as connection:
+            if await store.insert(connection, batch, [_single_row(preview, order)]):
+                await _ask(connection, batch, by, preview.total)
+    return batch.id
+
+
+def _single(caller: Caller, preview: PayoutPreview, order: PayoutOrder, by: Decider) -> Batch:
+    key = f"{caller.merchant_id}:{caller.environment}:{order.ref_trx}".encode()
+    number = int.from_bytes(hashlib.sha256(key).digest()[:7])
+    return Batch(
+        merchant_id=caller.merchant_id,
+        id=f"ASK-{ids.base32(number, 12)}",
+        environment=caller.environment,
+        status=BatchStatus.DRAFT,
+        method_id=preview.method.id,
+        method_name=preview.method.name,
+        currency=preview.amount.currency,
+        file_name=f"Payout {order.ref_trx}",
+        uploaded_by=by.email,
+        created_at=datetime.now(UTC),
+        kind=BatchKind.SINGLE,
+        ipn_url=order.ipn_url,
+    )
+
+
+def _single_row(preview: PayoutPreview, order: PayoutOrder) -> NewBatchRow:
+    who, name = preview.holder.who, preview.holder.account_name
+    return NewBatchRow(
+        number=1,
+        state=RowState.READY,
+        amount_text=f"{preview.amount.amount:f}",
+        amount_minor=preview.amount.minor,
+        fee_minor=preview.fee.minor,
+        bank_code=who.bank,
+        account_number=who.number,
+        name="",
+        ref_trx=order.ref_trx,
+        description=order.description or "",
+        remark=None,
+        resolved_name=name,
+        name_check=NameCheck.NONE if name is None else NameCheck.AGREES,
+    )
+
+
+async def approve(db: Database, tenant: Tenant, batch_id: str, *, by: Decider) -> None:
+    """Starts paying what another person has asked for. The wallet is checked again."""
+    batch = await find(db, tenant, batch_id)
+    async with db.transaction() as connection:
+        available = await coverage.available(connection, batch, lock=True)
+        batch = await _locked_waiting(connection, batch)
+        if batch.asked_by_id == by.person_id:
+            raise SamePerson
+        cost = await _checked_cost(connection, batch, batch.ready, available)
+        await _start(connection, batch, by, cost, "bulk.approve", payouts=batch.ready)
+
+
+async def refuse(db: Database, tenant: Tenant, batch_id: str, *, by: Decider) -> None:
+    """Refuses what a person has asked for. The person who asked can do it too."""
+    batch = await find(db, tenant, batch_id)
+    async with db.transaction() as connection:
+        batch = await _locked_waiting(connection, batch)
+        await transitions.refuse(connection, batch, by.email, REFUSED.format(by.email))
+        await _record(connection, batch, "bulk.refuse")
+
+
+async def expire(db: Database, batch: Batch) -> None:
+    """Ends a batch that nobody has approved in time."""
+    async with db.transaction() as connection:
+        batch = await transitions.lock(connection, batch)
+        if batch.status is BatchStatus.ASKED and batch.is_expired:
+            await transitions.refuse(connection, batch, None, EXPIRED)
+            await _record(connection, batch, "bulk.expire")
+
+
+async def _locked_waiting(connection: Connection, batch: Batch) -> Batch:
+    batch = await transitions.lock(connection, batch)
+    if batch.status is not BatchStatus.ASKED or batch.is_expired:
+        raise BatchNotWaiting
+    return batch
+
+
+async def stop(db: Database, tenant: Tenant, batch_id: str, *, by: Decider) -> None:
+    """Stops a file that is being paid.
+
+    Rows without a payout are refused here. A worker then cancels the payouts that were not sent to
+    a provider yet, and returns their money. Payouts are created under the lock on the wallet, so no
+    row can be paid after it was refused here.
+    """
+    batch = await find(db, tenant, batch_id)
+    async with db.transaction() as connection:
+        await coverage.available(connection, batch, lock=True)
+        batch = await transitions.lock(connection, batch)
+        if batch.stopped_at is not None:
+            return
+        if not await _can_stop(connection, batch):
+            raise NotStoppable
+        await transitions.stop(connection, batch, by.email, STOPPED.format(by.email))
+        await jobs.put(connection, batch.merchant_id, PAY, batch.id)
+        await _record(connection, batch, "bulk.stop", paid=batch.paid, refused=batch.ready)
+
+
+async def _can_stop(connection: Connection, batch: Batch) -> bool:
+    if batch.status is BatchStatus.DONE:
+        return bool(await store.unsent(connection, batch, 1))
+    return batch.status is BatchStatus.RUNNING
+
+
+async def _record(connection: Connection, batch: Batch, action: str, **detail: Money | int) -> None:
+    await audit.record(
+        connection,
+        action,
+        f"batch:{batch.id}",
+        merchant_id=batch.merchant_id,
+        environment=batch.environment,
+        **detail,
+    )
 
 
 async def all_rows(

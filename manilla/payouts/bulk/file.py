@@ -1,21 +1,37 @@
-"""Reads payout files: CSV with one payout per line."""
+"""Reads payout files: CSV or XLSX with one payout per line."""
 
 import csv
 import io
+import re
 from itertools import zip_longest
 
 import msgspec
 
 from manilla.kit.errors import Refusal
+from manilla.payouts.bulk import sheet
+from manilla.payouts.bulk.sheet import Cell, UnreadableSheet
 
-BYTES_MAX = 1024 * 1024
-ROWS_MAX = 1_000
-LINE_ENDS_MAX = 20_000  # counts CR and LF separately; a quoted value may have line breaks
+MEBIBYTE = 1024 * 1024
+BYTES_MAX = 10 * MEBIBYTE
+ROWS_MAX = 10_000
+LINES_MAX = 3 * ROWS_MAX  # with empty lines
+LINE_ENDS_MAX = 2 * LINES_MAX  # counts CR and LF separately; a quoted value may have line breaks
 COLUMNS = ("amount", "bank_code", "account_number", "name", "reference", "description")
 NEEDED = COLUMNS[:3]
+# Other titles of the columns. A file can have a bank's code and its name.
+OTHER_TITLES = {
+    "bank": "bank_code",
+    "account": "account_number",
+    "account_name": "name",
+    "beneficiary_name": "name",
+    "ref_trx": "reference",
+}
+BANK_NAME = "bank_name"
+WHOLE_ROW = "row"  # key of a fault that concerns no single column
 CELL_LENGTH_MAX = 300
 # Delimiters: spreadsheets use semicolons in locales with a decimal comma, and tabs on request.
 DELIMITERS = ",;\t"
+_ROUNDED = re.compile(r"[0-9](\.[0-9]+)?[eE]\+?[0-9]+")
 
 
 class BadFile(Refusal):
@@ -31,30 +47,41 @@ class FileRow(msgspec.Struct, frozen=True):
     name: str
     reference: str
     description: str
-    shape_error: str | None = None  # error if the values cannot be assigned to columns
+    bank_name: str = ""
+    faults: dict[str, str] = {}  # errors in the file itself, by column
 
 
 def read(raw: bytes) -> list[FileRow]:
     if len(raw) > BYTES_MAX:
-        raise BadFile("The file is larger than 1 MiB.")
+        raise BadFile(f"The file is larger than {BYTES_MAX // MEBIBYTE} MiB.")
+    if not sheet.is_zip(raw):
+        lines = _csv_lines(raw)
+    else:
+        try:
+            lines = sheet.read(raw, lines_max=LINES_MAX)
+        except UnreadableSheet as error:
+            raise BadFile(str(error)) from None
+    return _rows([line for line in lines if any(cell.text or cell.fault for cell in line)])
+
+
+def _csv_lines(raw: bytes) -> list[list[Cell]]:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadFile(
-            "The file is not UTF-8. In Excel choose “Save As” and the type “CSV UTF-8”."
+            "The file is neither an .xlsx file nor CSV in UTF-8. "
+            "In Excel choose “Save As” and the type “Excel Workbook” or “CSV UTF-8”."
         ) from None
     if "\0" in text:
         raise BadFile("The file is not a CSV file.")
     # Reject such files before parsing: a million empty lines would block all other requests.
     if text.count("\n") + text.count("\r") > LINE_ENDS_MAX:
         raise BadFile(f"The file has too many lines. It can have at most {ROWS_MAX:,} payouts.")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
     try:
-        lines = list(
-            csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
-        )
+        return [[Cell(_value(cell)) for cell in line] for line in reader]
     except csv.Error:
         raise BadFile("The file is not a CSV file: a quotation mark is not closed.") from None
-    return _rows([line for line in lines if any(cell.strip() for cell in line)])
 
 
 def _delimiter(text: str) -> str:
@@ -62,23 +89,28 @@ def _delimiter(text: str) -> str:
 
     The other lines are ignored, because their amounts may contain commas.
     """
-    first = next((line for line in text.splitlines() if line.strip()), "")
+    first = next((line for line in io.StringIO(text) if line.strip()), "")
     for delimiter in DELIMITERS:
-        if set(NEEDED) <= {_title(cell) for cell in first.split(delimiter)}:
+        if not _missing([_title(cell) for cell in first.split(delimiter)]):
             return delimiter
     return ","
 
 
 def _title(cell: str) -> str:
-    return cell.strip().strip('"').strip().lower().replace(" ", "_")
+    name = cell.strip().strip('"').strip().lower().replace(" ", "_")
+    return OTHER_TITLES.get(name, name)
 
 
-def _rows(lines: list[list[str]]) -> list[FileRow]:
+def _missing(titles: list[str]) -> list[str]:
+    known = {*titles, "bank_code"} if BANK_NAME in titles else titles
+    return [name for name in NEEDED if name not in known]
+
+
+def _rows(lines: list[list[Cell]]) -> list[FileRow]:
     if not lines:
         raise BadFile("The file is empty.")
-    titles = [_title(cell) for cell in lines[0]]
-    missing = [name for name in NEEDED if name not in titles]
-    if missing:
+    titles = [_title(cell.text) for cell in lines[0]]
+    if missing := _missing(titles):
         raise BadFile(f"The first line must name the columns. Missing: {', '.join(missing)}.")
     named = [title for title in titles if title]
     if len(set(named)) != len(named):
@@ -90,10 +122,23 @@ def _rows(lines: list[list[str]]) -> list[FileRow]:
     return [_row(number, titles, line) for number, line in enumerate(lines[1:], start=1)]
 
 
-def _row(number: int, titles: list[str], line: list[str]) -> FileRow:
-    cells = dict(zip(titles, line, strict=False))
-    values = {name: _value(cells.get(name, "")) for name in COLUMNS}
-    return FileRow(number, **values, shape_error=_shape_error(titles, line))
+def _row(number: int, titles: list[str], line: list[Cell]) -> FileRow:
+    cells = {title: cell for title, cell in zip(titles, line, strict=False) if title}
+    known = {name: cells.get(name, Cell()) for name in (*COLUMNS, BANK_NAME)}
+    faults = {name: cell.fault for name, cell in known.items() if cell.fault}
+    if BANK_NAME in faults:
+        faults["bank_code"] = faults.pop(BANK_NAME)
+    values = {name: cell.text for name, cell in known.items()}
+    if _ROUNDED.fullmatch(values["account_number"]):
+        faults["account_number"] = (
+            "The spreadsheet has rounded the account number. Enter all its digits."
+        )
+    if is_shifted(titles, line):
+        faults[WHOLE_ROW] = (
+            "The row has more values than the first line has column names. "
+            "Put quotation marks around a value that contains the separator."
+        )
+    return FileRow(number, **values, faults=faults)
 
 
 def _value(cell: str) -> str:
@@ -102,15 +147,10 @@ def _value(cell: str) -> str:
     return text[1:] if text[:1] == "'" and text[1:2] in tuple("=+-@") else text
 
 
-def _shape_error(titles: list[str], line: list[str]) -> str | None:
-    """Returns an error if the row has the wrong number of values.
+def is_shifted(titles: list[str], line: list[Cell]) -> bool:
+    """Whether the row has a value in a column without a title.
 
     For example, an unquoted decimal comma shifts later values by one column.
     """
-    unnamed = [cell for cell, title in zip_longest(line, titles) if cell and not title]
-    if not any(cell.strip() for cell in unnamed):
-        return None
-    return (
-        "The row has more values than the first line has column names. "
-        "Put quotation marks around a value that contains the separator."
-    )
+    pairs = zip_longest(line, titles, fillvalue=None)
+    return any(cell is not None and cell.text and not title for cell, title in pairs)

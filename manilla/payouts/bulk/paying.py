@@ -1,8 +1,8 @@
 """Pays the rows of a confirmed batch in order, and none of them twice.
 
-Each row is ordered with its own reference and idempotency key. If a process dies after it has
-created a payout and before it has updated the row, the next worker orders the row again and gets
-the first payout in return.
+The statement that creates the payout of a row also marks the row as paid, and creates nothing if
+somebody has decided the row before. So a worker that stalled can neither pay a row twice nor pay a
+row of a file that was stopped.
 """
 
 import time
@@ -19,13 +19,14 @@ from manilla.merchants.requests import limit as request_limit
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method, MethodKind
 from manilla.payouts import notices, ordering
-from manilla.payouts.bulk import batches, checks, store
-from manilla.payouts.bulk.store import Batch, BatchRow, BatchStatus, RowState
+from manilla.payouts.bulk import batches, checks, drafts, stopping, store, transitions
+from manilla.payouts.bulk.store import Batch, BatchKind, BatchRow, BatchStatus, RowState
 from manilla.payouts.initiate import PayoutInitiation, PayoutOrder
 from manilla.payouts.refusals import (
     PROVIDER_RETRY_SECONDS,
     InsufficientBalance,
     ProviderUnavailable,
+    RowDecided,
 )
 
 CONCURRENCY = 4
@@ -51,14 +52,15 @@ class BulkPayoutTasks:
 
     async def advance(self, job: Job) -> float | None:
         batch = await store.batch(self._db, job.merchant_id, job.subject)
+        if batch is not None and batch.status is BatchStatus.ASKED:
+            await batches.expire(self._db, batch)
         if batch is None or batch.status is not BatchStatus.RUNNING:
             return None
         rows = await store.rows(
             self._db, batch.merchant_id, batch.id, state=RowState.READY, limit=ROWS_A_STEP
         )
         if not rows:
-            await self._end(batch)
-            return None
+            return await self._end(batch)
         caller = await self._directory.of(batch.environment, batch.merchant_id)
         ends_at = time.monotonic() + STEP_SECONDS
         for row in rows:
@@ -70,10 +72,16 @@ class BulkPayoutTasks:
                 break
         return 0
 
-    async def _end(self, batch: Batch) -> None:
+    async def _end(self, batch: Batch) -> float | None:
+        """Ends the batch; first cancels the unsent payouts of one that was stopped."""
+        if batch.stopped_at is not None:
+            wait = await stopping.cancel_unsent(self._db, batch)
+            if wait is not None:
+                return wait
         async with self._db.transaction() as connection:
-            if await store.end(connection, batch):
+            if await transitions.end(connection, batch) and batch.kind is BatchKind.FILE:
                 await notices.report_bulk_done(connection, batch)
+        return None
 
     async def _pay(self, caller: Caller, batch: Batch, row: BatchRow) -> bool:
         """Pays one row.
@@ -82,7 +90,7 @@ class BulkPayoutTasks:
         """
         method = self._catalogue.by_id(MethodKind.WITHDRAW, batch.method_id)
         if method is None:
-            await store.decide(self._db, batch, row.number, RowState.REFUSED, remark=NO_METHOD)
+            await self._refuse(batch, row, NO_METHOD)
             return True
         ticket = request_limit.ticket(batch.merchant_id, "bulk", NO_LIMIT)
         try:
@@ -91,19 +99,21 @@ class BulkPayoutTasks:
             )
         except Unavailable:
             raise  # it is unknown whether the payout was created, so the job repeats the same order
+        except RowDecided:
+            pass  # another worker has paid it, or somebody has stopped the file
         except DuplicateReference as duplicate:
             await self._decide_known(batch, row, str((duplicate.details or {})["trx_id"]))
         except InsufficientBalance as refusal:
             # A smaller row further down might be covered, but rows must be paid in file order.
             later = STOPPED.format(row.number)
-            await store.refuse_from(self._db, batch, row.number, refusal.text, later)
+            await transitions.refuse_from(self._db, batch, row.number, refusal.text, later)
             return False
         except Refusal as refusal:
             if isinstance(refusal, ProviderUnavailable) and _is_recent(batch):
                 raise
-            await store.decide(self._db, batch, row.number, RowState.REFUSED, remark=refusal.text)
+            await self._refuse(batch, row, refusal.text)
         else:
-            await store.decide(self._db, batch, row.number, RowState.PAID, trx_id=trx_id)
+            await transitions.decide(self._db, batch, row.number, RowState.PAID, trx_id=trx_id)
         return True
 
     async def _decide_known(self, batch: Batch, row: BatchRow, trx_id: str) -> None:
@@ -113,10 +123,12 @@ class BulkPayoutTasks:
         payout.
         """
         if row.ref_trx.startswith(batch.id):
-            await store.decide(self._db, batch, row.number, RowState.PAID, trx_id=trx_id)
+            await transitions.decide(self._db, batch, row.number, RowState.PAID, trx_id=trx_id)
         else:
-            remark = f"{batches.USED_BEFORE} It is {trx_id}."
-            await store.decide(self._db, batch, row.number, RowState.REFUSED, remark=remark)
+            await self._refuse(batch, row, f"{drafts.USED_BEFORE} It is {trx_id}.")
+
+    async def _refuse(self, batch: Batch, row: BatchRow, remark: str) -> None:
+        await transitions.decide(self._db, batch, row.number, RowState.REFUSED, remark=remark)
 
 
 def _is_recent(batch: Batch) -> bool:
@@ -130,10 +142,13 @@ def _order(batch: Batch, row: BatchRow, method: Method) -> PayoutOrder:
         payout_amount=Money(batch.currency, row.amount_minor).amount,
         currency_code=batch.currency,
         ref_trx=row.ref_trx,
-        ipn_url="",
+        ipn_url=batch.ipn_url,
         withdraw_method_id=batch.method_id,
         beneficiary=checks.beneficiary_of(row, method),
         description=row.description or None,
         repeat_key=RepeatKey.of(batches.PAY, f"{batch.id}:{row.number}", batches.fingerprint(row)),
-        ordered_by=batch.confirmed_by,
+        ordered_by=batch.ordered_by,
+        batch_id=batch.id,
+        batch_row=row.number,
+        expected_name=row.resolved_name,
     )

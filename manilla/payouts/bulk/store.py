@@ -1,22 +1,34 @@
 """Bulk payout batches and their rows, and the SQL statements for them."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
+from manilla.kit import deadline
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.environment import Environment
 from manilla.kit.fields import Fields
 from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
 
+INSERTED_AT_ONCE = 1_000
+WAITING_MAX = 100
+
+
+class BatchKind(StrEnum):
+    FILE = "file"
+    SINGLE = "single"  # one payout from the dashboard that needed a second person
+
 
 class BatchStatus(StrEnum):
     DRAFT = "draft"  # checked, but not confirmed by a user
+    ASKED = "asked"  # confirmed by a user, and waits for a second person
     RUNNING = "running"
     DONE = "done"
+    REFUSED = "refused"  # a person refused it, or nobody approved it in time
 
 
 class RowState(StrEnum):
@@ -24,6 +36,15 @@ class RowState(StrEnum):
     READY = "ready"
     PAID = "paid"  # the payout was created; the payout has its own status
     REFUSED = "refused"  # rejected; nothing was debited
+
+
+class NameCheck(StrEnum):
+    """The comparison of the name in the file with the name that the bank has."""
+
+    NONE = "none"  # nobody can resolve names for the method, or the row has an error
+    WAITING = "waiting"
+    AGREES = "agrees"
+    DIFFERS = "differs"
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,11 +61,22 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     confirmed_by: str | None = None
     confirmed_at: datetime | None = None
     ended_at: datetime | None = None
+    kind: BatchKind = BatchKind.FILE
+    revision: int = 0
+    ipn_url: str = ""
+    asked_by_id: int | None = None
+    asked_by: str | None = None
+    expires_at: datetime | None = None
+    ended_by: str | None = None
+    stopped_at: datetime | None = None
     # Number of rows in each state.
     faulty: int = 0
     ready: int = 0
     paid: int = 0
     refused: int = 0
+    # Number of ready rows whose name is not checked yet, or differs from the bank's.
+    unchecked: int = 0
+    differing: int = 0
     amount_minor: int = 0  # total amount of the valid rows
     fee_minor: int = 0
 
@@ -69,6 +101,22 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     def decided(self) -> int:
         return self.paid + self.refused
 
+    @property
+    def path(self) -> str:
+        """The path of its page."""
+        return f"/dashboard/{self.environment}/payouts/bulk/{self.id}"
+
+    @property
+    def is_expired(self) -> bool:
+        return self.expires_at is not None and self.expires_at <= datetime.now(UTC)
+
+    @property
+    def ordered_by(self) -> str | None:
+        """The users who are responsible for its payouts."""
+        if self.asked_by is None:
+            return self.confirmed_by
+        return f"{self.asked_by}, approved by {self.confirmed_by}"
+
 
 class NewBatchRow(msgspec.Struct, frozen=True):
     number: int
@@ -82,6 +130,9 @@ class NewBatchRow(msgspec.Struct, frozen=True):
     ref_trx: str
     description: str
     remark: str | None
+    faults: dict[str, str] = {}
+    resolved_name: str | None = None
+    name_check: NameCheck = NameCheck.NONE
 
 
 class BatchRow(NewBatchRow, frozen=True):
@@ -100,6 +151,7 @@ class BatchOutcomes(msgspec.Struct, frozen=True):
     pending: int
     delivered: int
     failed: int  # failed or canceled payouts, whose debit was refunded to the wallet
+    unsent: int  # pending payouts that no provider has, and that no administrator pays
 
     @property
     def made(self) -> int:
@@ -110,22 +162,31 @@ class BatchOutcomes(msgspec.Struct, frozen=True):
         return self.delivered + self.failed
 
 
-async def insert(connection: Connection, batch: Batch, rows: Sequence[NewBatchRow]) -> None:
-    await connection.execute(
+async def insert(connection: Connection, batch: Batch, rows: Sequence[NewBatchRow]) -> bool:
+    """Adds a draft with its rows. Returns False if there is a batch with this id."""
+    is_new = await connection.has_row(
         """
         INSERT INTO payout_batch (merchant_id, id, environment, method_id, method_name, currency,
-                                  file_name, uploaded_by)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)""",
+                                  file_name, uploaded_by, kind, ipn_url)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+            ON CONFLICT DO NOTHING
+        RETURNING true""",
         *(batch.merchant_id, batch.id, batch.environment, batch.method_id, batch.method_name),
-        *(batch.currency, batch.file_name, batch.uploaded_by),
+        *(batch.currency, batch.file_name, batch.uploaded_by, batch.kind, batch.ipn_url),
     )
+    if not is_new:
+        return False
     stored = columns(NewBatchRow)
-    await connection.execute(
-        f"""
-        INSERT INTO payout_batch_row (merchant_id, batch_id, {stored})
-        SELECT $1, $2, {stored} FROM jsonb_populate_recordset(NULL::payout_batch_row, $3)""",
-        *(batch.merchant_id, batch.id, msgspec.json.encode(rows).decode()),
-    )
+    for first in range(0, len(rows), INSERTED_AT_ONCE):
+        part = rows[first : first + INSERTED_AT_ONCE]
+        await connection.execute(
+            f"""
+            INSERT INTO payout_batch_row (merchant_id, batch_id, {stored})
+            SELECT $1, $2, {stored} FROM jsonb_populate_recordset(NULL::payout_batch_row, $3)""",
+            *(batch.merchant_id, batch.id, msgspec.json.encode(part).decode()),
+        )
+        deadline.renew()
+    return True
 
 
 _BATCH = f"""
@@ -136,6 +197,8 @@ _BATCH = f"""
                   count(*) FILTER (WHERE state = 'ready') AS ready,
                   count(*) FILTER (WHERE state = 'paid') AS paid,
                   count(*) FILTER (WHERE state = 'refused') AS refused,
+                  count(*) FILTER (WHERE state = 'ready' AND name_check = 'waiting') AS unchecked,
+                  count(*) FILTER (WHERE state = 'ready' AND name_check = 'differs') AS differing,
                   coalesce(sum(amount_minor) FILTER (WHERE state <> 'faulty'), 0)::bigint
                            AS amount_minor,
                   coalesce(sum(fee_minor) FILTER (WHERE state <> 'faulty'), 0)::bigint AS fee_minor
@@ -151,11 +214,12 @@ async def batch(db: Database | Connection, merchant_id: int, batch_id: str) -> B
 
 
 async def batches(db: Database, tenant: Tenant, limit: int) -> list[Batch]:
-    """Returns the most recent batches first."""
+    """Returns the most recent files first."""
     records = await db.records(
         _BATCH
         + """
-         WHERE b.merchant_id = $1 AND b.environment = $2 ORDER BY b.created_at DESC LIMIT $3""",
+         WHERE b.merchant_id = $1 AND b.environment = $2 AND b.kind = 'file'
+         ORDER BY b.created_at DESC LIMIT $3""",
         *(tenant.merchant_id, tenant.environment, limit),
     )
     return [msgspec.convert(dict(record), Batch) for record in records]
@@ -175,12 +239,26 @@ async def count_rejected(db: Database, tenant: Tenant, since: datetime) -> int:
     )
 
 
+async def waiting(db: Database, tenant: Tenant) -> list[Batch]:
+    """Returns the batches that wait for a second person, oldest first."""
+    records = await db.records(
+        _BATCH
+        + """
+         WHERE b.merchant_id = $1 AND b.environment = $2 AND b.status = 'asked'
+           AND b.expires_at > now()
+         ORDER BY b.asked_at LIMIT $3""",
+        *(tenant.merchant_id, tenant.environment, WAITING_MAX),
+    )
+    return [msgspec.convert(dict(record), Batch) for record in records]
+
+
 async def rows(
-    db: Database,
+    db: Database | Connection,
     merchant_id: int,
     batch_id: str,
     *,
     state: RowState | None = None,
+    name_check: NameCheck | None = None,
     after: int = 0,
     limit: int,
 ) -> list[BatchRow]:
@@ -194,10 +272,27 @@ async def rows(
                 WHERE p.merchant_id = r.merchant_id AND p.trx_id = r.trx_id) AS p ON true
          WHERE r.merchant_id = $1 AND r.batch_id = $2 AND r.number > $3
            AND ($4::text IS NULL OR r.state = $4)
+           AND ($6::text IS NULL OR r.name_check = $6 AND r.state = 'ready')
          ORDER BY r.number LIMIT $5""",
-        *(merchant_id, batch_id, after, state, limit),
+        *(merchant_id, batch_id, after, state, limit, name_check),
     )
-    return [msgspec.convert(dict(record), BatchRow) for record in records]
+    return [_read_row(record) for record in records]
+
+
+async def row(db: Database | Connection, of: Batch, number: int) -> BatchRow | None:
+    record = await db.record(
+        f"""
+        SELECT {columns(NewBatchRow)}, trx_id FROM payout_batch_row
+         WHERE merchant_id = $1 AND batch_id = $2 AND number = $3""",
+        *(of.merchant_id, of.id, number),
+    )
+    return None if record is None else _read_row(record)
+
+
+def _read_row(record: Any) -> BatchRow:
+    fields = dict(record)
+    fields["faults"] = msgspec.json.decode(fields["faults"])
+    return msgspec.convert(fields, BatchRow)
 
 
 async def bank_codes(db: Database, of: Batch) -> list[str]:
@@ -216,7 +311,9 @@ async def outcomes(db: Database, merchant_id: int, batch_id: str) -> BatchOutcom
         """
         SELECT count(*) FILTER (WHERE p.status = 'pending') AS pending,
                count(*) FILTER (WHERE p.status = 'completed') AS delivered,
-               count(*) FILTER (WHERE p.status IN ('failed', 'canceled')) AS failed
+               count(*) FILTER (WHERE p.status IN ('failed', 'canceled')) AS failed,
+               count(*) FILTER (WHERE p.status = 'pending' AND p.began_at IS NULL
+                                  AND p.provider IS NOT NULL) AS unsent
           FROM payout_batch_row r
           JOIN payout p ON p.merchant_id = r.merchant_id AND p.trx_id = r.trx_id
          WHERE r.merchant_id = $1 AND r.batch_id = $2""",
@@ -225,7 +322,9 @@ async def outcomes(db: Database, merchant_id: int, batch_id: str) -> BatchOutcom
     return msgspec.convert(dict(record or {}), BatchOutcomes)
 
 
-async def used_references(db: Database, tenant: Tenant, references: Sequence[str]) -> set[str]:
+async def used_references(
+    db: Database | Connection, tenant: Tenant, references: Sequence[str]
+) -> set[str]:
     """Returns the references that existing payouts already use."""
     records = await db.records(
         """
@@ -238,116 +337,84 @@ async def used_references(db: Database, tenant: Tenant, references: Sequence[str
     return {record["ref_trx"] for record in records}
 
 
-async def available(db: Database | Connection, of: Batch, *, lock: bool = False) -> Money:
-    """Returns the wallet's balance minus what the rows of other running batches will cost."""
-    scope = of.merchant_id, of.environment, of.currency
-    # Take the lock in a separate statement, so that the next one sees the state after the wait.
-    balance_minor = await db.value(
-        """
-        SELECT balance_minor FROM wallet
-         WHERE merchant_id = $1 AND environment = $2 AND currency = $3"""
-        + (" FOR UPDATE" if lock else ""),
-        *scope,
-    )
-    promised_minor = await db.value(
-        """
-        SELECT coalesce(sum(r.amount_minor + r.fee_minor), 0)::bigint
-          FROM payout_batch b
-          JOIN payout_batch_row r ON r.merchant_id = b.merchant_id AND r.batch_id = b.id
-         WHERE b.merchant_id = $1 AND b.environment = $2 AND b.currency = $3
-           AND b.status = 'running' AND b.id <> $4 AND r.state = 'ready'""",
-        *(*scope, of.id),
-    )
-    return Money(of.currency, max((balance_minor or 0) - promised_minor, 0))
-
-
-_SUMS = """
-    SELECT row_number() OVER earlier AS place, sum(amount_minor + fee_minor) OVER earlier AS cost
-      FROM payout_batch_row
-     WHERE merchant_id = $1 AND batch_id = $2 AND state = 'ready'
-    WINDOW earlier AS (ORDER BY number)"""
-
-
-async def affordable(db: Database, of: Batch, limit: Money) -> tuple[int, Money]:
-    """Returns how many rows, from the first on, the limit covers, and their cost."""
-    record = await db.record(
-        f"""
-        SELECT count(*) AS rows, coalesce(max(cost), 0)::bigint AS cost FROM ({_SUMS}) AS s
-         WHERE cost <= $3""",
-        *(of.merchant_id, of.id, limit.minor),
-    )
-    assert record is not None
-    return record["rows"], Money(of.currency, record["cost"])
-
-
-async def cost_of_first(db: Database | Connection, of: Batch, rows: int) -> Money:
-    """Returns the cost of the first `rows` ready rows, including fees."""
-    cost = await db.value(
-        f"SELECT coalesce(max(cost), 0)::bigint FROM ({_SUMS}) AS s WHERE place <= $3",
-        *(of.merchant_id, of.id, rows),
-    )
-    return Money(of.currency, cost)
-
-
-async def start(connection: Connection, drafted: Batch, confirmed_by: str) -> bool:
-    """Starts a confirmed batch. Returns False if it was started before."""
+async def has_other_row(connection: Connection, of: Batch, number: int, reference: str) -> bool:
+    """Whether another row of the batch that can be paid has this reference."""
     return await connection.has_row(
         """
-        UPDATE payout_batch SET status = 'running', confirmed_by = $3, confirmed_at = now()
-         WHERE merchant_id = $1 AND id = $2 AND status = 'draft' RETURNING true""",
-        *(drafted.merchant_id, drafted.id, confirmed_by),
+        SELECT true FROM payout_batch_row
+         WHERE merchant_id = $1 AND batch_id = $2 AND number <> $3 AND ref_trx = $4
+           AND state <> 'faulty' LIMIT 1""",
+        *(of.merchant_id, of.id, number, reference),
     )
 
 
-async def decide(
-    db: Database,
-    of: Batch,
-    number: int,
-    state: RowState,
-    *,
-    trx_id: str | None = None,
-    remark: str | None = None,
-) -> None:
-    """Sets the final state of a row, if it has none yet."""
+async def replace_rows(connection: Connection, of: Batch, new: Sequence[NewBatchRow]) -> None:
+    names = [name for name in NewBatchRow.__struct_fields__ if name != "number"]
+    changes = ", ".join(f"{name} = n.{name}" for name in names)
+    await connection.execute(
+        f"""
+        UPDATE payout_batch_row AS r SET {changes}
+          FROM jsonb_populate_recordset(NULL::payout_batch_row, $3) AS n
+         WHERE r.merchant_id = $1 AND r.batch_id = $2 AND r.number = n.number""",
+        *(of.merchant_id, of.id, msgspec.json.encode(new).decode()),
+    )
+
+
+async def delete_row(connection: Connection, of: Batch, number: int) -> None:
+    await connection.execute(
+        "DELETE FROM payout_batch_row WHERE merchant_id = $1 AND batch_id = $2 AND number = $3",
+        *(of.merchant_id, of.id, number),
+    )
+
+
+async def raise_revision(connection: Connection, of: Batch) -> None:
+    """Records that the rows have changed since a user last saw them."""
+    await connection.execute(
+        """
+        UPDATE payout_batch SET revision = revision + 1 WHERE merchant_id = $1 AND id = $2""",
+        *(of.merchant_id, of.id),
+    )
+
+
+async def save_names(db: Database, of: Batch, found: Sequence[NewBatchRow]) -> None:
+    """Saves the results of the name check, except of rows that users changed in the meantime."""
     await db.execute(
         """
-        UPDATE payout_batch_row SET state = $4, trx_id = $5, remark = coalesce($6, remark)
-         WHERE merchant_id = $1 AND batch_id = $2 AND number = $3 AND state = 'ready'""",
-        *(of.merchant_id, of.id, number, state, trx_id, remark),
+        UPDATE payout_batch_row AS r
+           SET state = n.state, faults = n.faults, remark = n.remark, name_check = n.name_check,
+               resolved_name = n.resolved_name
+          FROM jsonb_populate_recordset(NULL::payout_batch_row, $3) AS n, payout_batch b
+         WHERE b.merchant_id = $1 AND b.id = $2 AND b.status = 'draft'
+           AND r.merchant_id = $1 AND r.batch_id = $2 AND r.number = n.number
+           AND r.state = 'ready' AND r.name_check = 'waiting'
+           AND (r.bank_code, r.account_number, r.name) = (n.bank_code, n.account_number, n.name)""",
+        *(of.merchant_id, of.id, msgspec.json.encode(found).decode()),
     )
 
 
-async def refuse_after_first(connection: Connection, of: Batch, rows: int, remark: str) -> None:
-    """Rejects all ready rows after the first `rows`."""
+async def unsent(db: Database | Connection, of: Batch, limit: int) -> list[str]:
+    """Returns payouts of the batch that no provider has, and that no administrator pays."""
+    records = await db.records(
+        """
+        SELECT p.trx_id
+          FROM payout_batch_row r
+          JOIN payout p ON p.merchant_id = r.merchant_id AND p.trx_id = r.trx_id
+         WHERE r.merchant_id = $1 AND r.batch_id = $2 AND r.state = 'paid'
+           AND p.status = 'pending' AND p.began_at IS NULL AND p.provider IS NOT NULL
+           AND NOT EXISTS (SELECT FROM payout_attempt a
+                            WHERE a.merchant_id = p.merchant_id AND a.trx_id = p.trx_id
+                              AND a.dead_at IS NOT NULL)
+         ORDER BY r.number DESC LIMIT $3""",
+        *(of.merchant_id, of.id, limit),
+    )
+    return [record["trx_id"] for record in records]
+
+
+async def take_back(connection: Connection, of: Batch, trx_id: str, remark: str) -> None:
+    """Refuses a row whose payout was canceled."""
     await connection.execute(
         """
         UPDATE payout_batch_row SET state = 'refused', remark = $4
-         WHERE merchant_id = $1 AND batch_id = $2 AND state = 'ready'
-           AND number > (SELECT max(number) FROM (
-                         SELECT number FROM payout_batch_row
-                          WHERE merchant_id = $1 AND batch_id = $2 AND state = 'ready'
-                          ORDER BY number LIMIT $3) AS first)""",
-        *(of.merchant_id, of.id, rows, remark),
-    )
-
-
-async def refuse_from(db: Database, of: Batch, number: int, remark: str, later: str) -> None:
-    """Rejects this row and all later ones in one statement, so that no later row can be paid."""
-    await db.execute(
-        """
-        UPDATE payout_batch_row
-           SET state = 'refused', remark = CASE WHEN number = $3 THEN $4 ELSE $5 END
-         WHERE merchant_id = $1 AND batch_id = $2 AND state = 'ready' AND number >= $3""",
-        *(of.merchant_id, of.id, number, remark, later),
-    )
-
-
-async def end(connection: Connection, ended: Batch) -> bool:
-    """Ends the batch. Returns False if it has already ended."""
-    return await connection.has_row(
-        """
-        UPDATE payout_batch SET status = 'done', ended_at = now()
-         WHERE merchant_id = $1 AND id = $2 AND status = 'running'
-        RETURNING id""",
-        *(ended.merchant_id, ended.id),
+         WHERE merchant_id = $1 AND batch_id = $2 AND trx_id = $3 AND state = 'paid'""",
+        *(of.merchant_id, of.id, trx_id, remark),
     )

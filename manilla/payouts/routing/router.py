@@ -13,10 +13,9 @@ from manilla.kit.money import Money
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method
 from manilla.payouts import refusals
-from manilla.payouts.beneficiaries import methods
+from manilla.payouts.beneficiaries import methods, names
 from manilla.payouts.beneficiaries.banks import Banks
 from manilla.payouts.beneficiaries.beneficiary import AccountResolver, Beneficiary
-from manilla.payouts.routing import names
 from manilla.payouts.routing.attempts import PayoutRoute
 from manilla.payouts.routing.choice import (
     RailSnapshot,

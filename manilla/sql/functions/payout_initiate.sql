@@ -11,9 +11,12 @@
 --   payout_disabled       payouts are disabled for the merchant or for the platform
 --   no_wallet             the merchant has no active wallet in this currency
 --   insufficient_balance  the wallet cannot cover the amount and the fee
+--   account_not_saved     the merchant pays only to saved accounts, and this is none
+--   row_decided           the row of the payout file was paid, refused or stopped before
 --
 -- Cached data may be used to reject a payout, but only this function permits one. It reads the
--- merchant, the settings, the wallet and its balance while it holds the wallet's lock. Wallets are
+-- merchant, the settings, the wallet and its balance while it holds the wallet's lock. Who stops a
+-- payout file takes this lock too, so that a row is either paid here or refused there. Wallets are
 -- locked first and rate limits after them, both in sorted order, so statements cannot deadlock.
 CREATE OR REPLACE FUNCTION payout_initiate(p_items jsonb, p_window interval)
 RETURNS TABLE (
@@ -48,6 +51,7 @@ BEGIN
                method_name text, provider text, beneficiary jsonb, account_name text,
                description text, ipn_url text, scenario text, remarks text, note text,
                ordered_by text, rail_bank_code text, route jsonb,
+               batch_id text, batch_row integer, saved_account_id bigint,
                job_kind text, due_in_seconds float8,
                endpoint text, key text, body_hash text, answer text,
                day_limit_minor bigint, day_from text, ahead_minor bigint)
@@ -70,10 +74,16 @@ BEGIN
                     SELECT FROM setting
                      WHERE setting.key = 'withdrawals_enabled' AND value = 'false')
                     THEN 'payout_disabled'
+               WHEN g.batch_id IS NOT NULL AND r.state IS DISTINCT FROM 'ready' THEN 'row_decided'
                WHEN w.status IS DISTINCT FROM 'active' THEN 'no_wallet'
                WHEN p.trx_id IS NOT NULL THEN 'duplicate'
                WHEN d.minor + g.amount_minor > g.day_limit_minor THEN 'day_limit'
                WHEN w.balance_minor < g.amount_minor + g.fee_minor THEN 'insufficient_balance'
+               WHEN m.accounts_locked AND NOT g.only_look AND NOT EXISTS (
+                    SELECT FROM payout_account a
+                     WHERE a.merchant_id = g.merchant_id AND a.id = g.saved_account_id
+                       AND a.active)
+                    THEN 'account_not_saved'
                WHEN g.repeats THEN 'again'
                WHEN g.only_look THEN 'free'
                -- Retry after the earlier items of the batch: one of them may be rejected.
@@ -85,7 +95,8 @@ BEGIN
           -- Look up each row by its full key: a plan for the average merchant would read the whole
           -- history of a large one.
           LEFT JOIN LATERAL (
-               SELECT merchant.status, merchant.payouts_enabled FROM merchant
+               SELECT merchant.status, merchant.payouts_enabled, merchant.accounts_locked
+                 FROM merchant
                 WHERE merchant.id = g.merchant_id
                 LIMIT 1) AS m ON true
           LEFT JOIN LATERAL (
@@ -115,6 +126,11 @@ BEGIN
                 WHERE g.day_limit_minor IS NOT NULL AND o.merchant_id = g.merchant_id
                   AND o.trx_id >= g.day_from AND o.environment = g.environment::environment
                   AND o.currency = g.currency AND o.status IN ('pending', 'completed')) AS d ON true
+          LEFT JOIN LATERAL (
+               SELECT b.state FROM payout_batch_row b
+                WHERE b.merchant_id = g.merchant_id AND b.batch_id = g.batch_id
+                  AND b.number = g.batch_row
+                LIMIT 1) AS r ON true
     ), debited AS MATERIALIZED (
         SELECT d.item, d.outcome
           FROM (SELECT array_agg(item ORDER BY item) AS items,
@@ -161,6 +177,12 @@ BEGIN
         INSERT INTO job (merchant_id, kind, subject, due_at)
         SELECT merchant_id, job_kind, trx_id, now() + make_interval(secs => due_in_seconds)
           FROM decided WHERE decision = 'created' AND job_kind IS NOT NULL
+    ), paid AS (
+        UPDATE payout_batch_row AS b SET state = 'paid', trx_id = d.trx_id
+          FROM decided d
+         WHERE d.decision = 'created' AND d.batch_id IS NOT NULL
+           AND b.merchant_id = d.merchant_id AND b.batch_id = d.batch_id
+           AND b.number = d.batch_row
     ), answers AS (
         INSERT INTO idempotency (merchant_id, environment, endpoint, key, body_hash, answer)
         SELECT merchant_id, environment::environment, endpoint, key, body_hash, answer

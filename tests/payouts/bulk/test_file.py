@@ -8,8 +8,8 @@ from manilla.kit.money import Money
 from manilla.methods.catalogue import load
 from manilla.methods.method import Method
 from manilla.payouts.beneficiaries import sandbox
-from manilla.payouts.bulk import checks, file
-from manilla.payouts.bulk.checks import CheckedRow
+from manilla.payouts.bulk import file
+from manilla.payouts.bulk.checks import CheckedRow, RowChecks
 from manilla.services import Services
 
 HEADER = ",".join(file.COLUMNS)
@@ -26,7 +26,8 @@ def _check(
 ) -> Sequence[CheckedRow]:
     raw = content.encode() if isinstance(content, str) else content
     known = [] if code == "platform" else sandbox.BANKS["providera"]
-    return checks.check(file.read(raw), methods[code], known)
+    row_checks = RowChecks(methods[code], known)
+    return [row_checks.check(row) for row in file.read(raw)]
 
 
 def _error(row: CheckedRow) -> str:

@@ -14,8 +14,9 @@ import pytest
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs.runner import Runner
 from manilla.payouts import decisions, states
+from manilla.payouts.beneficiaries import names
 from manilla.payouts.beneficiaries.beneficiary import Beneficiary
-from manilla.payouts.routing import attempts, dead, failover, names
+from manilla.payouts.routing import attempts, dead, failover
 from manilla.payouts.tasks import PayoutTasks
 from manilla.platform import settings as platform
 from manilla.providers import wire

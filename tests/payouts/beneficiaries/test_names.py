@@ -1,6 +1,6 @@
 import pytest
 
-from manilla.payouts.routing.names import agree
+from manilla.payouts.beneficiaries.names import agree
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Compares the names that two rails report for one account."""
+"""Compares names of an account holder: from two rails, or from a merchant and the bank."""
 
 import re
 import unicodedata
@@ -10,7 +10,7 @@ SHARED_WORDS_MIN = 2
 def agree(first: str, second: str) -> bool:
     """Whether both names can be of the same account holder.
 
-    Rails write names in different orders, and some leave out a middle name. Every word of the
+    Names are written in different orders, and some leave out a middle name. Every word of the
     shorter name must be in the longer one.
     """
     words = sorted((_words(first), _words(second)), key=len)

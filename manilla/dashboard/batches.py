@@ -1,0 +1,227 @@
+"""The page of one payout file, or of a single payout that needs a second person.
+
+A user corrects its rows there, confirms or approves it, follows its progress, and stops it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from litestar import Response
+
+from manilla.kit.environment import Environment
+from manilla.kit.errors import Refusal
+from manilla.methods.method import MethodKind
+from manilla.payouts.bulk import batches, coverage, drafts, store
+from manilla.payouts.bulk.batches import Decider
+from manilla.payouts.bulk.checks import is_short
+from manilla.payouts.bulk.drafts import Drafting
+from manilla.payouts.bulk.file import COLUMNS as FILE_COLUMNS
+from manilla.payouts.bulk.file import FileRow
+from manilla.payouts.bulk.store import Batch, BatchKind, BatchRow, BatchStatus, NameCheck, RowState
+from manilla.web import exports, lists
+from manilla.web.page_request import NO_STORE, PageNotFound, PageRequest, PageResponse
+
+ROWS = 100
+CORRECTED_AT_ONCE = 20  # rows with errors that are shown as forms
+DIFFERS = NameCheck.DIFFERS.value  # value of the filter for names that differ
+TEXT_LENGTH_MAX = 300
+
+COLUMNS = store.ROW_FIELDS.select(
+    "row result remark trx_id payout_status amount bank_code account_number name reference"
+    " description resolved_name name_check"
+)
+DONE = {
+    BatchStatus.RUNNING: "Payment started.",
+    BatchStatus.ASKED: "Another person must now approve this.",
+}
+
+
+async def show(request: PageRequest) -> PageResponse:
+    batch = await _batch(request)
+    if exports.is_wanted(request):
+        pages = batches.all_rows(request.db, batch, _state(request))
+        return exports.send(request, batch.id, COLUMNS, pages)
+    return request.page("batch.html", **await _draft(request, batch), **await _rows(request, batch))
+
+
+async def _draft(request: PageRequest, batch: Batch) -> dict[str, Any]:
+    """Returns what only the page of an undecided batch shows."""
+    shown: dict[str, Any] = {"coverage": None, "failing": [], "corrections": [], "short": 0}
+    if batch.status not in (BatchStatus.DRAFT, BatchStatus.ASKED):
+        return shown
+    if batch.ready:
+        shown["coverage"] = await coverage.coverage(request.db, batch)
+        shown["failing"] = await _failing(request, batch)
+    if batch.status is BatchStatus.DRAFT:
+        faulty = await _some(request, batch, state=RowState.FAULTY)
+        shown["short"] = sum(is_short(row.account_number) for row in faulty)
+        edited = await _edited(request, batch)
+        shown["corrections"] = [
+            (row, drafts.file_row(batch, row)) for row in ([edited] if edited else []) + faulty
+        ]
+    return shown
+
+
+async def _some(request: PageRequest, batch: Batch, **wanted: Any) -> list[BatchRow]:
+    key = batch.merchant_id, batch.id
+    return await store.rows(request.db, *key, **wanted, limit=CORRECTED_AT_ONCE)
+
+
+async def _edited(request: PageRequest, batch: Batch) -> BatchRow | None:
+    """Returns the row without errors that the user wants to change."""
+    if not request.query.text("edit"):
+        return None
+    row = await store.row(request.db, batch, request.query.integer("edit"))
+    return row if row is not None and row.state is RowState.READY else None
+
+
+async def _failing(request: PageRequest, batch: Batch) -> list[str]:
+    """Says to which banks of the file transfers are failing right now."""
+    method = request.services.methods.by_id(MethodKind.WITHDRAW, batch.method_id)
+    if method is None:
+        return []
+    codes = await store.bank_codes(request.db, batch)
+    return await request.services.previews.failing(await request.caller(), method, codes)
+
+
+async def show_progress(request: PageRequest) -> PageResponse:
+    """Renders the parts of the page that change while rows are paid; 204 if none changed."""
+    batch = await _batch(request)
+    about = await _rows(request, batch)
+    known = request.query.text(lists.KNOWN)
+    if known == about["known"]:
+        return Response(None, status_code=204, headers=NO_STORE)
+    if known.startswith(f"{BatchStatus.DRAFT}-") and not batch.unchecked:
+        # All names are checked: the form above the rows changes too.
+        return Response(None, status_code=204, headers={**NO_STORE, "HX-Refresh": "true"})
+    return request.page("batch_progress.html", **about)
+
+
+async def _rows(request: PageRequest, batch: Batch) -> dict[str, Any]:
+    after = request.query.integer(lists.AFTER) if lists.AFTER in request.query else 0
+    differs = request.query.text("state") == DIFFERS
+    rows = await store.rows(
+        *(request.db, batch.merchant_id, batch.id),
+        state=None if differs else _state(request),
+        name_check=NameCheck.DIFFERS if differs else None,
+        after=after,
+        limit=ROWS + 1,
+    )
+    following = str(rows[ROWS - 1].number) if len(rows) > ROWS else None
+    outcomes = await store.outcomes(request.db, batch.merchant_id, batch.id)
+    return {
+        "batch": batch,
+        "outcomes": outcomes,
+        "rows": rows[:ROWS],
+        "bank_name": _bank_name(request, batch),
+        "is_mine": batch.asked_by_id == request.visitor.person_id,
+        "is_single": batch.kind is BatchKind.SINGLE,
+        "listing": lists.ListView(request, following, request.at(f"~/payouts/bulk/{batch.id}")),
+        "known": f"{batch.status}-{batch.decided + batch.unchecked}-{outcomes.final}",
+    }
+
+
+def _bank_name(request: PageRequest, batch: Batch) -> Callable[[str], str | None]:
+    """Returns a function that names the bank of a code of the batch's method."""
+    method = request.services.methods.by_id(MethodKind.WITHDRAW, batch.method_id)
+    provider = None if method is None else method.provider
+    is_sandbox = batch.environment is Environment.SANDBOX
+    return lambda code: request.services.banks.name_at(provider, code, is_sandbox=is_sandbox)
+
+
+async def correct(request: PageRequest) -> PageResponse:
+    """Saves a row as the user has corrected it. Its page shows the errors that it still has."""
+    batch, number = await _batch(request), int(request.parameter("row"))
+    form: dict[str, Any] = {
+        name: request.form.text(name, at_most=TEXT_LENGTH_MAX) for name in FILE_COLUMNS
+    }
+    try:
+        is_good = await drafts.correct(
+            await _drafting(request, batch), batch, FileRow(number, **form)
+        )
+    except Refusal as refusal:
+        return _back(request, batch, failed=refusal.text)
+    done, failed = f"Row {number} can be paid.", f"Row {number} still has an error."
+    return _back(request, batch, **({"done": done} if is_good else {"failed": failed}))
+
+
+async def remove(request: PageRequest) -> PageResponse:
+    batch, number = await _batch(request), int(request.parameter("row"))
+    try:
+        await drafts.remove(request.db, batch, number)
+    except Refusal as refusal:
+        return _back(request, batch, failed=refusal.text)
+    return _back(request, batch, done=f"Row {number} removed.")
+
+
+async def add_zeros(request: PageRequest) -> PageResponse:
+    batch = await _batch(request)
+    try:
+        rows = await drafts.add_zeros(await _drafting(request, batch), batch)
+    except Refusal as refusal:
+        return _back(request, batch, failed=refusal.text)
+    return _back(request, batch, done=f"Zeros added to {rows} account numbers.")
+
+
+async def _drafting(request: PageRequest, batch: Batch) -> Drafting:
+    caller, previews = await request.caller(), request.services.previews
+    return Drafting(request.db, previews, caller, previews.method(caller, batch.method_id))
+
+
+async def confirm(request: PageRequest) -> PageResponse:
+    """Confirms the batch. A second click has no effect."""
+    batch, form = await _batch(request), request.form
+    try:
+        status = await batches.confirm(
+            *(request.db, request.tenant, batch.id),
+            by=_decider(request),
+            only_first=form.integer("rows") if "rows" in form else None,
+            revision=form.integer("revision") if "revision" in form else None,
+            accepts_names=form.is_checked("names"),
+        )
+    except Refusal as refusal:
+        return _back(request, batch, failed=refusal.text)
+    return _back(request, batch, done=DONE.get(status, "Nothing was changed."))
+
+
+async def approve(request: PageRequest) -> PageResponse:
+    return await _decide(request, batches.approve, "Approved. Payment started.")
+
+
+async def refuse(request: PageRequest) -> PageResponse:
+    return await _decide(request, batches.refuse, "Refused. Nothing was paid.")
+
+
+async def stop(request: PageRequest) -> PageResponse:
+    done = "Stopped. Payouts that were already sent continue."
+    return await _decide(request, batches.stop, done)
+
+
+async def _decide(request: PageRequest, decide: Callable[..., Any], done: str) -> PageResponse:
+    batch = await _batch(request)
+    try:
+        await decide(request.db, request.tenant, batch.id, by=_decider(request))
+    except Refusal as refusal:
+        return _back(request, batch, failed=refusal.text)
+    return _back(request, batch, done=done)
+
+
+def _decider(request: PageRequest) -> Decider:
+    return Decider(request.visitor.person_id, request.visitor.email)
+
+
+def _back(
+    request: PageRequest, batch: Batch, *, done: str | None = None, failed: str | None = None
+) -> PageResponse:
+    return request.redirect(f"~/payouts/bulk/{batch.id}", done=done, failed=failed)
+
+
+async def _batch(request: PageRequest) -> Batch:
+    try:
+        return await batches.find(request.db, request.tenant, request.parameter("batch"))
+    except batches.BatchNotFound:
+        raise PageNotFound from None
+
+
+def _state(request: PageRequest) -> RowState | None:
+    return request.query.choice("state", RowState) if request.query.text("state") else None

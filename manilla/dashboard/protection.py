@@ -1,0 +1,87 @@
+"""The page of payout protection: thresholds, the lock on saved accounts, and open approvals."""
+
+from manilla.approvals import approvals, changes
+from manilla.approvals.approvals import ApprovalNotFound
+from manilla.approvals.changes import ApprovalRequested
+from manilla.approvals.kinds import TeamChange
+from manilla.audit.actor import current
+from manilla.kit.errors import Refusal
+from manilla.payouts.bulk import store as batches
+from manilla.payouts.protection import protection
+from manilla.payouts.protection.protection import LockChange, ThresholdChange
+from manilla.web.display import describe_changes
+from manilla.web.forms import BadForm
+from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+
+PAGE = "~/protection"
+ASKED = "This weakens the protection of your payouts, so another person must approve it."
+REFUSED = "Refused by a person of the team."
+
+
+async def show(request: PageRequest) -> PageResponse:
+    db, merchant_id = request.db, request.merchant_id
+    caller = await request.caller()
+    waiting = await approvals.waiting(db, team=merchant_id)
+    person_id = request.visitor.person_id
+    return request.page(
+        "protection.html",
+        currencies=sorted(caller.currencies),
+        thresholds=await protection.thresholds(db, merchant_id),
+        is_locked=await protection.is_locked(db, merchant_id),
+        has_second=await protection.has_second(db, merchant_id, person_id),
+        batches=await batches.waiting(db, request.tenant),
+        changes=[
+            (each, describe_changes(each.detail), current.get().is_same_as(each.asked_by))
+            for each in waiting
+        ],
+    )
+
+
+async def set_threshold(request: PageRequest) -> PageResponse:
+    caller, currency = await request.caller(), request.form.text("currency")
+    try:
+        if currency not in caller.currencies:
+            raise BadForm(errors={"currency": "Choose one of your currencies."})
+        is_on = bool(request.form.text("amount"))
+        amount = request.form.money("amount", currency) if is_on else None
+    except Refusal as refusal:
+        return request.redirect_with_errors(PAGE, refusal, keep=("currency", "amount"))
+    minor = None if amount is None else amount.minor
+    change = ThresholdChange(request.merchant_id, currency, minor)
+    return await _change(request, change, "Threshold saved.")
+
+
+async def set_lock(request: PageRequest) -> PageResponse:
+    is_locked = request.form.is_checked("locked")
+    done = "Payouts now go only to saved accounts." if is_locked else "Payouts go to all accounts."
+    return await _change(request, LockChange(request.merchant_id, is_locked), done)
+
+
+async def _change(request: PageRequest, change: TeamChange, done: str) -> PageResponse:
+    try:
+        result = await changes.apply_or_ask(request.services.approvals, change)
+    except Refusal as refusal:
+        return request.redirect(PAGE, failed=refusal.text)
+    return request.redirect(PAGE, done=ASKED if isinstance(result, ApprovalRequested) else done)
+
+
+async def approve(request: PageRequest) -> PageResponse:
+    number, team = int(request.parameter("approval")), request.merchant_id
+    try:
+        await approvals.approve(request.services.approvals, number, team=team)
+    except ApprovalNotFound:
+        raise PageNotFound from None
+    except Refusal as refusal:
+        return request.redirect(PAGE, failed=refusal.text)
+    return request.redirect(PAGE, done="Approved. The change was applied.")
+
+
+async def refuse(request: PageRequest) -> PageResponse:
+    number, team = int(request.parameter("approval")), request.merchant_id
+    try:
+        await approvals.refuse(request.services.approvals, number, REFUSED, team=team)
+    except ApprovalNotFound:
+        raise PageNotFound from None
+    except Refusal as refusal:
+        return request.redirect(PAGE, failed=refusal.text)
+    return request.redirect(PAGE, done="Refused. Nothing was changed.")

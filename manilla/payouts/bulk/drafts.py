@@ -1,0 +1,264 @@
+"""Drafts of bulk payouts: checks an uploaded file, and corrects its rows in place."""
+
+import asyncio
+import secrets
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from manilla.audit import audit
+from manilla.kit import ids, jobs
+from manilla.kit.db import Connection, Database
+from manilla.kit.errors import Refusal
+from manilla.ledger.scope import Tenant
+from manilla.merchants.directory import Caller
+from manilla.methods.method import Method
+from manilla.payouts.bulk import checks, file, names, store, transitions
+from manilla.payouts.bulk.checks import SAME_REFERENCE, CheckedRow, RowChecks
+from manilla.payouts.bulk.file import FileRow
+from manilla.payouts.bulk.store import (
+    Batch,
+    BatchRow,
+    BatchStatus,
+    NameCheck,
+    NewBatchRow,
+    RowState,
+)
+from manilla.payouts.ordering import PayoutPreviews
+
+NAMES = names.CHECK
+FILE_NAME_LENGTH_MAX = 100
+ROWS_AT_ONCE = 200  # between which other requests are served
+USED_BEFORE = "A payout with this reference already exists."
+KEPT_FAULTS = ("reference", file.WHOLE_ROW)  # that another account number does not correct
+BANKS_DIFFER = "The bank's code and its name mean different banks."
+
+
+class DraftClosed(Refusal):
+    status, code = 409, "DRAFT_CLOSED"
+    message = "This file was confirmed in the meantime. Its rows can no longer be changed."
+
+
+class RowNotFound(Refusal):
+    status, code = 404, "ROW_NOT_FOUND"
+    message = "This row was removed in the meantime."
+
+
+class Drafting(msgspec.Struct, frozen=True):
+    """What is needed to check the rows of a merchant's file for a method."""
+
+    db: Database
+    previews: PayoutPreviews
+    caller: Caller
+    method: Method
+
+    @property
+    def tenant(self) -> Tenant:
+        return Tenant(self.caller.merchant_id, self.caller.environment)
+
+    async def check(self, rows: Sequence[FileRow]) -> list[CheckedRow]:
+        row_checks = RowChecks(self.method, await self.previews.banks(self.caller, self.method))
+        codes = {text: await self._own_code(text) for text in _bank_texts(rows)}
+        checked = []
+        for number, row in enumerate(rows):
+            checked.append(row_checks.check(self._understood(row, codes)))
+            if number % ROWS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return checked
+
+    async def _own_code(self, text: str) -> str:
+        return await self.previews.own_bank_code(self.caller, self.method, text)
+
+    def _understood(self, row: FileRow, codes: dict[str, str]) -> FileRow:
+        """Returns the row with the provider's own code of the bank."""
+        faults = dict(row.faults)
+        code = codes.get(row.bank_code or row.bank_name, "")
+        if row.bank_code and row.bank_name and codes[row.bank_name] != code:
+            faults.setdefault("bank_code", BANKS_DIFFER)
+        if not self.method.is_manual and code and (doubt := self.previews.bank_doubt(code)):
+            faults.setdefault("bank_code", doubt)
+        return msgspec.structs.replace(row, bank_code=code, faults=faults)
+
+
+def _bank_texts(rows: Sequence[FileRow]) -> set[str]:
+    return {text for row in rows for text in (row.bank_code, row.bank_name) if text}
+
+
+async def draft(drafting: Drafting, *, file_name: str, raw: bytes, uploaded_by: str) -> str:
+    """Checks a file and stores it as a draft. Pays nothing."""
+    rows = await asyncio.to_thread(file.read, raw)
+    checked = _without_repeats(await drafting.check(rows))
+    references = [each.row.reference for each in checked if each.row.reference]
+    used = await store.used_references(drafting.db, drafting.tenant, references)
+    caller, method = drafting.caller, drafting.method
+    batch = Batch(
+        merchant_id=caller.merchant_id,
+        id=f"BULK-{ids.base32(secrets.randbits(60), 12)}",
+        environment=caller.environment,
+        status=BatchStatus.DRAFT,
+        method_id=method.id,
+        method_name=method.name,
+        currency=method.currency,
+        file_name=_plain(file_name),
+        uploaded_by=uploaded_by,
+        created_at=datetime.now(UTC),
+    )
+    stored = [_row(batch.id, drafting, _unless_used(each, used)) for each in checked]
+    if caller.is_sandbox:  # no provider is called there
+        stored = [await names.resolved(drafting.previews, caller, method, row) for row in stored]
+    async with drafting.db.transaction() as connection:
+        await store.insert(connection, batch, stored)
+        await jobs.put(connection, batch.merchant_id, NAMES, batch.id)
+    return batch.id
+
+
+def _without_repeats(checked: Sequence[CheckedRow]) -> list[CheckedRow]:
+    """Marks the rows whose reference an earlier valid row of the file has."""
+    seen: Counter[str] = Counter()
+    result = []
+    for each in checked:
+        reference = each.row.reference
+        result.append(_with_fault(each, SAME_REFERENCE) if seen[reference] else each)
+        seen[reference] += bool(reference and not each.faults)
+    return result
+
+
+def _unless_used(checked: CheckedRow, used: set[str]) -> CheckedRow:
+    return _with_fault(checked, USED_BEFORE) if checked.row.reference in used else checked
+
+
+def _with_fault(checked: CheckedRow, text: str) -> CheckedRow:
+    return msgspec.structs.replace(checked, faults={**checked.faults, "reference": text})
+
+
+def _plain(file_name: str) -> str:
+    name = "".join(character for character in file_name if character.isprintable())
+    return name[:FILE_NAME_LENGTH_MAX] or "payouts.csv"
+
+
+def _row(batch_id: str, drafting: Drafting, checked: CheckedRow) -> NewBatchRow:
+    row = checked.row
+    is_unnamed = drafting.method.is_manual or bool(checked.faults)
+    return NewBatchRow(
+        number=row.number,
+        state=RowState.FAULTY if checked.faults else RowState.READY,
+        amount_text=row.amount,
+        amount_minor=checked.amount.minor,
+        fee_minor=checked.fee.minor,
+        bank_code=row.bank_code,
+        account_number=row.account_number,
+        name=row.name,
+        ref_trx=row.reference or own_reference(batch_id, row.number),
+        description=row.description,
+        remark=checked.error or checked.warning,
+        faults=checked.faults,
+        name_check=NameCheck.NONE if is_unnamed else NameCheck.WAITING,
+    )
+
+
+def own_reference(batch_id: str, number: int) -> str:
+    """Returns the reference of a row that has none in the file."""
+    return f"{batch_id}-{number:04d}"
+
+
+async def correct(drafting: Drafting, batch: Batch, wanted: FileRow) -> bool:
+    """Saves a corrected row, with the errors that it still has. Returns whether it has none."""
+    [checked] = await drafting.check([wanted])
+    async with drafting.db.transaction() as connection:
+        await _locked(connection, batch)
+        if await store.row(connection, batch, wanted.number) is None:
+            raise RowNotFound
+        checked = await _with_reference_faults(connection, drafting, batch, checked)
+        saved = await _save(connection, drafting, batch, [checked])
+        await _record(connection, batch, "bulk.correct_row", row=wanted.number)
+    return saved[0].state is RowState.READY
+
+
+async def _save(
+    connection: Connection, drafting: Drafting, batch: Batch, checked: Sequence[CheckedRow]
+) -> list[NewBatchRow]:
+    rows = [_row(batch.id, drafting, each) for each in checked]
+    if drafting.caller.is_sandbox:
+        shown = drafting.previews, drafting.caller, drafting.method
+        rows = [await names.resolved(*shown, row) for row in rows]
+    await store.replace_rows(connection, batch, rows)
+    await store.raise_revision(connection, batch)
+    await jobs.put(connection, batch.merchant_id, NAMES, batch.id)
+    return rows
+
+
+async def _with_reference_faults(
+    connection: Connection, drafting: Drafting, batch: Batch, checked: CheckedRow
+) -> CheckedRow:
+    reference = checked.row.reference
+    if not reference or "reference" in checked.faults:
+        return checked
+    if await store.has_other_row(connection, batch, checked.row.number, reference):
+        return _with_fault(checked, SAME_REFERENCE)
+    return _unless_used(
+        checked, await store.used_references(connection, drafting.tenant, [reference])
+    )
+
+
+async def remove(db: Database, batch: Batch, number: int) -> None:
+    async with db.transaction() as connection:
+        await _locked(connection, batch)
+        await store.delete_row(connection, batch, number)
+        await store.raise_revision(connection, batch)
+        await _record(connection, batch, "bulk.remove_row", row=number)
+
+
+async def add_zeros(drafting: Drafting, batch: Batch) -> int:
+    """Adds the zeros that a spreadsheet has dropped from account numbers.
+
+    A user asks for it, because a number can also lack another digit. The names of the accounts are
+    checked afterwards. Returns the number of rows that it has changed.
+    """
+    async with drafting.db.transaction() as connection:
+        await _locked(connection, batch)
+        key = batch.merchant_id, batch.id
+        faulty = await store.rows(connection, *key, state=RowState.FAULTY, limit=file.ROWS_MAX)
+        short = [
+            msgspec.structs.replace(
+                file_row(batch, row),
+                account_number=checks.with_zeros(row.account_number),
+                faults={name: row.faults[name] for name in KEPT_FAULTS if name in row.faults},
+            )
+            for row in faulty
+            if checks.is_short(row.account_number)
+        ]
+        await _save(connection, drafting, batch, await drafting.check(short))
+        await _record(connection, batch, "bulk.add_zeros", rows=len(short))
+    return len(short)
+
+
+def file_row(batch: Batch, row: BatchRow) -> FileRow:
+    """Returns the row as the file had it."""
+    is_own = row.ref_trx == own_reference(batch.id, row.number)
+    return FileRow(
+        number=row.number,
+        amount=row.amount_text,
+        bank_code=row.bank_code,
+        account_number=row.account_number,
+        name=row.name,
+        reference="" if is_own else row.ref_trx,
+        description=row.description,
+    )
+
+
+async def _locked(connection: Connection, batch: Batch) -> None:
+    if (await transitions.lock(connection, batch)).status is not BatchStatus.DRAFT:
+        raise DraftClosed
+
+
+async def _record(connection: Connection, batch: Batch, action: str, **detail: int) -> None:
+    await audit.record(
+        connection,
+        action,
+        f"batch:{batch.id}",
+        merchant_id=batch.merchant_id,
+        environment=batch.environment,
+        **detail,
+    )

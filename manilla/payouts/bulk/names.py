@@ -1,0 +1,104 @@
+"""Checks the names of the accounts in a payout file with their banks, before anything is paid."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal
+from manilla.kit.jobs import Job, Work
+from manilla.ledger.job_kinds import JobKind
+from manilla.merchants.directory import Caller, Directory
+from manilla.methods.catalogue import Catalogue
+from manilla.methods.method import Method, MethodKind
+from manilla.payouts.beneficiaries import names, sandbox
+from manilla.payouts.bulk import checks, store
+from manilla.payouts.bulk.store import BatchRow, BatchStatus, NameCheck, NewBatchRow, RowState
+from manilla.payouts.ordering import PayoutPreviews
+from manilla.payouts.refusals import PROVIDER_RETRY_SECONDS, ProviderUnavailable, UnknownBank
+
+CHECK = JobKind.BULK_NAMES
+CONCURRENCY = 2  # files at once
+# At most this many accounts of a file are looked up at once, and a step takes at least a second, so
+# that the provider answers payouts too.
+LOOKUPS_AT_ONCE, STEP_SECONDS = 10, 1
+PROVIDER_PATIENCE = timedelta(hours=1)  # how long to retry while a provider is unavailable
+NOT_ANSWERED = "The bank's provider did not answer. Save the row to check the account again."
+
+
+class NameTasks:
+    def __init__(
+        self, db: Database, directory: Directory, catalogue: Catalogue, previews: PayoutPreviews
+    ) -> None:
+        self._db = db
+        self._directory = directory
+        self._catalogue = catalogue
+        self._previews = previews
+
+    def works(self) -> dict[str, Work]:
+        return {CHECK: Work(self.advance, concurrency=CONCURRENCY)}
+
+    async def advance(self, job: Job) -> float | None:
+        batch = await store.batch(self._db, job.merchant_id, job.subject)
+        if batch is None or batch.status is not BatchStatus.DRAFT or not batch.unchecked:
+            return None
+        method = self._catalogue.by_id(MethodKind.WITHDRAW, batch.method_id)
+        if method is None:
+            return None
+        rows = await store.rows(
+            *(self._db, batch.merchant_id, batch.id),
+            name_check=NameCheck.WAITING,
+            limit=LOOKUPS_AT_ONCE,
+        )
+        caller = await self._directory.of(batch.environment, batch.merchant_id)
+        is_patient = datetime.now(UTC) - batch.created_at < PROVIDER_PATIENCE
+        found = await asyncio.gather(
+            *(self._look(caller, method, row, is_patient=is_patient) for row in rows)
+        )
+        known = [each for each in found if each is not None]
+        await store.save_names(self._db, batch, known)
+        return STEP_SECONDS if len(known) == len(rows) else PROVIDER_RETRY_SECONDS
+
+    async def _look(
+        self, caller: Caller, method: Method, row: BatchRow, *, is_patient: bool
+    ) -> NewBatchRow | None:
+        """Returns the row with its account's name; None if the provider does not answer now."""
+        try:
+            return await resolved(self._previews, caller, method, row)
+        except ProviderUnavailable:
+            return None if is_patient else _with_fault(row, "account_number", NOT_ANSWERED)
+
+
+async def resolved(
+    previews: PayoutPreviews, caller: Caller, method: Method, row: NewBatchRow
+) -> NewBatchRow:
+    """Returns the row with the name that the bank has, or with the error that prevents paying it.
+
+    The sandbox has no real names to compare, so only one test account differs there.
+    """
+    if row.name_check is not NameCheck.WAITING:
+        return row
+    try:
+        given = checks.beneficiary_of(row, method)
+        name = await previews.account_name(caller, method, given)
+    except ProviderUnavailable:
+        raise
+    except Refusal as refusal:
+        column = "bank_code" if isinstance(refusal, UnknownBank) else "account_number"
+        return _with_fault(row, column, refusal.text)
+    is_same = not row.name or names.agree(row.name, name)
+    if caller.is_sandbox:
+        is_same = row.account_number != sandbox.OTHER_NAME
+    check = NameCheck.AGREES if is_same else NameCheck.DIFFERS
+    return msgspec.structs.replace(row, resolved_name=name, name_check=check)
+
+
+def _with_fault(row: NewBatchRow, column: str, text: str) -> NewBatchRow:
+    return msgspec.structs.replace(
+        row,
+        state=RowState.FAULTY,
+        faults={column: text},
+        remark=text,
+        name_check=NameCheck.NONE,
+    )

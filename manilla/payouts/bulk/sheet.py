@@ -1,0 +1,306 @@
+"""Reads the first visible sheet of an .xlsx file, which can be hostile.
+
+Only the parts that hold cells are read, as a stream and within limits on their unpacked size and
+their number of cells. Entities are never expanded, formulas are never evaluated, and a number keeps
+the digits that the spreadsheet shows.
+"""
+
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import IO
+from xml.parsers import expat
+
+import msgspec
+
+UNPACKED_BYTES_MAX = 32 * 1024 * 1024
+CELLS_MAX = 300_000
+PARTS_MAX = 1_000
+COLUMNS_MAX = 50
+TEXT_LENGTH_MAX = 300
+CHUNK_BYTES = 64 * 1024
+DIGITS = 15  # that a spreadsheet's number has
+
+FORMULA = "The cell has a formula, which is not calculated here. Enter its value."
+DATE = "The spreadsheet has made a date of this value. Enter it again."
+ERROR = "The cell has an error of the spreadsheet. Enter a value."
+
+_PLACE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
+_DATE_FORMATS = {*range(14, 23), *range(45, 48)}  # of those that every spreadsheet knows
+_NOT_IN_FORMAT = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]')
+
+Start = Callable[[str, dict[str, str]], None]
+
+
+class UnreadableSheet(Exception):
+    """The text says why, and what the user can do."""
+
+
+class Cell(msgspec.Struct, frozen=True):
+    text: str = ""
+    fault: str | None = None
+
+
+def is_zip(raw: bytes) -> bool:
+    return raw.startswith((b"PK\x03\x04", b"PK\x05\x06"))
+
+
+def read(raw: bytes, *, lines_max: int) -> list[list[Cell]]:
+    """Returns the lines of the sheet, empty ones included."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(raw)) as packed:
+            return _read(_Parts(packed), lines_max)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, KeyError):
+        # RuntimeError: the file is encrypted. KeyError: a part is missing, or a sheet has no id.
+        raise UnreadableSheet(
+            "The file is not a readable .xlsx file. Save it again as “Excel Workbook (.xlsx)”."
+        ) from None
+    except (expat.ExpatError, ValueError):
+        raise UnreadableSheet("The .xlsx file is damaged. Save it again.") from None
+
+
+def _read(parts: "_Parts", lines_max: int) -> list[list[Cell]]:
+    targets = _targets(parts)
+    texts = _texts(parts, targets.get("sharedStrings"))
+    dates = _date_styles(parts, targets.get("styles"))
+    found = _Sheet(texts, dates, lines_max)
+    parts.parse(_sheet_path(parts, targets), found.start, found.end, found.hear)
+    return found.lines
+
+
+class _Parts:
+    """The parts of the packed file, which together can be unpacked to a limited size."""
+
+    def __init__(self, packed: zipfile.ZipFile) -> None:
+        self._packed = packed
+        self._left = UNPACKED_BYTES_MAX
+        if len(packed.infolist()) > PARTS_MAX:
+            raise UnreadableSheet("The .xlsx file has too many parts.")
+
+    def parse(
+        self,
+        name: str,
+        start: Start,
+        end: Callable[[str], None] | None = None,
+        text: Callable[[str], None] | None = None,
+    ) -> None:
+        parser = expat.ParserCreate(namespace_separator=" ")
+        parser.buffer_text = True
+        parser.StartElementHandler = lambda tag, values: start(_local(tag), values)
+        if end is not None:
+            parser.EndElementHandler = lambda tag: end(_local(tag))
+        if text is not None:
+            parser.CharacterDataHandler = text
+        parser.StartDoctypeDeclHandler = _reject_entities
+        with self._packed.open(name) as part:
+            for chunk in self._chunks(part):
+                parser.Parse(chunk, False)
+            parser.Parse(b"", True)
+
+    def _chunks(self, part: IO[bytes]) -> Iterator[bytes]:
+        # The sizes that the file states about itself are not trusted.
+        while chunk := part.read(CHUNK_BYTES):
+            self._left -= len(chunk)
+            if self._left < 0:
+                mebibytes = UNPACKED_BYTES_MAX // 1024 // 1024
+                raise UnreadableSheet(f"The .xlsx file is larger than {mebibytes} MiB unpacked.")
+            yield chunk
+
+
+def _reject_entities(*_: object) -> None:
+    raise UnreadableSheet("The .xlsx file defines XML entities, which no spreadsheet program does.")
+
+
+def _local(tag: str) -> str:
+    return tag.rpartition(" ")[2]
+
+
+def _value(values: dict[str, str], name: str) -> str:
+    """Returns an attribute, whatever its namespace."""
+    return next((value for key, value in values.items() if _local(key) == name), "")
+
+
+def _targets(parts: _Parts) -> dict[str, str]:
+    """Returns the paths of the workbook's parts by id, and of the single ones by type."""
+    targets: dict[str, str] = {}
+
+    def start(tag: str, values: dict[str, str]) -> None:
+        if tag == "Relationship" and values.get("TargetMode") != "External":
+            target = values.get("Target", "")
+            path = target[1:] if target.startswith("/") else f"xl/{target}"
+            targets[values.get("Id", "")] = path
+            targets[values.get("Type", "").rpartition("/")[2]] = path
+
+    parts.parse("xl/_rels/workbook.xml.rels", start)
+    return targets
+
+
+def _sheet_path(parts: _Parts, targets: dict[str, str]) -> str:
+    sheets: list[str] = []
+
+    def start(tag: str, values: dict[str, str]) -> None:
+        if tag == "sheet" and values.get("state", "visible") == "visible":
+            sheets.append(_value(values, "id"))
+
+    parts.parse("xl/workbook.xml", start)
+    if not sheets:
+        raise UnreadableSheet("The .xlsx file has no visible sheet.")
+    return targets[sheets[0]]
+
+
+def _texts(parts: _Parts, path: str | None) -> list[str]:
+    """Returns the texts that cells refer to by number."""
+    if path is None:
+        return []
+    found = _SharedTexts()
+    parts.parse(path, found.start, found.end, found.hear)
+    return found.texts
+
+
+class _SharedTexts:
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._heard: list[str] = []
+        self._is_text = False
+
+    def start(self, tag: str, _values: dict[str, str]) -> None:
+        if tag == "si":
+            self._heard = []
+            if len(self.texts) > CELLS_MAX:
+                raise UnreadableSheet("The sheet has too many cells.")
+        self._is_text = tag == "t"
+
+    def hear(self, text: str) -> None:
+        if self._is_text:
+            self._heard.append(text)
+
+    def end(self, tag: str) -> None:
+        self._is_text = False
+        if tag == "si":
+            self.texts.append("".join(self._heard).strip()[:TEXT_LENGTH_MAX])
+
+
+def _date_styles(parts: _Parts, path: str | None) -> set[str]:
+    """Returns the numbers of the cell styles that show a number as a date."""
+    if path is None:
+        return set()
+    formats, styles, inside = set(_DATE_FORMATS), list[int](), list[str]()
+
+    def start(tag: str, values: dict[str, str]) -> None:
+        if tag == "numFmt" and _is_date(values.get("formatCode", "")):
+            formats.add(int(values.get("numFmtId", "0")))
+        elif tag == "xf" and inside[-1:] == ["cellXfs"]:
+            styles.append(int(values.get("numFmtId", "0")))
+        inside.append(tag)
+
+    def end(_tag: str) -> None:
+        inside.pop()
+
+    parts.parse(path, start, end)
+    return {str(place) for place, style in enumerate(styles) if style in formats}
+
+
+def _is_date(code: str) -> bool:
+    return any(letter in _NOT_IN_FORMAT.sub("", code).lower() for letter in "dyhs")
+
+
+class _Sheet:
+    """Collects the cells of a sheet."""
+
+    def __init__(self, texts: list[str], date_styles: set[str], lines_max: int) -> None:
+        self.lines: list[list[Cell]] = []
+        self._texts = texts
+        self._date_styles = date_styles
+        self._lines_max = lines_max
+        self._cells = 0
+        self._tag = ""
+        self._cell: dict[str, str] = {}
+        self._heard: list[str] = []
+        self._has_formula = False
+
+    def start(self, tag: str, values: dict[str, str]) -> None:
+        self._tag = tag
+        if tag == "c":
+            self._cell, self._heard, self._has_formula = values, [], False
+        elif tag == "f":
+            self._has_formula = True
+        elif tag == "row":
+            self._add_line(values.get("r"))
+        elif tag == "mergeCell":
+            raise UnreadableSheet(
+                f"The sheet has merged cells ({values.get('ref', '')[:20]}). Unmerge them."
+            )
+
+    def hear(self, text: str) -> None:
+        if self._tag in ("v", "t"):
+            self._heard.append(text)
+
+    def end(self, tag: str) -> None:
+        self._tag = ""
+        if tag == "c":
+            self._add_cell()
+
+    def _add_line(self, number: str | None) -> None:
+        place = int(number) if number and number.isdigit() else len(self.lines) + 1
+        if place <= len(self.lines):
+            raise UnreadableSheet("The .xlsx file is damaged: its rows are not in order.")
+        if place > self._lines_max:
+            raise UnreadableSheet(
+                f"The sheet has a row {place:,}. It can have at most {self._lines_max:,} lines."
+            )
+        self.lines += ([] for _ in range(place - len(self.lines)))
+
+    def _add_cell(self) -> None:
+        self._cells += 1
+        if self._cells > CELLS_MAX or not self.lines:
+            raise UnreadableSheet("The sheet has too many cells.")
+        line, cell = self.lines[-1], self._read()
+        column = _column(self._cell.get("r", ""), len(line))
+        if column < len(line):
+            raise UnreadableSheet("The .xlsx file is damaged: its cells are not in order.")
+        if column >= COLUMNS_MAX:
+            if cell.text or cell.fault:
+                raise UnreadableSheet(f"The sheet has more than {COLUMNS_MAX} columns.")
+            return
+        line.extend([Cell()] * (column - len(line)))
+        line.append(cell)
+
+    def _read(self) -> Cell:
+        kind, text = self._cell.get("t", "n"), "".join(self._heard).strip()
+        is_date = kind == "d" or (kind == "n" and self._cell.get("s") in self._date_styles)
+        if self._has_formula:
+            return Cell("", FORMULA)
+        if kind == "e":
+            return Cell("", ERROR)
+        if is_date and text:
+            return Cell("", DATE)
+        if kind == "s":
+            return self._shared(text)
+        return _number(text) if kind == "n" and text else Cell(text[:TEXT_LENGTH_MAX])
+
+    def _shared(self, number: str) -> Cell:
+        is_known = number.isascii() and number.isdigit() and int(number) < len(self._texts)
+        return Cell(self._texts[int(number)]) if is_known else Cell("", ERROR)
+
+
+def _number(text: str) -> Cell:
+    """Returns the number as the spreadsheet shows it: 1500.1 for 1500.0999999999999."""
+    try:
+        value = float(text)
+        return Cell(f"{Decimal(f'{value:.{DIGITS}g}'):f}") if abs(value) < 1e18 else Cell("", ERROR)
+    except ValueError:
+        return Cell("", ERROR)
+
+
+def _column(place: str, following: int) -> int:
+    """Returns the position of a cell: 0 for A1; the following one if the cell does not say it."""
+    match = _PLACE.fullmatch(place)
+    if match is None:
+        return following
+    column = 0
+    for letter in match[1]:
+        column = column * 26 + ord(letter) - ord("A") + 1
+    return column - 1

@@ -1,0 +1,70 @@
+"""Cancels the payouts of a stopped file that were not sent yet, and returns their money once.
+
+Only the worker that holds a payout's job can send it. This code takes the job first, so a payout is
+either sent or canceled, never both. Payouts that were sent continue. So do manual payouts, which an
+administrator may be paying right now.
+"""
+
+import msgspec
+
+from manilla.kit.db import Connection, Database
+from manilla.kit.environment import Environment
+from manilla.kit.jobs import Job
+from manilla.merchants import outgoing
+from manilla.merchants.outgoing import OutgoingHold
+from manilla.payouts import states
+from manilla.payouts import store as payouts
+from manilla.payouts.bulk import store
+from manilla.payouts.bulk.store import Batch
+from manilla.payouts.initiate import COMPLETE_IN_SANDBOX
+from manilla.payouts.payout import Payout, PayoutStatus
+from manilla.providers.port import RefusalCode
+from manilla.transfers import sending
+from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.sending import PAYOUTS
+
+PAYOUTS_A_STEP = 50
+RETRY_SECONDS = 2
+IN_SANDBOX = msgspec.structs.replace(PAYOUTS, job_kind=COMPLETE_IN_SANDBOX)
+WHY = "The merchant stopped the file before this payout was sent."
+REMARK = "Not paid: the file was stopped before it was sent. The money is back in your wallet."
+
+
+async def cancel_unsent(db: Database, batch: Batch) -> float | None:
+    """Cancels some of the unsent payouts. Returns when to continue; None if none is left."""
+    hold = await outgoing.hold(db, batch.merchant_id, batch.environment)
+    if hold is OutgoingHold.PAYOUTS_HELD:
+        # The restored database may be older than a send.
+        return outgoing.WAIT_SECONDS
+    unsent = await store.unsent(db, batch, PAYOUTS_A_STEP)
+    canceled = [await _cancel(db, batch, trx_id) for trx_id in unsent]
+    if not unsent:
+        return None
+    return 0 if all(canceled) else RETRY_SECONDS
+
+
+async def _cancel(db: Database, batch: Batch, trx_id: str) -> bool:
+    """Returns False if a worker is processing the payout right now."""
+    payout = await payouts.payout(db, batch.merchant_id, trx_id)
+    assert payout is not None
+    is_sandbox = batch.environment is Environment.SANDBOX
+    job = await sending.take_job(db, IN_SANDBOX if is_sandbox else PAYOUTS, payout)
+    if job is None:
+        return False
+    try:
+        async with db.transaction() as connection:
+            await _cancel_within(connection, batch, payout, job)
+    finally:
+        await sending.release_job(db, job)
+    return True
+
+
+async def _cancel_within(connection: Connection, batch: Batch, payout: Payout, job: Job) -> None:
+    current = await payouts.payout(connection, payout.merchant_id, payout.trx_id, lock=True)
+    assert current is not None
+    if current.status is not PayoutStatus.PENDING or current.began_at is not None:
+        return
+    event = SettlementEvent(TransferEvent.REJECTED, Source.MERCHANT, RefusalCode.PAYOUT_FAILED, WHY)
+    key = payout.merchant_id, payout.trx_id
+    if await states.settle_within(connection, *key, event, holder=job):
+        await store.take_back(connection, batch, payout.trx_id, REMARK)

@@ -1,0 +1,125 @@
+"""SQL statements that change the state of a batch and of its rows."""
+
+from datetime import timedelta
+
+from manilla.kit.db import Connection, Database
+from manilla.payouts.bulk import store
+from manilla.payouts.bulk.store import Batch, RowState
+
+
+async def lock(connection: Connection, found: Batch) -> Batch:
+    """Locks the batch, so that nobody changes it or its rows, and reads it again."""
+    await connection.execute(
+        "SELECT FROM payout_batch WHERE merchant_id = $1 AND id = $2 FOR UPDATE",
+        *(found.merchant_id, found.id),
+    )
+    locked = await store.batch(connection, found.merchant_id, found.id)
+    assert locked is not None
+    return locked
+
+
+async def start(connection: Connection, locked: Batch, confirmed_by: str) -> None:
+    await connection.execute(
+        """
+        UPDATE payout_batch SET status = 'running', confirmed_by = $3, confirmed_at = now()
+         WHERE merchant_id = $1 AND id = $2""",
+        *(locked.merchant_id, locked.id, confirmed_by),
+    )
+
+
+async def ask(
+    connection: Connection, locked: Batch, person_id: int, email: str, lasts: timedelta
+) -> None:
+    """Leaves the decision about the batch to a second person."""
+    await connection.execute(
+        """
+        UPDATE payout_batch SET status = 'asked', asked_by_id = $3, asked_by = $4, asked_at = now(),
+               expires_at = now() + $5::interval
+         WHERE merchant_id = $1 AND id = $2""",
+        *(locked.merchant_id, locked.id, person_id, email, lasts),
+    )
+
+
+async def refuse(connection: Connection, locked: Batch, ended_by: str | None, why: str) -> None:
+    """Ends a batch that waits for a second person. None of its rows is paid."""
+    await refuse_ready(connection, locked, why)
+    await connection.execute(
+        """
+        UPDATE payout_batch SET status = 'refused', ended_by = $3, ended_at = now()
+         WHERE merchant_id = $1 AND id = $2""",
+        *(locked.merchant_id, locked.id, ended_by),
+    )
+
+
+async def stop(connection: Connection, locked: Batch, ended_by: str, why: str) -> None:
+    """Stops a batch: refuses the rows that have no payout yet."""
+    await refuse_ready(connection, locked, why)
+    await connection.execute(
+        """
+        UPDATE payout_batch SET status = 'running', stopped_at = now(), ended_by = $3
+         WHERE merchant_id = $1 AND id = $2""",
+        *(locked.merchant_id, locked.id, ended_by),
+    )
+
+
+async def refuse_ready(connection: Connection, locked: Batch, why: str) -> None:
+    await connection.execute(
+        """
+        UPDATE payout_batch_row SET state = 'refused', remark = $3
+         WHERE merchant_id = $1 AND batch_id = $2 AND state = 'ready'""",
+        *(locked.merchant_id, locked.id, why),
+    )
+
+
+async def decide(
+    db: Database,
+    of: Batch,
+    number: int,
+    state: RowState,
+    *,
+    trx_id: str | None = None,
+    remark: str | None = None,
+) -> None:
+    """Sets the final state of a row, if it has none yet."""
+    await db.execute(
+        """
+        UPDATE payout_batch_row SET state = $4, trx_id = $5, remark = coalesce($6, remark)
+         WHERE merchant_id = $1 AND batch_id = $2 AND number = $3 AND state = 'ready'""",
+        *(of.merchant_id, of.id, number, state, trx_id, remark),
+    )
+
+
+async def refuse_after_first(connection: Connection, of: Batch, rows: int, remark: str) -> None:
+    """Rejects all ready rows after the first `rows`."""
+    await connection.execute(
+        """
+        UPDATE payout_batch_row SET state = 'refused', remark = $4
+         WHERE merchant_id = $1 AND batch_id = $2 AND state = 'ready'
+           AND number > (SELECT max(number) FROM (
+                         SELECT number FROM payout_batch_row
+                          WHERE merchant_id = $1 AND batch_id = $2 AND state = 'ready'
+                          ORDER BY number LIMIT $3) AS first)""",
+        *(of.merchant_id, of.id, rows, remark),
+    )
+
+
+async def refuse_from(db: Database, of: Batch, number: int, remark: str, later: str) -> None:
+    """Rejects this row and all later ones in one statement, so that no later row can be paid."""
+    await db.execute(
+        """
+        UPDATE payout_batch_row
+           SET state = 'refused', remark = CASE WHEN number = $3 THEN $4 ELSE $5 END
+         WHERE merchant_id = $1 AND batch_id = $2 AND state = 'ready' AND number >= $3""",
+        *(of.merchant_id, of.id, number, remark, later),
+    )
+
+
+async def end(connection: Connection, ended: Batch) -> bool:
+    """Ends the batch. Returns False if it has already ended."""
+    return await connection.has_row(
+        """
+        UPDATE payout_batch SET status = 'done', ended_at = now()
+         WHERE merchant_id = $1 AND id = $2 AND status = 'running'
+        RETURNING id""",
+        *(ended.merchant_id, ended.id),
+    )

@@ -1,0 +1,191 @@
+"""A merchant's thresholds for a second person, and the lock on its saved accounts.
+
+A change that weakens the protection needs a second person too, if the team has one.
+"""
+
+from typing import Any
+
+import msgspec
+
+from manilla.audit import audit
+from manilla.audit.actor import current
+from manilla.kit.db import Connection, Database
+from manilla.kit.display import money
+from manilla.kit.errors import Refusal
+from manilla.kit.money import Money
+from manilla.mail import outbox
+from manilla.mail.kinds import MailKind
+from manilla.merchants import merchants
+from manilla.payouts.beneficiaries import accounts
+from manilla.people import members
+from manilla.people.roles import Permission
+
+
+class NoSecondPerson(Refusal):
+    code = "NO_SECOND_PERSON"
+    message = (
+        "This needs a second person who may move money, and your team has no other one. "
+        "Invite another owner or finance member first."
+    )
+
+
+class ProtectionChange(msgspec.Struct, frozen=True):
+    """A change to the protection of a merchant's payouts."""
+
+    merchant_id: int
+
+
+class ThresholdChange(ProtectionChange, frozen=True, tag="payout_threshold"):
+    currency: str
+    amount_minor: int | None  # None: no payout in this currency needs a second person
+
+    @property
+    def amount(self) -> Money | None:
+        return None if self.amount_minor is None else Money(self.currency, self.amount_minor)
+
+
+class LockChange(ProtectionChange, frozen=True, tag="accounts_lock"):
+    is_locked: bool
+
+
+class AccountAddition(ProtectionChange, frozen=True, tag="saved_account"):
+    method_code: str
+    beneficiary: dict[str, str]
+    account_name: str | None
+    label: str | None
+
+
+async def thresholds(db: Database | Connection, merchant_id: int) -> dict[str, Money]:
+    """Returns the amount of each currency above which a payout needs a second person."""
+    records = await db.records(
+        """
+        SELECT currency, amount_minor FROM payout_threshold
+         WHERE merchant_id = $1 AND amount_minor IS NOT NULL ORDER BY currency""",
+        merchant_id,
+    )
+    return {each["currency"]: Money(each["currency"], each["amount_minor"]) for each in records}
+
+
+async def is_above(db: Database | Connection, merchant_id: int, cost: Money) -> bool:
+    """Whether a payout that costs this much, with its fee, needs a second person."""
+    threshold = (await thresholds(db, merchant_id)).get(cost.currency)
+    return threshold is not None and cost > threshold
+
+
+async def is_locked(db: Database | Connection, merchant_id: int) -> bool:
+    return (await merchants.get(db, merchant_id)).accounts_locked
+
+
+async def has_second(db: Database | Connection, merchant_id: int, person_id: int | None) -> bool:
+    """Whether somebody other than this person may move the merchant's money."""
+    able = await members.able(db, merchant_id, Permission.MOVE_MONEY)
+    return any(each.person_id != person_id for each in able)
+
+
+async def needs_second(
+    connection: Connection, change: ProtectionChange, person_id: int | None
+) -> bool:
+    """Whether a second person must approve the change.
+
+    A merchant without one could never weaken its protection again, so there the change is applied
+    at once.
+    """
+    return await _weakens(connection, change) and await has_second(
+        connection, change.merchant_id, person_id
+    )
+
+
+async def _weakens(connection: Connection, change: ProtectionChange) -> bool:
+    match change:
+        case ThresholdChange():
+            before = (await thresholds(connection, change.merchant_id)).get(change.currency)
+            if before is None:
+                return False
+            return change.amount is None or change.amount > before
+        case LockChange():
+            return not change.is_locked and await is_locked(connection, change.merchant_id)
+        case AccountAddition():
+            return await is_locked(connection, change.merchant_id)
+    raise AssertionError(change)
+
+
+async def apply(connection: Connection, change: ProtectionChange) -> int | None:
+    """Applies the change. Returns the id of a new saved account."""
+    match change:
+        case ThresholdChange():
+            await _set_threshold(connection, change)
+        case LockChange():
+            await _set_lock(connection, change)
+        case AccountAddition():
+            return await accounts.add(
+                connection,
+                change.merchant_id,
+                change.method_code,
+                change.beneficiary,
+                account_name=change.account_name,
+                label=change.label,
+            )
+    return None
+
+
+async def _set_threshold(connection: Connection, change: ThresholdChange) -> None:
+    merchant_id, amount = change.merchant_id, change.amount
+    if amount is not None and not await has_second(connection, merchant_id, current.get().id):
+        raise NoSecondPerson
+    before = (await thresholds(connection, merchant_id)).get(change.currency)
+    await connection.execute(
+        """
+        INSERT INTO payout_threshold (merchant_id, currency, amount_minor) VALUES ($1, $2, $3)
+            ON CONFLICT (merchant_id, currency)
+            DO UPDATE SET amount_minor = excluded.amount_minor, updated_at = now()""",
+        *(merchant_id, change.currency, change.amount_minor),
+    )
+    changed = audit.difference({change.currency: before}, {change.currency: amount})
+    await _record(connection, merchant_id, "protection.threshold", changed)
+
+
+async def _set_lock(connection: Connection, change: LockChange) -> None:
+    before = await is_locked(connection, change.merchant_id)
+    await merchants.touch(connection, change.merchant_id)
+    await connection.execute(
+        "UPDATE merchant SET accounts_locked = $2 WHERE id = $1",
+        *(change.merchant_id, change.is_locked),
+    )
+    changed = audit.difference({"locked": before}, {"locked": change.is_locked})
+    await _record(connection, change.merchant_id, "protection.lock", changed)
+
+
+async def _record(
+    connection: Connection, merchant_id: int, action: str, changed: dict[str, Any]
+) -> None:
+    if changed:
+        subject = f"merchant:{merchant_id}"
+        await audit.record(connection, action, subject, merchant_id=merchant_id, changed=changed)
+
+
+def describe(change: ProtectionChange) -> dict[str, Any]:
+    """Returns the change as the second person sees it."""
+    match change:
+        case ThresholdChange():
+            text = "no threshold" if change.amount is None else money(change.amount)
+            return {"currency": change.currency, "second person above": text}
+        case LockChange():
+            who = "saved accounts only" if change.is_locked else "all accounts"
+            return {"payouts go to": who}
+        case AccountAddition():
+            named = {"method": change.method_code, **change.beneficiary}
+            return named | {"name": change.account_name, "label": change.label}
+    raise AssertionError(change)
+
+
+async def tell_team(connection: Connection, change: ProtectionChange) -> None:
+    """Sends an email to the others who may approve the change."""
+    asker = current.get()
+    await outbox.put(
+        connection,
+        MailKind.SECOND_PERSON,
+        {"by": asker.name, "what": "a change to the protection of payouts", "total": ""},
+        path="/dashboard/production/protection",
+        merchant_id=change.merchant_id,
+        except_person=asker.id,
+    )

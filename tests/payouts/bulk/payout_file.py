@@ -1,0 +1,71 @@
+"""Payout files of a production merchant, and the steps of the worker that pays them."""
+
+from collections.abc import Sequence
+
+from manilla.kit.jobs import Job
+from manilla.ledger.scope import Tenant
+from manilla.methods.method import MethodKind
+from manilla.payouts.bulk import batches, drafts, file, store
+from manilla.payouts.bulk.batches import Decider
+from manilla.payouts.bulk.drafts import Drafting
+from manilla.payouts.bulk.paying import BulkPayoutTasks
+from manilla.payouts.bulk.store import Batch, BatchRow
+from tests.payouts.payout_merchant import BANKS, RAILS, PayoutMerchant, new_account
+
+ADA = Decider(1, "ada@example.com")
+
+
+def tenant_of(payer: PayoutMerchant) -> Tenant:
+    return Tenant(payer.merchant.new.id, payer.merchant.environment)
+
+
+async def drafting_of(payer: PayoutMerchant) -> Drafting:
+    await payer.order()
+    services, tenant = payer.services, tenant_of(payer)
+    method = services.methods.by_code(MethodKind.WITHDRAW, RAILS["a"])
+    assert method is not None
+    caller = await services.directory.of(tenant.environment, tenant.merchant_id)
+    return Drafting(services.db, services.previews, caller, method)
+
+
+async def drafted(payer: PayoutMerchant, rows: Sequence[str]) -> str:
+    """Uploads a file with these rows. Their names are not checked yet."""
+    return await drafts.draft(
+        await drafting_of(payer),
+        file_name="july.csv",
+        raw="\n".join([",".join(file.COLUMNS), *rows]).encode(),
+        uploaded_by=ADA.email,
+    )
+
+
+async def confirmed(payer: PayoutMerchant, amounts: Sequence[int]) -> str:
+    """Creates a confirmed payout file with these rows, none of them paid yet."""
+    rows = [f"{amount},{BANKS['a']},{new_account()},Ada,,July" for amount in amounts]
+    batch_id = await drafted(payer, rows)
+    await payer.simulator.run_job_now(drafts.NAMES, batch_id)
+    while (await batch_of(payer, batch_id)).unchecked:
+        await payer.simulator.run_job_now(drafts.NAMES, batch_id)
+    db, tenant = payer.services.db, tenant_of(payer)
+    await batches.confirm(db, tenant, batch_id, by=ADA, accepts_names=True)
+    payer.services.resolver._kept.clear()  # as if another worker pays the rows
+    return batch_id
+
+
+async def batch_of(payer: PayoutMerchant, batch_id: str) -> Batch:
+    return await batches.find(payer.services.db, tenant_of(payer), batch_id)
+
+
+async def rows_of(payer: PayoutMerchant, batch_id: str) -> list[BatchRow]:
+    merchant_id = payer.merchant.new.id
+    return await store.rows(payer.services.db, merchant_id, batch_id, limit=100)
+
+
+async def states_of(payer: PayoutMerchant, batch_id: str) -> list[str]:
+    return [row.state for row in await rows_of(payer, batch_id)]
+
+
+async def pay_step(payer: PayoutMerchant, batch_id: str) -> float | None:
+    """Does one step of the job that pays the file. No payout is sent yet."""
+    services = payer.services
+    tasks = BulkPayoutTasks(services.db, services.directory, services.methods, services.payouts)
+    return await tasks.advance(Job(payer.merchant.new.id, batches.PAY, batch_id, 0, 0, 0))

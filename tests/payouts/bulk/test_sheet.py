@@ -1,0 +1,166 @@
+"""Payout files in the format of Excel, including damaged and hostile ones."""
+
+import io
+import zipfile
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import xlsxwriter
+
+from manilla.payouts.bulk import file, sheet
+from manilla.payouts.bulk.file import BadFile, FileRow
+
+HEADER = list(file.COLUMNS)
+SHEET = "xl/worksheets/sheet1.xml"
+TO = ["058", "0123456789", "Ada Obi", "INV-1", "July"]
+
+
+def _workbook(*rows: Sequence[Any], also: Callable[[Any, Any], object] | None = None) -> bytes:
+    content = io.BytesIO()
+    with xlsxwriter.Workbook(content) as book:
+        cells = book.add_worksheet("Payouts")
+        for number, row in enumerate([HEADER, *rows]):
+            cells.write_row(number, 0, row)
+        if also is not None:
+            also(book, cells)
+    return content.getvalue()
+
+
+def _altered(raw: bytes, name: str, change: Callable[[bytes], bytes]) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(raw)) as old, zipfile.ZipFile(content, "w", 8) as new:
+        for part in old.namelist():
+            new.writestr(part, change(old.read(part)) if part == name else old.read(part))
+    return content.getvalue()
+
+
+def _one(raw: bytes) -> FileRow:
+    [row] = file.read(raw)
+    return row
+
+
+def test_numbers_keep_the_digits_that_the_spreadsheet_shows() -> None:
+    rows = [[amount, *TO] for amount in (1500.1, 1500.10, 0.1 + 0.2, 250, "1,500.50", 1e7)]
+    read = [row.amount for row in file.read(_workbook(*rows))]
+    assert read == ["1500.1", "1500.1", "0.3", "250", "1,500.50", "10000000"]
+
+
+def test_an_account_number_that_lost_its_zeros_is_not_completed() -> None:
+    row = _one(_workbook([1000, "058", 123456789, "", "", ""]))
+    assert row.account_number == "123456789"
+
+
+def test_text_keeps_its_zeros_and_a_bank_its_name() -> None:
+    row = _one(_workbook([1000, "Guaranty Trust Bank", "0012345678", " Ada ", "", ""]))
+    assert (row.bank_code, row.account_number, row.name) == (
+        "Guaranty Trust Bank",
+        "0012345678",
+        "Ada",
+    )
+
+
+def test_a_formula_is_an_error_even_if_the_file_has_its_value() -> None:
+    def formula(_book: Any, cells: Any) -> None:
+        cells.write_formula(1, 0, "=1000*2", value=2000)
+
+    row = _one(_workbook([0, *TO], also=formula))
+    assert (row.amount, row.faults) == ("", {"amount": sheet.FORMULA})
+
+
+def test_dates_and_errors_of_the_spreadsheet_are_errors() -> None:
+    def write(book: Any, cells: Any) -> None:
+        cells.write_number(1, 0, 45000, book.add_format({"num_format": "dd/mm/yyyy"}))
+        cells.write_formula(1, 3, "=1/0", value="#DIV/0!")
+
+    row = _one(_workbook([0, *TO], also=write))
+    assert row.faults["amount"] == sheet.DATE
+    assert "name" in row.faults
+
+
+def test_a_file_may_name_the_bank_in_a_column_of_its_own() -> None:
+    header = ["Amount", "Bank name", "Account number"]
+    content = io.BytesIO()
+    with xlsxwriter.Workbook(content) as book:
+        cells = book.add_worksheet()
+        cells.write_row(0, 0, header)
+        cells.write_row(1, 0, [1000, "Zenith Bank", "0123456789"])
+    row = _one(content.getvalue())
+    assert (row.bank_code, row.bank_name) == ("", "Zenith Bank")
+
+
+def test_only_the_first_visible_sheet_is_read() -> None:
+    def hide(book: Any, _cells: Any) -> None:
+        book.add_worksheet("Banks").write(0, 0, "=1")
+
+    assert _one(_workbook([1000, *TO], also=hide)).reference == "INV-1"
+
+
+def _reason(raw: bytes) -> str:
+    with pytest.raises(BadFile) as refused:
+        file.read(raw)
+    return refused.value.text
+
+
+def test_merged_cells_are_rejected() -> None:
+    raw = _workbook([1000, *TO], also=lambda _, cells: cells.merge_range(2, 0, 3, 1, "x"))
+    assert "merged cells (A3:B4)" in _reason(raw)
+
+
+def test_a_zip_bomb_is_rejected_before_it_is_unpacked() -> None:
+    raw = _altered(
+        _workbook([1000, *TO]),
+        SHEET,
+        lambda xml: xml.replace(b"<sheetData>", b" " * (200 * 1024 * 1024) + b"<sheetData>"),
+    )
+    assert len(raw) < file.BYTES_MAX
+    assert "larger than 32 MiB unpacked" in _reason(raw)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_entities_are_rejected(encoding: str) -> None:
+    entity = '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>'
+
+    def define(xml: bytes) -> bytes:
+        _, _, body = xml.decode().partition("?>")
+        return f'<?xml version="1.0" encoding="{encoding}"?>{entity}{body}'.encode(encoding)
+
+    for part in (SHEET, "xl/sharedStrings.xml", "xl/workbook.xml"):
+        assert "XML entities" in _reason(_altered(_workbook([1000, *TO]), part, define))
+
+
+def test_a_cell_far_away_costs_nothing() -> None:
+    cell = b'<row r="1048576"><c r="XFD1048576"><v>1</v></c></row></sheetData>'
+    raw = _altered(_workbook([1000, *TO]), SHEET, lambda xml: xml.replace(b"</sheetData>", cell))
+    assert "row 1,048,576" in _reason(raw)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda raw: raw[: len(raw) // 2],
+        lambda raw: b"PK\x03\x04" + b"x" * 100,
+        lambda raw: _altered(raw, SHEET, lambda xml: xml[:-20]),
+        lambda raw: _altered(raw, SHEET, lambda xml: b"\xff" * 100),
+        lambda raw: _altered(raw, "xl/workbook.xml", lambda xml: b"<workbook/>"),
+        lambda raw: _altered(raw, "xl/_rels/workbook.xml.rels", lambda xml: b"<x/>"),
+        lambda raw: _altered(raw, "xl/styles.xml", lambda xml: xml.replace(b'="0"', b'="a"')),
+    ],
+)
+def test_a_damaged_file_is_rejected_with_what_to_do(change: Callable[[bytes], bytes]) -> None:
+    assert _reason(change(_workbook([1000, *TO])))
+
+
+def test_a_file_that_is_no_workbook_is_rejected() -> None:
+    assert "neither an .xlsx file nor CSV" in _reason(b"\xd0\xcf\x11\xe0 an old .xls file")
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as packed:
+        packed.writestr("readme.txt", "x")
+    assert "not a readable .xlsx file" in _reason(content.getvalue())
+
+
+def test_a_file_has_at_most_ten_thousand_rows_and_ten_mebibytes() -> None:
+    rows = [[1000, *TO]] * 10_001
+    assert "10,001 payouts. It can have at most 10,000." in _reason(_workbook(*rows))
+    assert len(file.read(_workbook(*rows[:-1]))) == 10_000
+    assert "larger than 10 MiB" in _reason(b"x" * 11_000_000)
