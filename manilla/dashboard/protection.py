@@ -1,10 +1,14 @@
 """The page of payout protection: thresholds, the lock on saved accounts, and open approvals."""
 
+from collections.abc import Coroutine
+from typing import Any
+
 from manilla.approvals import approvals, changes
 from manilla.approvals.approvals import ApprovalNotFound
 from manilla.approvals.changes import ApprovalRequested
 from manilla.approvals.kinds import TeamChange
 from manilla.audit.actor import current
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.payouts.bulk import store as batches
 from manilla.payouts.protection import protection
@@ -67,21 +71,27 @@ async def _change(request: PageRequest, change: TeamChange, done: str) -> PageRe
 
 async def approve(request: PageRequest) -> PageResponse:
     number, team = int(request.parameter("approval")), request.merchant_id
-    try:
-        await approvals.approve(request.services.approvals, number, team=team)
-    except ApprovalNotFound:
-        raise PageNotFound from None
-    except Refusal as refusal:
-        return request.redirect(PAGE, failed=refusal.text)
-    return request.redirect(PAGE, done="Approved. The change was applied.")
+    decision = approvals.approve(request.services.approvals, number, team=team)
+    return await _decide(request, decision, "Approved. The change was applied.")
 
 
 async def refuse(request: PageRequest) -> PageResponse:
     number, team = int(request.parameter("approval")), request.merchant_id
+    decision = approvals.refuse(request.services.approvals, number, REFUSED, team=team)
+    return await _decide(request, decision, "Refused. Nothing was changed.")
+
+
+async def _decide(
+    request: PageRequest, decision: Coroutine[Any, Any, object], done: str
+) -> PageResponse:
     try:
-        await approvals.refuse(request.services.approvals, number, REFUSED, team=team)
+        await decision
     except ApprovalNotFound:
         raise PageNotFound from None
     except Refusal as refusal:
-        return request.redirect(PAGE, failed=refusal.text)
-    return request.redirect(PAGE, done="Refused. Nothing was changed.")
+        return request.redirect(_page(request), failed=refusal.text)
+    return request.redirect(_page(request), done=done)
+
+
+def _page(request: PageRequest) -> str:
+    return f"/{request.form.choice('environment', Environment)}/protection"

@@ -82,6 +82,7 @@ BATCH = BULK + "/{batch:str}"
 SECTION = "/verification/sections/{section:str}"
 DOCUMENTS = "/verification/documents"
 DOCUMENT = DOCUMENTS + "/{document:int}"
+PROTECTION_CHANGE = "/protection/changes/{approval:int}"
 NOTIFICATION = ENV + "/notifications/{notification:str}"
 
 ROUTES = [
@@ -174,10 +175,11 @@ ROUTES = [
         for path, handler in (
             ("threshold", protection.set_threshold),
             ("lock", protection.set_lock),
-            ("changes/{approval:int}/approve", protection.approve),
         )
     ),
-    Route("POST", ENV + "/protection/changes/{approval:int}/refuse", protection.refuse, MOVE_MONEY),
+    # The changes concern both environments, so their paths name none.
+    Route("POST", PROTECTION_CHANGE + "/approve", protection.approve, MOVE_MONEY, step_up=True),
+    Route("POST", PROTECTION_CHANGE + "/refuse", protection.refuse, MOVE_MONEY),
     Route("GET", ENV + "/wallets", wallets.show, VIEW),
     Route("GET", ENV + "/wallets/{currency:str}", wallets.statement, VIEW),
     Route("POST", ENV + "/wallets/{currency:str}/top-up", wallets.top_up, MOVE_MONEY),

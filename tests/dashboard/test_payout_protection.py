@@ -16,6 +16,7 @@ from tests.provider_simulator import running_simulator
 from tests.web.signed_in_user import SignedInUser, member
 
 PROTECTION, PAYOUTS, ACCOUNTS = "/sandbox/protection", "/sandbox/payouts", "/sandbox/accounts"
+CHANGES, HERE = "/protection/changes", {"environment": "sandbox"}
 WALLET = 1_000_000_00
 
 
@@ -142,11 +143,11 @@ async def test_a_threshold_needs_a_team_and_only_another_person_can_weaken_it(
     assert 'value="4000' in page
     assert "no threshold" in page
 
-    change = f"{PROTECTION}/changes/{await _change_id(team)}"
-    assert (await alone.owner.post(f"{change}/approve", {})).status == 404
-    await team.owner.post(f"{change}/approve", {})
+    change = f"{CHANGES}/{await _change_id(team)}"
+    assert (await alone.owner.post(f"{change}/approve", HERE)).status == 404
+    await team.owner.post(f"{change}/approve", HERE)
     assert 'value="4000' in (await team.owner.get(PROTECTION)).body.decode()
-    await team.finance.post(f"{change}/approve", {})
+    await team.finance.post(f"{change}/approve", HERE)
     assert 'value="4000' not in (await team.owner.get(PROTECTION)).body.decode()
 
 
@@ -205,13 +206,13 @@ async def test_a_new_account_of_a_locked_merchant_needs_another_person(team: Tea
     assert await team.dashboard.rows(ACCOUNTS, q=account) == []
     page = (await team.finance.get(PROTECTION)).body.decode()
     assert account in page
-    change = f"{PROTECTION}/changes/{await _change_id(team)}"
-    await team.owner.post(f"{change}/approve", {})
+    change = f"{CHANGES}/{await _change_id(team)}"
+    await team.owner.post(f"{change}/approve", HERE)
     assert await team.dashboard.rows(ACCOUNTS, q=account) == []
-    await team.finance.post(f"{change}/approve", {})
+    await team.finance.post(f"{change}/approve", HERE)
     assert len(await team.dashboard.rows(ACCOUNTS, q=account)) == 1
 
     await _lock(team.owner, is_on=False)
     assert "Allow payouts to all accounts" in (await team.owner.get(PROTECTION)).body.decode()
-    await team.owner.post(f"{PROTECTION}/changes/{await _change_id(team)}/refuse", {})
+    await team.owner.post(f"{CHANGES}/{await _change_id(team)}/refuse", HERE)
     assert "Allow payouts to all accounts" in (await team.owner.get(PROTECTION)).body.decode()
