@@ -13,7 +13,7 @@ from manilla.people import members
 from manilla.people.roles import Role
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 from tests.mail.outbox_reader import letters_to
-from tests.payouts.bulk.test_paying import _confirmed
+from tests.payouts.bulk.payout_file import confirmed
 from tests.payouts.payout_merchant import PayoutMerchant, setting
 from tests.people.accounts import PASSWORD, Accounts, new_email
 
@@ -76,7 +76,7 @@ async def test_a_large_payout_causes_one_email_when_it_is_sent(payer: PayoutMerc
 
 async def test_an_email_says_that_a_bulk_file_is_done(payer: PayoutMerchant) -> None:
     finance = await _member(payer, Role.FINANCE)
-    batch_id = await _confirmed(payer, [1000, 2000])
+    batch_id = await confirmed(payer, [1000, 2000])
     for _ in range(3):
         await payer.simulator.run_job_now(batches.PAY, batch_id)
     [subject] = await _subjects(payer, finance)

@@ -5,8 +5,8 @@ Merchants can also set a threshold for the second person, and pay only to saved 
 
 from manilla.sql import script
 
-revision = "0036"
-down_revision = "0035"
+revision = "0038"
+down_revision = "0037"
 
 SCHEMA = """
 ALTER TABLE payout_batch
