@@ -18,9 +18,8 @@ from manilla.kit.http import is_web_address
 from manilla.kit.money import MoneyError
 from manilla.kit.texts import has_controls, is_line
 from manilla.merchants.queries import MerchantRow
-from manilla.payouts.beneficiaries import settlement
+from manilla.payouts.beneficiaries import names, settlement
 from manilla.payouts.beneficiaries.settlement import SettlementAccount
-from manilla.payouts.routing import names
 
 NAME_LENGTH_MAX, ADDRESS_LENGTH_MAX, WEBSITE_LENGTH_MAX = 100, 300, 200
 DIRECTORS_MAX = 20

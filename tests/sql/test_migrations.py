@@ -22,7 +22,7 @@ BEFORE_RULES = "0016"
 CONTRACTIONS: dict[str, str] = {
     "0022_clearing_differences": "replaces a check by one that allows more values",
     "0031_unmatched_transactions": "removes columns that no released version has",
-    "0038_payout_protection": "replaces checks by ones that allow more values",
+    "0040_payout_protection": "replaces checks by ones that allow more values",
 }
 
 REMOVALS = {

@@ -5,8 +5,8 @@ Merchants can also set a threshold for the second person, and pay only to saved 
 
 from manilla.sql import script
 
-revision = "0038"
-down_revision = "0037"
+revision = "0040"
+down_revision = "0039"
 
 SCHEMA = """
 ALTER TABLE payout_batch
