@@ -33,6 +33,7 @@ from manilla.people.demo_login import DemoLogin
 from manilla.platform.changes import ChangeWatch
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.rails import Rails
+from manilla.settlements.settling import Settling
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +89,12 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def failover(self) -> Failover:
         return Failover(self.db, self.router)
+
+    @property
+    def settling(self) -> Settling:
+        return Settling(
+            self.db, self.platform, self.directory, self.methods, self.previews, self.payouts
+        )
 
     @property
     def demo_login(self) -> DemoLogin | None:

@@ -137,6 +137,7 @@ def works(services: Services) -> dict[str, Work]:
             services.db, services.directory, services.methods, services.payouts
         ).works(),
         **NameTasks(services.db, services.directory, services.methods, services.previews).works(),
+        **services.settling.works(),
     }
 
 

@@ -22,6 +22,7 @@ from manilla.dashboard import (
     requests,
     search,
     settlement_account,
+    settlements,
     sign_up,
     team,
     verification,
@@ -46,8 +47,8 @@ NAVIGATION = {
     "Withdraw": [
         NavigationItem("Payouts", "~/payouts", "arrow-up-right", Permission.VIEW),
         NavigationItem("Saved accounts", "~/accounts", "building-bank", Permission.VIEW),
-        NavigationItem("Settlement account", "~/settlement-account", "coins", Permission.VIEW),
         NavigationItem("Payout protection", "~/protection", "shield-check", Permission.MOVE_MONEY),
+        NavigationItem("Settlements", "~/settlements", "coins", Permission.VIEW),
     ],
     "Developers": [
         NavigationItem("Credentials", "~/credentials", "key", Permission.USE_CREDENTIALS),
@@ -78,6 +79,7 @@ PAYOUTS = ENV + "/payouts"
 PAYOUT = PAYOUTS + "/{payout:str}"
 BULK = PAYOUTS + "/bulk"
 SETTLEMENT_ACCOUNT = ENV + "/settlement-account"
+SETTLEMENTS = ENV + "/settlements"
 BATCH = BULK + "/{batch:str}"
 SECTION = "/verification/sections/{section:str}"
 DOCUMENTS = "/verification/documents"
@@ -180,6 +182,10 @@ ROUTES = [
     # The changes concern both environments, so their paths name none.
     Route("POST", PROTECTION_CHANGE + "/approve", protection.approve, MOVE_MONEY, step_up=True),
     Route("POST", PROTECTION_CHANGE + "/refuse", protection.refuse, MOVE_MONEY),
+    Route("GET", SETTLEMENTS, settlements.show, VIEW),
+    Route("POST", SETTLEMENTS, settlements.settle_now, MOVE_MONEY, step_up=True),
+    Route("POST", SETTLEMENTS + "/plan", settlements.set_plan, MOVE_MONEY, step_up=True),
+    Route("GET", SETTLEMENTS + "/{settlement:str}", settlements.statement, VIEW),
     Route("GET", ENV + "/wallets", wallets.show, VIEW),
     Route("GET", ENV + "/wallets/{currency:str}", wallets.statement, VIEW),
     Route("POST", ENV + "/wallets/{currency:str}/top-up", wallets.top_up, MOVE_MONEY),

@@ -11,6 +11,7 @@ class JobKind(StrEnum):
     SANDBOX_PAYOUT = "payout.sandbox"
     BULK_PAYOUTS = "payout.bulk"
     BULK_NAMES = "payout.names"  # check the account names of a payout file
+    SETTLE = "settle"  # settle a merchant's balance
     REFUND = "refund"  # send a refund, or query its status
     NOTIFY = "notify"
     RESET = "person.reset"  # write the email with a link to choose a new password

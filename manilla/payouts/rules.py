@@ -22,7 +22,7 @@ from manilla.payouts.refusals import (
     ProviderInsufficientBalance,
     ScheduleBlocked,
 )
-from manilla.platform.settings import WEEKDAYS, LimitKind, PlatformSettings
+from manilla.platform.settings import LimitKind, PlatformSettings
 from manilla.providers.port import Done
 from manilla.providers.rails import Rails
 
@@ -80,8 +80,7 @@ def _check_verified(settings: PlatformSettings, caller: Caller) -> None:
 
 
 def _check_day(settings: PlatformSettings, now: datetime) -> None:
-    today = WEEKDAYS[now.astimezone(LAGOS).weekday()]
-    if today not in settings.payout_days.split(","):
+    if not settings.is_payout_day(now.astimezone(LAGOS).date()):
         days = settings.payout_days or "none"
         raise ScheduleBlocked(f"Payouts are not accepted today. Payout days: {days}.")
 

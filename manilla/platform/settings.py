@@ -1,5 +1,6 @@
 """Platform settings, which administrators can change while Manilla runs."""
 
+from datetime import date
 from enum import StrEnum
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -18,6 +19,7 @@ from manilla.platform import changes
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 LIMIT_DIGITS_MAX = 12
+HOLIDAYS_MAX = 180
 
 ADDRESSES = ("site_logo", "site_url")
 AMOUNTS = ("adjustment_limits", "large_payouts", "low_balances")  # one per currency
@@ -105,6 +107,23 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
     payout_days: Annotated[
         str, Meta(description="Weekdays on which payouts are accepted, in Africa/Lagos.")
     ] = ",".join(WEEKDAYS)
+    settlement_hour: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=23,
+            description="Hour of the day, in Africa/Lagos, from which automatic settlements of "
+            "merchants' balances are made.",
+        ),
+    ] = 8
+    holidays: Annotated[
+        str,
+        Meta(
+            max_length=2_000,
+            description="Days without automatic settlements, such as 2026-12-25,2026-12-26. "
+            "They are made up for on the next payout day.",
+        ),
+    ] = ""
     kyc_required: Annotated[
         bool, Meta(description="Whether a merchant needs verified KYC for payouts.")
     ] = False
@@ -241,6 +260,12 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         "Payments and payouts for merchants, in naira first."
     )
 
+    def is_payout_day(self, day: date) -> bool:
+        return WEEKDAYS[day.weekday()] in self.payout_days.split(",")
+
+    def is_settlement_day(self, day: date) -> bool:
+        return self.is_payout_day(day) and day.isoformat() not in self.holidays.split(",")
+
     def adjustment_limit_in(self, currency: str) -> Money | None:
         """Returns the limit, or None if every adjustment in this currency needs approval."""
         return _limit_in(self.adjustment_limits, currency)
@@ -313,8 +338,15 @@ def parse(key: str, text: str) -> Any:
         raise UnknownSetting(f"There is no setting {key!r}.")
     if key == "payout_days":
         return _parse_days(text)
+<<<<<<< HEAD
     if key in AMOUNTS or key in MERCHANT_LIMITS:
         limits = parse_limits(text, key)
+=======
+    if key == "holidays":
+        return _parse_holidays(text)
+    if key == "adjustment_limits":
+        limits = parse_limits(text)
+>>>>>>> b784284 (settlements: settle balances by a plan)
         return ",".join(f"{currency}:{limit}" for currency, limit in limits.items())
     if key in ADDRESSES and text and not is_web_address(text):
         raise BadSetting(f"{key} must be a URL that starts with https:// or http://.")
@@ -339,12 +371,26 @@ def _parse_days(text: str) -> str:
     return ",".join(day for day in WEEKDAYS if day in days)
 
 
+<<<<<<< HEAD
 def _limit_in(text: str, currency: str) -> Money | None:
     limit = parse_limits(text).get(currency)
     return None if limit is None else Money.of(limit, currency)
 
 
 def parse_limits(text: str, key: str = "adjustment_limits") -> dict[str, int]:
+=======
+def _parse_holidays(text: str) -> str:
+    try:
+        days = {date.fromisoformat(day.strip()) for day in text.split(",") if day.strip()}
+    except ValueError:
+        raise BadSetting("holidays must be a list of days such as 2026-12-25.") from None
+    if len(days) > HOLIDAYS_MAX:
+        raise BadSetting(f"holidays can have at most {HOLIDAYS_MAX} days.")
+    return ",".join(day.isoformat() for day in sorted(days))
+
+
+def parse_limits(text: str) -> dict[str, int]:
+>>>>>>> b784284 (settlements: settle balances by a plan)
     """Parses `NGN:10000000,USD:10000` into limits by currency."""
     limits: dict[str, int] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):

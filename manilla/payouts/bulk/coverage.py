@@ -4,6 +4,7 @@ import msgspec
 
 from manilla.kit.db import Connection, Database
 from manilla.kit.money import Money
+from manilla.ledger.scope import Tenant
 from manilla.payouts.bulk.store import Batch
 
 
@@ -34,7 +35,20 @@ async def coverage(db: Database, batch: Batch) -> BatchCoverage:
 
 async def available(db: Database | Connection, of: Batch, *, lock: bool = False) -> Money:
     """Returns the wallet's balance minus what the rows of other running batches will cost."""
-    scope = of.merchant_id, of.environment, of.currency
+    tenant = Tenant(of.merchant_id, of.environment)
+    return await not_promised(db, tenant, of.currency, except_batch=of.id, lock=lock)
+
+
+async def not_promised(
+    db: Database | Connection,
+    tenant: Tenant,
+    currency: str,
+    *,
+    except_batch: str = "",
+    lock: bool = False,
+) -> Money:
+    """Returns the wallet's balance minus what the rows of running batches will cost."""
+    scope = tenant.merchant_id, tenant.environment, currency
     # Take the lock in a separate statement, so that the next one sees the state after the wait.
     balance_minor = await db.value(
         """
@@ -50,9 +64,9 @@ async def available(db: Database | Connection, of: Batch, *, lock: bool = False)
           JOIN payout_batch_row r ON r.merchant_id = b.merchant_id AND r.batch_id = b.id
          WHERE b.merchant_id = $1 AND b.environment = $2 AND b.currency = $3
            AND b.status = 'running' AND b.id <> $4 AND r.state = 'ready'""",
-        *(*scope, of.id),
+        *(*scope, except_batch),
     )
-    return Money(of.currency, max((balance_minor or 0) - promised_minor, 0))
+    return Money(currency, max((balance_minor or 0) - promised_minor, 0))
 
 
 _SUMS = """

@@ -1,0 +1,1 @@
+"""Automatic settlements: the merchant's balance, paid to its own account by a plan."""

@@ -1,0 +1,165 @@
+"""A merchant's settlement plan: when its balance is settled, and how much stays in the wallet."""
+
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+
+import msgspec
+
+from manilla.audit import audit
+from manilla.kit import jobs
+from manilla.kit.clock import LAGOS
+from manilla.kit.db import Connection, Database, columns
+from manilla.kit.environment import Environment
+from manilla.kit.errors import Refusal
+from manilla.kit.money import Money
+from manilla.ledger.job_kinds import JobKind
+from manilla.ledger.scope import Tenant
+from manilla.platform.settings import WEEKDAYS
+
+
+class SettlementMode(StrEnum):
+    BY_HAND = "by_hand"
+    DAILY = "daily"
+    WEEKLY = "weekly"
+    ABOVE = "above"  # on each day on which the balance exceeds an amount
+
+
+class BadPlan(Refusal):
+    status, code = 400, "VALIDATION_FAILED"
+    message = "The settlement plan is not valid."
+
+
+class SettlementPlan(msgspec.Struct, frozen=True, kw_only=True):
+    merchant_id: int
+    environment: Environment
+    currency: str
+    mode: SettlementMode = SettlementMode.BY_HAND
+    weekday: int | None = None  # for a weekly plan; Monday is 0
+    above_minor: int | None = None  # for a plan with an amount
+    reserve_minor: int = 0  # what stays in the wallet
+    set_by: str = ""
+    set_at: datetime | None = None  # None: the default plan, which nobody has set
+
+    @property
+    def reserve(self) -> Money:
+        return Money(self.currency, self.reserve_minor)
+
+    @property
+    def above(self) -> Money | None:
+        return None if self.above_minor is None else Money(self.currency, self.above_minor)
+
+    @property
+    def weekday_name(self) -> str:
+        return "" if self.weekday is None else WEEKDAYS[self.weekday]
+
+    def wanted_on(self, today: date) -> date | None:
+        """Returns the last day up to today for which the plan wants a settlement.
+
+        A plan applies from the day after it was set. The owners thus have time to notice it.
+        """
+        if self.mode is SettlementMode.BY_HAND or self.set_at is None:
+            return None
+        day = today
+        if self.mode is SettlementMode.WEEKLY:
+            assert self.weekday is not None
+            day -= timedelta(days=(today.weekday() - self.weekday) % 7)
+        return day if day > self.set_at.astimezone(LAGOS).date() else None
+
+    def is_due(self, today: date, last: date | None) -> bool:
+        """Whether a settlement is due today. `last` is the day of the last settlement.
+
+        A settlement that was wanted on a holiday is due on the next day that is not one.
+        """
+        wanted = self.wanted_on(today)
+        return wanted is not None and (last is None or last < wanted)
+
+    def is_enough(self, available: Money) -> bool:
+        """Whether the plan settles this amount, which excludes the reserve."""
+        return self.above is None or available >= self.above
+
+
+def subject(environment: Environment, currency: str) -> str:
+    """Returns the subject of the job that settles this balance."""
+    return f"{environment}:{currency}"
+
+
+async def find(db: Database | Connection, tenant: Tenant, currency: str) -> SettlementPlan:
+    """Returns the merchant's plan; without one, settlements are made by hand."""
+    record = await db.record(
+        f"""
+        SELECT {columns(SettlementPlan)} FROM settlement_plan
+         WHERE merchant_id = $1 AND environment = $2 AND currency = $3""",
+        *(tenant.merchant_id, tenant.environment, currency),
+    )
+    if record is not None:
+        return msgspec.convert(dict(record), SettlementPlan)
+    return SettlementPlan(
+        merchant_id=tenant.merchant_id, environment=tenant.environment, currency=currency
+    )
+
+
+async def change(db: Database, plan: SettlementPlan) -> None:
+    """Saves the plan, and lets the worker follow it."""
+    _check(plan)
+    tenant = Tenant(plan.merchant_id, plan.environment)
+    async with db.transaction() as connection:
+        before = await find(connection, tenant, plan.currency)
+        await connection.execute(
+            """
+            INSERT INTO settlement_plan (merchant_id, environment, currency, mode, weekday,
+                   above_minor, reserve_minor, set_by)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+                ON CONFLICT (merchant_id, environment, currency) DO UPDATE
+               SET mode = excluded.mode, weekday = excluded.weekday,
+                   above_minor = excluded.above_minor, reserve_minor = excluded.reserve_minor,
+                   set_by = excluded.set_by, set_at = now()""",
+            *(plan.merchant_id, plan.environment, plan.currency, plan.mode, plan.weekday),
+            *(plan.above_minor, plan.reserve_minor, plan.set_by),
+        )
+        await audit.record(
+            connection,
+            "settlement_plan.set",
+            f"settlement_plan:{plan.merchant_id}",
+            merchant_id=plan.merchant_id,
+            environment=plan.environment,
+            plan=describe(plan),
+            before=describe(before),
+        )
+        if plan.mode is not SettlementMode.BY_HAND:
+            await jobs.put(
+                connection,
+                plan.merchant_id,
+                JobKind.SETTLE,
+                subject(plan.environment, plan.currency),
+            )
+
+
+def _check(plan: SettlementPlan) -> None:
+    problems: Sequence[tuple[bool, str]] = (
+        (plan.reserve_minor < 0, "The reserve cannot be negative."),
+        (
+            plan.mode is SettlementMode.WEEKLY and plan.weekday not in range(len(WEEKDAYS)),
+            "Choose the weekday of the settlement.",
+        ),
+        (
+            plan.mode is SettlementMode.ABOVE and (plan.above_minor or 0) <= 0,
+            "Enter an amount above zero.",
+        ),
+    )
+    for is_wrong, text in problems:
+        if is_wrong:
+            raise BadPlan(text)
+
+
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def describe(plan: SettlementPlan) -> str:
+    when = {
+        SettlementMode.BY_HAND: "By hand",
+        SettlementMode.DAILY: "Daily",
+        SettlementMode.WEEKLY: f"Every {DAYS[plan.weekday or 0]}",
+        SettlementMode.ABOVE: f"When at least {plan.above} is available",
+    }[plan.mode]
+    return f"{when}, {plan.reserve} stays in the wallet"

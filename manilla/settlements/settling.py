@@ -1,0 +1,265 @@
+"""Settles balances by their plans: each settlement is one ordinary payout, and never two.
+
+A settlement is stored before its payout is created. The payout has the settlement's reference,
+which can be used only once. So a worker that dies in between creates no second payout: the next
+one finds the first by its reference.
+"""
+
+from datetime import UTC, date, datetime, timedelta
+
+import structlog
+
+from manilla.audit import audit
+from manilla.kit import crash, jobs
+from manilla.kit.clock import LAGOS
+from manilla.kit.db import Database
+from manilla.kit.environment import Environment
+from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.jobs import Job, Work
+from manilla.kit.money import Money
+from manilla.ledger.job_kinds import JobKind
+from manilla.ledger.scope import Tenant
+from manilla.ledger.transactions import DuplicateReference
+from manilla.merchants.directory import Caller, Directory
+from manilla.merchants.requests import limit as request_limit
+from manilla.methods.catalogue import Catalogue
+from manilla.methods.method import Method, MethodKind
+from manilla.payouts import ordering, refusals
+from manilla.payouts import store as payouts
+from manilla.payouts.beneficiaries.settlement import SettlementAccount, settlement_account
+from manilla.payouts.bulk import coverage
+from manilla.payouts.initiate import PayoutInitiation, PayoutOrder
+from manilla.payouts.listing import named
+from manilla.payouts.ordering import PayoutPreviews
+from manilla.payouts.payout import Payout, PayoutStatus
+from manilla.payouts.refusals import PROVIDER_RETRY_SECONDS, ProviderUnavailable
+from manilla.payouts.routing import names
+from manilla.platform.settings import CurrentSettings
+from manilla.settlements import amounts, plans, store
+from manilla.settlements.plans import SettlementMode, SettlementPlan
+from manilla.settlements.store import AUTOMATIC, Settlement, SettlementOrder, SettlementState
+
+log = structlog.get_logger(__name__)
+
+CONCURRENCY = 4
+NO_LIMIT = 2**31  # no limit: the rate limit applies to API callers, not to this job
+LOOK_SECONDS = 900.0  # how often a plan is looked at
+FOLLOW_SECONDS = 60.0  # how often a pending payout is looked at
+ATTEMPTS_A_DAY = 3
+RETRY_AFTER = timedelta(hours=1)
+
+NO_ACCOUNT = "Set a settlement account first."
+NO_METHOD = "The payout method of the settlement account no longer exists."
+NOTHING = "The balance minus the reserve is too small for a settlement."
+NAME_CHANGED = "The bank now reports another name for the settlement account: {}. Set it again."
+IS_OPEN = "A settlement is under way."
+REFERENCE_USED = "Another payout has the reference of this settlement."
+
+
+class NotSettled(Refusal):
+    code = "SETTLEMENT_FAILED"
+    message = "The balance cannot be settled now."
+
+
+class Settling:
+    def __init__(
+        self,
+        db: Database,
+        platform: CurrentSettings,
+        directory: Directory,
+        catalogue: Catalogue,
+        previews: PayoutPreviews,
+        initiation: PayoutInitiation,
+    ) -> None:
+        self._db = db
+        self._platform = platform
+        self._directory = directory
+        self._catalogue = catalogue
+        self._previews = previews
+        self._initiation = initiation
+
+    def works(self) -> dict[str, Work]:
+        return {JobKind.SETTLE: Work(self.advance, concurrency=CONCURRENCY)}
+
+    async def settle_now(self, tenant: Tenant, currency: str, by: str) -> Settlement:
+        """Starts a settlement that a user ordered; the worker creates its payout."""
+        plan = await plans.find(self._db, tenant, currency)
+        amount = await self.amount(plan)
+        if amount is None:
+            raise NotSettled(NOTHING)
+        started = await self._start(plan, amount, by)
+        if started is None:
+            raise NotSettled(IS_OPEN)
+        return started
+
+    async def amount(self, plan: SettlementPlan) -> Money | None:
+        """Returns what would be settled now; None if the balance minus the reserve is too small.
+
+        What confirmed bulk files will still cost is not settled.
+        """
+        tenant = Tenant(plan.merchant_id, plan.environment)
+        method = self._method(await self._account(tenant, plan.currency))
+        return amounts.largest(method, await self._available(plan))
+
+    async def _available(self, plan: SettlementPlan) -> Money:
+        tenant = Tenant(plan.merchant_id, plan.environment)
+        return await coverage.not_promised(self._db, tenant, plan.currency) - plan.reserve
+
+    async def advance(self, job: Job) -> float | None:
+        """Follows the open settlement, or starts one that is due."""
+        environment, _, currency = job.subject.partition(":")
+        tenant = Tenant(job.merchant_id, Environment(environment))
+        newest = await store.newest(self._db, tenant, currency)
+        if newest is not None and newest.is_open:
+            return await self._follow(newest)
+        plan = await plans.find(self._db, tenant, currency)
+        if plan.mode is SettlementMode.BY_HAND:
+            return None
+        if not self._is_open_now() or not _is_wanted(plan, newest):
+            return LOOK_SECONDS
+        if not plan.is_enough(await self._available(plan)):
+            return LOOK_SECONDS
+        try:
+            amount = await self.amount(plan)
+        except NotSettled as refusal:
+            log.info("settlement_skipped", merchant_id=job.merchant_id, why=refusal.text)
+            return LOOK_SECONDS
+        if amount is None or await self._start(plan, amount, AUTOMATIC) is None:
+            return LOOK_SECONDS
+        return 0
+
+    async def _start(self, plan: SettlementPlan, amount: Money, by: str) -> Settlement | None:
+        tenant, today = Tenant(plan.merchant_id, plan.environment), _today()
+        async with self._db.transaction() as connection:
+            newest = await store.newest(connection, tenant, plan.currency)
+            earlier = newest.attempt if newest is not None and newest.day == today else 0
+            order = SettlementOrder(
+                merchant_id=plan.merchant_id,
+                environment=plan.environment,
+                currency=plan.currency,
+                day=today,
+                attempt=earlier + 1,
+                amount_minor=amount.minor,
+                ordered_by=by,
+            )
+            started = await store.start(connection, order)
+            if started is not None:
+                await jobs.put(
+                    connection,
+                    plan.merchant_id,
+                    JobKind.SETTLE,
+                    plans.subject(plan.environment, plan.currency),
+                )
+                await audit.record(
+                    connection,
+                    "settlement.start",
+                    f"settlement:{started.id}",
+                    merchant_id=plan.merchant_id,
+                    environment=plan.environment,
+                    amount=amount,
+                )
+        crash.point("after_settlement_is_started")
+        return started
+
+    async def _follow(self, settlement: Settlement) -> float | None:
+        try:
+            payout = await self._payout(settlement) or await self._order(settlement)
+        except Unavailable:
+            raise  # it is unknown whether the payout was created, so the job looks again
+        except ProviderUnavailable:
+            return PROVIDER_RETRY_SECONDS  # nothing was debited
+        except Refusal as refusal:
+            await self._end(settlement, SettlementState.FAILED, refusal.text)
+            return LOOK_SECONDS
+        if payout.is_open:
+            return FOLLOW_SECONDS
+        if payout.status is PayoutStatus.COMPLETED:
+            await self._end(settlement, SettlementState.PAID, None)
+        else:
+            await self._end(settlement, SettlementState.FAILED, payout.guidance or "It failed.")
+        return LOOK_SECONDS
+
+    async def _payout(self, settlement: Settlement) -> Payout | None:
+        """Returns the payout of this settlement, if it exists."""
+        for trx_id in await named(self._db, settlement.tenant, settlement.ref_trx):
+            payout = await payouts.payout(self._db, settlement.merchant_id, trx_id)
+            assert payout is not None
+            if payout.ordered_by != settlement.ordered_by:
+                raise NotSettled(REFERENCE_USED)
+            if settlement.trx_id is None:
+                await store.set_payout(self._db, settlement, trx_id)
+            return payout
+        return None
+
+    async def _order(self, settlement: Settlement) -> Payout:
+        tenant = settlement.tenant
+        caller = await self._directory.of(tenant.environment, tenant.merchant_id)
+        account = await self._account(tenant, settlement.currency)
+        method = self._method(account)
+        await self._check_name(caller, method, account)
+        wanted = PayoutOrder(
+            payout_amount=settlement.amount.amount,
+            currency_code=settlement.currency,
+            ref_trx=settlement.ref_trx,
+            ipn_url="",
+            withdraw_method_id=method.id,
+            beneficiary=dict(account.beneficiary),
+            description="Settlement",
+            ordered_by=settlement.ordered_by,
+        )
+        ticket = request_limit.ticket(tenant.merchant_id, "settlement", NO_LIMIT)
+        try:
+            await ordering.place(self._initiation, caller, wanted, ticket)
+        except DuplicateReference:
+            log.info("settlement_found", settlement=settlement.id)
+        crash.point("after_settlement_is_ordered")
+        found = await self._payout(settlement)
+        assert found is not None
+        return found
+
+    async def _check_name(self, caller: Caller, method: Method, account: SettlementAccount) -> None:
+        """Resolves the account again: it must still be the one that the merchant confirmed."""
+        holder = await self._previews.holder(caller, method, dict(account.beneficiary))
+        name = holder.account_name or ""
+        if not names.agree(name, account.account_name):
+            raise refusals.InvalidBeneficiary(NAME_CHANGED.format(name))
+
+    async def _account(self, tenant: Tenant, currency: str) -> SettlementAccount:
+        found = await settlement_account(self._db, tenant.merchant_id, tenant.environment, currency)
+        if found is None:
+            raise NotSettled(NO_ACCOUNT)
+        return found
+
+    def _method(self, account: SettlementAccount) -> Method:
+        found = self._catalogue.by_code(MethodKind.WITHDRAW, account.method_code)
+        if found is None:
+            raise NotSettled(NO_METHOD)
+        return found
+
+    async def _end(
+        self, settlement: Settlement, state: SettlementState, remark: str | None
+    ) -> None:
+        async with self._db.transaction() as connection:
+            if await store.end(connection, settlement, state, remark):
+                log.info("settlement_ended", settlement=settlement.id, state=state)
+
+    def _is_open_now(self) -> bool:
+        """Whether settlements are made now: a payout day that is no holiday, after the set hour."""
+        now, platform = datetime.now(LAGOS), self._platform.now
+        return now.hour >= platform.settlement_hour and platform.is_settlement_day(now.date())
+
+
+def _today() -> date:
+    return datetime.now(LAGOS).date()
+
+
+def _is_wanted(plan: SettlementPlan, newest: Settlement | None) -> bool:
+    """Whether the plan wants a settlement now, or another attempt after one that failed today."""
+    today = _today()
+    if newest is None or newest.day != today:
+        return plan.is_due(today, newest.day if newest else None)
+    if newest.state is SettlementState.PAID or newest.ordered_by != AUTOMATIC:
+        return False
+    assert newest.ended_at is not None
+    is_late = datetime.now(UTC) - newest.ended_at >= RETRY_AFTER
+    return newest.attempt < ATTEMPTS_A_DAY and is_late

@@ -1,0 +1,147 @@
+"""Reads and writes settlements. At most one settlement of a balance is open at a time."""
+
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from manilla.kit import listing
+from manilla.kit.db import Connection, Database, columns
+from manilla.kit.environment import Environment
+from manilla.kit.fields import Fields
+from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Page
+from manilla.kit.money import Money
+from manilla.ledger.scope import Tenant
+
+
+class SettlementState(StrEnum):
+    OPEN = "open"  # the payout is being created, or it is pending
+    PAID = "paid"
+    FAILED = "failed"  # the payout was refused, or it failed and was refunded
+
+
+class SettlementOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """What is decided before the payout is created."""
+
+    merchant_id: int
+    environment: Environment
+    currency: str
+    day: date
+    attempt: int  # 1 for the first try of this day
+    amount_minor: int
+    ordered_by: str  # a user's name, or AUTOMATIC
+
+
+class Settlement(SettlementOrder, frozen=True, kw_only=True):
+    id: int
+    state: SettlementState
+    trx_id: str | None  # the payout
+    remark: str | None  # why it failed
+    created_at: datetime
+    ended_at: datetime | None
+
+    @property
+    def tenant(self) -> Tenant:
+        return Tenant(self.merchant_id, self.environment)
+
+    @property
+    def amount(self) -> Money:
+        return Money(self.currency, self.amount_minor)
+
+    @property
+    def ref_trx(self) -> str:
+        return f"SETTLEMENT-{self.id}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.state is SettlementState.OPEN
+
+
+AUTOMATIC = "automatic settlement"
+SETTLEMENT_FIELDS = Fields(Settlement, time="created_at")
+_COLUMNS = columns(Settlement)
+_SETTLEMENT = f"SELECT {_COLUMNS} FROM settlement WHERE merchant_id = $1 AND environment = $2"
+
+
+async def newest(db: Database | Connection, tenant: Tenant, currency: str) -> Settlement | None:
+    return await _row(
+        db,
+        _SETTLEMENT + " AND currency = $3 ORDER BY id DESC LIMIT 1",
+        *(tenant.merchant_id, tenant.environment, currency),
+    )
+
+
+async def find(db: Database, tenant: Tenant, settlement_id: int) -> Settlement | None:
+    return await _row(
+        db,
+        _SETTLEMENT + " AND id = $3",
+        *(tenant.merchant_id, tenant.environment, settlement_id),
+    )
+
+
+async def before(db: Database, settlement: Settlement) -> Settlement | None:
+    """Returns the previous settlement that was paid, with which this one's statement begins."""
+    return await _row(
+        db,
+        _SETTLEMENT + " AND currency = $3 AND id < $4 AND state = 'paid' ORDER BY id DESC LIMIT 1",
+        *(settlement.merchant_id, settlement.environment, settlement.currency, settlement.id),
+    )
+
+
+async def page(
+    db: Database, tenant: Tenant, *, after: str | None = None, limit: int = PAGE_ROWS
+) -> Page[Settlement]:
+    """Returns one page of settlements, newest first."""
+    limit = min(limit, PAGE_ROWS_MAX)
+    high = listing.read_cursor(int, after) or listing.INTEGER_MAX
+    records = await db.records(
+        _SETTLEMENT + f" AND id < $3 ORDER BY id DESC LIMIT {limit}",
+        *(tenant.merchant_id, tenant.environment, high),
+    )
+    rows = [_read(record) for record in records]
+    return Page(rows, listing.cursor(rows[-1].id) if len(rows) == limit else None)
+
+
+async def start(connection: Connection, order: SettlementOrder) -> Settlement | None:
+    """Returns the new settlement; None if one is open, or if this attempt was made before."""
+    return await _row(
+        connection,
+        f"""
+        INSERT INTO settlement (merchant_id, environment, currency, day, attempt, amount_minor,
+               ordered_by)
+        VALUES ($1, $2, $3, $4, $5, $6, $7)
+            ON CONFLICT DO NOTHING
+        RETURNING {_COLUMNS}""",
+        *(order.merchant_id, order.environment, order.currency, order.day, order.attempt),
+        *(order.amount_minor, order.ordered_by),
+    )
+
+
+async def set_payout(db: Database, settlement: Settlement, trx_id: str) -> None:
+    await db.execute(
+        "UPDATE settlement SET trx_id = $3 WHERE merchant_id = $1 AND id = $2",
+        *(settlement.merchant_id, settlement.id, trx_id),
+    )
+
+
+async def end(
+    connection: Connection, settlement: Settlement, state: SettlementState, remark: str | None
+) -> bool:
+    """Ends an open settlement. Returns False if it has ended already."""
+    return await connection.has_row(
+        """
+        UPDATE settlement SET state = $3, remark = $4, ended_at = now()
+         WHERE merchant_id = $1 AND id = $2 AND state = 'open'
+        RETURNING id""",
+        *(settlement.merchant_id, settlement.id, state, remark),
+    )
+
+
+async def _row(db: Database | Connection, sql: str, *values: Any) -> Settlement | None:
+    record = await db.record(sql, *values)
+    return None if record is None else _read(record)
+
+
+def _read(record: Any) -> Settlement:
+    return msgspec.convert(dict(record), Settlement)

@@ -1,0 +1,253 @@
+"""Settlements by a plan and by hand: the right amount, once, to the confirmed account."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from manilla.kit.clock import LAGOS
+from manilla.kit.environment import Environment
+from manilla.kit.jobs import Job
+from manilla.ledger.scope import Tenant
+from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
+from manilla.methods.method import MethodKind
+from manilla.payouts.beneficiaries import settlement as accounts
+from manilla.payouts.beneficiaries.beneficiary import Beneficiary
+from manilla.payouts.beneficiaries.settlement import NewSettlementAccount
+from manilla.settlements import plans, store
+from manilla.settlements.plans import SettlementMode, SettlementPlan
+from manilla.settlements.settling import NotSettled, Settling
+from manilla.settlements.store import Settlement
+from tests.payouts.model import Killed
+from tests.payouts.model_machine import dying_at
+from tests.payouts.payout_merchant import BANKS, CODES, PayoutMerchant, new_account, setting
+
+BALANCE = 1_000_000  # minor units
+
+
+class Settler:
+    """A merchant in production with a settlement account, and its settlement job."""
+
+    def __init__(self, payer: PayoutMerchant) -> None:
+        self.payer = payer
+        self.services = payer.services
+        self.tenant = Tenant(payer.merchant.new.id, Environment.PRODUCTION)
+        self.settling: Settling = payer.services.settling
+        self.account = new_account()
+
+    async def set_account(self, name: str) -> None:
+        method = self.services.methods.by_code(MethodKind.WITHDRAW, CODES["a"])
+        assert method is not None
+        who = Beneficiary({"bank_code": BANKS["a"], "account_number": self.account})
+        await accounts.choose(
+            self.services.db,
+            self.tenant,
+            NewSettlementAccount(method, who, "Guaranty Trust Bank", name),
+            by="owner@example.com",
+            wait=timedelta(),
+        )
+
+    async def plan(self, mode: SettlementMode = SettlementMode.DAILY, **changed: Any) -> None:
+        plan = SettlementPlan(
+            merchant_id=self.tenant.merchant_id,
+            environment=self.tenant.environment,
+            currency="NGN",
+            mode=mode,
+            set_by="owner@example.com",
+            **changed,
+        )
+        await plans.change(self.services.db, plan)
+        await self.services.db.execute(
+            "UPDATE settlement_plan SET set_at = now() - interval '9 days' WHERE merchant_id = $1",
+            self.tenant.merchant_id,
+        )
+
+    async def work(self) -> float | None:
+        """Runs the job once, as a worker does."""
+        subject = plans.subject(self.tenant.environment, "NGN")
+        job = Job(self.tenant.merchant_id, "settle", subject, 0, 0, 0)
+        return await self.settling.advance(job)
+
+    async def newest(self) -> Settlement | None:
+        return await store.newest(self.services.db, self.tenant, "NGN")
+
+    async def expect(self) -> Settlement:
+        found = await self.newest()
+        assert found is not None
+        return found
+
+    async def payouts(self) -> list[str]:
+        records = await self.services.db.records(
+            "SELECT trx_id FROM payout WHERE merchant_id = $1 ORDER BY trx_id",
+            self.tenant.merchant_id,
+        )
+        return [record["trx_id"] for record in records]
+
+    async def decide(self, word: str) -> None:
+        """Sends the payout, and the provider decides it."""
+        trx_id = (await self.payouts())[-1]
+        await self.payer.check_now(trx_id)
+        await self.payer.settle("a", trx_id, word)
+        status = "completed" if word == "success" else "failed"
+        await self.payer.check_until(trx_id, status)
+
+
+@pytest.fixture
+async def settler(payer: PayoutMerchant) -> AsyncIterator[Settler]:
+    await payer._begin()
+    await payer.simulator.control("a/faults", {"settle_seconds": 3600})
+    found = Settler(payer)
+    name = await _resolved(found)
+    await found.set_account(name)
+    async with setting(payer.services, "settlement_hour", "0"):
+        yield found
+
+
+async def _resolved(settler: Settler) -> str:
+    who = Beneficiary({"bank_code": BANKS["a"], "account_number": settler.account})
+    return (await settler.services.resolver.resolve("providera", who)).account_name
+
+
+async def test_a_daily_plan_pays_the_balance_less_reserve_and_fee_once(settler: Settler) -> None:
+    await settler.plan(reserve_minor=200_000)
+    assert await settler.work() == 0
+    await settler.work()
+    (trx_id,) = await settler.payouts()
+    payout = await settler.payer.payout(trx_id)
+    assert payout.account_number == settler.account
+    assert payout.amount_minor + payout.fee_minor == BALANCE - 200_000
+    assert await settler.payer.balance() == 200_000
+    await settler.decide("success")
+    await settler.work()
+    done = await settler.expect()
+    assert (done.state, done.trx_id, done.attempt) == ("paid", trx_id, 1)
+
+    await settler.payer.fund("5000")
+    await settler.work()
+    assert await settler.payouts() == [trx_id], "a second settlement on the same day"
+
+
+async def test_a_plan_with_an_amount_waits_until_it_is_available(settler: Settler) -> None:
+    await settler.plan(SettlementMode.ABOVE, above_minor=BALANCE + 1)
+    await settler.work()
+    assert await settler.newest() is None
+    await settler.payer.fund("0.01")
+    assert await settler.work() == 0
+    assert (await settler.expect()).is_open
+
+
+async def test_a_new_plan_settles_nothing_today(settler: Settler) -> None:
+    await settler.plan()
+    await settler.services.db.execute(
+        "UPDATE settlement_plan SET set_at = now() WHERE merchant_id = $1",
+        settler.tenant.merchant_id,
+    )
+    await settler.work()
+    assert await settler.newest() is None
+
+
+async def test_nothing_is_settled_on_a_holiday(settler: Settler) -> None:
+    await settler.plan()
+    today = datetime.now(LAGOS).date().isoformat()
+    async with setting(settler.services, "holidays", today):
+        await settler.work()
+        assert await settler.newest() is None
+    await settler.work()
+    assert await settler.newest() is not None
+
+
+@pytest.mark.parametrize(
+    "point", ["after_settlement_is_started", "after_settlement_is_ordered"]
+)
+async def test_a_crash_at_any_point_creates_one_payout(settler: Settler, point: str) -> None:
+    await settler.plan()
+    with dying_at(point), contextlib.suppress(Killed):
+        await settler.work()
+        await settler.work()
+    for _ in range(3):
+        await settler.work()
+    assert len(await settler.payouts()) == 1
+    assert await settler.payer.balance() == 0
+
+
+async def test_many_users_and_workers_start_one_settlement(settler: Settler) -> None:
+    await settler.plan()
+    results = await asyncio.gather(
+        settler.settling.settle_now(settler.tenant, "NGN", "owner@example.com"),
+        *(settler.work() for _ in range(4)),
+        return_exceptions=True,
+    )
+    errors = [each for each in results if isinstance(each, BaseException)]
+    assert all(isinstance(each, NotSettled) for each in errors), errors
+    await asyncio.gather(*(settler.work() for _ in range(4)), return_exceptions=True)
+    assert len(await settler.payouts()) == 1
+
+
+async def test_a_failed_settlement_is_tried_again_three_times_in_all(settler: Settler) -> None:
+    await settler.plan()
+    for attempt in (1, 2, 3):
+        assert await settler.work() == 0
+        await settler.work()
+        await settler.decide("failed")
+        await settler.work()
+        ended = await settler.expect()
+        assert (ended.state, ended.attempt) == ("failed", attempt)
+        assert await settler.payer.balance() == BALANCE
+        await settler.work()
+        assert len(await settler.payouts()) == attempt, "the retry waits an hour"
+        await settler.services.db.execute(
+            "UPDATE settlement SET ended_at = now() - interval '61 minutes' WHERE merchant_id = $1",
+            settler.tenant.merchant_id,
+        )
+    await settler.work()
+    assert len(await settler.payouts()) == 3, "no fourth attempt on one day"
+
+
+async def test_another_name_at_the_bank_stops_the_settlement(settler: Settler) -> None:
+    settler.account = new_account()
+    await settler.set_account("SOMEBODY ELSE ENTIRELY")
+    await settler.plan()
+    await settler.work()
+    await settler.work()
+    ended = await settler.expect()
+    assert ended.state == "failed"
+    assert "reports another name" in (ended.remark or "")
+    assert await settler.payouts() == []
+    assert await settler.payer.balance() == BALANCE
+
+
+async def test_a_disabled_merchant_is_not_settled(settler: Settler) -> None:
+    await settler.plan()
+    await settler.payer.change(MerchantUpdate(status=MerchantStatus.DISABLED))
+    await settler.work()
+    await settler.work()
+    assert await settler.payouts() == []
+    assert await settler.payer.balance() == BALANCE
+    assert (await settler.expect()).state == "failed"
+
+
+async def test_the_reference_of_a_settlement_cannot_be_taken_by_another_payout(
+    settler: Settler,
+) -> None:
+    await settler.plan()
+    await settler.work()
+    taken = (await settler.expect()).ref_trx
+    other = await settler.payer.pay_out(ref_trx=taken, payout_amount=100)
+    await settler.work()
+    ended = await settler.expect()
+    assert (ended.state, ended.trx_id) == ("failed", None)
+    assert await settler.payouts() == [other]
+
+
+async def test_a_settlement_by_hand_needs_an_account_and_a_balance(payer: PayoutMerchant) -> None:
+    await payer._begin()
+    settler = Settler(payer)
+    with pytest.raises(NotSettled, match="Set a settlement account"):
+        await settler.settling.settle_now(settler.tenant, "NGN", "owner@example.com")
+    await settler.set_account(await _resolved(settler))
+    await settler.plan(SettlementMode.BY_HAND, reserve_minor=BALANCE)
+    with pytest.raises(NotSettled, match="too small"):
+        await settler.settling.settle_now(settler.tenant, "NGN", "owner@example.com")
