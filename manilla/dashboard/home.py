@@ -32,6 +32,7 @@ from manilla.people.roles import Permission
 from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
 from manilla.refunds.refund import RefundStatus
+from manilla.settlements import store as settlements
 from manilla.web import transaction_columns, volume
 from manilla.web.page_request import PageRequest, PageResponse
 
@@ -129,6 +130,12 @@ async def _attention(request: PageRequest, tenant: Tenant) -> list[AttentionItem
             "payout has been pending for more than an hour",
             "payouts have been pending for more than an hour",
             "~/payouts?status=pending",
+        ),
+        (
+            await settlements.count_failed(db, tenant, since),
+            "settlement failed; the money is in your wallet",
+            "settlements failed; the money is in your wallet",
+            "~/settlements",
         ),
         (
             await refunds.count_rejected(db, tenant, since),

@@ -21,6 +21,7 @@ class MailKind(StrEnum):
     BULK_DONE = "bulk_done"
     SECOND_PERSON = "second_person"
     SETTLEMENT_SENT = "settlement_sent"
+    SETTLEMENT_FAILED = "settlement_failed"
     ENDPOINT_FAILING = "endpoint_failing"
     APPROVAL_REQUESTED = "approval_requested"
     CASE_OPENED = "case_opened"
@@ -151,6 +152,12 @@ RULES: dict[MailKind, MailRule] = {
         audience=Audience.MERCHANT,
         roles=FINANCE,
         facts=_facts("merchant amount account reference period"),
+    ),
+    MailKind.SETTLEMENT_FAILED: MailRule(
+        title="A settlement failed",
+        audience=Audience.MERCHANT,
+        roles=FINANCE,
+        facts=_facts("merchant amount reference reason"),
     ),
     MailKind.ENDPOINT_FAILING: MailRule(
         title="Your notification endpoint is failing",

@@ -338,15 +338,10 @@ def parse(key: str, text: str) -> Any:
         raise UnknownSetting(f"There is no setting {key!r}.")
     if key == "payout_days":
         return _parse_days(text)
-<<<<<<< HEAD
-    if key in AMOUNTS or key in MERCHANT_LIMITS:
-        limits = parse_limits(text, key)
-=======
     if key == "holidays":
         return _parse_holidays(text)
-    if key == "adjustment_limits":
-        limits = parse_limits(text)
->>>>>>> b784284 (settlements: settle balances by a plan)
+    if key in AMOUNTS or key in MERCHANT_LIMITS:
+        limits = parse_limits(text, key)
         return ",".join(f"{currency}:{limit}" for currency, limit in limits.items())
     if key in ADDRESSES and text and not is_web_address(text):
         raise BadSetting(f"{key} must be a URL that starts with https:// or http://.")
@@ -371,14 +366,6 @@ def _parse_days(text: str) -> str:
     return ",".join(day for day in WEEKDAYS if day in days)
 
 
-<<<<<<< HEAD
-def _limit_in(text: str, currency: str) -> Money | None:
-    limit = parse_limits(text).get(currency)
-    return None if limit is None else Money.of(limit, currency)
-
-
-def parse_limits(text: str, key: str = "adjustment_limits") -> dict[str, int]:
-=======
 def _parse_holidays(text: str) -> str:
     try:
         days = {date.fromisoformat(day.strip()) for day in text.split(",") if day.strip()}
@@ -389,8 +376,12 @@ def _parse_holidays(text: str) -> str:
     return ",".join(day.isoformat() for day in sorted(days))
 
 
-def parse_limits(text: str) -> dict[str, int]:
->>>>>>> b784284 (settlements: settle balances by a plan)
+def _limit_in(text: str, currency: str) -> Money | None:
+    limit = parse_limits(text).get(currency)
+    return None if limit is None else Money.of(limit, currency)
+
+
+def parse_limits(text: str, key: str = "adjustment_limits") -> dict[str, int]:
     """Parses `NGN:10000000,USD:10000` into limits by currency."""
     limits: dict[str, int] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):

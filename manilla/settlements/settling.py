@@ -10,9 +10,9 @@ from datetime import UTC, date, datetime, timedelta
 import structlog
 
 from manilla.audit import audit
-from manilla.kit import crash, jobs
+from manilla.kit import crash, display, jobs
 from manilla.kit.clock import LAGOS
-from manilla.kit.db import Database
+from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.jobs import Job, Work
@@ -20,6 +20,8 @@ from manilla.kit.money import Money
 from manilla.ledger.job_kinds import JobKind
 from manilla.ledger.scope import Tenant
 from manilla.ledger.transactions import DuplicateReference
+from manilla.mail import outbox
+from manilla.mail.kinds import MailKind
 from manilla.merchants.directory import Caller, Directory
 from manilla.merchants.requests import limit as request_limit
 from manilla.methods.catalogue import Catalogue
@@ -115,18 +117,19 @@ class Settling:
         plan = await plans.find(self._db, tenant, currency)
         if plan.mode is SettlementMode.BY_HAND:
             return None
-        if not self._is_open_now() or not _is_wanted(plan, newest):
-            return LOOK_SECONDS
+        is_wanted = self._is_open_now() and _is_wanted(plan, newest)
+        return 0 if is_wanted and await self._start_by(plan) else LOOK_SECONDS
+
+    async def _start_by(self, plan: SettlementPlan) -> bool:
+        """Starts a settlement by the plan, if there is enough to settle."""
         if not plan.is_enough(await self._available(plan)):
-            return LOOK_SECONDS
+            return False
         try:
             amount = await self.amount(plan)
         except NotSettled as refusal:
-            log.info("settlement_skipped", merchant_id=job.merchant_id, why=refusal.text)
-            return LOOK_SECONDS
-        if amount is None or await self._start(plan, amount, AUTOMATIC) is None:
-            return LOOK_SECONDS
-        return 0
+            log.info("settlement_skipped", merchant_id=plan.merchant_id, why=refusal.text)
+            return False
+        return amount is not None and await self._start(plan, amount, AUTOMATIC) is not None
 
     async def _start(self, plan: SettlementPlan, amount: Money, by: str) -> Settlement | None:
         tenant, today = Tenant(plan.merchant_id, plan.environment), _today()
@@ -242,11 +245,41 @@ class Settling:
         async with self._db.transaction() as connection:
             if await store.end(connection, settlement, state, remark):
                 log.info("settlement_ended", settlement=settlement.id, state=state)
+                await self._report(connection, settlement, remark)
+
+    async def _report(
+        self, connection: Connection, settlement: Settlement, remark: str | None
+    ) -> None:
+        """Tells the merchant's finance users by email how a settlement ended."""
+        if settlement.environment is not Environment.PRODUCTION:
+            return
+        facts = {"amount": display.money(settlement.amount), "reference": settlement.ref_trx}
+        kind = MailKind.SETTLEMENT_SENT
+        if remark is None:
+            account = await self._account(settlement.tenant, settlement.currency)
+            before = await store.before(self._db, settlement)
+            facts["account"] = f"{account.bank_name}, {account.account_name}"
+            facts["period"] = _period(before, settlement)
+        else:
+            kind, facts["reason"] = MailKind.SETTLEMENT_FAILED, remark
+        await outbox.put(
+            connection,
+            kind,
+            facts,
+            path=f"/dashboard/{settlement.environment}/settlements/{settlement.id}",
+            merchant_id=settlement.merchant_id,
+        )
 
     def _is_open_now(self) -> bool:
         """Whether settlements are made now: a payout day that is no holiday, after the set hour."""
         now, platform = datetime.now(LAGOS), self._platform.now
         return now.hour >= platform.settlement_hour and platform.is_settlement_day(now.date())
+
+
+def _period(before: Settlement | None, settlement: Settlement) -> str:
+    """Returns the days of the settlement's statement."""
+    days = [each.created_at.astimezone(LAGOS) for each in (before, settlement) if each]
+    return " to ".join(f"{day:%d %b %Y %H:%M}" for day in days)
 
 
 def _today() -> date:

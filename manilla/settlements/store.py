@@ -89,6 +89,19 @@ async def before(db: Database, settlement: Settlement) -> Settlement | None:
     )
 
 
+async def count_failed(db: Database, tenant: Tenant, since: datetime) -> int:
+    """Returns in how many currencies the newest settlement has failed since then."""
+    return await db.number(
+        """
+        SELECT count(*)
+          FROM (SELECT DISTINCT ON (currency) state FROM settlement
+                 WHERE merchant_id = $1 AND environment = $2 AND created_at >= $3
+                 ORDER BY currency, id DESC) AS newest
+         WHERE state = 'failed'""",
+        *(tenant.merchant_id, tenant.environment, since),
+    )
+
+
 async def page(
     db: Database, tenant: Tenant, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[Settlement]:

@@ -19,7 +19,7 @@ from tests.client import Merchant, Reply, Site, new_merchant
 from tests.payments.orders import INITIATE, order
 from tests.web.signed_in_user import SignedInUser, member
 
-KINDS = ("payout.bulk", "payout.sandbox", "refund")
+KINDS = ("payout.bulk", "payout.sandbox", "refund", "settle")
 
 
 class MerchantDashboard(msgspec.Struct, frozen=True):

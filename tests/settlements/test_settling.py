@@ -21,9 +21,11 @@ from manilla.settlements import plans, store
 from manilla.settlements.plans import SettlementMode, SettlementPlan
 from manilla.settlements.settling import NotSettled, Settling
 from manilla.settlements.store import Settlement
+from tests.mail.outbox_reader import letters_to
 from tests.payouts.model import Killed
 from tests.payouts.model_machine import dying_at
 from tests.payouts.payout_merchant import BANKS, CODES, PayoutMerchant, new_account, setting
+from tests.web.signed_in_user import member
 
 BALANCE = 1_000_000  # minor units
 
@@ -159,9 +161,7 @@ async def test_nothing_is_settled_on_a_holiday(settler: Settler) -> None:
     assert await settler.newest() is not None
 
 
-@pytest.mark.parametrize(
-    "point", ["after_settlement_is_started", "after_settlement_is_ordered"]
-)
+@pytest.mark.parametrize("point", ["after_settlement_is_started", "after_settlement_is_ordered"])
 async def test_a_crash_at_any_point_creates_one_payout(settler: Settler, point: str) -> None:
     await settler.plan()
     with dying_at(point), contextlib.suppress(Killed):
@@ -251,3 +251,23 @@ async def test_a_settlement_by_hand_needs_an_account_and_a_balance(payer: Payout
     await settler.plan(SettlementMode.BY_HAND, reserve_minor=BALANCE)
     with pytest.raises(NotSettled, match="too small"):
         await settler.settling.settle_now(settler.tenant, "NGN", "owner@example.com")
+
+
+async def test_finance_users_learn_by_email_how_a_settlement_ended(settler: Settler) -> None:
+    owner = await member(settler.services, settler.payer.merchant.site, settler.tenant.merchant_id)
+    await settler.plan()
+    await settler.work()
+    await settler.work()
+    await settler.decide("failed")
+    await settler.work()
+    await settler.services.db.execute(
+        "UPDATE settlement SET ended_at = now() - interval '2 hours' WHERE merchant_id = $1",
+        settler.tenant.merchant_id,
+    )
+    await settler.work()
+    await settler.work()
+    await settler.decide("success")
+    await settler.work()
+    letters = await letters_to(settler.services.db, settler.services.letters, owner.email)
+    subjects = [each.subject for each in letters if "ettlement" in each.subject]
+    assert subjects == ["Settlement of ₦10,000.00 failed", "Settlement of ₦10,000.00 sent"]

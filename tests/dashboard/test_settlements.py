@@ -1,0 +1,131 @@
+"""The settlement pages: the plan, settling by hand, and the statement of a settlement."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from playwright.async_api import Browser
+
+from manilla.kit.environment import Environment
+from manilla.ledger.scope import Tenant
+from manilla.people.roles import Role
+from manilla.services import Services
+from manilla.settlements import plans
+from tests.checkout.page_checks import accessibility_violations
+from tests.client import Site
+from tests.dashboard.bulk_upload import GTBANK
+from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
+from tests.payouts.payout_merchant import new_account
+from tests.provider_simulator import running_simulator
+from tests.web.signed_in_user import member
+
+PAGE = "/sandbox/settlements"
+HOLDER = "SANDBOX BENEFICIARY"
+
+
+@pytest.fixture(scope="module")
+async def simulated(services: Services) -> AsyncIterator[None]:
+    async with running_simulator(services):
+        yield
+
+
+@pytest.fixture
+async def dashboard(services: Services, site: Site, simulated: None) -> MerchantDashboard:
+    made = await new_dashboard(services, site)
+    form = {
+        "method": str(await made.method_id()),
+        "bank_code": GTBANK,
+        "account_number": new_account(),
+        "confirmed_name": HOLDER,
+    }
+    assert (await made.owner.post("/sandbox/settlement-account", form)).status == 303
+    return made
+
+
+async def _text(dashboard: MerchantDashboard, path: str = PAGE) -> str:
+    return (await dashboard.owner.get(path)).body.decode()
+
+
+async def test_settling_by_hand_pays_the_balance_and_keeps_a_statement(
+    dashboard: MerchantDashboard,
+) -> None:
+    await dashboard.pay_in()
+    assert (await dashboard.owner.post(PAGE, {"currency": "NGN"})).status == 303
+    await dashboard.run_jobs()
+    assert await dashboard.balance() == 0
+    page = await _text(dashboard)
+    assert "Paid" in page
+    number: int = await dashboard.services.db.value(
+        "SELECT id FROM settlement WHERE merchant_id = $1", dashboard.merchant.new.id
+    )
+    statement = await _text(dashboard, f"{PAGE}/{number}")
+    assert statement.count("Payment") >= 1
+    await dashboard.owner.post(PAGE, {"currency": "NGN"})
+    assert await dashboard.count("settlement") == 1, "an empty balance was settled"
+
+
+async def test_a_plan_is_saved_with_its_reserve(dashboard: MerchantDashboard) -> None:
+    form = {"currency": "NGN", "mode": "weekly", "weekday": "fri", "reserve": "5,000.50"}
+    assert (await dashboard.owner.post(f"{PAGE}/plan", form)).status == 303
+    tenant = Tenant(dashboard.merchant.new.id, Environment.SANDBOX)
+    plan = await plans.find(dashboard.services.db, tenant, "NGN")
+    assert (plan.mode, plan.weekday, plan.reserve_minor) == ("weekly", 4, 500_050)
+    assert "Every Friday" in await _text(dashboard)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"mode": "hourly"},
+        {"mode": "above", "above": ""},
+        {"mode": "above", "above": "0"},
+        {"mode": "weekly", "weekday": "day"},
+        {"mode": "daily", "reserve": "1500,50"},
+        {"mode": "daily", "reserve": "-1"},
+        {"mode": "daily", "currency": "XXX"},
+    ],
+)
+async def test_a_plan_that_makes_no_sense_is_refused(
+    dashboard: MerchantDashboard, wrong: dict[str, str]
+) -> None:
+    form = {"currency": "NGN", "weekday": "mon", "reserve": "0", **wrong}
+    reply = await dashboard.owner.post(f"{PAGE}/plan", form)
+    assert reply.status in (303, 400, 422)
+    tenant = Tenant(dashboard.merchant.new.id, Environment.SANDBOX)
+    assert (await plans.find(dashboard.services.db, tenant, "NGN")).set_at is None
+    assert await dashboard.count("settlement_plan") == 0
+
+
+async def test_another_merchants_settlement_is_not_shown(
+    dashboard: MerchantDashboard, services: Services, site: Site
+) -> None:
+    await dashboard.owner.post(PAGE, {"currency": "NGN"})
+    number: int = await services.db.value(
+        "SELECT id FROM settlement WHERE merchant_id = $1", dashboard.merchant.new.id
+    )
+    other = await new_dashboard(services, site)
+    assert (await other.owner.get(f"{PAGE}/{number}")).status == 404
+    assert (await dashboard.owner.get(f"/production/settlements/{number}")).status == 404
+    assert (await dashboard.owner.get(f"{PAGE}/none")).status == 404
+
+
+async def test_a_viewer_sees_settlements_and_cannot_start_them(
+    dashboard: MerchantDashboard, services: Services, site: Site
+) -> None:
+    viewer = await member(services, site, dashboard.merchant.new.id, Role.VIEWER)
+    assert (await viewer.get(PAGE)).status == 200
+    assert (await viewer.post(PAGE, {"currency": "NGN"})).status == 403
+    assert (await viewer.post(f"{PAGE}/plan", {"currency": "NGN", "mode": "daily"})).status == 403
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_the_pages_are_accessible(
+    dashboard: MerchantDashboard, browser: Browser, width: int
+) -> None:
+    await dashboard.owner.post(PAGE, {"currency": "NGN"})
+    await dashboard.run_jobs()
+    async with dashboard.open_page(browser, PAGE, width=width) as page:
+        await page.get_by_text("Change plan").click()
+        assert await accessibility_violations(page) == []
+        await page.get_by_role("link", name="Statement").first.click()
+        await page.wait_for_load_state()
+        assert await accessibility_violations(page) == []
