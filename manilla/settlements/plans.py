@@ -19,7 +19,7 @@ from manilla.platform.settings import WEEKDAYS
 
 
 class SettlementMode(StrEnum):
-    BY_HAND = "by_hand"
+    MANUAL = "manual"
     DAILY = "daily"
     WEEKLY = "weekly"
     ABOVE = "above"  # on each day on which the balance exceeds an amount
@@ -34,7 +34,7 @@ class SettlementPlan(msgspec.Struct, frozen=True, kw_only=True):
     merchant_id: int
     environment: Environment
     currency: str
-    mode: SettlementMode = SettlementMode.BY_HAND
+    mode: SettlementMode = SettlementMode.MANUAL
     weekday: int | None = None  # for a weekly plan; Monday is 0
     above_minor: int | None = None  # for a plan with an amount
     reserve_minor: int = 0  # what stays in the wallet
@@ -58,7 +58,7 @@ class SettlementPlan(msgspec.Struct, frozen=True, kw_only=True):
 
         A plan applies from the day after it was set. The owners thus have time to notice it.
         """
-        if self.mode is SettlementMode.BY_HAND or self.set_at is None:
+        if self.mode is SettlementMode.MANUAL or self.set_at is None:
             return None
         day = today
         if self.mode is SettlementMode.WEEKLY:
@@ -85,7 +85,7 @@ def subject(environment: Environment, currency: str) -> str:
 
 
 async def find(db: Database | Connection, tenant: Tenant, currency: str) -> SettlementPlan:
-    """Returns the merchant's plan; without one, settlements are made by hand."""
+    """Returns the merchant's plan; without one, settlements are made manually."""
     record = await db.record(
         f"""
         SELECT {columns(SettlementPlan)} FROM settlement_plan
@@ -126,7 +126,7 @@ async def change(db: Database, plan: SettlementPlan) -> None:
             plan=describe(plan),
             before=describe(before),
         )
-        if plan.mode is not SettlementMode.BY_HAND:
+        if plan.mode is not SettlementMode.MANUAL:
             await jobs.put(
                 connection,
                 plan.merchant_id,
@@ -157,7 +157,7 @@ DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sun
 
 def describe(plan: SettlementPlan) -> str:
     when = {
-        SettlementMode.BY_HAND: "By hand",
+        SettlementMode.MANUAL: "Manually",
         SettlementMode.DAILY: "Daily",
         SettlementMode.WEEKLY: f"Every {DAYS[plan.weekday or 0]}",
         SettlementMode.ABOVE: f"When at least {plan.above} is available",

@@ -28,6 +28,7 @@ from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method, MethodKind
 from manilla.payouts import ordering, refusals
 from manilla.payouts import store as payouts
+from manilla.payouts.beneficiaries import names
 from manilla.payouts.beneficiaries.settlement import SettlementAccount, settlement_account
 from manilla.payouts.bulk import coverage
 from manilla.payouts.initiate import PayoutInitiation, PayoutOrder
@@ -35,7 +36,6 @@ from manilla.payouts.listing import named
 from manilla.payouts.ordering import PayoutPreviews
 from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.payouts.refusals import PROVIDER_RETRY_SECONDS, ProviderUnavailable
-from manilla.payouts.routing import names
 from manilla.platform.settings import CurrentSettings
 from manilla.settlements import amounts, plans, store
 from manilla.settlements.plans import SettlementMode, SettlementPlan
@@ -115,7 +115,7 @@ class Settling:
         if newest is not None and newest.is_open:
             return await self._follow(newest)
         plan = await plans.find(self._db, tenant, currency)
-        if plan.mode is SettlementMode.BY_HAND:
+        if plan.mode is SettlementMode.MANUAL:
             return None
         is_wanted = self._is_open_now() and _is_wanted(plan, newest)
         return 0 if is_wanted and await self._start_by(plan) else LOOK_SECONDS

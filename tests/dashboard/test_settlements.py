@@ -1,4 +1,4 @@
-"""The settlement pages: the plan, settling by hand, and the statement of a settlement."""
+"""The settlement pages: the plan, settling manually, and the statement of a settlement."""
 
 from collections.abc import AsyncIterator
 
@@ -45,7 +45,7 @@ async def _text(dashboard: MerchantDashboard, path: str = PAGE) -> str:
     return (await dashboard.owner.get(path)).body.decode()
 
 
-async def test_settling_by_hand_pays_the_balance_and_keeps_a_statement(
+async def test_settling_manually_pays_the_balance_and_keeps_a_statement(
     dashboard: MerchantDashboard,
 ) -> None:
     await dashboard.pay_in()

@@ -51,8 +51,8 @@ def _days(plan: SettlementPlan, first: date, last: date | None, count: int = 7) 
     return [each for each, day in enumerate(days) if plan.is_due(day, last)]
 
 
-def test_a_plan_by_hand_is_never_due() -> None:
-    assert _days(_plan(SettlementMode.BY_HAND), MONDAY, None) == []
+def test_a_manual_plan_is_never_due() -> None:
+    assert _days(_plan(SettlementMode.MANUAL), MONDAY, None) == []
 
 
 def test_a_daily_plan_is_due_once_a_day() -> None:

@@ -1,4 +1,4 @@
-"""Settlements by a plan and by hand: the right amount, once, to the confirmed account."""
+"""Settlements by a plan and manually: the right amount, once, to the confirmed account."""
 
 import asyncio
 import contextlib
@@ -242,13 +242,13 @@ async def test_the_reference_of_a_settlement_cannot_be_taken_by_another_payout(
     assert await settler.payouts() == [other]
 
 
-async def test_a_settlement_by_hand_needs_an_account_and_a_balance(payer: PayoutMerchant) -> None:
+async def test_a_manual_settlement_needs_an_account_and_a_balance(payer: PayoutMerchant) -> None:
     await payer._begin()
     settler = Settler(payer)
     with pytest.raises(NotSettled, match="Set a settlement account"):
         await settler.settling.settle_now(settler.tenant, "NGN", "owner@example.com")
     await settler.set_account(await _resolved(settler))
-    await settler.plan(SettlementMode.BY_HAND, reserve_minor=BALANCE)
+    await settler.plan(SettlementMode.MANUAL, reserve_minor=BALANCE)
     with pytest.raises(NotSettled, match="too small"):
         await settler.settling.settle_now(settler.tenant, "NGN", "owner@example.com")
 

@@ -10,7 +10,7 @@ CREATE TABLE settlement_plan (
     merchant_id   bigint NOT NULL REFERENCES merchant,
     environment   text NOT NULL CHECK (environment IN ('sandbox', 'production')),
     currency      text NOT NULL,
-    mode          text NOT NULL CHECK (mode IN ('by_hand', 'daily', 'weekly', 'above')),
+    mode          text NOT NULL CHECK (mode IN ('manual', 'daily', 'weekly', 'above')),
     weekday       integer CHECK (weekday BETWEEN 0 AND 6),
     above_minor   bigint CHECK (above_minor > 0),
     reserve_minor bigint NOT NULL CHECK (reserve_minor >= 0),
