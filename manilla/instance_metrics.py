@@ -3,6 +3,7 @@
 A value whose subject no longer exists is set to zero, so that its alert ends.
 """
 
+from collections import Counter
 from collections.abc import Collection
 from datetime import UTC, datetime
 
@@ -15,6 +16,7 @@ from manilla.kit.db import Database
 from manilla.kit.jobs.queues import job_queues
 from manilla.ledger.job_kinds import JobKind
 from manilla.notify.outbox import DELIVER
+from manilla.payouts.routing import deliveries
 from manilla.proofs import proofs
 from manilla.providers import accounts as provider_accounts
 from manilla.providers import queries as providers
@@ -31,6 +33,7 @@ async def measure(db: Database, kinds: Collection[str]) -> None:
     await _measure_payouts(db, accounts)
     await _measure_cases(db)
     await _measure_rails(db, accounts)
+    await _measure_deliveries(db, accounts)
     await _measure_books(db)
     await _measure_database(db)
     metrics.measured_at.set_to_current_time()
@@ -72,6 +75,25 @@ async def _measure_payouts(db: Database, accounts: Collection[str]) -> None:
             number = numbers.get((provider, state), 0)
             metrics.payouts_open.labels(provider, state).set(number)
     metrics.payouts_held.set(await holding.hold_start(db) is not None)
+    metrics.payouts_without_rail.set(await _count_without_rail(db))
+
+
+async def _count_without_rail(db: Database) -> int:
+    """Counts unsent payouts whose rail is down, except those of merchants on hold.
+
+    A worker moves automatic payouts away from such a rail, so those that stay found no other one.
+    """
+    down = await providers.rails_down(db)
+    return await db.number(
+        f"""
+        SELECT count(*)
+          FROM job j
+          JOIN payout p ON p.merchant_id = j.merchant_id AND p.trx_id = j.subject
+         WHERE j.kind = '{JobKind.TRANSFER}' AND p.status = 'pending' AND p.provider = ANY($1)
+           AND p.environment = 'production' AND p.began_at IS NULL
+           AND outgoing_hold(p.merchant_id, p.environment, false) IS NULL""",
+        [provider for provider, direction in down if direction is Direction.PAY_OUT],
+    )
 
 
 class _Cases(msgspec.Struct, frozen=True):
@@ -99,6 +121,15 @@ async def _measure_rails(db: Database, accounts: Collection[str]) -> None:
             share = 1.0 if rail is None or rail.success_share is None else rail.success_share
             metrics.rail_down.labels(provider, direction).set(rail is not None and rail.is_down)
             metrics.rail_answered_share.labels(provider, direction).set(share)
+
+
+async def _measure_deliveries(db: Database, accounts: Collection[str]) -> None:
+    drained, shares = await providers.drained_rails(db), await deliveries.failed_shares(db)
+    failing = Counter(provider for provider, _ in await deliveries.read_failing(db))
+    for provider in accounts:
+        metrics.rail_drained.labels(provider).set(provider in drained)
+        metrics.rail_failed_share.labels(provider).set(shares.get(provider, 0.0))
+        metrics.rail_failing_banks.labels(provider).set(failing[provider])
 
 
 async def _measure_books(db: Database) -> None:

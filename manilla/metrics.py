@@ -73,6 +73,10 @@ payouts_open = gauge(
     "provider",
     "state",
 )
+payouts_without_rail = gauge(
+    "manilla_payouts_without_rail",
+    "Unsent production payouts whose rail is down; automatic ones found no other rail.",
+)
 payouts_held = gauge("manilla_payouts_held", "Whether payouts and refunds are on hold: 1 or 0.")
 jobs_due = gauge("manilla_jobs_due", "Jobs that are due and not yet claimed by any worker.", "kind")
 jobs_oldest_seconds = gauge(
@@ -93,6 +97,21 @@ rail_answered_share = gauge(
     "Share of calls to a provider in the last 15 minutes that got a usable response.",
     "provider",
     "direction",
+)
+rail_drained = gauge(
+    "manilla_rail_drained",
+    "Whether an administrator has stopped new payouts through a provider account: 1 or 0.",
+    "provider",
+)
+rail_failed_share = gauge(
+    "manilla_rail_failed_share",
+    "Share of a rail's payouts that failed in the last 30 minutes; 0 if fewer than 3 failed.",
+    "provider",
+)
+rail_failing_banks = gauge(
+    "manilla_rail_failing_banks",
+    "Banks to which most of a rail's payouts failed in the last 30 minutes.",
+    "provider",
 )
 books_broken = gauge(
     "manilla_books_broken", "Ledger invariants that the last check found violated."

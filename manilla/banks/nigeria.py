@@ -6,6 +6,11 @@ from importlib import resources
 import msgspec
 
 
+def with_code(name: str | None, code: str) -> str:
+    """Returns a bank as people read it, `Guaranty Trust Bank (058)`; the code if it has no name."""
+    return f"{name} ({code})" if name and name != code else code
+
+
 class NigerianBank(msgspec.Struct, frozen=True):
     code: str  # identifies the bank; see the head of the file
     nip_code: str  # empty if the interbank system does not know the bank
@@ -17,12 +22,21 @@ class NigerianBank(msgspec.Struct, frozen=True):
     former_names: tuple[str, ...] = ()
 
     @property
+    def text(self) -> str:
+        return with_code(self.name, self.code)
+
+    @property
     def codes(self) -> set[str]:
         return {self.code, *self.other_codes, *([self.nip_code] if self.nip_code else [])}
 
     @property
     def names(self) -> tuple[str, ...]:
         return self.name, *self.aliases, *self.former_names
+
+    @property
+    def words(self) -> str:
+        """The names and codes by which people find the bank in a list."""
+        return "|".join((*self.names, *sorted(self.codes)))
 
 
 def _read() -> list[NigerianBank]:

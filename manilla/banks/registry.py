@@ -26,6 +26,7 @@ class BankRegistry:
         self._by_provider: dict[tuple[str, str], NigerianBank] = {}  # by account and its code
         self._codes: dict[tuple[str, str], str] = {}  # by account and our code
         self._listed: set[tuple[str, str]] = set()  # account and its code, with or without a bank
+        self._names: dict[tuple[str, str], str] = {}  # as the account's list has them, by its code
         self._providers: dict[str, list[str]] = {}  # by our code
         self._meanings: dict[str, set[str | None]] = {}  # by any account's code; None: unknown
         watch.follow(changes.BANKS, self._refresh)
@@ -56,6 +57,11 @@ class BankRegistry:
         """Returns the bank that a provider's own code means."""
         return self._by_provider.get((provider, code))
 
+    def name_at(self, provider: str, code: str) -> str | None:
+        """Returns our name of the bank that a provider's own code means, or else the provider's."""
+        bank = self.bank_at(provider, code)
+        return self._names.get((provider, code)) if bank is None else bank.name
+
     def has_code(self, provider: str, code: str) -> bool:
         """Whether the provider's current list has this code, even if the bank is unknown."""
         return (provider, code) in self._listed
@@ -78,6 +84,7 @@ class BankRegistry:
         self._by_provider = {(row.provider, row.code): BY_CODE[row.bank or ""] for row in certain}
         self._codes = {(row.provider, row.bank or ""): row.code for row in listed}
         self._listed = {(row.provider, row.code) for row in rows if row.is_listed}
+        self._names = {(row.provider, row.code): row.name for row in rows}
         self._providers = _grouped(listed)
         self._meanings = _meanings(rows)
 

@@ -8,6 +8,8 @@ import typer
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.options import MerchantId
 from manilla.cli.output import Json, as_row, as_rows, print_fields, print_rows
+from manilla.cli.providers.rails import known_banks
+from manilla.kit.fields import insert_after
 from manilla.merchants import merchants
 from manilla.methods import catalogue
 from manilla.methods.method import Method, MethodKind
@@ -57,11 +59,13 @@ def add(
 def list_accounts(merchant_id: MerchantId, as_json: Json = False, data: Data = None) -> None:
     """List a merchant's saved payout accounts."""
 
-    async def command(tools: Tools) -> list[SavedAccount]:
+    async def command(tools: Tools) -> list[dict[str, Any]]:
         await merchants.get(tools.db, merchant_id)
-        return await accounts.accounts(tools.db, merchant_id)
+        saved = await accounts.accounts(tools.db, merchant_id)
+        async with known_banks(tools) as banks:
+            return as_rows(insert_after(COLUMNS, "beneficiary", "bank_name", banks.name_of), saved)
 
-    rows = as_rows(COLUMNS, run(data, command))
+    rows = run(data, command)
     if not as_json:
         rows = [row | {"beneficiary": _in_words(row["beneficiary"])} for row in rows]
     print_rows(rows, as_json=as_json, empty="There are no saved accounts.")

@@ -7,11 +7,13 @@ import typer
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.options import InEnvironment, OfMerchant, TrxId
 from manilla.cli.output import Json, as_row, as_rows, print_fields, print_record, print_rows
-from manilla.cli.providers.rails import configured_rails
+from manilla.cli.providers.rails import configured_rails, known_banks
+from manilla.kit.fields import Columns, insert_after
 from manilla.kit.listing import first, in_pages
 from manilla.ledger import timeline
 from manilla.ledger.scope import Everyone
 from manilla.payouts import decisions, listing, queue
+from manilla.payouts.beneficiaries.banks import Banks
 from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.payout import DETAILS, Payout, PayoutStatus
 from manilla.payouts.queue import Waiting
@@ -23,7 +25,7 @@ app = typer.Typer(no_args_is_help=True)
 LIST_MAX = 1000
 _ROW = (
     "trx_id merchant_id environment ref_trx status error_code on_hold currency payout_amount fee"
-    " method created_at"
+    " method bank created_at"
 )
 ROW = queue.ON_HOLD_FIELDS.select(_ROW)
 COLUMNS = queue.ON_HOLD_FIELDS.select(
@@ -56,10 +58,12 @@ def list_payouts(
     async def command(tools: Tools) -> list[dict[str, Any]]:
         if on_hold:
             waiting = await first(in_pages(queue.on_hold, tools.db, scope, search), LIST_MAX)
-            return as_rows(ROW, waiting)
-        found = await first(in_pages(listing.payouts, tools.db, scope, wanted), LIST_MAX)
-        holds = await decisions.holds_of(tools.db, found)
-        return as_rows(ROW, (Waiting(each, holds.get(each.trx_id)) for each in found))
+        else:
+            found = await first(in_pages(listing.payouts, tools.db, scope, wanted), LIST_MAX)
+            holds = await decisions.holds_of(tools.db, found)
+            waiting = [Waiting(each, holds.get(each.trx_id)) for each in found]
+        async with known_banks(tools) as banks:
+            return as_rows(_with_bank_names(ROW, banks), waiting)
 
     print_rows(run(data, command), as_json=as_json, empty="There are no payouts.")
 
@@ -167,20 +171,28 @@ async def _described(tools: Tools, payout: Payout) -> dict[str, Any]:
     hold = await decisions.hold_of(tools.db, payout)
     steps = await timeline.steps(tools.db, payout.merchant_id, payout.trx_id)
     attempts = await explained(tools.db, payout.merchant_id, payout.trx_id)
+    async with known_banks(tools) as banks:
+        fields = as_row(_with_bank_names(COLUMNS, banks), Waiting(payout, hold))
     return {
-        **as_row(COLUMNS, Waiting(payout, hold)),
+        **fields,
         "attempts": [_attempt(each) for each in attempts],
         "timeline": as_rows(EVENTS, steps),
     }
 
 
+def _with_bank_names(columns: Columns[Waiting], banks: Banks) -> Columns[Waiting]:
+    return insert_after(columns, "bank", "bank_name", lambda row: banks.name_of(row.payout))
+
+
 def _attempt(attempt: ExplainedAttempt) -> dict[str, Any]:
-    skipped = attempt.decision.skipped
+    skipped = attempt.skipped.items()
     return {
+        "attempt": attempt.number,
         "rail": attempt.provider,
+        "state": attempt.state,
         "at": attempt.created_at,
-        "chosen_because": attempt.chosen_because,
-        "not_chosen": "; ".join(f"{rail}: {reason}" for rail, reason in skipped.items()),
         "ended_at": attempt.dead_at,
         "ended_because": attempt.dead_because,
+        "chosen_because": attempt.chosen_because,
+        "not_chosen": "; ".join(f"{rail}: {reason}" for rail, reason in skipped),
     }

@@ -60,7 +60,7 @@ def _of_payout(history: PayoutStory, progress: Progress | None) -> Evidence:
     question = None
     if payout.provider is not None and not payout.is_sandbox:
         question = StatusQuery(payout.provider, EventKind.TRANSFER, payout.trx_id)
-    timeline_events = timeline.of_payout(history, all_accounts=True)
+    timeline_events = timeline.of_payout(history, is_internal=True)
     return Evidence(
         ours=_from(timeline_events, OURS),
         theirs=_from(timeline_events, THEIRS),
@@ -78,7 +78,7 @@ def _of_payment(history: PaymentStory, case: Case) -> Evidence:
         question = StatusQuery(charge.provider, EventKind.CHARGE, charge.reference)
     elif refund is not None and refund.provider is not None:
         question = StatusQuery(refund.provider, EventKind.REFUND, refund.trx_id)
-    timeline_events = timeline.of_payment(history, all_accounts=True)
+    timeline_events = timeline.of_payment(history, is_internal=True)
     return Evidence(
         ours=_from(timeline_events, OURS),
         theirs=_from(timeline_events, THEIRS),

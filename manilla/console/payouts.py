@@ -11,6 +11,7 @@ from manilla.cases.cases import CaseKind
 from manilla.console import list_pages
 from manilla.console.providers import titles
 from manilla.kit.errors import Refusal
+from manilla.kit.fields import insert_after
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.lookup.story import PayoutStory, payout_story
@@ -75,7 +76,8 @@ async def show_all(request: PageRequest) -> PageResponse:
 
     manual = partial(queue.manual, request.db, scope, search)
     template, name = "queue_payouts.html", "manual-payouts"
-    return await list_pages.show(request, template, name, COLUMNS, manual, views=views, more=more)
+    columns = insert_after(COLUMNS, "bank", "bank_name", request.services.banks.name_of)
+    return await list_pages.show(request, template, name, columns, manual, views=views, more=more)
 
 
 async def show(request: PageRequest) -> PageResponse:
@@ -126,7 +128,7 @@ async def _details(request: PageRequest) -> dict[str, Any]:
         "payout": payout,
         "attempts": history.attempts,
         "merchant": await merchants.get(db, payout.merchant_id),
-        "timeline_events": timeline.of_payout(history, all_accounts=True),
+        "timeline_events": timeline.of_payout(history, is_internal=True),
         "progress": await queue.progress(db, payout),
         "cases": await cases.about(db, payout.merchant_id, payout.trx_id),
         "decision": await decisions.decision(db, payout),

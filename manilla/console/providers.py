@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -144,7 +145,7 @@ async def switch(request: PageRequest) -> PageResponse:
 async def try_out(request: PageRequest) -> PageResponse:
     provider = _provider(request)
     try:
-        tried = await connection_test.run_test(request.services.rails, provider)
+        tried = await connection_test.run_test(request.db, request.services.rails, provider)
     except Refusal as refusal:
         return request.redirect_with_errors(_path(provider), refusal)
     title = request.services.rails.credentials(provider).title
@@ -213,6 +214,7 @@ async def _about(request: PageRequest, provider: str) -> dict[str, Any]:
         "switches": [field for field in current.kind.fields if field.is_switch],
         "rails": _rails(current, await request.services.rails.health.overview()),
         "banks": await figures.by_bank(db, provider, since),
+        "bank_at": partial(request.services.banks.text_at, provider, is_sandbox=False),
         "books": None if books is None else Money(reconcile.CURRENCY, books.ledger),
         "settlements": SETTLEMENTS,
         "once": settlements.new_id(),

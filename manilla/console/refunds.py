@@ -136,7 +136,7 @@ async def _details(request: PageRequest) -> dict[str, Any]:
         "refund": refund,
         "payment": history.payment,
         "merchant": await merchants.get(db, refund.merchant_id),
-        "timeline_events": timeline.of_payment(history, all_accounts=True),
+        "timeline_events": timeline.of_payment(history, is_internal=True),
         "decision": await decisions.decision(db, refund),
         "hold": await decisions.hold_of(db, refund),
         "providers": titles(request),

@@ -13,7 +13,7 @@ from manilla.console import list_pages, lookup
 from manilla.console.providers import titles
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
-from manilla.kit.fields import Columns
+from manilla.kit.fields import Columns, insert_after
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.ledger.transaction_lists import TransactionFilter
@@ -137,7 +137,7 @@ async def show_all(request: PageRequest) -> PageResponse:
     return await LISTS[kind].show(
         request,
         "transactions.html",
-        COLUMNS[kind],
+        _columns(request, kind),
         scope,
         _filter(request, kind, scope),
         await _filters(request, kind),
@@ -146,6 +146,12 @@ async def show_all(request: PageRequest) -> PageResponse:
         kind=kind,
         kinds=list(TransactionKind),
     )
+
+
+def _columns(request: PageRequest, kind: TransactionKind) -> Columns[NamedTransaction]:
+    """Returns the columns of an export. Payouts also have the bank's name beside its code."""
+    name_of = request.services.banks.name_of
+    return insert_after(COLUMNS[kind], "bank", "bank_name", lambda each: name_of(each.row))
 
 
 async def _elsewhere(request: PageRequest, kind: TransactionKind, text: str) -> str | None:
@@ -191,12 +197,12 @@ async def show(request: PageRequest) -> PageResponse:
     paid = await payment_story(db, merchant_id, trx_id)
     if paid is not None:
         values = {"payment": paid.payment, "quote": paid.payment.quote, "refunds": paid.refunds}
-        timeline_events = timeline.of_payment(paid, all_accounts=True)
+        timeline_events = timeline.of_payment(paid, is_internal=True)
         template = "transaction_payment.html"
         return await _show(request, template, paid.payment, values, timeline_events)
     sent = await payout_story(db, merchant_id, trx_id)
     if sent is not None:
-        timeline_events = timeline.of_payout(sent, all_accounts=True)
+        timeline_events = timeline.of_payout(sent, is_internal=True)
         return await _show(
             request,
             "transaction_payout.html",

@@ -1,6 +1,5 @@
 """Pages of saved accounts: beneficiaries that a merchant pays often. The API takes their ids."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -9,11 +8,12 @@ from manilla.approvals.changes import ApprovalRequested
 from manilla.dashboard.payouts import AT_FIELD, bank_options, check_beneficiary, given_beneficiary
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
+from manilla.kit.fields import insert_after
 from manilla.merchants.directory import Caller
 from manilla.methods.method import Method, MethodKind
 from manilla.payouts import listing as payouts
 from manilla.payouts.beneficiaries import accounts
-from manilla.payouts.beneficiaries.accounts import ID_MAX, SavedAccount
+from manilla.payouts.beneficiaries.accounts import ID_MAX
 from manilla.payouts.listing import AccountFilter
 from manilla.payouts.protection.protection import AccountAddition
 from manilla.web import lists
@@ -32,9 +32,8 @@ async def show_all(request: PageRequest) -> PageResponse:
         request,
         "accounts.html",
         "saved-accounts",
-        COLUMNS,
+        insert_after(COLUMNS, "bank", "bank_name", request.services.banks.name_of),
         partial(payouts.saved_accounts, request.db, request.merchant_id, wanted),
-        more=lambda _view, rows: _bank_names(request, rows),
         method_of=lambda code: request.services.methods.by_code(MethodKind.WITHDRAW, code),
     )
 
@@ -86,16 +85,5 @@ async def remove(request: PageRequest) -> PageResponse:
     return request.redirect(f"/{back}/accounts", done="Account removed.")
 
 
-async def _bank_names(request: PageRequest, rows: Sequence[SavedAccount]) -> dict[str, Any]:
-    """Returns bank names, keyed by method and bank code, for the rails that are available now."""
-    caller, names = await request.caller(), {}
-    for code in {row.method_code for row in rows}:
-        method = request.services.methods.by_code(MethodKind.WITHDRAW, code)
-        for bank in [] if method is None else await request.services.previews.banks(caller, method):
-            names[code, bank.code] = bank.name
-    return {"bank_names": names}
-
-
 async def _details(request: PageRequest, caller: Caller, method: Method) -> dict[str, Any]:
-    banks = bank_options(await request.services.previews.banks(caller, method))
-    return {"method": method, "banks": banks}
+    return {"method": method, "banks": await bank_options(request, caller, method)}

@@ -8,8 +8,10 @@ from typing import Any
 
 from litestar import Response
 
+from manilla.banks.nigeria import with_code
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
+from manilla.kit.fields import insert_after
 from manilla.methods.method import MethodKind
 from manilla.payouts.bulk import batches, coverage, drafts, store
 from manilla.payouts.bulk.batches import Decider
@@ -40,7 +42,8 @@ async def show(request: PageRequest) -> PageResponse:
     batch = await _batch(request)
     if exports.is_wanted(request):
         pages = batches.all_rows(request.db, batch, _state(request))
-        return exports.send(request, batch.id, COLUMNS, pages)
+        columns = insert_after(COLUMNS, "bank_code", "bank_name", _bank_name(request, batch))
+        return exports.send(request, batch.id, columns, pages)
     return request.page("batch.html", **await _draft(request, batch), **await _rows(request, batch))
 
 
@@ -109,11 +112,12 @@ async def _rows(request: PageRequest, batch: Batch) -> dict[str, Any]:
     )
     following = str(rows[ROWS - 1].number) if len(rows) > ROWS else None
     outcomes = await store.outcomes(request.db, batch.merchant_id, batch.id)
+    name_of = _bank_name(request, batch)
     return {
         "batch": batch,
         "outcomes": outcomes,
         "rows": rows[:ROWS],
-        "bank_name": _bank_name(request, batch),
+        "bank_of": lambda row: with_code(name_of(row), row.bank_code),
         "is_mine": batch.asked_by_id == request.visitor.person_id,
         "is_single": batch.kind is BatchKind.SINGLE,
         "listing": lists.ListView(request, following, request.at(f"~/payouts/bulk/{batch.id}")),
@@ -121,12 +125,18 @@ async def _rows(request: PageRequest, batch: Batch) -> dict[str, Any]:
     }
 
 
-def _bank_name(request: PageRequest, batch: Batch) -> Callable[[str], str | None]:
-    """Returns a function that names the bank of a code of the batch's method."""
+def _bank_name(request: PageRequest, batch: Batch) -> Callable[[BatchRow], str | None]:
+    """Returns a function that names the bank of a row; None: the row's bank is not known."""
     method = request.services.methods.by_id(MethodKind.WITHDRAW, batch.method_id)
-    provider = None if method is None else method.provider
+    provider, banks = None if method is None else method.provider, request.services.banks
     is_sandbox = batch.environment is Environment.SANDBOX
-    return lambda code: request.services.banks.name_at(provider, code, is_sandbox=is_sandbox)
+
+    def name(row: BatchRow) -> str | None:
+        if row.state is RowState.FAULTY:
+            return None
+        return banks.name_at(provider, row.bank_code, is_sandbox=is_sandbox)
+
+    return name
 
 
 async def correct(request: PageRequest) -> PageResponse:

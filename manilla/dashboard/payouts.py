@@ -1,14 +1,14 @@
 """Payout pages: the list, the page of one payout, and creating a payout in three steps."""
 
 import secrets
-from collections.abc import Sequence
 from typing import Any
 
+from manilla.banks.nigeria import with_code
 from manilla.kit import ids
 from manilla.kit.display import clean
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
-from manilla.kit.fields import Columns
+from manilla.kit.fields import insert_after
 from manilla.kit.http import is_web_address
 from manilla.ledger.transactions import DuplicateReference
 from manilla.lookup.story import payout_story
@@ -24,9 +24,8 @@ from manilla.payouts.bulk.batches import Decider
 from manilla.payouts.initiate import PayoutOrder
 from manilla.payouts.listing import AccountFilter
 from manilla.payouts.ordering import AccountHolder, PayoutPreview
-from manilla.payouts.payout import DETAILS, Payout
+from manilla.payouts.payout import DETAILS
 from manilla.payouts.protection import protection
-from manilla.providers.port import Bank
 from manilla.web import timeline, transaction_columns, transaction_list
 from manilla.web.forms import BadForm, Form
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
@@ -67,21 +66,8 @@ async def show_all(request: PageRequest) -> PageResponse:
         *transaction_columns.payout_filters(request),
         *transaction_list.currency_filter(sorted((await request.caller()).currencies)),
     ]
-    columns = _columns(request)
+    columns = insert_after(COLUMNS, "bank", "bank_name", request.services.banks.name_of)
     return await LIST.show(request, "payouts.html", columns, request.tenant, wanted, filters)
-
-
-def _columns(request: PageRequest) -> Columns[Payout]:
-    """Returns the columns of an export, with the bank's name beside its code."""
-    name_at = request.services.banks.name_at
-    columns: Columns[Payout] = {}
-    for title, getter in COLUMNS.items():
-        columns[title] = getter
-        if title == "bank":
-            columns["bank_name"] = lambda payout: (
-                name_at(payout.provider, payout.bank, is_sandbox=payout.is_sandbox) or ""
-            )
-    return columns
 
 
 async def show(request: PageRequest) -> PageResponse:
@@ -99,8 +85,10 @@ async def show(request: PageRequest) -> PageResponse:
         "payout.html",
         payout=history.payout,
         attempts=history.attempts,
-        titles={name: each.title for name, each in request.services.rails.accounts.items()},
-        bank=await request.services.previews.bank_name(history.payout),
+        route_names={
+            each.provider: each.name
+            for each in request.services.methods.rails(history.payout.currency)
+        },
         timeline_events=timeline.of_payout(history),
     )
 
@@ -216,7 +204,7 @@ async def _details(request: PageRequest, caller: Caller, method: Method) -> dict
     once = request.form.text(ONCE) or f"DASH-{ids.base32(secrets.randbits(80), 16)}"
     return {
         "method": method,
-        "banks": bank_options(await request.services.previews.banks(caller, method)),
+        "banks": await bank_options(request, caller, method),
         "saved": saved.rows,
         "chosen": chosen if chosen and chosen.method_code == method.code else None,
         "once": once,
@@ -233,11 +221,21 @@ def _method(request: PageRequest, caller: Caller, given: Form) -> Method:
     return request.services.previews.method(caller, given.integer("method"))
 
 
-def bank_options(banks: Sequence[Bank]) -> list[tuple[str, str]]:
-    """Returns the banks to choose from; empty if the list of banks is not available."""
-    if not banks:
-        return []
-    return [("", "Choose a bank"), *((bank.code, clean(bank.name, 80)) for bank in banks)]
+async def bank_options(
+    request: PageRequest, caller: Caller, method: Method
+) -> list[tuple[str, str, str]]:
+    """Returns the banks to choose from: code, text and the words by which each is found.
+
+    It is empty if the list of banks is not available.
+    """
+    listed = await request.services.previews.banks(caller, method)
+    provider, bank_at = method.provider or "", request.services.banks.bank_at
+    options = [("", "Choose a bank", "")]
+    for each in listed:
+        bank = bank_at(provider, each.code, is_sandbox=caller.is_sandbox)
+        text = clean(with_code(each.name, each.code), 100)
+        options.append((each.code, text, "" if bank is None else bank.words))
+    return options if listed else []
 
 
 def _is_number(text: str) -> bool:

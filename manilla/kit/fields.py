@@ -12,6 +12,18 @@ Getter = Callable[[Record], Any]
 Columns = dict[str, Getter[Record]]
 
 
+def insert_after(
+    columns: Columns[Record], title: str, added: str, getter: Getter[Record]
+) -> Columns[Record]:
+    """Returns the columns with another one after the column with this title."""
+    result: Columns[Record] = {}
+    for each, get in columns.items():
+        result[each] = get
+        if each == title:
+            result[added] = getter
+    return result
+
+
 class Fields(Generic[Record]):
     """The fields of one kind of record.
 

@@ -41,7 +41,7 @@ async def count_manual(db: Database, scope: Scope) -> int:
 class BankFigures(msgspec.Struct, frozen=True):
     """The payouts to one bank through one provider, by their current status."""
 
-    bank_code: str
+    bank_code: str  # the provider's own
     count: int
     completed: int
     failed: int
@@ -61,7 +61,8 @@ async def by_bank(db: Database, provider: str, since: datetime) -> list[BankFigu
     return await db.rows(
         BankFigures,
         """
-        SELECT beneficiary ->> 'bank_code' AS bank_code, count(*) AS count,
+        SELECT coalesce(rail_bank_code, beneficiary ->> 'bank_code') AS bank_code,
+               count(*) AS count,
                count(*) FILTER (WHERE status = 'completed') AS completed,
                count(*) FILTER (WHERE status = 'failed') AS failed,
                percentile_cont(0.5) WITHIN GROUP (

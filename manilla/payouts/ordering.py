@@ -21,13 +21,12 @@ from manilla.merchants import availability
 from manilla.merchants import queries as merchants
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
-from manilla.methods.method import AUTO, Method, MethodKind
+from manilla.methods.method import Method, MethodKind
 from manilla.payouts import refusals, rules
 from manilla.payouts.beneficiaries import beneficiary, methods, nuban
 from manilla.payouts.beneficiaries.banks import Banks
 from manilla.payouts.beneficiaries.beneficiary import AccountResolver, Beneficiary
 from manilla.payouts.initiate import PayoutInitiation, PayoutOrder
-from manilla.payouts.payout import Payout
 from manilla.payouts.routing import warnings
 from manilla.payouts.routing.deliveries import Deliveries
 from manilla.payouts.routing.router import PayoutTarget, Router
@@ -46,7 +45,7 @@ class AccountHolder(msgspec.Struct, frozen=True):
 
     who: Beneficiary
     account_name: str | None  # None for a manual payout, which no provider resolves
-    bank_name: str
+    bank: str  # its name, with the code that the method has for it
     warnings: Sequence[str] = ()
 
 
@@ -137,19 +136,6 @@ class PayoutPreviews:
         """Says why a bank code that a user typed does not name one bank; None if it does."""
         return self._banks.doubt(text)
 
-    async def bank_name(self, payout: Payout) -> str:
-        """Returns the bank's name, or its code if neither registry nor provider has a name."""
-        if payout.provider is None:
-            return payout.bank
-        provider, is_sandbox = payout.provider, payout.is_sandbox
-        if payout.is_routed:
-            provider = AUTO
-        known = self._banks.name_at(provider, payout.bank, is_sandbox=is_sandbox)
-        if known is not None:
-            return known
-        listed = await self._banks.of_rail(provider, is_sandbox=is_sandbox) or []
-        return next((bank.name for bank in listed if bank.code == payout.bank), payout.bank)
-
     async def holder(self, caller: Caller, method: Method, given: dict[str, Any]) -> AccountHolder:
         availability.check(caller)  # only merchants that may create payouts see account names
         return await self.holder_of_own(caller, method, given)
@@ -162,12 +148,11 @@ class PayoutPreviews:
         if method.provider is None:
             return AccountHolder(who, None, who.fields[methods.MANUAL_BANK_NAME])
         account = await self._account(caller, method, who)
-        names = {bank.code: bank.name for bank in await self.banks(caller, method)}
         is_odd = nuban.fits(who.bank_code, who.account_number) is False
         return AccountHolder(
             who=who,
             account_name=account.account_name,
-            bank_name=names.get(who.bank_code, who.bank_code),
+            bank=self._banks.text_at(method.provider, who.bank_code, is_sandbox=caller.is_sandbox),
             warnings=[
                 *([ODD_NUMBER] if is_odd else []),
                 *await self.failing(caller, method, [who.bank_code]),

@@ -9,6 +9,7 @@ import msgspec
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger.transactions import Scenario
+from manilla.methods.method import AUTO
 from manilla.providers.port import KnownAs
 
 
@@ -134,6 +135,11 @@ class Payout(NewPayout, frozen=True, kw_only=True):
     def bank(self) -> str:
         """The bank code; for a manual payout, the bank's name."""
         return str(self.beneficiary.get("bank_code") or self.beneficiary.get("Bank Name", ""))
+
+    @property
+    def bank_list(self) -> str | None:
+        """Whose bank code it is: the provider's, or for AUTO ours; None if it is a name."""
+        return AUTO if self.is_routed else self.provider
 
     @property
     def account_number(self) -> str:

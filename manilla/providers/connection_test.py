@@ -1,9 +1,11 @@
-"""A connection test of a provider that changes nothing: reads our balance and the bank list."""
+"""A connection test of a provider: reads our balance, and learns the codes of its bank list."""
 
 import asyncio
 
 import msgspec
 
+from manilla.banks import learning
+from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.providers.port import Answer, Bank, Done, Refused, Unknown
@@ -33,14 +35,18 @@ class ConnectionTest(msgspec.Struct, frozen=True):
         return ""
 
 
-async def run_test(rails: Rails, provider: str) -> ConnectionTest:
+async def run_test(db: Database, rails: Rails, provider: str) -> ConnectionTest:
     """Tests with the credentials that are in the database now."""
     await rails.load()
     adapter = rails.adapter(provider)
     if adapter is None:
         missing = ", ".join(rails.credentials(provider).missing)
         raise NotConfigured(f"{provider} is not configured: {missing} not set.")
-    return ConnectionTest(*await asyncio.gather(adapter.balance(CURRENCY), adapter.banks()))
+    current = rails.credentials(provider)
+    balance, banks = await asyncio.gather(adapter.balance(CURRENCY), adapter.banks())
+    if isinstance(banks, Done) and rails.credentials(provider) == current:
+        await learning.learn(db, provider, [(bank.code, bank.name) for bank in banks.value])
+    return ConnectionTest(balance, banks)
 
 
 def problem(answer: Refused | Unknown) -> str:

@@ -128,6 +128,8 @@ class PageRequest:
             environment=self.environment_or_none,
             may=self.may,
             here=self.http.url.path,
+            bank_name=self.services.banks.name_of,
+            bank_text=self.services.banks.text_of,
             **values,
         )
         return Response(

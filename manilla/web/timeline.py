@@ -15,6 +15,7 @@ from manilla.notify.listing import NotificationWithAttempts
 from manilla.payments.payment import Charge
 from manilla.providers.kinds import title_of
 from manilla.providers.listing import ReceivedWebhook
+from manilla.web import plain_events as plain
 
 GOOD = frozenset({"delivered", "paid", "completed", "success", "refund_completed"})
 BAD = frozenset(
@@ -45,17 +46,18 @@ class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True):
     notification_id: str | None = None
 
 
-def of_payment(story: PaymentStory, *, all_accounts: bool = False) -> list[TimelineEntry]:
+def of_payment(story: PaymentStory, *, is_internal: bool = False) -> list[TimelineEntry]:
     """Builds a payment's timeline.
 
-    `all_accounts` includes the platform's own accounts, which merchants must not see.
+    `is_internal` includes what merchants must not see: the platform's own accounts, the names of
+    provider accounts, and providers' own words.
     """
-    charges = (_charge(each) for each in story.charges)
-    return _in_order(*charges, *_common(story, all_accounts=all_accounts))
+    charges = (_charge(each, is_internal=is_internal) for each in story.charges)
+    return _in_order(*charges, *_common(story, is_internal=is_internal))
 
 
-def of_payout(story: PayoutStory, *, all_accounts: bool = False) -> list[TimelineEntry]:
-    return _in_order(*_common(story, all_accounts=all_accounts))
+def of_payout(story: PayoutStory, *, is_internal: bool = False) -> list[TimelineEntry]:
+    return _in_order(*_common(story, is_internal=is_internal))
 
 
 def of_webhooks(heard: Sequence[ReceivedWebhook]) -> list[TimelineEntry]:
@@ -63,12 +65,12 @@ def of_webhooks(heard: Sequence[ReceivedWebhook]) -> list[TimelineEntry]:
     return _in_order(*(_heard(each) for each in heard))
 
 
-def _common(story: PaymentStory | PayoutStory, *, all_accounts: bool) -> Iterable[TimelineEntry]:
+def _common(story: PaymentStory | PayoutStory, *, is_internal: bool) -> Iterable[TimelineEntry]:
     yield from (_request(each) for each in story.requests)
-    yield from (_heard(each) for each in story.webhooks)
-    yield from (_step(each) for each in story.steps)
+    yield from (_heard(each) if is_internal else _heard_plainly(each) for each in story.webhooks)
+    yield from (_step(each, is_internal=is_internal) for each in story.steps)
     for posting in story.postings:
-        shown = [each for each in posting.entries if all_accounts or each.account == "wallet"]
+        shown = [each for each in posting.entries if is_internal or each.account == "wallet"]
         if shown:
             yield _posting(posting, shown)
     for sent in story.notifications:
@@ -91,46 +93,60 @@ def _request(request: Request) -> TimelineEntry:
     )
 
 
-def _charge(charge: Charge) -> TimelineEntry:
+def _charge(charge: Charge, *, is_internal: bool) -> TimelineEntry:
     status: str = "held for review" if charge.status == "suspense" else charge.status
     if charge.is_uncertain:
         status = "not confirmed by the provider"
     detail = f"{charge.method_code}, reference {charge.reference}, {money(charge.amount)}."
+    reason = charge.reason if is_internal else None
     return TimelineEntry(
         at=charge.created_at,
         place=CHARGE,
         source="Checkout",
         title=f"Charge {status}",
-        detail=f"{detail} {charge.reason or ''}".strip(),
+        detail=f"{detail} {reason or ''}".strip(),
     )
 
 
 def _heard(heard: ReceivedWebhook) -> TimelineEntry:
-    claims = []
-    if heard.claimed_status is not None:
-        claims.append(heard.claimed_status)
-    if heard.claimed_amount is not None and heard.claimed_currency in DECIMALS:
-        claims.append(f"{heard.claimed_amount:,f} {heard.claimed_currency}")
     return TimelineEntry(
         at=heard.received_at,
         place=WEBHOOK,
         source="Provider",
         title=f"{title_of(heard.provider)} sent a signed webhook",
-        detail=f"{heard.kind}, reference {heard.reference}. {', '.join(claims)}".strip(),
+        detail=f"{heard.kind}, reference {heard.reference}. {_claims(heard)}".strip(),
     )
 
 
-def _step(step: TimelineEvent) -> TimelineEntry:
+def _heard_plainly(heard: ReceivedWebhook) -> TimelineEntry:
+    return TimelineEntry(
+        at=heard.received_at,
+        place=WEBHOOK,
+        source="Provider",
+        title="The provider reported a status",
+        detail=_sentence(_claims(heard)),
+    )
+
+
+def _claims(heard: ReceivedWebhook) -> str:
+    claims = [] if heard.claimed_status is None else [heard.claimed_status]
+    if heard.claimed_amount is not None and heard.claimed_currency in DECIMALS:
+        claims.append(f"{heard.claimed_amount:,f} {heard.claimed_currency}")
+    return ", ".join(claims)
+
+
+def _step(step: TimelineEvent, *, is_internal: bool) -> TimelineEntry:
     moved = "" if step.from_status == step.to_status else f": {step.from_status} → {step.to_status}"
     tones = {"green": GOOD, "red": BAD, "yellow": WARNING}
     tone = next((tone for tone, events in tones.items() if step.event in events), "")
-    event = step.event.replace("_", " ")
+    title = _sentence(step.event.replace("_", " ")) if is_internal else plain.title(step.event)
+    detail = step.detail or "" if is_internal else plain.detail(step)
     return TimelineEntry(
         at=step.at,
         place=STEP,
         source="Status",
-        title=f"{_sentence(event)}{moved}",
-        detail=_sentence(step.detail or ""),
+        title=f"{title}{moved}",
+        detail=_sentence(detail),
         tone=tone,
     )
 

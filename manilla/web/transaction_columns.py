@@ -44,9 +44,7 @@ def _payout_status(_request: PageRequest, row: Payout) -> Markup:
 
 
 def _bank(request: PageRequest, row: Payout) -> str:
-    banks = request.services.banks
-    name = banks.name_at(row.provider, row.bank, is_sandbox=row.is_sandbox)
-    return cells.text(name or row.bank)
+    return cells.text(request.services.banks.name_of(row))
 
 
 CREATED = ListColumn(

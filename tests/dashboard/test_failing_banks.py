@@ -10,6 +10,7 @@ from manilla.merchants import wallets
 from manilla.payouts.routing import deliveries
 from manilla.payouts.routing.outcomes import Outcomes
 from manilla.services import Services
+from manilla.transfers import sending
 from tests.client import Site
 from tests.dashboard.bulk_upload import GTBANK, HEADER, upload
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard, redirect_target
@@ -106,21 +107,23 @@ async def test_the_automatic_method_comes_first(dashboard: MerchantDashboard) ->
     assert upload_form[first:].split("</option>")[0].endswith(">Automatic bank transfer")
 
 
-async def test_a_payout_shows_its_rails_with_plain_reasons(dashboard: MerchantDashboard) -> None:
+async def test_a_payout_that_moved_shows_its_routes_in_plain_words(
+    dashboard: MerchantDashboard,
+) -> None:
     db, method = dashboard.services.db, str(await _method(dashboard, "auto_ngn"))
     fields = {"method": method, "bank_code": GTBANK, "account_number": new_account()}
     fields |= {"amount": "1000", "once": new_reference()}
     made = redirect_target(await dashboard.owner.post("/production/payouts", fields))
     trx_id = made.rsplit("/", 1)[1]
+    await sending.adopt(db, dashboard.merchant.new.id, trx_id, "providerb")
     await db.execute(
-        "UPDATE payout_attempt SET dead_at = now(), dead_because = $2 WHERE trx_id = $1",
+        "UPDATE payout_attempt SET dead_because = $2 WHERE trx_id = $1 AND number = 1",
         *(trx_id, "rejected the transfer: raw text"),
     )
     page = (await dashboard.owner.get(made)).body.decode()
-    await db.execute(
-        "UPDATE payout_attempt SET dead_at = NULL, dead_because = NULL WHERE trx_id = $1", trx_id
-    )
-    assert "It was the first in the order of the rails that could send the payout." in page
-    assert "Provider B: comes later in the order" in page
-    assert "It rejected the transfer." in page
-    assert "raw text" not in page
+    assert "Provider A bank transfer: rejected the transfer" in page
+    assert "Provider B bank transfer: current route" in page
+    assert "The bank transfer is on another route than we had recorded." in page
+    assert "Guaranty Trust Bank (058)" in page
+    for hidden in ("raw text", "providera", "providerb", "comes later"):
+        assert hidden not in page

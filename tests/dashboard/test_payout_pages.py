@@ -99,8 +99,7 @@ async def test_any_code_or_name_of_a_bank_is_paid_with_the_rails_own_code(
     fields = await _order(dashboard, bank_code=typed)
     review = (await dashboard.owner.post(f"{PAYOUTS}/new", fields)).body.decode()
     assert "SANDBOX BENEFICIARY" in review
-    assert "Guaranty Trust Bank" in review
-    assert "code 058" in review
+    assert "Guaranty Trust Bank (058)" in review
     assert (await dashboard.owner.post(PAYOUTS, fields)).status == 303
     exported = await dashboard.owner.get(f"{PAYOUTS}?format=csv&q={fields['once']}")
     [row] = csv.DictReader(io.StringIO(unchunked(exported).decode()))
@@ -370,7 +369,7 @@ async def test_a_user_pays_an_account_whose_name_appears_while_typing(
 ) -> None:
     path = f"{PAYOUTS}/new?method={await dashboard.method_id()}"
     async with dashboard.open_page(browser, path, width=1280) as page:
-        await page.get_by_label("Bank", exact=True).select_option(GTBANK)
+        await page.get_by_label("Bank", exact=True).fill(GTBANK)
         await page.get_by_label("Account number").press_sequentially("0123456789")
         await page.get_by_text("SANDBOX BENEFICIARY").wait_for()
         await page.get_by_label("Amount").fill("2,500.50")

@@ -7,10 +7,14 @@ from manilla.cases import cases
 from manilla.cases.cases import CaseAction, CaseKind
 from manilla.kit import prometheus
 from manilla.kit.db import Database
+from manilla.payouts.routing import deliveries
+from manilla.payouts.routing.outcomes import Outcomes
+from manilla.providers import draining, queries
+from manilla.providers.port import Direction
 from manilla.resolutions import resolutions
 from manilla.services import Services
 from manilla.transfers import holding
-from tests.payouts.payout_merchant import PayoutMerchant
+from tests.payouts.payout_merchant import PayoutMerchant, forget_outcomes
 
 
 async def measured(db: Database) -> dict[str, float]:
@@ -46,3 +50,47 @@ async def test_backlog_metrics_rise_and_fall_with_the_backlog(
     decided = 'manilla_payouts_decided_total{event="delivered"}'
     # Other waiting payouts may be decided as well.
     assert after[decided] >= before.get(decided, 0) + 1
+
+
+async def test_rail_metrics_say_which_rails_fail_and_which_are_drained(
+    payer: PayoutMerchant, services: Services, db: Database
+) -> None:
+    await forget_outcomes(services)
+    await deliveries._add(db, ("providera", "058"), Outcomes(failed=3, delivered=1))
+    await deliveries._add(db, ("providera", "044"), Outcomes(failed=1, delivered=3))
+    await deliveries._add(db, ("providerb", "058"), Outcomes(failed=2))  # too few to judge
+    await draining.drain(db, "providerb")
+    try:
+        now = await measured(db)
+    finally:
+        await draining.undrain(db, "providerb")
+        await forget_outcomes(services)
+    expected = {"failed_share": (0.5, 0), "failing_banks": (1, 0), "drained": (0, 1)}
+    for name, values in expected.items():
+        found = [now[f'manilla_rail_{name}{{provider="provider{rail}"}}'] for rail in "ab"]
+        assert tuple(found) == values, name
+    after = await measured(db)
+    rails = ("failed_share", "failing_banks", "drained")
+    assert {after[f'manilla_rail_{name}{{provider="providera"}}'] for name in rails} == {0}
+
+
+async def test_payouts_whose_rail_is_down_are_counted_unless_they_are_on_hold(
+    payer: PayoutMerchant, services: Services, db: Database
+) -> None:
+    await payer.order()
+    before = (await measured(db))["manilla_payouts_without_rail"]
+    trx_id = await payer.pay_out()
+    assert (await measured(db))["manilla_payouts_without_rail"] == before
+    async with db.transaction() as connection:
+        await queries.set_rail_state(connection, "providera", Direction.PAY_OUT, is_down=True)
+    try:
+        waiting = (await measured(db))["manilla_payouts_without_rail"]
+        await holding.hold(db)
+        held = (await measured(db))["manilla_payouts_without_rail"]
+    finally:
+        await holding.release(db, services.rails)
+        async with db.transaction() as connection:
+            await queries.set_rail_state(connection, "providera", Direction.PAY_OUT, is_down=False)
+    assert (waiting, held) == (before + 1, 0)
+    await payer.check_until(trx_id, "completed")
+    assert (await measured(db))["manilla_payouts_without_rail"] == before

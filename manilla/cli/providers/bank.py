@@ -99,7 +99,7 @@ def _change(provider: str, code: str, bank: str | None, as_json: bool, data: Dat
 def _bank(text: str) -> NigerianBank:
     bank = BY_ANY_CODE.get(text) or names.named(text)
     if bank is None:
-        similar = ", ".join(f"{each.name} ({each.code})" for each in names.search(text, 5))
+        similar = ", ".join(each.text for each in names.search(text, 5))
         raise NoSuchBank(
             f"There is no bank {text!r}." + (f" Similar: {similar}." if similar else "")
         )

@@ -119,12 +119,12 @@ def clear(provider: ProviderName, as_json: Json = False, data: Data = None) -> N
 
 @app.command("test")
 def try_out(provider: ProviderName, as_json: Json = False, data: Data = None) -> None:
-    """Query our balance and the bank list; exit 1 unless both succeed."""
+    """Query our balance, and learn the codes of the bank list; exit 1 unless both succeed."""
 
     async def command(tools: Tools) -> ConnectionTest:
         await check_provider(tools, provider)
         async with configured_rails(tools) as rails:
-            tried = await connection_test.run_test(rails, provider)
+            tried = await connection_test.run_test(tools.db, rails, provider)
             await rails.health.flush()
             return tried
 

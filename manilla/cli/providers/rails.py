@@ -1,11 +1,14 @@
-"""Opens the configured providers, for commands that query them."""
+"""Opens the configured providers and their banks, for commands that need them."""
 
 import contextlib
 from collections.abc import AsyncIterator
 
 import typer
 
+from manilla.banks.registry import BankRegistry
 from manilla.cli.instance import Tools
+from manilla.methods.catalogue import Catalogue
+from manilla.payouts.beneficiaries.banks import Banks
 from manilla.platform.changes import ChangeWatch
 from manilla.providers import accounts
 from manilla.providers.rails import Rails, open_session
@@ -26,3 +29,13 @@ async def configured_rails(tools: Tools) -> AsyncIterator[Rails]:
         rails = Rails(tools.db, tools.keyring, watch, session, is_production_mode=False)
         await rails.load()
         yield rails
+
+
+@contextlib.asynccontextmanager
+async def known_banks(tools: Tools) -> AsyncIterator[Banks]:
+    async with open_session() as session:
+        watch = ChangeWatch(tools.db)
+        rails = Rails(tools.db, tools.keyring, watch, session, is_production_mode=False)
+        catalogue, registry = Catalogue(tools.db, watch, rails), BankRegistry(tools.db, watch)
+        await watch.ensure_fresh()
+        yield Banks(tools.db, rails, catalogue, registry)

@@ -15,7 +15,7 @@ from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 ROWS_SHOWN = 300
 NO_BANK = "none"
-BANK_OPTIONS = [(bank.code, f"{bank.name} ({bank.code})") for bank in BANKS]
+BANK_OPTIONS = [(bank.code, bank.text, bank.words) for bank in BANKS]
 REASONS = {
     None: "The code and the name are unknown.",
     Doubt.DUPLICATE: "The list has several codes for this bank, or several names for this code.",

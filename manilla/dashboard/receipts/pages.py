@@ -89,7 +89,7 @@ async def _of_payment(services: Services, payment: Payment) -> Receipt:
 
 async def _of_payout(services: Services, payout: Payout) -> Receipt:
     caller = await services.directory.of(payout.environment, payout.merchant_id)
-    bank = await services.previews.bank_name(payout)
+    bank = services.banks.name_of(payout)
     since = await _status_since(services, payout)
     url = _verification_url(services, payout.trx_id)
     return contents.of_payout(payout, caller.name, url, since=since, bank=bank)

@@ -8,7 +8,7 @@ import msgspec
 import structlog
 
 from manilla.banks import learning, names
-from manilla.banks.nigeria import BANKS, BY_CODE, SANDBOX_BANKS, NigerianBank
+from manilla.banks.nigeria import BANKS, BY_CODE, SANDBOX_BANKS, NigerianBank, with_code
 from manilla.banks.registry import AmbiguousBankCode, BankRegistry
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
@@ -17,6 +17,8 @@ from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import AUTO, Method, MethodKind
 from manilla.payouts import rules
 from manilla.payouts.beneficiaries import sandbox
+from manilla.payouts.beneficiaries.accounts import SavedAccount
+from manilla.payouts.payout import Payout
 from manilla.payouts.refusals import PayoutFailed, ProviderUnavailable
 from manilla.providers.kind import Credentials
 from manilla.providers.port import Bank, Direction, Done
@@ -177,9 +179,38 @@ class Banks:
         return None
 
     def name_at(self, provider: str | None, code: str, *, is_sandbox: bool) -> str | None:
-        """Returns the registry's name of the bank that a provider's code means."""
-        bank = self.bank_at(provider, code, is_sandbox=is_sandbox) if provider else None
-        return None if bank is None else bank.name
+        """Returns the name of the bank that a provider's code means.
+
+        It is the registry's name or, if the registry does not know the bank, the provider's. The
+        manual method has no provider, and takes a name in place of a code.
+        """
+        if provider is None:
+            return code
+        bank = self.bank_at(provider, code, is_sandbox=is_sandbox)
+        return self._registry.name_at(provider, code) if bank is None else bank.name
+
+    def text_at(self, provider: str | None, code: str, *, is_sandbox: bool) -> str:
+        """Returns the bank with its code, as in `Guaranty Trust Bank (058)`."""
+        return with_code(self.name_at(provider, code, is_sandbox=is_sandbox), code)
+
+    def name_of(self, account: Payout | SavedAccount) -> str:
+        """Returns the name of the beneficiary's bank; its code if the name is not known."""
+        if isinstance(account, Payout):
+            name = self.name_at(account.bank_list, account.bank, is_sandbox=account.is_sandbox)
+        else:
+            name = self._name_of_saved(account)
+        return name or account.bank
+
+    def text_of(self, account: Payout | SavedAccount) -> str:
+        """Returns the beneficiary's bank with its code, as in `Guaranty Trust Bank (058)`."""
+        return with_code(self.name_of(account), account.bank)
+
+    def _name_of_saved(self, account: SavedAccount) -> str | None:
+        """A saved account works in both environments, so its code can be from either."""
+        method = self._catalogue.by_code(MethodKind.WITHDRAW, account.method_code)
+        provider = None if method is None else method.provider
+        in_each = (self.name_at(provider, account.bank, is_sandbox=each) for each in (False, True))
+        return next((name for name in in_each if name), None)
 
     async def _learn(self, provider: str, banks: Sequence[Bank]) -> None:
         try:

@@ -165,5 +165,17 @@ async def outcomes_since(db: Database, age: timedelta) -> dict[RailBank, Outcome
     }
 
 
+async def failed_shares(db: Database) -> dict[str, float]:
+    """Returns the share of each rail's recent payouts that failed, if at least three did."""
+    totals: dict[str, Outcomes] = {}
+    for (provider, _), outcomes in (await outcomes_since(db, FAILING_WINDOW)).items():
+        totals.setdefault(provider, Outcomes()).add(outcomes)
+    return {
+        provider: total.failed / (total.failed + total.delivered)
+        for provider, total in totals.items()
+        if total.failed >= FAILURES_MIN
+    }
+
+
 async def forget_old(db: Database) -> None:
     await db.execute("DELETE FROM rail_bank_minute WHERE minute < now() - $1::interval", KEEP)

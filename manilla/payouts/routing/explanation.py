@@ -1,5 +1,7 @@
 """Explains the attempts of a payout: why a rail was chosen, which were not, and how it ended."""
 
+from enum import StrEnum
+
 import msgspec
 
 from manilla.kit.db import Database, columns
@@ -9,23 +11,38 @@ from manilla.payouts.routing.choice import RouteDecision, SkipReason
 ONLY = "It was the only rail that could send the payout."
 FIRST = "It was the first in the order of the rails that could send the payout."
 OTHERS_FAIL = "Transfers to this bank were failing on the rails before it."
-REJECTED = "It rejected the transfer."
-NOT_RECEIVED = "It did not receive the transfer."
+FOUND = "A status query found the transfer at this rail."
+
+
+class AttemptState(StrEnum):
+    """What became of an attempt; the values are shown."""
+
+    CURRENT = "current"
+    REJECTED = "rejected the transfer"
+    NOT_RECEIVED = "did not receive the transfer"
+    ELSEWHERE = "another rail has the transfer"
+
+
+_STATES = {"rejected": AttemptState.REJECTED, "never": AttemptState.NOT_RECEIVED}
 
 
 class ExplainedAttempt(Attempt, frozen=True):
-    decision: RouteDecision
+    decision: RouteDecision | None  # None: we did not choose the rail, but found the transfer there
 
     @property
     def chosen_because(self) -> str:
-        return chosen_because(self.decision)
+        return FOUND if self.decision is None else chosen_because(self.decision)
 
     @property
-    def ended_because(self) -> str | None:
-        """Says why the rail did not pay, without the provider's own words; None: not dead."""
+    def skipped(self) -> dict[str, SkipReason]:
+        return {} if self.decision is None else self.decision.skipped
+
+    @property
+    def state(self) -> AttemptState:
+        """Says how the attempt ended, without the provider's own words."""
         if self.dead_because is None:
-            return None
-        return REJECTED if self.dead_because.startswith("rejected") else NOT_RECEIVED
+            return AttemptState.CURRENT
+        return _STATES.get(self.dead_because.split(" ", 1)[0], AttemptState.ELSEWHERE)
 
 
 def chosen_because(decision: RouteDecision) -> str:
@@ -48,7 +65,8 @@ async def explained(db: Database, merchant_id: int, trx_id: str) -> list[Explain
     )
     return [
         msgspec.convert(
-            {**dict(each), "decision": msgspec.json.decode(each["decision"])}, ExplainedAttempt
+            {**dict(each), "decision": msgspec.json.decode(each["decision"]) or None},
+            ExplainedAttempt,
         )
         for each in records
     ]

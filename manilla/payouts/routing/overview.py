@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from manilla.banks.nigeria import BY_CODE
+from manilla.banks.nigeria import BY_CODE, with_code
 from manilla.kit.db import Database
 from manilla.ledger.job_kinds import JobKind
 from manilla.payouts.routing import deliveries
@@ -32,6 +32,10 @@ class BankReport(msgspec.Struct, frozen=True):
         if self.bank is None:
             return "All banks"
         return BY_CODE[self.bank].name if self.bank in BY_CODE else UNKNOWN_BANK
+
+    @property
+    def text(self) -> str:
+        return with_code(self.name, self.bank) if self.bank else self.name
 
     @property
     def median_seconds(self) -> int | None:

@@ -5,7 +5,9 @@ import pytest
 from manilla.lookup.story import payout_story
 from manilla.payouts.routing import explanation
 from manilla.payouts.routing.choice import RailSnapshot
-from manilla.payouts.routing.explanation import chosen_because, explained
+from manilla.payouts.routing.explanation import AttemptState, chosen_because, explained
+from manilla.transfers import sending
+from manilla.web import timeline
 from tests.payouts.routing.routed import REFUSED, RoutedPayouts
 from tests.payouts.routing.test_choice import chosen, rail
 
@@ -32,16 +34,35 @@ async def test_each_attempt_says_why_it_was_made_and_why_it_ended(routed: Routed
     key = routed.services.db, routed.payer.merchant.new.id, trx_id
     first, second = await explained(*key)
     assert (first.provider, first.chosen_because) == ("providera", explanation.FIRST)
-    assert first.ended_because == explanation.REJECTED
+    assert first.state == AttemptState.REJECTED
     assert "Not enabled" in (first.dead_because or "")
-    assert (second.provider, second.ended_because) == ("providerb", None)
-    assert second.decision.skipped["providera"] == "already tried for this payout"
+    assert (second.provider, second.state) == ("providerb", AttemptState.CURRENT)
+    assert second.skipped["providera"] == "already tried for this payout"
     story = await payout_story(*key)
     assert story is not None
     assert story.attempts == [first, second]
+    for_merchant = str(timeline.of_payout(story))
+    assert "The bank transfer was refused. We sent it by another route." in for_merchant
+    for hidden in ("Not enabled", "providera", "providerb", "Not chosen"):
+        assert hidden not in for_merchant
+    assert "providera: rejected the transfer: Not enabled" in str(
+        timeline.of_payout(story, is_internal=True)
+    ).replace("Providera", "providera")
 
 
 async def test_a_payout_with_a_fixed_rail_has_no_attempts(routed: RoutedPayouts) -> None:
     trx_id = await routed.payer.pay_out("a")
     merchant_id = routed.payer.merchant.new.id
     assert await explained(routed.services.db, merchant_id, trx_id) == []
+
+
+async def test_an_attempt_on_a_rail_that_we_did_not_choose_is_explained(
+    routed: RoutedPayouts,
+) -> None:
+    trx_id = await routed.pay_out()
+    key = routed.services.db, routed.payer.merchant.new.id, trx_id
+    await sending.adopt(*key, "providerc")
+    first, second = await explained(*key)
+    assert (first.provider, first.state) == ("providera", AttemptState.ELSEWHERE)
+    assert (second.provider, second.state) == ("providerc", AttemptState.CURRENT)
+    assert (second.chosen_because, second.skipped) == (explanation.FOUND, {})

@@ -1,0 +1,144 @@
+// Turns <select data-picker> into a field that is searched by name, other names or code. The select
+// stays in the form and keeps the chosen value; without this script it is an ordinary select.
+// Keyboard and roles are those of the combobox in the ARIA Authoring Practices Guide.
+"use strict";
+(() => {
+  const plain = (text) => text.toLowerCase().replace(/[^a-z0-9]/g, "");
+
+  function read(option, place, id) {
+    const words = [option.text, option.value, ...(option.dataset.words || "").split("|")];
+    const item = document.createElement("li");
+    item.id = `${id}-${place}`;
+    item.setAttribute("role", "option");
+    item.textContent = option.text;
+    return { value: option.value, text: option.text, item, words: words.map(plain).filter(Boolean) };
+  }
+
+  // 0: a name or code is exactly this; 1: one starts so; 2: one contains it; 3: none does.
+  function rank(option, wanted) {
+    if (option.words.includes(wanted)) return 0;
+    if (option.words.some((word) => word.startsWith(wanted))) return 1;
+    return option.words.some((word) => word.includes(wanted)) ? 2 : 3;
+  }
+
+  function build(select) {
+    const box = document.createElement("div"), input = document.createElement("input");
+    const list = document.createElement("ul"), said = document.createElement("p");
+    box.className = "picker";
+    list.id = `${select.id}-list`;
+    list.setAttribute("role", "listbox");
+    list.setAttribute("aria-label", "Results");
+    list.hidden = true;
+    said.setAttribute("role", "status");
+    Object.assign(input, { type: "text", id: select.id, required: select.required, autocomplete: "off", spellcheck: false });
+    input.className = select.className.replace("form-select", "form-control");
+    input.placeholder = "Type a name or code";
+    const roles = { role: "combobox", "aria-autocomplete": "list", "aria-expanded": "false", "aria-controls": list.id, autocapitalize: "none" };
+    for (const [name, value] of Object.entries(roles)) input.setAttribute(name, value);
+    for (const name of ["aria-describedby", "aria-invalid"]) {
+      if (select.hasAttribute(name)) input.setAttribute(name, select.getAttribute(name));
+      select.removeAttribute(name);
+    }
+    select.required = false;
+    select.hidden = true;
+    select.removeAttribute("id");
+    box.append(input, list, said);
+    select.before(box);
+    return { input, list, said };
+  }
+
+  function start(select) {
+    const options = [...select.options].filter((one) => one.value).map((one, place) => read(one, place, select.id));
+    const { input, list, said } = build(select);
+    let found = [], active = -1;
+
+    function check() {
+      input.setCustomValidity(input.value && !select.value ? "Choose an entry of the list." : "");
+    }
+
+    // Shows what is chosen, also after the browser has restored the form.
+    function show() {
+      const chosen = options.find((one) => one.value === select.value);
+      input.value = chosen ? chosen.text : "";
+      check();
+    }
+
+    function set(value) {
+      if (select.value !== value) {
+        select.value = value;
+        select.dispatchEvent(new Event("change", { bubbles: true }));
+      }
+      check();
+    }
+
+    function close() {
+      list.hidden = true;
+      input.setAttribute("aria-expanded", "false");
+      input.removeAttribute("aria-activedescendant");
+      active = -1;
+    }
+
+    function mark(place) {
+      active = place;
+      found.forEach((one, at) => one.item.setAttribute("aria-selected", String(at === place)));
+      if (place < 0) return input.removeAttribute("aria-activedescendant");
+      input.setAttribute("aria-activedescendant", found[place].item.id);
+      found[place].item.scrollIntoView({ block: "nearest" });
+    }
+
+    function open(text) {
+      const wanted = plain(text);
+      const ranked = options.map((one) => [wanted ? rank(one, wanted) : 0, one]).filter(([place]) => place < 3);
+      found = ranked.sort((one, other) => one[0] - other[0]).map(([, one]) => one);
+      list.replaceChildren(...found.map((one) => one.item));
+      list.hidden = !found.length;
+      input.setAttribute("aria-expanded", String(!list.hidden));
+      said.className = found.length ? "visually-hidden" : "form-hint";
+      said.textContent = found.length ? `${found.length} ${found.length === 1 ? "result" : "results"}` : "No results.";
+      mark(found.length ? (wanted ? 0 : found.findIndex((one) => one.value === select.value)) : -1);
+    }
+
+    function choose(option) {
+      input.value = option.text;
+      set(option.value);
+      said.textContent = "";
+      close();
+    }
+
+    function leave() {
+      const exact = options.filter((one) => rank(one, plain(input.value)) === 0);
+      if (!select.value && exact.length === 1) choose(exact[0]);
+      if (!input.value) said.textContent = "";
+      close();
+    }
+
+    function press(event) {
+      const isOpen = !list.hidden;
+      if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+        event.preventDefault();
+        if (!isOpen) return open(select.value ? "" : input.value);
+        const step = event.key === "ArrowDown" ? 1 : -1;
+        mark(active < 0 ? (step > 0 ? 0 : found.length - 1) : (active + step + found.length) % found.length);
+      } else if (event.key === "Enter" && isOpen) {
+        event.preventDefault();
+        if (active >= 0) choose(found[active]);
+      } else if (event.key === "Escape" && isOpen) {
+        close();
+      }
+    }
+
+    input.addEventListener("input", () => { set(""); open(input.value); });
+    input.addEventListener("click", () => { input.select(); open(select.value ? "" : input.value); });
+    input.addEventListener("keydown", press);
+    input.addEventListener("blur", leave);
+    list.addEventListener("mousedown", (event) => event.preventDefault()); // keeps the focus in the field
+    list.addEventListener("click", (event) => {
+      const chosen = found.find((one) => one.item === event.target);
+      if (chosen) choose(chosen);
+    });
+    addEventListener("pageshow", show);
+    show();
+  }
+
+  for (const select of document.querySelectorAll("select[data-picker]")) start(select);
+})();
