@@ -48,8 +48,8 @@ def _gateway_chosen(text: str) -> str:
 
 
 def _charge_declined(text: str) -> str:
-    told = text.partition("Checkout says: ")[2]
-    return f"Checkout told the customer: {told}" if told else ""
+    shown = text.partition("Checkout says: ")[2]
+    return f"Checkout showed the customer: {shown}" if shown else ""
 
 
 def _refund(sentence: str) -> Callable[[str], str]:

@@ -15,7 +15,7 @@ FOUND = "A status query found the transfer at this rail."
 
 
 class AttemptState(StrEnum):
-    """What became of an attempt; the values are shown."""
+    """The result of an attempt; the values are shown."""
 
     CURRENT = "current"
     REJECTED = "rejected the transfer"
