@@ -119,7 +119,7 @@ async def _holder(request: PageRequest, caller: Caller, method: Method) -> Accou
 async def _form(
     request: PageRequest, caller: Caller, method: Method, refusal: Refusal | None = None
 ) -> PageResponse:
-    banks = bank_options(await request.services.previews.banks(caller, method))
+    banks = await bank_options(request, caller, method)
     details: dict[str, Any] = {"method": method, "banks": banks}
     if refusal is None:
         return request.page("settlement_account_new.html", **details)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from manilla.audit import audit
-from manilla.banks.nigeria import NigerianBank
+from manilla.banks.nigeria import NigerianBank, with_code
 from manilla.kit.db import Database
 from manilla.kit.money import Money, MoneyError
 from manilla.kit.ratelimit import RateTicket
@@ -45,8 +45,13 @@ class AccountHolder(msgspec.Struct, frozen=True):
 
     who: Beneficiary
     account_name: str | None  # None for a manual payout, which no provider resolves
-    bank: str  # its name, with the code that the method has for it
+    bank_name: str
     warnings: Sequence[str] = ()
+
+    @property
+    def bank(self) -> str:
+        """The bank's name, with the code that the method has for it."""
+        return with_code(self.bank_name, self.who.fields.get(methods.BANK_CODE, self.bank_name))
 
 
 class PayoutPreview(msgspec.Struct, frozen=True):
@@ -152,7 +157,10 @@ class PayoutPreviews:
         return AccountHolder(
             who=who,
             account_name=account.account_name,
-            bank=self._banks.text_at(method.provider, who.bank_code, is_sandbox=caller.is_sandbox),
+            bank_name=self._banks.name_at(
+                method.provider, who.bank_code, is_sandbox=caller.is_sandbox
+            )
+            or who.bank_code,
             warnings=[
                 *([ODD_NUMBER] if is_odd else []),
                 *await self.failing(caller, method, [who.bank_code]),
