@@ -29,7 +29,7 @@ from tests.timeouts import TIMEOUT_SECONDS
 A, MANUAL = "providera_ngn_transfer", "platform"
 PAYOUT_FIELDS = [
     *("trx_id", "merchant_id", "environment", "ref_trx", "status", "error_code", "on_hold"),
-    *("currency", "payout_amount", "fee", "method", "created_at"),
+    *("currency", "payout_amount", "fee", "method", "bank", "bank_name", "created_at"),
 ]
 CASE_FIELDS = [
     *("id", "merchant_id", "environment", "kind", "reference", "trx_id", "currency", "amount"),
@@ -169,6 +169,7 @@ async def test_payouts_are_listed_newest_first_and_shown_in_full(operator: Opera
         "method": MANUAL,
     }
     assert expected.items() <= listed[1].items() <= shown.items()
+    assert (listed[0]["bank"], listed[0]["bank_name"]) == ("058", "Guaranty Trust Bank")
     assert manual[0]["trx_id"] == manual_id
     assert {row["method"] for row in manual} == {MANUAL}
     assert shown["beneficiary"] == {"Bank Name": "GTBank", "Account Number": "0123456789"}
@@ -260,7 +261,7 @@ async def test_an_account_is_saved_listed_paid_and_removed(operator: OperatorSet
     )
     assert "no active account" in again
     assert "There is no merchant 999999" in nobody
-    assert removed in listed
+    assert removed | {"bank_name": "Guaranty Trust Bank"} in listed
 
 
 async def test_an_account_that_cannot_be_paid_is_not_saved(operator: OperatorSetup) -> None:
