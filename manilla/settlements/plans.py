@@ -10,6 +10,7 @@ from manilla.audit import audit
 from manilla.kit import jobs
 from manilla.kit.clock import LAGOS
 from manilla.kit.db import Connection, Database, columns
+from manilla.kit.display import money
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
@@ -160,6 +161,9 @@ def describe(plan: SettlementPlan) -> str:
         SettlementMode.MANUAL: "Manually",
         SettlementMode.DAILY: "Daily",
         SettlementMode.WEEKLY: f"Every {DAYS[plan.weekday or 0]}",
-        SettlementMode.ABOVE: f"When at least {plan.above} is available",
+        SettlementMode.ABOVE: f"When at least {money(plan.above)} is available"
+        if plan.above
+        else "",
     }[plan.mode]
-    return f"{when}, {plan.reserve} stays in the wallet"
+    kept = f". {money(plan.reserve)} stays in the wallet." if plan.reserve_minor else ""
+    return when + kept
