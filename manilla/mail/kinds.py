@@ -20,6 +20,7 @@ class MailKind(StrEnum):
     LARGE_PAYOUT = "large_payout"
     BULK_DONE = "bulk_done"
     SECOND_PERSON = "second_person"
+    SETTLEMENT_ACCOUNT = "settlement_account"
     SETTLEMENT_SENT = "settlement_sent"
     SETTLEMENT_FAILED = "settlement_failed"
     ENDPOINT_FAILING = "endpoint_failing"
@@ -145,6 +146,13 @@ RULES: dict[MailKind, MailRule] = {
         audience=Audience.MERCHANT,
         roles=FINANCE,
         facts=_facts("by what total"),
+        is_security=True,
+    ),
+    MailKind.SETTLEMENT_ACCOUNT: MailRule(
+        title="Settlement account changed",
+        audience=Audience.MERCHANT,
+        roles=OWNERS,
+        facts=_facts("merchant by account effective"),
         is_security=True,
     ),
     MailKind.SETTLEMENT_SENT: MailRule(

@@ -1,4 +1,8 @@
-"""Imports the statements of the last days every night, from the providers that have them."""
+"""Imports and compares statements every night.
+
+Providers that have statements are asked for the last days. Statements of the other providers are
+files, which people import; they are only compared again, so that old differences become cases.
+"""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -7,10 +11,11 @@ from datetime import date, datetime, timedelta
 from manilla.kit.clock import LAGOS, start_of_day
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
+from manilla.providers.port import EVERY_MOVEMENT
 from manilla.providers.rails import Rails
 from manilla.reconciliation import importing
 
-STATEMENT = "statement"
+STATEMENT, COMPARISON = "statement", "statement.compare"
 CONCURRENCY = 2
 CURRENCY = "NGN"
 # Days are imported again for a week: a transfer can be delivered or come back days later.
@@ -27,10 +32,16 @@ class StatementTasks:
         self._patient = patient
 
     def works(self) -> dict[str, Work]:
-        return {STATEMENT: Work(self.import_day, concurrency=CONCURRENCY)}
+        return {
+            STATEMENT: Work(self.import_day, concurrency=CONCURRENCY),
+            COMPARISON: Work(self.compare_again, concurrency=CONCURRENCY),
+        }
 
     async def schedule(self) -> None:
-        """Creates a job for each account and day that was not imported since this night."""
+        """Creates a job for each account and day that was not imported since this night.
+
+        Accounts with files have one job, which runs every night.
+        """
         now = datetime.now(LAGOS)
         night = start_of_day(now.date()) + timedelta(hours=NIGHT_HOUR)
         if now < night:
@@ -38,8 +49,20 @@ class StatementTasks:
         days = [now.date() - timedelta(days=ago) for ago in range(1, DAYS + 1)]
         for provider, current in self._rails.accounts.items():
             has_statements = bool(current.kind.capabilities.statements)
-            if has_statements and current.is_valid and not current.is_sandbox:
+            if not has_statements:
+                await self._schedule_comparison(provider)
+            elif current.is_valid and not current.is_sandbox:
                 await self._schedule(provider, days, night)
+
+    async def _schedule_comparison(self, provider: str) -> None:
+        await self._db.execute(
+            """
+            INSERT INTO job (merchant_id, kind, subject, due_at)
+            SELECT 0, $1, $2, now()
+             WHERE EXISTS (SELECT FROM statement_day d WHERE d.provider = $2)
+                ON CONFLICT DO NOTHING""",
+            *(COMPARISON, provider),
+        )
 
     async def _schedule(self, provider: str, days: list[date], night: datetime) -> None:
         await self._db.execute(
@@ -63,3 +86,10 @@ class StatementTasks:
         async with self._patient() as db:
             await importing.import_from_provider(db, adapter, kinds, wanted, wanted, CURRENCY)
         return None
+
+    async def compare_again(self, job: Job) -> float:
+        now = datetime.now(LAGOS)
+        async with self._patient() as db:
+            await importing.compare(db, job.subject, now, EVERY_MOVEMENT)
+        tomorrow = start_of_day(now.date() + timedelta(days=1)) + timedelta(hours=NIGHT_HOUR)
+        return (tomorrow - now).total_seconds()

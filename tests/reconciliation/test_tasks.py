@@ -10,13 +10,14 @@ from manilla.kit.clock import LAGOS
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job
 from manilla.providers.rails import Rails
-from manilla.reconciliation import days, unmatched
+from manilla.reconciliation import days, importing, unmatched
 from manilla.reconciliation.lines import day_of
 from manilla.reconciliation.reports import DayReport
-from manilla.reconciliation.tasks import STATEMENT, StatementTasks
+from manilla.reconciliation.tasks import COMPARISON, STATEMENT, StatementTasks
 from tests.providers import test_statements_against_simulator as statements
 from tests.providers.conftest import adapter
 from tests.providers.test_statements_against_simulator import every_kind, pay_out
+from tests.reconciliation.ledger_samples import Account
 
 rails, setup = statements.rails, statements.setup
 pytestmark = pytest.mark.usefixtures("_no_statements")
@@ -54,3 +55,13 @@ async def test_every_account_with_statements_is_scheduled_once_a_night(
     await owner.execute("DELETE FROM job WHERE kind = $1", STATEMENT)
     expected = 0 if datetime.now(LAGOS).hour < 1 else 21
     assert len(subjects) == expected
+
+
+async def test_old_differences_of_an_imported_file_become_cases_at_night(
+    db: Database, rails: Rails, account: Account
+) -> None:
+    await importing.store(db, account.name, [account.line(500_00, ago=3)])
+    assert await account.cases() == []
+    tasks = StatementTasks(db, rails, lambda: nullcontext(db))
+    assert await tasks.compare_again(Job(0, COMPARISON, account.name, 0, 0, 1)) > 0
+    assert len(await account.cases()) == 1

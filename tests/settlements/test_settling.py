@@ -271,3 +271,12 @@ async def test_finance_users_learn_by_email_how_a_settlement_ended(settler: Sett
     letters = await letters_to(settler.services.db, settler.services.letters, owner.email)
     subjects = [each.subject for each in letters if "ettlement" in each.subject]
     assert subjects == ["Settlement of ₦10,000.00 failed", "Settlement of ₦10,000.00 sent"]
+
+
+async def test_owners_learn_by_email_that_the_account_was_set(payer: PayoutMerchant) -> None:
+    settler = Settler(payer)
+    owner = await member(payer.services, payer.merchant.site, settler.tenant.merchant_id)
+    await settler.set_account("ADAEZE OKAFOR")
+    letters = await letters_to(payer.services.db, payer.services.letters, owner.email)
+    assert [each.subject.startswith("Settlement account of") for each in letters] == [True]
+    assert f"ADAEZE OKAFOR, Guaranty Trust Bank …{settler.account[-4:]}" in letters[0].text

@@ -10,10 +10,13 @@ from typing import Any
 import msgspec
 
 from manilla.audit import audit
+from manilla.kit.clock import LAGOS
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.ledger.scope import Tenant
+from manilla.mail import outbox
+from manilla.mail.kinds import MailKind
 from manilla.methods.method import Method
 from manilla.payouts.beneficiaries import accounts
 from manilla.payouts.beneficiaries.beneficiary import Beneficiary
@@ -100,6 +103,7 @@ async def choose(
         await _cancel_waiting(connection, tenant, currency)
         chosen = await _insert(connection, tenant, new, by, wait if before else timedelta())
         await _record(connection, "settlement_account.set", chosen, before)
+        await _tell_owners(connection, chosen)
     return chosen
 
 
@@ -161,6 +165,23 @@ async def _record(
         account=_describe(account),
         before=_describe(before) if before else None,
         effective_at=account.effective_at,
+    )
+
+
+async def _tell_owners(connection: Connection, account: SettlementAccount) -> None:
+    if account.environment is not Environment.PRODUCTION:
+        return
+    effective = account.effective_at.astimezone(LAGOS)
+    await outbox.put(
+        connection,
+        MailKind.SETTLEMENT_ACCOUNT,
+        {
+            "by": account.set_by,
+            "account": _describe(account),
+            "effective": f"{effective:%d %b %Y %H:%M} (Africa/Lagos)",
+        },
+        path=f"/dashboard/{account.environment}/settlement-account",
+        merchant_id=account.merchant_id,
     )
 
 
