@@ -4,12 +4,16 @@ import pytest
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
+from manilla.ledger.job_kinds import JobKind
 from tests.mail.mail_server import MailServer, mail_server
 from tests.people.accounts import Accounts, Owner
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[MailServer]:
+async def server(db: Database) -> AsyncIterator[MailServer]:
+    """A mail server. Emails that earlier tests left in the outbox do not reach it."""
+    kinds = [JobKind.MAIL, JobKind.RECEIPT_MAIL, JobKind.RESET]
+    await db.execute("UPDATE job SET due_at = 'infinity' WHERE kind = ANY($1)", kinds)
     async with mail_server() as running:
         yield running
 
