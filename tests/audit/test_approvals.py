@@ -225,7 +225,7 @@ async def test_the_requester_cannot_approve_but_can_withdraw(
     change = WalletFunding(merchant.new.id, PRODUCTION, naira("20000000"), "mine")
     number = await ask(approving, change, asker)
     with acting(second):
-        with pytest.raises(ApprovalNotAllowed, match="another administrator"):
+        with pytest.raises(ApprovalNotAllowed, match="another person"):
             await approvals.approve(approving, number)
         refused = await approvals.refuse(approving, number, "a mistake")
     assert (refused.status, refused.decision) == ("refused", "a mistake")
