@@ -2,6 +2,7 @@
 PYTHON ?= python3
 PORT ?= 8000
 DATA ?= .manilla
+UP ?=
 TESTS ?= tests
 
 # Tests wait almost as often as they compute: three of them keep two processors busy.
@@ -20,7 +21,7 @@ help: ## what this file can do
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
 
 run: installed-run ## run Manilla on this machine (PORT=8000 DATA=.manilla)
-	@exec $(RUN) manilla up --port "$(PORT)" --data "$(DATA)" --follow-parent
+	@exec $(RUN) manilla up --port "$(PORT)" --data "$(DATA)" --follow-parent $(UP)
 
 setup: installed-dev ## install everything that developing needs
 

@@ -7,6 +7,7 @@ imports them by name.
 
 import socket
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 import msgspec
@@ -37,7 +38,11 @@ class Development(Protocol):
 
     def shop(self, db: Database, keyring: Keyring, base_url: str) -> Router: ...
 
-    async def seed(self, db: Database, keyring: Keyring, simulator_url: str) -> Demo | None: ...
+    async def seed(
+        self, db: Database, keyring: Keyring, simulator_url: str, history_folder: Path | None
+    ) -> Demo | None: ...
+
+    def history_command(self, folder: Path, simulator_url: str) -> list[str] | None: ...
 
     async def simulate(
         self, listener: socket.socket, *, mode: str, base_url: str, platform_url: str

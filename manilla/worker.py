@@ -156,22 +156,35 @@ def _statements(services: Services) -> StatementTasks:
 
 
 async def work(settings: Settings) -> None:
+    async with opened(settings, name="manilla worker", connections=CONNECTIONS) as services:
+        await run(services, stop_on_signal())
+
+
+def stop_on_signal() -> asyncio.Event:
+    """Returns an event that is set when the process is asked to stop."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with opened(settings, name="manilla worker", connections=CONNECTIONS) as services:
-        tasks = [asyncio.create_task(_repeat(task)) for task in periodic_tasks(services)]
-        async with outbound.open_session(
-            is_public_only=not settings.is_development,
-            connections=delivery.CONCURRENCY,
-            seconds=delivery.ATTEMPT_SECONDS,
-        ) as session:
-            notifying = NotificationDelivery(services.db, services.directory, session).works()
-            await Runner(services.db, {**works(services), **notifying}).run(stop)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    return stop
+
+
+async def run(
+    services: Services, stop: asyncio.Event, adapt: Callable[[Work], Work] = lambda work: work
+) -> None:
+    """Runs jobs and periodic tasks until `stop` is set. `adapt` can change how jobs are run."""
+    tasks = [asyncio.create_task(_repeat(task)) for task in periodic_tasks(services)]
+    async with outbound.open_session(
+        is_public_only=not services.is_development,
+        connections=delivery.CONCURRENCY,
+        seconds=delivery.ATTEMPT_SECONDS,
+    ) as session:
+        notifying = NotificationDelivery(services.db, services.directory, session).works()
+        kinds = {**works(services), **notifying}
+        await Runner(services.db, {kind: adapt(work) for kind, work in kinds.items()}).run(stop)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _repeat(task: PeriodicTask) -> None:

@@ -31,6 +31,7 @@ class Instance:
                 [
                     *(*MANILLA, "up", "--port", str(self.port), "--data", str(folder)),
                     *("--workers", "1"),  # one worker, unless a test needs several
+                    "--no-demo-history",  # unless a test is about the history
                     *options,
                 ],
                 stdout=output,

@@ -34,10 +34,14 @@ class TimedIds(msgspec.Struct, frozen=True):
         return len(self.prefix) + self.time_characters + OWNER_CHARACTERS + RANDOM_CHARACTERS
 
     def new(self, owner: int) -> str:
+        return self.new_at(owner, time.time_ns())
+
+    def new_at(self, owner: int, nanoseconds: int) -> str:
+        """Returns a new id of this time, in nanoseconds since 1970."""
         assert 0 <= owner <= OWNER_MAX
         return (
             self.prefix
-            + base32(time.time_ns() // (1_000 * self.unit_microseconds), self.time_characters)
+            + base32(nanoseconds // (1_000 * self.unit_microseconds), self.time_characters)
             + base32(owner, OWNER_CHARACTERS)
             + base32(secrets.randbits(5 * RANDOM_CHARACTERS), RANDOM_CHARACTERS)
         )

@@ -14,7 +14,14 @@ from manilla.merchants.credentials import NewCredentials
 from manilla.settings import Settings
 
 
-def print_summary(settings: Settings, seeded: Demo | None, folder: Path, seconds: float) -> None:
+def print_summary(
+    settings: Settings,
+    seeded: Demo | None,
+    folder: Path,
+    seconds: float,
+    *,
+    fills_history: bool,
+) -> None:
     console = Console(highlight=False)
     base_url = settings.base_url
     console.print()
@@ -33,6 +40,8 @@ def print_summary(settings: Settings, seeded: Demo | None, folder: Path, seconds
     ]
     if seeded is not None:
         rows.append(("Simulator", f"{seeded.simulator_url}/control (providers A, B and C)"))
+    if fills_history:
+        rows.append(("History", "a month of transactions is being filled in, oldest first"))
     rows.append(("Data, logs", f"{folder}, {folder}/logs"))
     console.print(Padding(_grid(*rows), (1, 2)))
     if seeded is not None:

@@ -48,6 +48,13 @@ def up(
             "--demo/--no-demo", help="Create the demo merchant.  [default: in development]"
         ),
     ] = None,
+    history: Annotated[
+        bool | None,
+        typer.Option(
+            "--demo-history/--no-demo-history",
+            help="Fill in a month of history with a new demo merchant.  [default: with the demo]",
+        ),
+    ] = None,
     workers: Workers = None,
     follow: Annotated[bool, typer.Option("--follow-parent", hidden=True)] = False,
     as_json: Json = False,
@@ -59,7 +66,7 @@ def up(
     mode = read_mode(os.environ, Mode.DEVELOPMENT)
     if mode is Mode.PRODUCTION:
         Settings.read(os.environ, assumed_mode=mode)
-        if demo_:
+        if demo_ or history:
             raise BadConfiguration("There is no demo merchant in production mode.")
     plan = _Plan(
         mode=mode,
@@ -68,6 +75,7 @@ def up(
         port=port,
         workers=workers or min(4, os.cpu_count() or 1),
         with_demo=_wants_demo(mode, demo_),
+        with_history=history is not False,
         as_json=as_json,
     )
     with instance.claimed(plan.folder):
@@ -93,6 +101,7 @@ class _Plan(msgspec.Struct, frozen=True):
     port: int
     workers: int
     with_demo: bool
+    with_history: bool
     as_json: bool
 
 
@@ -127,18 +136,21 @@ async def _start_programs(plan: _Plan, supervisor: Supervisor) -> None:
     for number in range(1, plan.workers + 1):
         program = api_program(listener, number, environment)
         await supervisor.start(msgspec.structs.replace(program, log_file=log_folder / "api.log"))
+    seeded, worker = None, None
+    if plan.with_demo:
+        simulator_url = await _start_simulator(plan, supervisor, environment, listener, log_folder)
+        history_folder = plan.folder if plan.with_history else None
+        seeded = await _seed(settings, simulator_url, history_folder)
+        if plan.with_history:
+            worker = development.required().history_command(plan.folder, simulator_url)
     await supervisor.start(
         Program(
             name="worker",
-            command=[sys.executable, "-m", "manilla", "worker"],
+            command=worker or [sys.executable, "-m", "manilla", "worker"],
             environment=environment,
             log_file=log_folder / "worker.log",
         )
     )
-    seeded = None
-    if plan.with_demo:
-        simulator_url = await _start_simulator(plan, supervisor, environment, listener, log_folder)
-        seeded = await _seed(settings, simulator_url)
     instance.write_running(
         plan.folder,
         Running(
@@ -154,7 +166,7 @@ async def _start_programs(plan: _Plan, supervisor: Supervisor) -> None:
     if plan.as_json:
         print_json({"base_url": settings.base_url, "mode": settings.mode, "demo": seeded})
     else:
-        print_summary(settings, seeded, plan.folder, seconds)
+        print_summary(settings, seeded, plan.folder, seconds, fills_history=worker is not None)
 
 
 def _fresh_folders(folder: Path) -> Path:
@@ -243,11 +255,13 @@ async def _start_simulator(
     return local_address(plan.host, listener.getsockname()[1])
 
 
-async def _seed(settings: Settings, simulator_url: str) -> development.Demo | None:
+async def _seed(
+    settings: Settings, simulator_url: str, history_folder: Path | None
+) -> development.Demo | None:
     db = await Database.open(settings.database_url, size=1, name="manilla up")
     try:
         keyring = Keyring(settings.master_keys)
-        return await development.required().seed(db, keyring, simulator_url)
+        return await development.required().seed(db, keyring, simulator_url, history_folder)
     finally:
         await db.close()
 

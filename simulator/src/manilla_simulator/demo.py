@@ -6,6 +6,7 @@ database stores only what is needed to verify them.
 
 import contextlib
 from collections.abc import Mapping
+from pathlib import Path
 
 from manilla.development import Demo
 from manilla.kit.crypto import Keyring
@@ -19,6 +20,7 @@ from manilla.people.members import AlreadyMember
 from manilla.people.persons import EmailTaken
 from manilla.people.roles import ConsoleRole, Role
 from manilla.providers import credentials as providers
+from manilla_simulator.history import file
 
 NAME = "Demo Store"
 OWNER, ADMINISTRATOR = "Demo Owner", "Demo Administrator"
@@ -34,8 +36,10 @@ async def ensure_provider(
         await providers.change(db, keyring, provider, {**simulated, "sandbox": "true"})
 
 
-async def ensure(db: Database, keyring: Keyring, simulator_url: str) -> Demo | None:
-    """Creates the demo merchant.
+async def ensure(
+    db: Database, keyring: Keyring, simulator_url: str, history_folder: Path | None = None
+) -> Demo | None:
+    """Creates the demo merchant, and notes that a new one gets a history.
 
     Returns None if its keys were rotated: they can no longer be shown.
     """
@@ -43,15 +47,16 @@ async def ensure(db: Database, keyring: Keyring, simulator_url: str) -> Demo | N
     production = credentials.derived(keyring, Environment.PRODUCTION)
     merchant_id = await queries.merchant_id_by_key(db, Environment.SANDBOX, sandbox.merchant_key)
     if merchant_id is None:
-        new = await merchants.create(
-            db,
-            keyring,
-            name=NAME,
-            email=demo_login.EMAIL,
-            status=MerchantStatus.APPROVED,
-            sandbox=sandbox,
-            production=production,
-        )
+        with file.begun(history_folder):
+            new = await merchants.create(
+                db,
+                keyring,
+                name=NAME,
+                email=demo_login.EMAIL,
+                status=MerchantStatus.APPROVED,
+                sandbox=sandbox,
+                production=production,
+            )
         merchant_id = new.id
     await _ensure_people(db, keyring, merchant_id)
     live = await queries.credentials(db, merchant_id, Environment.SANDBOX)

@@ -1,6 +1,8 @@
 """The entry points that the platform calls in development mode; see `manilla.development`."""
 
 import socket
+import sys
+from pathlib import Path
 
 import msgspec
 from litestar import Router
@@ -11,6 +13,7 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.merchants import credentials
 from manilla_simulator import demo, program
+from manilla_simulator.history import file
 from manilla_simulator.settings import CredentialsA, CredentialsB, CredentialsC, SimulatorSettings
 from manilla_simulator.shop import routes
 
@@ -22,10 +25,13 @@ def shop(db: Database, keyring: Keyring, base_url: str) -> Router:
     return routes.build(db, base_url, credentials.derived(keyring, Environment.SANDBOX))
 
 
-async def seed(db: Database, keyring: Keyring, simulator_url: str) -> Demo | None:
+async def seed(
+    db: Database, keyring: Keyring, simulator_url: str, history_folder: Path | None
+) -> Demo | None:
     """Creates the demo merchant and points the providers at the simulator.
 
-    Returns None if the demo merchant's keys were rotated.
+    `history_folder`: where a new demo merchant's history is noted; None if it gets none. Returns
+    None if the demo merchant's keys were rotated.
     """
     simulated = {
         "providera": (f"{simulator_url}/a", CredentialsA()),
@@ -37,7 +43,15 @@ async def seed(db: Database, keyring: Keyring, simulator_url: str) -> Demo | Non
         if provider == "providerb":
             given["default_va_bank"] = WEMA_BANK
         await demo.ensure_provider(db, keyring, provider, {**given, "base_url": base_url})
-    return await demo.ensure(db, keyring, simulator_url)
+    return await demo.ensure(db, keyring, simulator_url, history_folder)
+
+
+def history_command(folder: Path, simulator_url: str) -> list[str] | None:
+    """Returns the command of the worker that fills in the history, if the history is incomplete."""
+    history = file.read(folder)
+    if history is None or history.is_complete:
+        return None
+    return [sys.executable, "-m", "manilla_simulator.history", simulator_url]
 
 
 async def simulate(listener: socket.socket, *, mode: str, base_url: str, platform_url: str) -> None:

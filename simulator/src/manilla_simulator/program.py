@@ -30,6 +30,8 @@ def build(settings: SimulatorSettings) -> web.Application:
 
     app.cleanup_ctx.append(lifetime)
     app.router.add_get("/healthz", _healthz)
+    app.router.add_post("/merchants/{merchant}/notifications", _healthz)
+    app.router.add_post("/merchants/{merchant}/unavailable", _be_unavailable)
     pages.add_routes(app, world)
     control.add_routes(app, world)
     control_page.add_routes(app, world)
@@ -62,6 +64,11 @@ async def run(settings: SimulatorSettings, listener: socket.socket) -> None:
 
 async def _healthz(_request: web.Request) -> web.StreamResponse:
     return control.reply({"status": "ok"})
+
+
+async def _be_unavailable(_request: web.Request) -> web.StreamResponse:
+    """Answers a notification like a merchant's server that is being repaired."""
+    return control.reply({"error": "This server is being repaired."}, 503)
 
 
 @web.middleware

@@ -1,0 +1,104 @@
+"""The moved clock: ids that are made for the history encode a time in the past.
+
+Ids sort by time, and lists and daily figures rely on it. So the ids themselves must be made in the
+past; only the timestamps beside them can be moved afterwards (see `moving`).
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+import msgspec
+
+from manilla.kit.ids import TimedIds
+from manilla.kit.jobs import Job, Work
+from manilla.ledger import trx_ids
+from manilla.notify import notification_ids
+
+
+class ClockStep(msgspec.Struct, frozen=True):
+    """From the time `real` on, a subject's clock shows `moved`, and runs on from there."""
+
+    real: datetime
+    moved: datetime
+
+    @property
+    def back(self) -> timedelta:
+        return self.real - self.moved
+
+
+class NewId(Protocol):
+    def __call__(self, owner: int) -> str: ...
+
+
+_current: ContextVar[ClockStep | None] = ContextVar("clock_step", default=None)
+
+
+class MovedClock:
+    """Remembers the steps of each subject: a transaction or a file of payouts."""
+
+    def __init__(self) -> None:
+        self._steps: dict[str, list[ClockStep]] = {}
+        self._changed: set[str] = set()  # subjects with new steps
+
+    def install(self) -> None:
+        """Makes all new ids of this process with this clock. Others' ids get the real time."""
+        trx_ids.new = self._new(trx_ids.TRX_IDS)
+        notification_ids.new = self._new(notification_ids.NOTIFICATION_IDS)
+
+    def _new(self, ids: TimedIds) -> NewId:
+        def new(owner: int) -> str:
+            step = _current.get()
+            if step is None:
+                return ids.new(owner)
+            made = ids.new_at(owner, time.time_ns() - step.back // timedelta(microseconds=1) * 1000)
+            self.follow(made)
+            return made
+
+        return new
+
+    @contextmanager
+    def at(self, moment: datetime, *subjects: str) -> Iterator[None]:
+        """Moves the clock for what happens in this block, to new and to the given subjects."""
+        with _set(ClockStep(datetime.now(UTC), moment)):
+            for subject in subjects:
+                self.follow(subject)
+            yield
+
+    def follow(self, subject: str) -> None:
+        """Applies the current step to a subject that has just been created."""
+        step = _current.get()
+        assert step is not None, "the clock is not moved here"
+        self._steps.setdefault(subject, []).append(step)
+        self._changed.add(subject)
+
+    def adapt(self, work: Work) -> Work:
+        """Moves the clock for jobs about subjects of the history."""
+
+        async def handle(job: Job) -> float | None:
+            steps = self._steps.get(job.subject) or self._steps.get(job.subject.partition("-")[0])
+            with _set(steps[-1] if steps else None):
+                return await work.handler(job)
+
+        return msgspec.structs.replace(work, handler=handle)
+
+    @property
+    def steps(self) -> Mapping[str, list[ClockStep]]:
+        return self._steps
+
+    def take_changed(self) -> dict[str, list[ClockStep]]:
+        """Returns all steps of the subjects that got new ones since the last call."""
+        changed, self._changed = self._changed, set()
+        return {subject: self._steps[subject] for subject in changed}
+
+
+@contextmanager
+def _set(step: ClockStep | None) -> Iterator[None]:
+    token = _current.set(step)
+    try:
+        yield
+    finally:
+        _current.reset(token)

@@ -1,0 +1,53 @@
+"""The file in the data folder that says whether the history is wanted, and whether it is complete.
+
+It is written with the demo merchant, so a data folder that already has one never gets a history.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+
+from manilla_simulator.history.clock import MovedClock
+
+NAME = "demo-history.json"
+OPENED = timedelta(days=31)  # how long before the history's end its merchants were created
+
+
+class HistoryFile(msgspec.Struct, frozen=True):
+    until: datetime  # when the data folder was created, and the history ends
+    is_complete: bool = False
+    share: float = 1.0  # of the ordinary transactions; tests need few
+
+
+def read(folder: Path) -> HistoryFile | None:
+    try:
+        return msgspec.json.decode((folder / NAME).read_bytes(), type=HistoryFile)
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def begun(folder: Path | None) -> Iterator[None]:
+    """Begins a history and moves the clock to the creation of its merchants; None: does nothing."""
+    if folder is None:
+        yield
+        return
+    history = read(folder) or _write(folder, HistoryFile(datetime.now(UTC)))
+    clock = MovedClock()
+    clock.install()
+    with clock.at(history.until - OPENED):
+        yield
+
+
+def complete(folder: Path, history: HistoryFile) -> HistoryFile:
+    return _write(folder, msgspec.structs.replace(history, is_complete=True))
+
+
+def _write(folder: Path, history: HistoryFile) -> HistoryFile:
+    new = folder / f"{NAME}.new"
+    new.write_bytes(msgspec.json.encode(history))
+    new.rename(folder / NAME)
+    return history

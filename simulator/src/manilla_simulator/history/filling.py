@@ -1,0 +1,133 @@
+"""Fills in the history, day by day. An interrupted run is continued with the missing stories."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from itertools import groupby
+from pathlib import Path
+
+import structlog
+
+from manilla.kit.clock import LAGOS
+from manilla.kit.errors import Refusal
+from manilla.merchants import merchants
+from manilla.merchants.merchants import MerchantStatus
+from manilla.notify.delivery import RETRY_SECONDS
+from manilla.providers.rails import open_session
+from manilla.services import Services
+from manilla_simulator.history import file, moving, plan
+from manilla_simulator.history.businesses import APPLICANT_EMAIL, APPLICANT_NAME, BUSINESSES
+from manilla_simulator.history.clock import MovedClock
+from manilla_simulator.history.control import SimulatorControl
+from manilla_simulator.history.file import HistoryFile
+from manilla_simulator.history.patience import until
+from manilla_simulator.history.plan import PaymentStory, Story
+from manilla_simulator.history.telling import Teller
+
+log = structlog.get_logger(__name__)
+
+APPLIED = timedelta(hours=5)
+QUIET_SECONDS = 10
+
+
+class HistoryFiller:
+    def __init__(
+        self, services: Services, clock: MovedClock, owner_url: str, simulator_url: str
+    ) -> None:
+        self._services = services
+        self._db = services.db
+        self._clock = clock
+        self._owner_url = owner_url
+        self._simulator_url = simulator_url
+        self._merchant_ids: dict[str, int] = {}
+
+    async def fill(self, folder: Path, history: HistoryFile) -> None:
+        await self._open_merchants(history.until)
+        await self._services.watch.ensure_fresh()
+        ids = list(self._merchant_ids.values())
+        await moving.move(self._owner_url, await moving.unmoved(self._db, ids))
+        async with open_session() as session:
+            control = SimulatorControl(session, self._simulator_url)
+            teller = Teller(
+                *(self._services, self._clock, control, self._simulator_url, self._merchant_ids)
+            )
+            missing = await self._missing(plan.stories(history.until, history.share))
+            for day, stories in groupby(missing, key=lambda each: each.at.astimezone(LAGOS).date()):
+                await self._tell(teller, list(stories))
+                log.info("history_filled_in", day=day.isoformat())
+        await moving.move(self._owner_url, self._clock.steps)
+        file.complete(folder, history)
+        log.info("history_complete")
+
+    async def _open_merchants(self, until: datetime) -> None:
+        approved, pending = MerchantStatus.APPROVED, MerchantStatus.PENDING
+        for business in BUSINESSES:
+            merchant_id = await self._open(
+                business.name, business.email, approved, until - file.OPENED
+            )
+            self._merchant_ids[business.email] = merchant_id
+        await self._open(APPLICANT_NAME, APPLICANT_EMAIL, pending, until - APPLIED)
+
+    async def _open(self, name: str, email: str, status: MerchantStatus, moment: datetime) -> int:
+        """Creates a merchant at this time, unless it exists."""
+        merchant_id: int | None = await self._db.value(
+            "SELECT min(id) FROM merchant WHERE email = $1", email
+        )
+        if merchant_id is None:
+            with self._clock.at(moment):
+                new = await merchants.create(
+                    self._db, self._services.keyring, name=name, email=email, status=status
+                )
+            merchant_id = new.id
+        await moving.move_merchant(self._owner_url, merchant_id, moment)
+        return merchant_id
+
+    async def _missing(self, stories: Sequence[Story]) -> list[Story]:
+        records = await self._db.records(
+            """
+            SELECT ref_trx FROM payment WHERE merchant_id = ANY ($1)
+             UNION SELECT ref_trx FROM payout WHERE merchant_id = ANY ($1)
+             UNION SELECT file_name FROM payout_batch WHERE merchant_id = ANY ($1)""",
+            list(self._merchant_ids.values()),
+        )
+        told = {record[0] for record in records}
+        return [
+            story
+            for story in stories
+            if story.reference not in told or not isinstance(story, plan.CREATING)
+        ]
+
+    async def _tell(self, teller: Teller, stories: Sequence[Story]) -> None:
+        for story in stories:
+            try:
+                await teller.tell(story)
+                if isinstance(story, PaymentStory) and not story.is_heard:
+                    await self._deliver_again(teller, story)
+            except (Refusal, TimeoutError) as problem:
+                # The rest of the history does not depend on it.
+                log.warning("story_not_told", reference=story.reference, problem=str(problem))
+        await self._move()
+
+    async def _deliver_again(self, teller: Teller, story: PaymentStory) -> None:
+        """Makes the further attempts at a notification, each when its time has come."""
+        at = story.ends
+        for seconds in RETRY_SECONDS:
+            await self._move()
+            at += timedelta(seconds=seconds)
+            await teller.deliver_again(story, at)
+
+    async def _move(self) -> None:
+        """Moves the timestamps when the history's jobs are done, or have taken too long."""
+        with suppress(TimeoutError):
+            await until(self._is_done, QUIET_SECONDS)
+        await moving.move(self._owner_url, self._clock.take_changed())
+
+    async def _is_done(self) -> bool:
+        found: bool = await self._db.value(
+            """
+            SELECT NOT EXISTS (SELECT FROM job
+             WHERE merchant_id = ANY ($1) AND split_part(subject, '-', 1) = ANY ($2)
+               AND due_at <= now())""",
+            *(list(self._merchant_ids.values()), list(self._clock.steps)),
+        )
+        return found

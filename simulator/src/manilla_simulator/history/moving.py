@@ -1,0 +1,180 @@
+"""Moves the timestamps of the history's rows into the past: the only code that does so.
+
+Each subject has clock steps. A timestamp from a step's `real` time on, and before the next step's,
+moves back by as much as the step's clock was behind. So the order of a subject's timestamps stays.
+The ledger is append-only, so this needs the owner of the tables, who disables the trigger within
+the transaction; nobody else ever sees the ledger without it. A second call changes nothing, because
+moved timestamps are older than any step.
+
+The audit log keeps the real times, because its hashes cover them.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import asyncpg
+import structlog
+
+from manilla.kit.db import Database, session
+from manilla.ledger import trx_ids
+from manilla_simulator.history.clock import ClockStep
+
+log = structlog.get_logger(__name__)
+
+TRIES = 20
+# PostgreSQL ends a deadlock after 1 s. This transaction gives up before, so that it never makes
+# another one fail.
+LOCK_SECONDS = 0.5
+NEVER = datetime(9999, 1, 1, tzinfo=UTC)
+APPEND_ONLY = ("posting", "timeline", "case_event")
+
+_OF_TRANSACTION = "moved m", "t.merchant_id = m.merchant_id AND t.trx_id = m.subject"
+# Table: its columns, and how its rows `t` belong to the moved subjects `m`.
+_TABLES: dict[str, tuple[str, tuple[str, str]]] = {
+    "payment": ("created_at updated_at expires_at opened_at", _OF_TRANSACTION),
+    "charge": ("created_at updated_at account_expires_at", _OF_TRANSACTION),
+    "payout": (
+        "created_at updated_at began_at accepted_at last_sent_at asked_at",
+        _OF_TRANSACTION,
+    ),
+    "payout_attempt": ("created_at dead_at", _OF_TRANSACTION),
+    "refund": ("created_at updated_at sent_at first_sent_at", _OF_TRANSACTION),
+    "timeline": ("at", _OF_TRANSACTION),
+    "notification": ("created_at decided_at", _OF_TRANSACTION),
+    "operator_case": ("opened_at resolved_at vanished_at", _OF_TRANSACTION),
+    # Money in suspense is posted under the charge's reference.
+    "posting": (
+        "posted_at",
+        (
+            "moved m CROSS JOIN (VALUES (''), ('-1'), ('-2'), ('-3')) AS charge (suffix)",
+            "t.merchant_id = m.merchant_id AND t.trx_id = m.subject || charge.suffix",
+        ),
+    ),
+    "webhook": (
+        "received_at last_received_at",
+        (
+            "moved m",
+            "t.merchant_id = m.merchant_id AND split_part(t.reference, '-', 1) = m.subject",
+        ),
+    ),
+    "payout_batch": ("created_at confirmed_at ended_at", ("moved m", "t.id = m.subject")),
+    "delivery_attempt": (
+        "at",
+        (
+            "moved m JOIN notification n ON n.merchant_id = m.merchant_id AND n.trx_id = m.subject",
+            "t.merchant_id = n.merchant_id AND t.notification_id = n.id",
+        ),
+    ),
+    "case_event": (
+        "at",
+        (
+            "moved m JOIN operator_case c ON c.merchant_id = m.merchant_id"
+            " AND c.trx_id = m.subject",
+            "t.merchant_id = c.merchant_id AND t.case_id = c.id",
+        ),
+    ),
+}
+_STEPS = """
+    CREATE TEMP TABLE clock_step (subject text, merchant_id bigint, since timestamptz,
+                                  until timestamptz, back interval) ON COMMIT DROP;
+    CREATE INDEX ON clock_step (subject)"""
+_INSERT_STEPS = """
+    INSERT INTO clock_step
+    SELECT * FROM unnest($1::text[], $2::bigint[], $3::timestamptz[], $4::timestamptz[],
+                         $5::interval[])"""
+_SUBJECTS = """
+    CREATE TEMP TABLE moved ON COMMIT DROP AS
+    SELECT subject, merchant_id, min(since) AS since FROM clock_step GROUP BY 1, 2;
+    ANALYZE clock_step, moved"""
+
+
+async def move(owner_url: str, steps: Mapping[str, Sequence[ClockStep]]) -> None:
+    """Moves the rows of these subjects. Tries again if other transactions are in the way."""
+    if not steps:
+        return
+    for left in reversed(range(TRIES)):
+        try:
+            async with session(owner_url, statement_seconds=60) as raw, raw.transaction():
+                await raw.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+                await _move(raw, steps)
+            return
+        except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
+            if not left:
+                raise
+            await asyncio.sleep(LOCK_SECONDS)
+
+
+async def _move(raw: Any, steps: Mapping[str, Sequence[ClockStep]]) -> None:
+    rows = [
+        (subject, trx_ids.merchant_of(subject) or 0, step.real, until, step.back)
+        for subject, each in steps.items()
+        for step, until in _with_ends(each)
+    ]
+    await raw.execute(_STEPS)
+    await raw.execute(_INSERT_STEPS, *map(list, zip(*rows, strict=True)))
+    await raw.execute(_SUBJECTS)
+    await _switch_triggers(raw, "DISABLE")
+    for table, (columns, (source, condition)) in _TABLES.items():
+        await raw.execute(_statement(table, columns.split(), source, condition))
+    await _switch_triggers(raw, "ENABLE")
+
+
+def _with_ends(steps: Sequence[ClockStep]) -> list[tuple[ClockStep, datetime]]:
+    """Returns each step with the time at which it ends."""
+    ends = [(step, later.real) for step, later in pairwise(steps)]
+    return [*ends, (steps[-1], NEVER)]
+
+
+async def _switch_triggers(raw: Any, switch: str) -> None:
+    for table in APPEND_ONLY:
+        await raw.execute(f"ALTER TABLE {table} {switch} TRIGGER append_only")
+
+
+def _statement(table: str, columns: Sequence[str], source: str, condition: str) -> str:
+    changes = ", ".join(
+        f"""{column} = coalesce((SELECT t.{column} - s.back FROM clock_step s
+             WHERE s.subject = m.subject AND t.{column} >= s.since AND t.{column} < s.until),
+             t.{column})"""
+        for column in columns
+    )
+    is_unmoved = " OR ".join(f"t.{column} >= m.since" for column in columns)
+    return f"UPDATE {table} t SET {changes} FROM {source} WHERE {condition} AND ({is_unmoved})"
+
+
+async def unmoved(db: Database, merchant_ids: Sequence[int]) -> dict[str, list[ClockStep]]:
+    """Returns a step for each transaction whose rows are newer than its id.
+
+    An interrupted process has left them.
+    """
+    records = await db.records(
+        """
+        SELECT split_part(trx_id, '-', 1) AS trx_id, min(at) AS at
+          FROM (SELECT trx_id, posted_at AS at FROM posting WHERE merchant_id = ANY ($1)
+                UNION ALL SELECT trx_id, created_at FROM payment WHERE merchant_id = ANY ($1)
+                UNION ALL SELECT trx_id, created_at FROM payout WHERE merchant_id = ANY ($1)
+                UNION ALL SELECT trx_id, created_at FROM refund WHERE merchant_id = ANY ($1))
+               AS made
+         GROUP BY 1""",
+        list(merchant_ids),
+    )
+    found = {}
+    for trx_id, at in records:
+        moment = trx_ids.moment_of(trx_id)
+        assert moment is not None
+        if at - moment > timedelta(minutes=30):
+            found[trx_id] = [ClockStep(at, moment)]
+    return found
+
+
+async def move_merchant(owner_url: str, merchant_id: int, moment: datetime) -> None:
+    """Moves the creation of a merchant, its keys and its wallets to this time."""
+    async with session(owner_url) as raw, raw.transaction():
+        keys = {"merchant": "id", "credential": "merchant_id", "wallet": "merchant_id"}
+        for table, key in keys.items():
+            await raw.execute(
+                f"UPDATE {table} SET created_at = $2 WHERE {key} = $1 AND created_at > $2",
+                *(merchant_id, moment),
+            )

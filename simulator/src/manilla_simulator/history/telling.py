@@ -1,0 +1,295 @@
+"""Carries out stories with the functions that API, checkout, pages and worker call."""
+
+import csv
+import io
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from functools import singledispatchmethod
+
+from manilla import worker
+from manilla.cases import cases
+from manilla.cases.cases import CaseAction
+from manilla.kit import jobs
+from manilla.kit.environment import Environment
+from manilla.kit.jobs import Job
+from manilla.kit.money import Money
+from manilla.kit.ratelimit import RateTicket
+from manilla.ledger.idempotency import Replayed
+from manilla.ledger.job_kinds import JobKind
+from manilla.ledger.scope import Tenant
+from manilla.merchants.directory import Caller
+from manilla.methods.method import MethodKind
+from manilla.payments import store as payments
+from manilla.payments.checkout import SandboxOutcome
+from manilla.payments.initiate import PaymentOrder
+from manilla.payments.payment import Payment
+from manilla.payments.ways import way_of
+from manilla.payouts import store as payouts
+from manilla.payouts.bulk import batches
+from manilla.payouts.bulk import store as bulk_store
+from manilla.payouts.bulk.file import COLUMNS
+from manilla.payouts.bulk.store import BatchStatus
+from manilla.payouts.initiate import PayoutOrder
+from manilla.payouts.payout import PayoutStatus
+from manilla.refunds import initiate as refunds
+from manilla.resolutions import resolutions
+from manilla.services import Services
+from manilla_simulator.history.businesses import Business
+from manilla_simulator.history.clock import MovedClock
+from manilla_simulator.history.control import SimulatorControl
+from manilla_simulator.history.patience import until
+from manilla_simulator.history.plan import (
+    FAILS,
+    BulkStory,
+    Ending,
+    PaymentStory,
+    PayoutStory,
+    RefundStory,
+    ResolutionStory,
+    ReversalStory,
+    Story,
+)
+
+CURRENCY = "NGN"
+CHARGE_LASTS = timedelta(minutes=30)
+UNDERPAID_SHARE = 2  # an underpaid charge is paid by half
+
+
+class Teller:
+    def __init__(
+        self,
+        services: Services,
+        clock: MovedClock,
+        control: SimulatorControl,
+        simulator_url: str,
+        merchant_ids: Mapping[str, int],
+    ) -> None:
+        self._services = services
+        self._db = services.db
+        self._clock = clock
+        self._control = control
+        self._simulator_url = simulator_url
+        self._merchant_ids = merchant_ids
+        self._works = worker.works(services)
+
+    @singledispatchmethod
+    async def tell(self, story: Story) -> None:
+        raise NotImplementedError(type(story))
+
+    @tell.register
+    async def _payment(self, story: PaymentStory) -> None:
+        caller = await self._caller(story, story.environment)
+        with self._clock.at(story.at):
+            session = await self._services.payments.initiate(
+                caller, self._payment_order(story), _ticket()
+            )
+            assert not isinstance(session, Replayed)
+            await self._services.checkout.view(session.trx_id)
+        if story.environment is Environment.SANDBOX:
+            await self._end_in_sandbox(story, session.trx_id)
+        else:
+            await self._end_payment(story, caller.merchant_id, session.trx_id)
+
+    def _payment_order(self, story: PaymentStory) -> PaymentOrder:
+        name = story.customer.lower().replace(" ", ".")
+        return PaymentOrder(
+            payment_amount=story.amount,
+            currency_code=CURRENCY,
+            ref_trx=story.reference,
+            ipn_url=self._ipn_url(story.business, is_heard=story.is_heard),
+            success_redirect="https://shop.example/paid",
+            cancel_redirect="https://shop.example/basket",
+            description=story.article,
+            customer_name=story.customer,
+            customer_email=f"{name}@example.com",
+        )
+
+    def _ipn_url(self, business: Business, *, is_heard: bool = True) -> str:
+        server = "notifications" if is_heard else "unavailable"
+        return f"{self._simulator_url}/merchants/{business.prefix.lower()}/{server}"
+
+    async def _end_in_sandbox(self, story: PaymentStory, trx_id: str) -> None:
+        outcome = {
+            Ending.DECLINED: SandboxOutcome.DECLINE,
+            Ending.CANCELED: SandboxOutcome.CANCEL,
+            Ending.EXPIRED: SandboxOutcome.INSUFFICIENT_FUNDS,
+        }.get(story.ending, SandboxOutcome.PAY)
+        with self._clock.at(story.ends, trx_id):
+            await self._services.checkout.pretend(trx_id, outcome)
+
+    async def _end_payment(self, story: PaymentStory, merchant_id: int, trx_id: str) -> None:
+        if story.ending is Ending.EXPIRED:
+            minutes = self._services.platform.now.checkout_minutes
+            with self._clock.at(story.at + timedelta(minutes=minutes), trx_id):
+                await self._run(JobKind.EXPIRE_PAYMENT, merchant_id, trx_id)
+            return
+        with self._clock.at(story.at + (story.ends - story.at) / 3, trx_id):
+            chosen = story.method or way_of(story.flow)
+            charge = await self._services.checkout.choose(trx_id, chosen)
+        with self._clock.at(story.ends, trx_id):
+            if story.ending is not Ending.CANCELED:
+                command = _paying(story, charge.amount)
+                await self._control.pay(charge.provider, charge.reference, **command)
+                await self._services.charges.ask(charge)
+            if story.ending in (Ending.DECLINED, Ending.CANCELED):
+                await self._services.checkout.cancel(trx_id)
+        if story.ending is Ending.CANCELED:
+            with self._clock.at(story.ends + CHARGE_LASTS, trx_id):
+                await self._control.expire(charge.provider, charge.reference)
+                await self._services.charges.ask(charge)
+
+    async def deliver_again(self, story: PaymentStory, at: datetime) -> None:
+        """Makes the next attempt at the payment's notification due."""
+        payment = await self._payment_of(story)
+        with self._clock.at(at, payment.trx_id):
+            async with self._db.transaction() as connection:
+                await jobs.wake(connection, payment.merchant_id, [JobKind.NOTIFY])
+
+    async def _run(self, kind: JobKind, merchant_id: int, subject: str) -> None:
+        """Runs a job before it is due."""
+        await self._works[kind].handler(Job(merchant_id, kind, subject, 1, 0, 0))
+
+    @tell.register
+    async def _payout(self, story: PayoutStory) -> None:
+        caller = await self._caller(story, story.environment)
+        method = self._services.methods.by_code(
+            MethodKind.WITHDRAW, "platform" if story.is_manual else "providera_ngn_transfer"
+        )
+        assert method is not None
+        order = PayoutOrder(
+            payout_amount=story.amount,
+            currency_code=CURRENCY,
+            ref_trx=story.reference,
+            ipn_url=self._ipn_url(story.business),
+            description=story.text,
+            withdraw_method_id=method.id,
+            beneficiary=_beneficiary(story),
+        )
+        with self._clock.at(story.at):
+            initiated = await self._services.payouts.initiate(caller, order, _ticket())
+        assert not isinstance(initiated, Replayed)
+        if story.is_manual:
+            return
+        with self._clock.at(story.ends, initiated.trx_id):
+            if story.environment is Environment.SANDBOX:
+                await self._run(JobKind.SANDBOX_PAYOUT, caller.merchant_id, initiated.trx_id)
+            else:
+                status = "failed" if story.account == FAILS else "success"
+                await self._control.settle_when_sent("a", initiated.trx_id, status)
+        await self._until_payout_is_not(PayoutStatus.PENDING, caller.merchant_id, initiated.trx_id)
+
+    @tell.register
+    async def _reversal(self, story: ReversalStory) -> None:
+        merchant_id = self._merchant_ids[story.business.email]
+        trx_id = await self._trx_id("payout", merchant_id, story.reference)
+        with self._clock.at(story.at, trx_id):
+            await self._control.settle("a", trx_id, "reversed")
+            await self._until_payout_is_not(PayoutStatus.COMPLETED, merchant_id, trx_id)
+
+    async def _until_payout_is_not(
+        self, status: PayoutStatus, merchant_id: int, trx_id: str
+    ) -> None:
+        async def has_changed() -> bool:
+            payout = await payouts.payout(self._db, merchant_id, trx_id)
+            return payout is None or payout.status is not status
+
+        await until(has_changed)
+
+    @tell.register
+    async def _refund(self, story: RefundStory) -> None:
+        payment = await self._payment_of(story)
+        if payment.refunded_minor:
+            return
+        with self._clock.at(story.at, payment.trx_id):
+            await refunds.start(self._db, payment.trx_id, None, story.reason)
+
+    @tell.register
+    async def _resolution(self, story: ResolutionStory) -> None:
+        payment = await self._payment_of(story)
+        for case in await cases.cases(self._db):
+            if case.trx_id == payment.trx_id:
+                with self._clock.at(story.at, payment.trx_id):
+                    await resolutions.resolve(self._db, case.id, story.note, CaseAction.CREDIT)
+
+    @tell.register
+    async def _bulk(self, story: BulkStory) -> None:
+        caller = await self._caller(story, Environment.PRODUCTION)
+        tenant = Tenant(caller.merchant_id, caller.environment)
+        method = self._services.methods.by_code(MethodKind.WITHDRAW, "providera_ngn_transfer")
+        assert method is not None
+        with self._clock.at(story.at):
+            batch_id = await batches.draft(
+                *(self._db, self._services.previews, caller, method),
+                file_name=story.reference,
+                raw=_file(story),
+                uploaded_by=story.business.email,
+            )
+            self._clock.follow(batch_id)
+        with self._clock.at(story.at + timedelta(minutes=2), batch_id):
+            await batches.confirm(self._db, tenant, batch_id, by=story.business.email)
+
+        async def is_done() -> bool:
+            batch = await batches.find(self._db, tenant, batch_id)
+            return batch.status is BatchStatus.DONE
+
+        await until(is_done)
+        rows = await bulk_store.rows(
+            self._db, caller.merchant_id, batch_id, state=None, after=0, limit=100
+        )
+        for row in rows:
+            if row.trx_id is not None:
+                await self._control.settle_when_sent("a", row.trx_id, "success")
+                await self._until_payout_is_not(
+                    PayoutStatus.PENDING, caller.merchant_id, row.trx_id
+                )
+
+    async def _caller(self, story: Story, environment: Environment) -> Caller:
+        merchant_id = self._merchant_ids[story.business.email]
+        return await self._services.directory.of(environment, merchant_id)
+
+    async def _payment_of(self, story: Story) -> Payment:
+        merchant_id = self._merchant_ids[story.business.email]
+        trx_id = await self._trx_id("payment", merchant_id, story.reference)
+        payment = await payments.payment(self._db, merchant_id, trx_id)
+        assert payment is not None
+        return payment
+
+    async def _trx_id(self, table: str, merchant_id: int, reference: str) -> str:
+        found: str = await self._db.value(
+            f"SELECT trx_id FROM {table} WHERE merchant_id = $1 AND ref_trx = $2"
+            " AND environment = 'production'",
+            *(merchant_id, reference),
+        )
+        return found
+
+
+def _ticket() -> RateTicket:
+    return RateTicket("demo history", 1_000_000)
+
+
+def _paying(story: PaymentStory, amount: Money) -> dict[str, str]:
+    match story.ending:
+        case Ending.DECLINED:
+            return {"outcome": "failed"}
+        case Ending.UNDERPAID:
+            return {"amount": str(amount.amount / UNDERPAID_SHARE)}
+    return {}
+
+
+def _beneficiary(story: PayoutStory) -> dict[str, str]:
+    if story.is_manual:
+        return {
+            "bank_name": "GTBank",
+            "account_number": story.account,
+            "account_name": "Adekunle Motors",
+        }
+    return {"bank_code": story.bank, "account_number": story.account}
+
+
+def _file(story: BulkStory) -> bytes:
+    text = io.StringIO()
+    lines = csv.writer(text)
+    lines.writerow(COLUMNS)
+    for number, (amount, bank, account, name) in enumerate(story.rows):
+        lines.writerow((amount, bank, account, name, f"WEEK-{number + 1}", "Trips of the week"))
+    return text.getvalue().encode()
