@@ -1,12 +1,13 @@
 """A worker that also fills in the history: `python -m manilla_simulator.history SIMULATOR_URL`.
 
-`manilla up` runs it instead of `manilla worker` until the history is complete. It then goes on as a
-worker.
+`manilla up` runs it instead of `manilla worker` until the history is complete. Then it continues as
+a worker.
 """
 
 import asyncio
 import os
 import sys
+from pathlib import Path
 
 import structlog
 
@@ -16,6 +17,7 @@ from manilla.settings import Mode, Settings
 from manilla.wiring import opened
 from manilla_simulator.history import file
 from manilla_simulator.history.clock import MovedClock
+from manilla_simulator.history.file import HistoryFile
 from manilla_simulator.history.filling import HistoryFiller
 
 log = structlog.get_logger(__name__)
@@ -26,19 +28,22 @@ async def _work(settings: Settings, simulator_url: str) -> None:
     clock.install()
     async with opened(settings, name="manilla worker", connections=worker.CONNECTIONS) as services:
         filler = HistoryFiller(services, clock, settings.migration_url, simulator_url)
-        filling = asyncio.create_task(_fill(settings, filler))
+        assert settings.data_folder is not None
+        history = file.read(settings.data_folder)
+        tasks = []
+        if history is not None and not history.is_complete:
+            # Before any job runs, because jobs of an interrupted history need the moved clock.
+            await filler.prepare(history)
+            tasks.append(asyncio.create_task(_fill(filler, settings.data_folder, history)))
         await worker.run(services, stop, clock.adapt)
-        filling.cancel()
-        await asyncio.gather(filling, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _fill(settings: Settings, filler: HistoryFiller) -> None:
-    assert settings.data_folder is not None
-    history = file.read(settings.data_folder)
-    if history is None or history.is_complete:
-        return
+async def _fill(filler: HistoryFiller, folder: Path, history: HistoryFile) -> None:
     try:
-        await filler.fill(settings.data_folder, history)
+        await filler.fill(folder, history)
     except Exception:
         # The jobs must be run nevertheless. The next start continues.
         log.exception("history_not_complete")

@@ -21,8 +21,9 @@ class Business(msgspec.Struct, frozen=True, kw_only=True):
     hours: tuple[int, int]  # first and last hour of the day, in Lagos
     busiest_hour: int
     flows: tuple[Flow, ...]  # how customers pay, as often as listed
+    payouts_a_day: float
     sandbox_payments_a_day: float = 0
-    payouts_a_day: float = 0
+    sandbox_payouts_a_day: float = 0
     payout_amounts: tuple[int, int] = (20_000, 60_000)
     payout_text: str = ""
 
@@ -47,6 +48,7 @@ SHOP = Business(
     busiest_hour=19,
     flows=(Flow.HOSTED, Flow.HOSTED, Flow.VIRTUAL_ACCOUNT),
     sandbox_payments_a_day=5,
+    sandbox_payouts_a_day=0.4,
     payouts_a_day=0.6,
     payout_amounts=(90_000, 240_000),
     payout_text="Supplier",

@@ -75,6 +75,10 @@ class MovedClock:
         self._steps.setdefault(subject, []).append(step)
         self._changed.add(subject)
 
+    def resume(self, steps: Mapping[str, list[ClockStep]]) -> None:
+        """Continues with steps of an interrupted process."""
+        self._steps |= steps
+
     def adapt(self, work: Work) -> Work:
         """Moves the clock for jobs about subjects of the history."""
 

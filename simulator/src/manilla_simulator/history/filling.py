@@ -21,8 +21,8 @@ from manilla_simulator.history.clock import MovedClock
 from manilla_simulator.history.control import SimulatorControl
 from manilla_simulator.history.file import HistoryFile
 from manilla_simulator.history.patience import until
-from manilla_simulator.history.plan import PaymentStory, Story
-from manilla_simulator.history.telling import Teller
+from manilla_simulator.history.running import StoryRunner
+from manilla_simulator.history.story import CREATING, PaymentStory, Story
 
 log = structlog.get_logger(__name__)
 
@@ -41,19 +41,23 @@ class HistoryFiller:
         self._simulator_url = simulator_url
         self._merchant_ids: dict[str, int] = {}
 
-    async def fill(self, folder: Path, history: HistoryFile) -> None:
+    async def prepare(self, history: HistoryFile) -> None:
+        """Creates the merchants, and moves what an interrupted process has left."""
         await self._open_merchants(history.until)
+        unmoved = await moving.unmoved(self._db, list(self._merchant_ids.values()), history.until)
+        self._clock.resume(unmoved)
+        await moving.move(self._owner_url, unmoved)
+
+    async def fill(self, folder: Path, history: HistoryFile) -> None:
         await self._services.watch.ensure_fresh()
-        ids = list(self._merchant_ids.values())
-        await moving.move(self._owner_url, await moving.unmoved(self._db, ids))
         async with open_session() as session:
             control = SimulatorControl(session, self._simulator_url)
-            teller = Teller(
+            runner = StoryRunner(
                 *(self._services, self._clock, control, self._simulator_url, self._merchant_ids)
             )
             missing = await self._missing(plan.stories(history.until, history.share))
             for day, stories in groupby(missing, key=lambda each: each.at.astimezone(LAGOS).date()):
-                await self._tell(teller, list(stories))
+                await self._run_day(runner, list(stories))
                 log.info("history_filled_in", day=day.isoformat())
         await moving.move(self._owner_url, self._clock.steps)
         file.complete(folder, history)
@@ -90,31 +94,31 @@ class HistoryFiller:
              UNION SELECT file_name FROM payout_batch WHERE merchant_id = ANY ($1)""",
             list(self._merchant_ids.values()),
         )
-        told = {record[0] for record in records}
+        made = {record[0] for record in records}
         return [
             story
             for story in stories
-            if story.reference not in told or not isinstance(story, plan.CREATING)
+            if story.reference not in made or not isinstance(story, CREATING)
         ]
 
-    async def _tell(self, teller: Teller, stories: Sequence[Story]) -> None:
+    async def _run_day(self, runner: StoryRunner, stories: Sequence[Story]) -> None:
         for story in stories:
             try:
-                await teller.tell(story)
+                await runner.run(story)
                 if isinstance(story, PaymentStory) and not story.is_heard:
-                    await self._deliver_again(teller, story)
+                    await self._deliver_again(runner, story)
             except (Refusal, TimeoutError) as problem:
                 # The rest of the history does not depend on it.
-                log.warning("story_not_told", reference=story.reference, problem=str(problem))
+                log.warning("story_failed", reference=story.reference, problem=str(problem))
         await self._move()
 
-    async def _deliver_again(self, teller: Teller, story: PaymentStory) -> None:
+    async def _deliver_again(self, runner: StoryRunner, story: PaymentStory) -> None:
         """Makes the further attempts at a notification, each when its time has come."""
         at = story.ends
         for seconds in RETRY_SECONDS:
             await self._move()
             at += timedelta(seconds=seconds)
-            await teller.deliver_again(story, at)
+            await runner.deliver_again(story, at)
 
     async def _move(self) -> None:
         """Moves the timestamps when the history's jobs are done, or have taken too long."""

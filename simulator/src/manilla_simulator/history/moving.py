@@ -144,29 +144,40 @@ def _statement(table: str, columns: Sequence[str], source: str, condition: str) 
     return f"UPDATE {table} t SET {changes} FROM {source} WHERE {condition} AND ({is_unmoved})"
 
 
-async def unmoved(db: Database, merchant_ids: Sequence[int]) -> dict[str, list[ClockStep]]:
-    """Returns a step for each transaction whose rows are newer than its id.
+async def unmoved(
+    db: Database, merchant_ids: Sequence[int], until: datetime
+) -> dict[str, list[ClockStep]]:
+    """Returns a step for each transaction with rows that are newer than the history.
 
-    An interrupted process has left them.
+    An interrupted process has left them. What happened to a transaction that had been moved before,
+    such as a refund, moves to the day after its creation.
     """
     records = await db.records(
         """
-        SELECT split_part(trx_id, '-', 1) AS trx_id, min(at) AS at
-          FROM (SELECT trx_id, posted_at AS at FROM posting WHERE merchant_id = ANY ($1)
-                UNION ALL SELECT trx_id, created_at FROM payment WHERE merchant_id = ANY ($1)
-                UNION ALL SELECT trx_id, created_at FROM payout WHERE merchant_id = ANY ($1)
-                UNION ALL SELECT trx_id, created_at FROM refund WHERE merchant_id = ANY ($1))
-               AS made
-         GROUP BY 1""",
-        list(merchant_ids),
+        SELECT split_part(trx_id, '-', 1) AS trx_id, min(at), bool_or(is_new)
+          FROM (SELECT trx_id, posted_at AS at, true AS is_new
+                  FROM posting WHERE kind = 'funding' AND merchant_id = ANY ($1)
+                UNION ALL
+                SELECT trx_id, created_at, true FROM payment WHERE merchant_id = ANY ($1)
+                UNION ALL
+                SELECT trx_id, created_at, true FROM payout WHERE merchant_id = ANY ($1)
+                UNION ALL
+                SELECT trx_id, created_at, true FROM refund WHERE merchant_id = ANY ($1)
+                UNION ALL
+                SELECT trx_id, updated_at, false FROM refund WHERE merchant_id = ANY ($1)
+                UNION ALL
+                SELECT trx_id, at, false FROM timeline WHERE merchant_id = ANY ($1)) AS row
+         WHERE at >= $2 GROUP BY 1""",
+        *(list(merchant_ids), until),
     )
-    found = {}
-    for trx_id, at in records:
+    steps = {}
+    for trx_id, at, is_new in records:
         moment = trx_ids.moment_of(trx_id)
         assert moment is not None
-        if at - moment > timedelta(minutes=30):
-            found[trx_id] = [ClockStep(at, moment)]
-    return found
+        if moment < until:
+            later = min(moment + timedelta(days=1), until - timedelta(hours=1))
+            steps[trx_id] = [ClockStep(at, moment if is_new else later)]
+    return steps
 
 
 async def move_merchant(owner_url: str, merchant_id: int, moment: datetime) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from enum import StrEnum
 from random import Random
 
 import msgspec
@@ -12,6 +11,7 @@ from manilla.kit.clock import LAGOS
 from manilla.kit.environment import Environment
 from manilla.ledger.daily import DAYS
 from manilla.methods.method import Flow
+from manilla.payouts.beneficiaries import nuban
 from manilla_simulator.history.businesses import (
     BANKS,
     BUSINESSES,
@@ -21,85 +21,26 @@ from manilla_simulator.history.businesses import (
     SHOP,
     Business,
 )
+from manilla_simulator.history.story import (
+    CANNOT_BE_RESOLVED,
+    ENDINGS,
+    FAILS,
+    BulkStory,
+    Ending,
+    PaymentStory,
+    PayoutStory,
+    RefundStory,
+    ResolutionStory,
+    ReversalStory,
+    Story,
+)
 
 # The newest story is older than a payment's link is valid. So nothing that is moved into the past
 # is still in the future there.
 QUIET = timedelta(hours=1)
+EARNING_DAYS = 4  # the first days only earn the money that later payouts need
 PAUSE = timedelta(seconds=20)
 SEED = 20
-# Account numbers with which the simulator forces an outcome.
-FAILS, CANNOT_BE_RESOLVED = "0000000001", "0000000002"
-
-
-class Ending(StrEnum):
-    """How a payment ends."""
-
-    PAID = "paid"
-    DECLINED = "declined"
-    CANCELED = "canceled"
-    EXPIRED = "expired"
-    UNDERPAID = "underpaid"
-
-
-ENDINGS = (Ending.PAID,) * 44 + (Ending.DECLINED,) * 3 + (Ending.CANCELED,) * 2 + (Ending.EXPIRED,)
-
-
-class Story(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happens to a merchant."""
-
-    at: datetime
-    business: Business
-    reference: str  # of the transaction or the file that it is about
-    minutes: float = 2.0  # how long it takes
-
-    @property
-    def ends(self) -> datetime:
-        return self.at + timedelta(minutes=self.minutes)
-
-
-class PaymentStory(Story, frozen=True, kw_only=True):
-    environment: Environment
-    amount: Decimal
-    article: str
-    customer: str
-    flow: Flow
-    ending: Ending
-    method: str | None = None  # None: any method of the flow
-    is_heard: bool = True  # whether the merchant's server accepts notifications
-
-
-class PayoutStory(Story, frozen=True, kw_only=True):
-    environment: Environment
-    amount: Decimal
-    bank: str
-    account: str
-    text: str
-    is_manual: bool = False
-
-
-class RefundStory(Story, frozen=True, kw_only=True):
-    """`reference` is that of the payment."""
-
-    reason: str
-
-
-class ReversalStory(Story, frozen=True, kw_only=True):
-    """The bank returns a payout that was completed. `reference` is that of the payout."""
-
-
-class ResolutionStory(Story, frozen=True, kw_only=True):
-    """An administrator resolves the case of a payment. `reference` is that of the payment."""
-
-    note: str
-
-
-class BulkStory(Story, frozen=True, kw_only=True):
-    """`reference` is the file's name."""
-
-    rows: Sequence[tuple[str, str, str, str]]  # amount, bank, account number, name
-
-
-CREATING = (PaymentStory, PayoutStory, BulkStory)  # stories that create what they are about
 
 
 def stories(until: datetime, share: float = 1.0) -> list[Story]:
@@ -133,36 +74,43 @@ def _one_by_one(found: list[Story], limit: datetime) -> list[Story]:
 
 
 def _of_business(random: Random, business: Business, days: Sequence[date]) -> Iterator[Story]:
+    """Returns the ordinary stories of a merchant, whose references count upward."""
+    found = [
+        story
+        for place, day in enumerate(days)
+        for story in _of_day(random, business, day, is_paying_out=place >= EARNING_DAYS)
+    ]
     number = 1000
-    for place, day in enumerate(days):
-        share = business.by_weekday[day.weekday()] * random.uniform(0.75, 1.25)
-        for environment, a_day in (
-            (Environment.PRODUCTION, business.payments_a_day),
-            (Environment.SANDBOX, business.sandbox_payments_a_day),
-        ):
-            for _ in range(round(a_day * share)):
-                number += random.randint(1, 4)
-                yield _payment(random, business, day, environment, number)
-        # The first days only earn the money that later payouts need.
-        if place >= 4 and business.by_weekday[day.weekday()]:
-            for _ in range(int(business.payouts_a_day + random.random())):
-                number += random.randint(1, 4)
-                yield _payout(random, business, day, number)
-    if business.sandbox_payments_a_day:
-        for place in range(6, len(days), 4):
-            story = _payout(random, business, days[place], 9000 + place)
-            yield msgspec.structs.replace(story, environment=Environment.SANDBOX)
+    for story in sorted(found, key=lambda each: each.at):
+        number += random.randint(1, 4)
+        yield msgspec.structs.replace(story, reference=f"{story.reference}-{number}")
+
+
+def _of_day(
+    random: Random, business: Business, day: date, *, is_paying_out: bool
+) -> Iterator[Story]:
+    share = business.by_weekday[day.weekday()] * random.uniform(0.75, 1.25)
+    environments = {
+        Environment.PRODUCTION: (business.payments_a_day, business.payouts_a_day),
+        Environment.SANDBOX: (business.sandbox_payments_a_day, business.sandbox_payouts_a_day),
+    }
+    for environment, (payments_a_day, payouts_a_day) in environments.items():
+        for _ in range(round(payments_a_day * share)):
+            yield _payment(random, business, day, environment)
+        if is_paying_out and share:
+            for _ in range(int(payouts_a_day + random.random())):
+                yield _payout(random, business, day, environment)
 
 
 def _payment(
-    random: Random, business: Business, day: date, environment: Environment, number: int
+    random: Random, business: Business, day: date, environment: Environment
 ) -> PaymentStory:
     article = random.choice(list(business.articles))
     quantity = random.choice(business.quantities)
     return PaymentStory(
         at=_moment(random, business, day),
         business=business,
-        reference=f"{business.prefix}-{number}",
+        reference=business.prefix,
         minutes=round(random.uniform(0.6, 4.0), 2),
         environment=environment,
         amount=quantity * Decimal(business.articles[article]),
@@ -173,19 +121,26 @@ def _payment(
     )
 
 
-def _payout(random: Random, business: Business, day: date, number: int) -> PayoutStory:
+def _payout(random: Random, business: Business, day: date, environment: Environment) -> PayoutStory:
     least, most = business.payout_amounts
+    bank = random.choice(BANKS)
     return PayoutStory(
         at=_moment(random, business, day),
         business=business,
-        reference=f"{business.prefix}-OUT-{number}",
+        reference=f"{business.prefix}-OUT",
         minutes=round(random.uniform(0.4, 2.0), 2),
-        environment=Environment.PRODUCTION,
+        environment=environment,
         amount=Decimal(random.randrange(least, most, 500)),
-        bank=random.choice(BANKS),
-        account=FAILS if random.random() < 0.06 else f"{random.randrange(10**9, 9 * 10**9):010d}",
-        text=f"{business.payout_text} {number}",
+        bank=bank,
+        account=FAILS if random.random() < 0.06 else _account(random.randrange(10**8), bank),
+        text=business.payout_text,
     )
+
+
+def _account(number: int, bank: str) -> str:
+    """Returns an account number whose check digit matches the bank."""
+    texts = (f"2{number:08d}{digit}" for digit in range(10))
+    return next(text for text in texts if nuban.fits(bank, text))
 
 
 def _moment(random: Random, business: Business, day: date) -> datetime:
@@ -198,8 +153,12 @@ def _moment(random: Random, business: Business, day: date) -> datetime:
 def _special(days: Sequence[date]) -> Iterator[Story]:
     """Returns what happens rarely, so that every queue and list of the console has an example."""
     # These earn what the payouts below need.
-    yield _sale(SCHOOL, _hour(days[1], 9), "FEES-700")
-    yield _sale(HAULIER, _hour(days[1], 10), "WAYBILL-700")
+    fees = {"amount": Decimal("740000.00"), "article": "School fees, four children"}
+    yield _sale(SCHOOL, _hour(days[1], 9), "FEES-700", **fees)
+    trips = {"amount": Decimal("640000.00"), "article": "Haulage, two containers"}
+    yield _sale(HAULIER, _hour(days[1], 10), "WAYBILL-700", **trips)
+    lobby = {"amount": Decimal("985000.00"), "article": "Furniture for a hotel lobby"}
+    yield _sale(SHOP, _hour(days[1], 11), "ORDER-700", **lobby)
     yield from _underpayments(days)
     yield from _refunds(days)
     yield from _unheard(days)
@@ -211,23 +170,24 @@ def _special(days: Sequence[date]) -> Iterator[Story]:
         environment=Environment.PRODUCTION,
         bank=BANKS[0],
         amount=Decimal("85000.00"),
-        account="0123456789",
+        account=_account(1, BANKS[0]),
         text="Repair of the school bus",
         is_manual=True,
     )
-    yield BulkStory(
-        at=_hour(days[-4], 16),
-        business=HAULIER,
-        reference="drivers-week.csv",
+    yield _file_of_payouts(days[-4])
+
+
+def _file_of_payouts(day: date) -> BulkStory:
+    names = ("Musa Garba", "Emeka Obi", "Sani Bello", "Tunde Ajayi", "Kunle Ade", "Ibrahim Lawal")
+    amounts = ("45000.00", "32500.00", "38500.00", "18500.00", "41000.00", "52000.00")
+    accounts = [_account(34_567_890 + place, bank) for place, bank in enumerate(BANKS)]
+    accounts[3], accounts[4] = CANNOT_BE_RESOLVED, "20345678"
+    return BulkStory(
+        at=_hour(day, 16),
+        business=SHOP,
+        reference="craftspeople.csv",
         minutes=6,
-        rows=(
-            ("45000.00", "058", "2034567891", "Musa Garba"),
-            ("45000.00", "044", "2034567892", "Emeka Obi"),
-            ("38500.00", "011", "2034567893", "Sani Bello"),
-            ("38500.00", "057", CANNOT_BE_RESOLVED, "Tunde Ajayi"),
-            ("41000.00", "033", "20345678", "Kunle Ade"),
-            ("52000.00", "070", "2034567896", "Ibrahim Lawal"),
-        ),
+        rows=list(zip(amounts, BANKS, accounts, names, strict=True)),
     )
 
 
@@ -253,7 +213,7 @@ def _underpayments(days: Sequence[date]) -> Iterator[Story]:
         reference="FEES-701",
         note="The parent asked to credit the part that was paid.",
     )
-    yield _sale(HAULIER, _hour(days[-2], 11), "WAYBILL-702", ending=Ending.UNDERPAID)
+    yield _sale(SHOP, _hour(days[-2], 11), "ORDER-702", ending=Ending.UNDERPAID)
 
 
 def _refunds(days: Sequence[date]) -> Iterator[Story]:
@@ -284,7 +244,7 @@ def _returned_payouts(days: Sequence[date]) -> Iterator[Story]:
             environment=Environment.PRODUCTION,
             amount=Decimal("36000.00"),
             bank=BANKS[number],
-            account=f"301234567{number}",
+            account=_account(number, BANKS[number]),
             text="Driver",
         )
         yield ReversalStory(at=_hour(days[-ago + 1], 11), business=HAULIER, reference=reference)

@@ -31,14 +31,16 @@ from manilla.payouts.bulk.file import COLUMNS
 from manilla.payouts.bulk.store import BatchStatus
 from manilla.payouts.initiate import PayoutOrder
 from manilla.payouts.payout import PayoutStatus
+from manilla.refunds import decisions
 from manilla.refunds import initiate as refunds
+from manilla.refunds.refund import RefundStatus
 from manilla.resolutions import resolutions
 from manilla.services import Services
 from manilla_simulator.history.businesses import Business
 from manilla_simulator.history.clock import MovedClock
 from manilla_simulator.history.control import SimulatorControl
 from manilla_simulator.history.patience import until
-from manilla_simulator.history.plan import (
+from manilla_simulator.history.story import (
     FAILS,
     BulkStory,
     Ending,
@@ -55,7 +57,7 @@ CHARGE_LASTS = timedelta(minutes=30)
 UNDERPAID_SHARE = 2  # an underpaid charge is paid by half
 
 
-class Teller:
+class StoryRunner:
     def __init__(
         self,
         services: Services,
@@ -73,10 +75,10 @@ class Teller:
         self._works = worker.works(services)
 
     @singledispatchmethod
-    async def tell(self, story: Story) -> None:
+    async def run(self, story: Story) -> None:
         raise NotImplementedError(type(story))
 
-    @tell.register
+    @run.register
     async def _payment(self, story: PaymentStory) -> None:
         caller = await self._caller(story, story.environment)
         with self._clock.at(story.at):
@@ -118,25 +120,28 @@ class Teller:
             await self._services.checkout.pretend(trx_id, outcome)
 
     async def _end_payment(self, story: PaymentStory, merchant_id: int, trx_id: str) -> None:
-        if story.ending is Ending.EXPIRED:
+        if story.ending is not Ending.EXPIRED:
+            await self._try_to_pay(story, trx_id)
+        if story.ending in (Ending.EXPIRED, Ending.DECLINED, Ending.UNDERPAID):
             minutes = self._services.platform.now.checkout_minutes
             with self._clock.at(story.at + timedelta(minutes=minutes), trx_id):
-                await self._run(JobKind.EXPIRE_PAYMENT, merchant_id, trx_id)
-            return
+                await self._run_job(JobKind.EXPIRE_PAYMENT, merchant_id, trx_id)
+
+    async def _try_to_pay(self, story: PaymentStory, trx_id: str) -> None:
         with self._clock.at(story.at + (story.ends - story.at) / 3, trx_id):
             chosen = story.method or way_of(story.flow)
             charge = await self._services.checkout.choose(trx_id, chosen)
-        with self._clock.at(story.ends, trx_id):
-            if story.ending is not Ending.CANCELED:
-                command = _paying(story, charge.amount)
-                await self._control.pay(charge.provider, charge.reference, **command)
-                await self._services.charges.ask(charge)
-            if story.ending in (Ending.DECLINED, Ending.CANCELED):
-                await self._services.checkout.cancel(trx_id)
         if story.ending is Ending.CANCELED:
+            with self._clock.at(story.ends, trx_id):
+                await self._services.checkout.cancel(trx_id)
             with self._clock.at(story.ends + CHARGE_LASTS, trx_id):
                 await self._control.expire(charge.provider, charge.reference)
                 await self._services.charges.ask(charge)
+            return
+        with self._clock.at(story.ends, trx_id):
+            command = _paying(story, charge.amount)
+            await self._control.pay(charge.provider, charge.reference, **command)
+            await self._services.charges.ask(charge)
 
     async def deliver_again(self, story: PaymentStory, at: datetime) -> None:
         """Makes the next attempt at the payment's notification due."""
@@ -145,11 +150,11 @@ class Teller:
             async with self._db.transaction() as connection:
                 await jobs.wake(connection, payment.merchant_id, [JobKind.NOTIFY])
 
-    async def _run(self, kind: JobKind, merchant_id: int, subject: str) -> None:
+    async def _run_job(self, kind: JobKind, merchant_id: int, subject: str) -> None:
         """Runs a job before it is due."""
         await self._works[kind].handler(Job(merchant_id, kind, subject, 1, 0, 0))
 
-    @tell.register
+    @run.register
     async def _payout(self, story: PayoutStory) -> None:
         caller = await self._caller(story, story.environment)
         method = self._services.methods.by_code(
@@ -172,13 +177,13 @@ class Teller:
             return
         with self._clock.at(story.ends, initiated.trx_id):
             if story.environment is Environment.SANDBOX:
-                await self._run(JobKind.SANDBOX_PAYOUT, caller.merchant_id, initiated.trx_id)
+                await self._run_job(JobKind.SANDBOX_PAYOUT, caller.merchant_id, initiated.trx_id)
             else:
                 status = "failed" if story.account == FAILS else "success"
                 await self._control.settle_when_sent("a", initiated.trx_id, status)
         await self._until_payout_is_not(PayoutStatus.PENDING, caller.merchant_id, initiated.trx_id)
 
-    @tell.register
+    @run.register
     async def _reversal(self, story: ReversalStory) -> None:
         merchant_id = self._merchant_ids[story.business.email]
         trx_id = await self._trx_id("payout", merchant_id, story.reference)
@@ -195,15 +200,21 @@ class Teller:
 
         await until(has_changed)
 
-    @tell.register
+    @run.register
     async def _refund(self, story: RefundStory) -> None:
         payment = await self._payment_of(story)
         if payment.refunded_minor:
             return
         with self._clock.at(story.at, payment.trx_id):
-            await refunds.start(self._db, payment.trx_id, None, story.reason)
+            refund = await refunds.start(self._db, payment.trx_id, None, story.reason)
 
-    @tell.register
+        async def is_decided() -> bool:
+            current = await decisions.find(self._db, refund.trx_id)
+            return current.by_operator or current.status is not RefundStatus.PENDING
+
+        await until(is_decided)
+
+    @run.register
     async def _resolution(self, story: ResolutionStory) -> None:
         payment = await self._payment_of(story)
         for case in await cases.cases(self._db):
@@ -211,7 +222,7 @@ class Teller:
                 with self._clock.at(story.at, payment.trx_id):
                     await resolutions.resolve(self._db, case.id, story.note, CaseAction.CREDIT)
 
-    @tell.register
+    @run.register
     async def _bulk(self, story: BulkStory) -> None:
         caller = await self._caller(story, Environment.PRODUCTION)
         tenant = Tenant(caller.merchant_id, caller.environment)
@@ -291,5 +302,5 @@ def _file(story: BulkStory) -> bytes:
     lines = csv.writer(text)
     lines.writerow(COLUMNS)
     for number, (amount, bank, account, name) in enumerate(story.rows):
-        lines.writerow((amount, bank, account, name, f"WEEK-{number + 1}", "Trips of the week"))
+        lines.writerow((amount, bank, account, name, f"CRAFT-{number + 1}", "Work of the week"))
     return text.getvalue().encode()

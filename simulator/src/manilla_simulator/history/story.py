@@ -1,0 +1,86 @@
+"""The kinds of stories that the history consists of."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+
+import msgspec
+
+from manilla.kit.environment import Environment
+from manilla.methods.method import Flow
+from manilla_simulator.history.businesses import Business
+
+# Account numbers with which the simulator forces an outcome.
+FAILS, CANNOT_BE_RESOLVED = "0000000001", "0000000002"
+
+
+class Ending(StrEnum):
+    """How a payment ends."""
+
+    PAID = "paid"
+    DECLINED = "declined"
+    CANCELED = "canceled"
+    EXPIRED = "expired"
+    UNDERPAID = "underpaid"
+
+
+ENDINGS = (Ending.PAID,) * 44 + (Ending.DECLINED,) * 3 + (Ending.CANCELED,) * 2 + (Ending.EXPIRED,)
+
+
+class Story(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happens to a merchant."""
+
+    at: datetime
+    business: Business
+    reference: str  # of the transaction or the file that it is about
+    minutes: float = 2.0  # how long it takes
+
+    @property
+    def ends(self) -> datetime:
+        return self.at + timedelta(minutes=self.minutes)
+
+
+class PaymentStory(Story, frozen=True, kw_only=True):
+    environment: Environment
+    amount: Decimal
+    article: str
+    customer: str
+    flow: Flow
+    ending: Ending
+    method: str | None = None  # None: any method of the flow
+    is_heard: bool = True  # whether the merchant's server accepts notifications
+
+
+class PayoutStory(Story, frozen=True, kw_only=True):
+    environment: Environment
+    amount: Decimal
+    bank: str
+    account: str
+    text: str
+    is_manual: bool = False
+
+
+class RefundStory(Story, frozen=True, kw_only=True):
+    """`reference` is that of the payment."""
+
+    reason: str
+
+
+class ReversalStory(Story, frozen=True, kw_only=True):
+    """The bank returns a payout that was completed. `reference` is that of the payout."""
+
+
+class ResolutionStory(Story, frozen=True, kw_only=True):
+    """An administrator resolves the case of a payment. `reference` is that of the payment."""
+
+    note: str
+
+
+class BulkStory(Story, frozen=True, kw_only=True):
+    """`reference` is the file's name."""
+
+    rows: Sequence[tuple[str, str, str, str]]  # amount, bank, account number, name
+
+
+CREATING = (PaymentStory, PayoutStory, BulkStory)  # stories that create what they are about
