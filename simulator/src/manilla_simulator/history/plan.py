@@ -12,6 +12,7 @@ from manilla.kit.environment import Environment
 from manilla.ledger.daily import DAYS
 from manilla.methods.method import Flow
 from manilla.payouts.beneficiaries import nuban
+from manilla_simulator import names
 from manilla_simulator.history.businesses import (
     BANKS,
     BUSINESSES,
@@ -178,7 +179,6 @@ def _special(days: Sequence[date]) -> Iterator[Story]:
 
 
 def _file_of_payouts(day: date) -> BulkStory:
-    names = ("Musa Garba", "Emeka Obi", "Sani Bello", "Tunde Ajayi", "Kunle Ade", "Ibrahim Lawal")
     amounts = ("45000.00", "32500.00", "38500.00", "18500.00", "41000.00", "52000.00")
     accounts = [_account(34_567_890 + place, bank) for place, bank in enumerate(BANKS)]
     accounts[3], accounts[4] = CANNOT_BE_RESOLVED, "20345678"
@@ -187,7 +187,10 @@ def _file_of_payouts(day: date) -> BulkStory:
         business=SHOP,
         reference="craftspeople.csv",
         minutes=6,
-        rows=list(zip(amounts, BANKS, accounts, names, strict=True)),
+        rows=[
+            (amount, bank, account, names.holder_of(account).title())
+            for amount, bank, account in zip(amounts, BANKS, accounts, strict=True)
+        ],
     )
 
 

@@ -1,7 +1,5 @@
 """Carries out stories with the functions that API, checkout, pages and worker call."""
 
-import csv
-import io
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import singledispatchmethod
@@ -25,9 +23,10 @@ from manilla.payments.initiate import PaymentOrder
 from manilla.payments.payment import Payment
 from manilla.payments.ways import way_of
 from manilla.payouts import store as payouts
-from manilla.payouts.bulk import batches
+from manilla.payouts.bulk import batches, drafts
 from manilla.payouts.bulk import store as bulk_store
-from manilla.payouts.bulk.file import COLUMNS
+from manilla.payouts.bulk.batches import Decider
+from manilla.payouts.bulk.drafts import Drafting
 from manilla.payouts.bulk.store import BatchStatus
 from manilla.payouts.initiate import PayoutOrder
 from manilla.payouts.payout import PayoutStatus
@@ -168,7 +167,7 @@ class StoryRunner:
             ipn_url=self._ipn_url(story.business),
             description=story.text,
             withdraw_method_id=method.id,
-            beneficiary=_beneficiary(story),
+            beneficiary=story.beneficiary,
         )
         with self._clock.at(story.at):
             initiated = await self._services.payouts.initiate(caller, order, _ticket())
@@ -229,15 +228,21 @@ class StoryRunner:
         method = self._services.methods.by_code(MethodKind.WITHDRAW, "providera_ngn_transfer")
         assert method is not None
         with self._clock.at(story.at):
-            batch_id = await batches.draft(
-                *(self._db, self._services.previews, caller, method),
+            batch_id = await drafts.draft(
+                Drafting(self._db, self._services.previews, caller, method),
                 file_name=story.reference,
-                raw=_file(story),
+                raw=story.file,
                 uploaded_by=story.business.email,
             )
             self._clock.follow(batch_id)
+
+        async def is_checked() -> bool:
+            return not (await batches.find(self._db, tenant, batch_id)).unchecked
+
+        await until(is_checked)
         with self._clock.at(story.at + timedelta(minutes=2), batch_id):
-            await batches.confirm(self._db, tenant, batch_id, by=story.business.email)
+            by = await self._decider(story.business.email)
+            await batches.confirm(self._db, tenant, batch_id, by=by, accepts_names=True)
 
         async def is_done() -> bool:
             batch = await batches.find(self._db, tenant, batch_id)
@@ -253,6 +258,12 @@ class StoryRunner:
                 await self._until_payout_is_not(
                     PayoutStatus.PENDING, caller.merchant_id, row.trx_id
                 )
+
+    async def _decider(self, email: str) -> Decider:
+        person_id = await self._db.number(
+            "SELECT id FROM person WHERE email = $1 AND realm = 'dashboard'", email
+        )
+        return Decider(person_id, email)
 
     async def _caller(self, story: Story, environment: Environment) -> Caller:
         merchant_id = self._merchant_ids[story.business.email]
@@ -285,22 +296,3 @@ def _paying(story: PaymentStory, amount: Money) -> dict[str, str]:
         case Ending.UNDERPAID:
             return {"amount": str(amount.amount / UNDERPAID_SHARE)}
     return {}
-
-
-def _beneficiary(story: PayoutStory) -> dict[str, str]:
-    if story.is_manual:
-        return {
-            "bank_name": "GTBank",
-            "account_number": story.account,
-            "account_name": "Adekunle Motors",
-        }
-    return {"bank_code": story.bank, "account_number": story.account}
-
-
-def _file(story: BulkStory) -> bytes:
-    text = io.StringIO()
-    lines = csv.writer(text)
-    lines.writerow(COLUMNS)
-    for number, (amount, bank, account, name) in enumerate(story.rows):
-        lines.writerow((amount, bank, account, name, f"CRAFT-{number + 1}", "Work of the week"))
-    return text.getvalue().encode()

@@ -1,5 +1,7 @@
 """The kinds of stories that the history consists of."""
 
+import csv
+import io
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -9,6 +11,7 @@ import msgspec
 
 from manilla.kit.environment import Environment
 from manilla.methods.method import Flow
+from manilla.payouts.bulk.file import COLUMNS
 from manilla_simulator.history.businesses import Business
 
 # Account numbers with which the simulator forces an outcome.
@@ -60,6 +63,13 @@ class PayoutStory(Story, frozen=True, kw_only=True):
     text: str
     is_manual: bool = False
 
+    @property
+    def beneficiary(self) -> dict[str, str]:
+        if not self.is_manual:
+            return {"bank_code": self.bank, "account_number": self.account}
+        name = "Adekunle Motors"
+        return {"bank_name": "GTBank", "account_number": self.account, "account_name": name}
+
 
 class RefundStory(Story, frozen=True, kw_only=True):
     """`reference` is that of the payment."""
@@ -81,6 +91,16 @@ class BulkStory(Story, frozen=True, kw_only=True):
     """`reference` is the file's name."""
 
     rows: Sequence[tuple[str, str, str, str]]  # amount, bank, account number, name
+
+    @property
+    def file(self) -> bytes:
+        text = io.StringIO()
+        lines = csv.writer(text)
+        lines.writerow(COLUMNS)
+        for number, (amount, bank, account, name) in enumerate(self.rows):
+            reference = f"CRAFT-{number + 1}"
+            lines.writerow((amount, bank, account, name, reference, "Work of the week"))
+        return text.getvalue().encode()
 
 
 CREATING = (PaymentStory, PayoutStory, BulkStory)  # stories that create what they are about
