@@ -26,7 +26,7 @@ from manilla_simulator.history.story import CREATING, PaymentStory, Story
 
 log = structlog.get_logger(__name__)
 
-APPLIED = timedelta(hours=5)
+APPLIED = timedelta(minutes=50)
 QUIET_SECONDS = 10
 
 
@@ -59,18 +59,18 @@ class HistoryFiller:
             for day, stories in groupby(missing, key=lambda each: each.at.astimezone(LAGOS).date()):
                 await self._run_day(runner, list(stories))
                 log.info("history_filled_in", day=day.isoformat())
+        await self._open(
+            APPLICANT_NAME, APPLICANT_EMAIL, MerchantStatus.PENDING, history.until - APPLIED
+        )
         await moving.move(self._owner_url, self._clock.steps)
         file.complete(folder, history)
         log.info("history_complete")
 
     async def _open_merchants(self, until: datetime) -> None:
-        approved, pending = MerchantStatus.APPROVED, MerchantStatus.PENDING
         for business in BUSINESSES:
-            merchant_id = await self._open(
-                business.name, business.email, approved, until - file.OPENED
+            self._merchant_ids[business.email] = await self._open(
+                business.name, business.email, MerchantStatus.APPROVED, until - file.OPENED
             )
-            self._merchant_ids[business.email] = merchant_id
-        await self._open(APPLICANT_NAME, APPLICANT_EMAIL, pending, until - APPLIED)
 
     async def _open(self, name: str, email: str, status: MerchantStatus, moment: datetime) -> int:
         """Creates a merchant at this time, unless it exists."""
