@@ -16,6 +16,7 @@ from manilla.web import lists
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 PAGE = "~/settlements"
+NUMBER_DIGITS_MAX = 18
 COLUMNS = SETTLEMENT_FIELDS.select(
     {
         "Time": "created_at",
@@ -104,7 +105,8 @@ async def settle_now(request: PageRequest) -> PageResponse:
 async def statement(request: PageRequest) -> PageResponse:
     """Shows the wallet's entries since the settlement before this one."""
     text = request.parameter("settlement")
-    found = await store.find(request.db, request.tenant, int(text)) if text.isdecimal() else None
+    number = int(text) if text.isdecimal() and len(text) <= NUMBER_DIGITS_MAX else 0
+    found = await store.find(request.db, request.tenant, number)
     if found is None:
         raise PageNotFound
     before = await store.before(request.db, found)

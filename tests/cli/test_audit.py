@@ -60,9 +60,7 @@ async def test_a_change_that_weakens_security_waits_for_another_administrator(
     number = asked["approval"]
 
     said = await command("approval", "approve", str(number), code=1)
-    assert said == (
-        "manilla: You requested this change, so another administrator must approve it.\n"
-    )
+    assert said == ("manilla: You requested this change, so another person must approve it.\n")
     [listed] = [
         each for each in await command("approval", "list", "--json") if each["id"] == number
     ]

@@ -74,7 +74,7 @@ async def test_a_requester_cannot_approve_their_own_change(
     # The page shows the balance that the adjustment would change.
     assert "Current balance: " in page
     reply = await visitor.post(f"/approvals/{number}/approve", {})
-    assert "another administrator must" in await visitor.follow(reply)
+    assert "another person must" in await visitor.follow(reply)
     silent = await visitor.post(f"/approvals/{number}/refuse", {"reason": " "})
     assert "This field is required." in await visitor.follow(silent)
     back = await visitor.post(f"/approvals/{number}/refuse", {"reason": "not needed any more"})

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from datetime import UTC, datetime
 
 from manilla.approvals import approvals
 from manilla.audit.actor import Actor, ActorKind, acting
@@ -17,6 +18,8 @@ from manilla.payouts.bulk.file import COLUMNS
 from manilla.payouts.protection.protection import ThresholdChange
 from manilla.people.roles import Realm
 from manilla.services import Services
+from manilla.settlements import store as settlements
+from manilla.settlements.store import SettlementOrder, SettlementState
 from tests.client import Merchant
 from tests.compliance.files import PNG
 from tests.payments.orders import INITIATE, order
@@ -48,6 +51,7 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
         "method": str(method.id),
         "notification": notification,
         "approval": await _approval(services, merchant),
+        "settlement": await _settlement(services, merchant, text),
     }
 
 
@@ -71,6 +75,24 @@ async def _approval(services: Services, merchant: Merchant) -> str:
     with acting(asker):
         change = ThresholdChange(merchant.new.id, "NGN", None)
         return str(await approvals.request(services.approvals, change))
+
+
+async def _settlement(services: Services, merchant: Merchant, text: str) -> str:
+    """A settlement that failed."""
+    order = SettlementOrder(
+        merchant_id=merchant.new.id,
+        environment=merchant.environment,
+        currency="NGN",
+        day=datetime.now(UTC).date(),
+        attempt=1,
+        amount_minor=100_00,
+        ordered_by=text,
+    )
+    async with services.db.transaction() as connection:
+        started = await settlements.start(connection, order)
+        assert started is not None
+        await settlements.end(connection, started, SettlementState.FAILED, text)
+    return str(started.id)
 
 
 async def _batch(services: Services, merchant: Merchant, method: Method, text: str) -> str:

@@ -209,14 +209,14 @@ async def _chooses_gateways(page: Page, merchant: Merchant) -> None:
     for code in everything[:2]:
         await page.locator(f'input[value="{code}"]').check()
     await expect(page.get_by_label("Selected gateways")).to_be_checked()
-    await page.get_by_role("button", name="Save").click()
+    await page.get_by_role("button", name="Save", exact=True).click()
     await _sees(page, "Checkout now offers the selected gateways.")
     # The page shows the value that was just saved, not a cached one.
     assert await page.locator("input[name=gateway]:checked").count() == 2
     assert await page.get_by_text("You have not selected it.").count() == len(everything) - 2
     await _becomes(everything[:2], offered)
     await page.locator('input[value="all"]').check()
-    await page.get_by_role("button", name="Save").click()
+    await page.get_by_role("button", name="Save", exact=True).click()
     await _sees(page, "Checkout now offers all available gateways.")
     await _becomes(everything, offered)
     await _moves_a_gateway(page)
@@ -251,7 +251,7 @@ async def _chooses_who_bears_the_commission(page: Page, merchant: Merchant) -> N
     await expect(page.locator("#example")).to_contain_text("₦10,000.00")
     assert await customer_pays() == 1015
     await page.get_by_label("My business").check()
-    await page.get_by_role("button", name="Save").click()
+    await page.get_by_role("button", name="Save", exact=True).click()
     await page.get_by_label("Your password").fill(PASSWORD)
     await page.get_by_role("button", name="Confirm").click()
     await _sees(page, "Your business now pays the commission.")

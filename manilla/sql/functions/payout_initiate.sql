@@ -121,10 +121,11 @@ BEGIN
                   AND wallet.currency = g.currency
                 LIMIT 1) AS w ON true
           LEFT JOIN LATERAL (
-               -- Without a limit, nothing is read.
+               -- Without a limit, nothing is read. With `|| ''` only the primary key fits, so that
+               -- only this day is read; the index on references would read the whole merchant.
                SELECT coalesce(sum(o.amount_minor), 0) AS minor FROM payout o
                 WHERE g.day_limit_minor IS NOT NULL AND o.merchant_id = g.merchant_id
-                  AND o.trx_id >= g.day_from AND o.environment = g.environment::environment
+                  AND o.trx_id >= g.day_from AND o.environment || '' = g.environment
                   AND o.currency = g.currency AND o.status IN ('pending', 'completed')) AS d ON true
           LEFT JOIN LATERAL (
                SELECT b.state FROM payout_batch_row b
