@@ -265,7 +265,7 @@ async def _has_a_notification_sent_again(page: Page, dashboard: MerchantDashboar
         trx_id = await deliveries.finish_payment()
         await deliveries.deliver()
         await page.get_by_role("link", name="Notifications").click()
-        await page.get_by_label("Search").fill(trx_id)
+        await page.get_by_role("searchbox", name="Search").fill(trx_id)
         await page.get_by_role("button", name="Apply").click()
         await expect(page.locator("tbody tr")).to_have_count(1)
         await page.locator("a.row-link").click()
