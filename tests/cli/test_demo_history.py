@@ -185,3 +185,24 @@ def test_a_data_folder_without_history_never_gets_one(tmp_path: Path) -> None:
             assert "being filled in" not in instance.output.read_text()
         finally:
             assert instance.stop() == 0
+
+
+def test_no_payout_of_the_history_reaches_a_provider_that_somebody_connects(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    parent = tmp_path_factory.mktemp("history")
+    folder = parent / "data"
+    folder.mkdir(mode=0o700)
+    instance = Instance(folder, "--demo-history").wait()
+    wait_until(instance, lambda: ask(instance, "SELECT count(*) FROM payment")[0][0] > 10)
+
+    instance.command("provider", "set", "providerc", "base_url=http://127.0.0.1:1")
+    wait_until(instance, lambda: is_complete(instance))
+
+    history = file.read(folder)
+    assert history is not None
+    planned = plan.stories(history.until, history.share)
+    created = ask(instance, "SELECT count(*) FROM payment")[0][0]
+    assert created < len([story for story in planned if isinstance(story, PaymentStory)])
+    instance.stop()
+    shutil.rmtree(parent, ignore_errors=True)

@@ -27,7 +27,12 @@ from manilla_simulator.history.story import CREATING, PaymentStory, Story
 log = structlog.get_logger(__name__)
 
 APPLIED = timedelta(minutes=50)
+PROVIDERS = ("providera", "providerb", "providerc")
 QUIET_SECONDS = 10
+
+
+class ProvidersChanged(Exception):
+    """Somebody has connected another provider, which must never get a payout of the history."""
 
 
 class HistoryFiller:
@@ -56,9 +61,8 @@ class HistoryFiller:
                 *(self._services, self._clock, control, self._simulator_url, self._merchant_ids)
             )
             missing = await self._missing(plan.stories(history.until, history.share))
-            for day, stories in groupby(missing, key=lambda each: each.at.astimezone(LAGOS).date()):
-                await self._run_day(runner, list(stories))
-                log.info("history_filled_in", day=day.isoformat())
+            with suppress(ProvidersChanged):
+                await self._run_days(runner, missing)
         await self._open(
             APPLICANT_NAME, APPLICANT_EMAIL, MerchantStatus.PENDING, history.until - APPLIED
         )
@@ -101,8 +105,23 @@ class HistoryFiller:
             if story.reference not in made or not isinstance(story, CREATING)
         ]
 
+    async def _run_days(self, runner: StoryRunner, missing: Sequence[Story]) -> None:
+        for day, stories in groupby(missing, key=lambda each: each.at.astimezone(LAGOS).date()):
+            await self._run_day(runner, list(stories))
+            log.info("history_filled_in", day=day.isoformat())
+
+    async def _check_providers(self) -> None:
+        """Ends the history if a provider is no longer the simulator."""
+        await self._services.watch.ensure_fresh()
+        for provider in PROVIDERS:
+            base_url = self._services.rails.credentials(provider).value("base_url") or ""
+            if not base_url.startswith(self._simulator_url):
+                log.warning("history_ended", provider=provider)
+                raise ProvidersChanged
+
     async def _run_day(self, runner: StoryRunner, stories: Sequence[Story]) -> None:
         for story in stories:
+            await self._check_providers()
             try:
                 await runner.run(story)
                 if isinstance(story, PaymentStory) and not story.is_heard:
