@@ -7,6 +7,7 @@ from playwright.async_api import Browser
 
 from manilla.compliance import documents, dossiers, reviews
 from manilla.compliance.dossiers import DossierState
+from manilla.mail.kinds import MailKind
 from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantLevel, MerchantStatus, MerchantUpdate
 from manilla.people.roles import ConsoleRole
@@ -119,7 +120,8 @@ async def test_asking_for_information_needs_a_note_and_leaves_the_status(
     assert "Enter a note. The merchant will see it." in await officer.follow(silent)
     await officer.post(_at(pending, "/dossier/decide"), {**ask, "note": "Page 2, please."})
     services = pending.services
-    [asked] = await letters_to(services.db, services.letters, pending.owner.email)
+    letters = await letters_to(services.db, services.letters, pending.owner.email)
+    [asked] = [each for each in letters if each.kind == MailKind.MERCHANT_NEEDS_INFORMATION]
     assert "Page 2, please." in asked.text
     submitted = await letters_to(services.db, services.letters, officer.email)
     assert "Ada Stores asks for approval" in {each.subject for each in submitted}

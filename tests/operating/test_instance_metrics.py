@@ -87,9 +87,10 @@ async def test_payouts_whose_rail_is_down_are_counted_unless_they_are_on_hold(
         await holding.hold(db)
         held = (await measured(db))["manilla_payouts_without_rail"]
     finally:
-        await holding.release(db, services.rails)
         async with db.transaction() as connection:
             await queries.set_rail_state(connection, "providera", Direction.PAY_OUT, is_down=False)
+        await services.rails.health._refresh(0)
+        await holding.release(db, services.rails)
     unsent = now['manilla_payouts_open{provider="providera",state="unsent"}']
     assert now["manilla_payouts_without_rail"] == unsent >= 1
     assert held == 0
