@@ -61,7 +61,7 @@ from manilla_client.notifications import Notification, verify_ipn
 from manilla_client.retries import Retries
 from manilla_client.synchronous import Client
 
-__version__ = "0.4.0"  # the same version as the platform
+__version__ = "0.5.0"  # the same version as the platform
 
 __all__ = [
     "ApiError",
