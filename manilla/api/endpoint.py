@@ -1,5 +1,6 @@
 """Describes the merchant API's endpoints. The kernel and the OpenAPI document use this table."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -8,6 +9,8 @@ import msgspec
 from manilla.kit.errors import Refusal
 from manilla.kit.ratelimit import RateTicket
 from manilla.merchants.directory import Caller
+
+PARAMETER = re.compile(r"\{(\w+)\}")  # a path parameter in an endpoint's path
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -26,7 +29,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the table of endpoints."""
 
     method: str
-    path: str  # URL path; may end in a path parameter, `{name}`
+    path: str  # URL path; the last segment or the one before may be a path parameter, `{name}`
     summary: str
     description: str
     answers: tuple[type[msgspec.Struct], ...]  # the possible bodies of a successful response

@@ -13,7 +13,7 @@ import structlog
 
 from manilla.api import authenticate, fields, refusals
 from manilla.api.authenticate import Identity, SignedRequest
-from manilla.api.endpoint import Call, Endpoint
+from manilla.api.endpoint import PARAMETER, Call, Endpoint
 from manilla.api.optional_headers import read_repeat_key
 from manilla.api.refusals import (
     InvalidCredentials,
@@ -66,8 +66,8 @@ class MerchantApi:
         self._routes: dict[str, dict[str, Endpoint]] = {}
         self._routes_with_parameter: dict[str, dict[str, Endpoint]] = {}
         for endpoint in endpoints:
-            route, brace, _ = endpoint.path.partition("{")
-            routes = self._routes_with_parameter if brace else self._routes
+            route, found = PARAMETER.subn("{}", endpoint.path)
+            routes = self._routes_with_parameter if found else self._routes
             routes.setdefault(route, {})[endpoint.method] = endpoint
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -220,14 +220,23 @@ class MerchantApi:
         parameter = ""
         methods = self._routes.get(path)
         if methods is None:
-            head, slash, parameter = path.rpartition("/")
-            methods = self._routes_with_parameter.get(head + slash) if parameter else None
+            methods, parameter = self._with_parameter(path)
         if methods is None:
             raise NotFound
         endpoint = methods.get(method)
         if endpoint is None:
             raise MethodNotAllowed(", ".join(sorted(methods)))
         return endpoint, parameter
+
+    def _with_parameter(self, path: str) -> tuple[dict[str, Endpoint] | None, str]:
+        """Finds the endpoints whose path parameter is the last segment or the one before it."""
+        head, _, last = path.rpartition("/")
+        methods = self._routes_with_parameter.get(head + "/{}")
+        if methods is not None:
+            return (methods if last else None), last
+        head, _, parameter = head.rpartition("/")
+        methods = self._routes_with_parameter.get(f"{head}/{{}}/{last}")
+        return (methods if parameter else None), parameter
 
     async def _refuse(self, request: ApiRequest, refusal: Refusal) -> ApiResponse:
         if request.ticket is None and not isinstance(refusal, Unavailable):

@@ -16,7 +16,7 @@ import msgspec
 from manilla import __version__
 from manilla.api import authenticate, v1
 from manilla.api.authenticate import Identity, SignedRequest
-from manilla.api.endpoint import Endpoint
+from manilla.api.endpoint import PARAMETER, Endpoint
 from manilla.api.kernel import MerchantApi
 from manilla.api.optional_headers import IDEMPOTENCY_KEY, SANDBOX_SCENARIO
 from manilla.api.request import ApiRequest
@@ -145,10 +145,8 @@ def _scope(call: ExplorerCall, target: str, headers: Sequence[tuple[str, str]]) 
 
 def _target(call: ExplorerCall) -> str:
     """Returns the endpoint's path and query string, with the parameters filled in."""
-    path, brace, rest = call.operation.path.partition("{")
     given = dict(call.parameters)
-    if brace:
-        path += quote(given.pop(rest.rstrip("}")), safe="")
+    path = PARAMETER.sub(lambda name: quote(given.pop(name[1]), safe=""), call.operation.path)
     return path + (f"?{urlencode(given)}" if given else "")
 
 

@@ -83,6 +83,7 @@ async def probe(services: Services) -> AsyncIterator[Site]:
         endpoint("POST", "/api/v1/order", _order, body=Order),
         endpoint("GET", "/api/v1/order", _look, query=Filter),
         endpoint("GET", "/api/v1/look/{id}", _look, query=Filter),
+        endpoint("GET", "/api/v1/look/{id}/again", _look, query=Filter),
         endpoint("GET", "/api/v1/fail/{how}", _fail),
     ]
     async with serving(MerchantApi(services, endpoints)) as port:
@@ -210,14 +211,21 @@ async def test_query_parameters_are_validated_like_body_fields(caller: Merchant)
 
 
 async def test_the_path_parameter_is_decoded_for_the_handler(caller: Merchant) -> None:
-    reply = await caller.get("/api/v1/look/TXN%41%20b?currency=NGN")
-    assert reply.json["parameter"] == "TXNA b"
+    for target in ("/api/v1/look/TXN%41%20b", "/api/v1/look/TXN%41%20b/again"):
+        reply = await caller.get(f"{target}?currency=NGN")
+        assert reply.json["parameter"] == "TXNA b"
 
 
 @pytest.mark.parametrize(
     "target",
     ["/api/v1/nothing", "/api/", "/api/v2/order", "/api/v1/look/", "/api/v1/look/a/b"]
-    + ["/api/v1/order/", "/api/v1//order", "/api/v1/../v1/order"],
+    + [
+        "/api/v1/look//again",
+        "/api/v1/look/{}/b",
+        "/api/v1/order/",
+        "/api/v1//order",
+        "/api/v1/../v1/order",
+    ],
 )
 async def test_an_unknown_path_is_not_found(probe: Site, target: str) -> None:
     reply = await probe.send("GET", target)
