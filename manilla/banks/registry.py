@@ -3,6 +3,7 @@
 All of it is in memory, and at most a second behind the database.
 """
 
+import asyncio
 from collections import defaultdict
 
 from manilla.banks import learning, names
@@ -29,6 +30,7 @@ class BankRegistry:
         self._names: dict[tuple[str, str], str] = {}  # as the account's list has them, by its code
         self._providers: dict[str, list[str]] = {}  # by our code
         self._meanings: dict[str, set[str | None]] = {}  # by any account's code; None: unknown
+        self._loading = asyncio.Lock()
         watch.follow(changes.BANKS, self._refresh)
 
     def find(self, code: str) -> NigerianBank | None:
@@ -78,15 +80,19 @@ class BankRegistry:
         await self.load()
 
     async def load(self) -> None:
-        rows = await learning.load(self._db)
-        certain = [row for row in rows if row.is_certain and row.bank is not None]
-        listed = [row for row in certain if row.is_listed]
-        self._by_provider = {(row.provider, row.code): BY_CODE[row.bank or ""] for row in certain}
-        self._codes = {(row.provider, row.bank or ""): row.code for row in listed}
-        self._listed = {(row.provider, row.code) for row in rows if row.is_listed}
-        self._names = {(row.provider, row.code): row.name for row in rows}
-        self._providers = _grouped(listed)
-        self._meanings = _meanings(rows)
+        """Reads the codes again, one call at a time: an older answer never replaces a newer."""
+        async with self._loading:
+            rows = await learning.load(self._db)
+            certain = [row for row in rows if row.is_certain and row.bank is not None]
+            listed = [row for row in certain if row.is_listed]
+            self._by_provider = {
+                (row.provider, row.code): BY_CODE[row.bank or ""] for row in certain
+            }
+            self._codes = {(row.provider, row.bank or ""): row.code for row in listed}
+            self._listed = {(row.provider, row.code) for row in rows if row.is_listed}
+            self._names = {(row.provider, row.code): row.name for row in rows}
+            self._providers = _grouped(listed)
+            self._meanings = _meanings(rows)
 
 
 def _grouped(listed: list[RailBank]) -> dict[str, list[str]]:

@@ -57,9 +57,9 @@ class Rails:
         self._is_production_mode = is_production_mode
         self._credentials = {name: Credentials(name, kind) for name, kind in KINDS.items()}
         self._adapters: dict[str, Adapter] = {}
-        self.loads = (
-            0  # incremented with every load, so that callers can cache what they derive from it
-        )
+        # Incremented with every load, so that callers can cache what they derive from it.
+        self.loads = 0
+        self._loading = asyncio.Lock()
         self._calls: dict[str, asyncio.Semaphore] = {}  # by account
         self.health = Health(db, watch)
         watch.follow(changes.PROVIDERS, self._refresh)
@@ -170,13 +170,15 @@ class Rails:
         await self.load()
 
     async def load(self) -> None:
-        self._credentials = await credentials.load(self._db, self._keyring)
-        self.loads += 1
-        self._adapters = {
-            provider: self._build(current)
-            for provider, current in self._credentials.items()
-            if current.is_valid
-        }
+        """Reads the accounts again, one call at a time: an older answer never replaces a newer."""
+        async with self._loading:
+            self._credentials = await credentials.load(self._db, self._keyring)
+            self.loads += 1
+            self._adapters = {
+                provider: self._build(current)
+                for provider, current in self._credentials.items()
+                if current.is_valid
+            }
 
     def _build(self, current: Credentials) -> Adapter:
         provider = current.provider
