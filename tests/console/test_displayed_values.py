@@ -3,13 +3,19 @@
 import re
 
 from manilla.console import ledger
+from manilla.payments.checkout import SandboxOutcome
 from manilla.services import Services
 from tests.console.conftest import PopulatedConsole
+from tests.payments.orders import INITIATE, order
 
 
 async def test_money_held_by_a_provider_is_shown_as_positive(
-    populated: PopulatedConsole,
+    populated: PopulatedConsole, services: Services
 ) -> None:
+    # The sandbox then holds money, whatever other tests have paid out.
+    reply = await populated.merchant.post(INITIATE, order(payment_amount=50_000_000_000))
+    trx_id = reply.headers["x-transaction-id"].upper()
+    await services.checkout.pretend(trx_id, SandboxOutcome.PAY)
     page = (await populated.administrator.get("/ledger")).body.decode()
     row = re.search(r"<strong>Clearing: sandbox</strong>.*?</tr>", page, re.DOTALL)
     assert row, "the sandbox has taken a payment"

@@ -38,6 +38,7 @@ async def test_a_payment_is_created_and_verified_without_code(
         assert '"status": "pending"' in answer
         await services.requests.flush()
         await page.get_by_role("link", name="API requests").first.click()
+        await page.wait_for_url("**/requests")
         await expect(page.get_by_text("POST /api/v1/initiate-payment").first).to_be_visible()
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import Browser
 
+from manilla.banks import learning
 from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantUpdate
 from manilla.payouts.bulk import file
@@ -14,7 +15,7 @@ from manilla.providers.health import FAILURES_TO_TRIP
 from manilla.providers.port import Direction, Unknown
 from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations
-from tests.client import Site
+from tests.client import Reply, Site
 from tests.dashboard.bulk_upload import BULK, GTBANK, HEADER, draft, upload
 from tests.dashboard.merchant_dashboard import (
     MerchantDashboard,
@@ -124,7 +125,6 @@ async def test_a_file_may_name_banks_and_shows_which_bank_and_code_is_paid(
         ({"account_number": "0000000002"}, "The account could not be verified."),
         ({"account_number": "0000000004"}, "wallet cannot cover this payout now"),
         ({"account_number": "12345"}, "The account number must have 10 digits."),
-        ({"bank_code": "C058"}, "C058 is "),
         ({"bank_code": "120003"}, "120003 is not a bank code of providera"),
         ({"bank_code": "Zenit Bank"}, "Zenit Bank is not a bank code of providera"),
         ({"amount": "99"}, "The amount must be at least 100.00 NGN"),
@@ -146,6 +146,27 @@ async def test_a_rejected_payout_shows_the_reason_and_debits_nothing(
         # The form keeps its reference when it is shown again.
         assert fields["once"].encode() in reply.body
     assert await dashboard.balance() == before
+
+
+async def test_another_providers_code_is_understood_once_its_bank_list_is_known(
+    dashboard: MerchantDashboard, services: Services
+) -> None:
+    async def review(code: str) -> Reply:
+        fields = await _order(dashboard, bank_code=code)
+        return await dashboard.owner.post(f"{PAYOUTS}/new", fields)
+
+    before = await dashboard.balance()
+    unknown = await review("X058")
+    assert unknown.status in (400, 422)
+    assert "X058 is " in unknown.body.decode()
+    await learning.learn(services.db, "another", [("X058", "Guaranty Trust Bank")])
+    await services.registry.load()
+    try:
+        assert "Guaranty Trust Bank (058)" in (await review("X058")).body.decode()
+        assert await dashboard.balance() == before
+    finally:
+        await services.db.execute("DELETE FROM provider_bank WHERE provider = 'another'")
+        await services.registry.load()
 
 
 async def test_a_rail_that_does_not_respond_is_shown_before_it_is_chosen(
