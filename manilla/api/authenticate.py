@@ -10,6 +10,7 @@ from manilla.api.refusals import InvalidCredentials, InvalidEnvironment
 from manilla.kit.environment import Environment
 from manilla.merchants.credentials import LiveCredential, hash_api_key
 from manilla.merchants.directory import Caller, Directory
+from manilla.merchants.rights import ALL_RIGHTS, Right
 from manilla.platform.settings import PlatformSettings
 
 Headers = Mapping[bytes, bytes]
@@ -68,6 +69,7 @@ async def by_bearer(directory: Directory, environment: Environment, headers: Hea
 class Identity(NamedTuple):
     caller: Caller
     generation: int  # generation of the credentials that the API key belongs to
+    rights: frozenset[Right] = ALL_RIGHTS
 
 
 class SignedRequest:

@@ -9,6 +9,7 @@ import msgspec
 from manilla.kit.errors import Refusal
 from manilla.kit.ratelimit import RateTicket
 from manilla.merchants.directory import Caller
+from manilla.merchants.rights import Right
 
 PARAMETER = re.compile(r"\{(\w+)\}")  # a path parameter in an endpoint's path
 
@@ -32,6 +33,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     path: str  # URL path; the last segment or the one before may be a path parameter, `{name}`
     summary: str
     description: str
+    right: Right | None  # what the API key must be allowed to do; None: every key may call it
     answers: tuple[type[msgspec.Struct], ...]  # the possible bodies of a successful response
     use_case: Callable[[Call], Awaitable[msgspec.Struct]]
     # True if the use case counts the request toward the rate limit, as part of a statement that it

@@ -1,7 +1,7 @@
 """The kernel of the merchant API: everything between a merchant's request and a use case.
 
 It runs all checks in the documented order: body size, environment, credentials, timestamp,
-signature, rate limit, merchant availability, fields, use case.
+signature, rate limit, merchant availability, the API key's right, fields, use case.
 """
 
 import time
@@ -28,10 +28,11 @@ from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.ratelimit import RateLimitExceeded, RateTicket, address_bucket
 from manilla.ledger import idempotency
 from manilla.ledger.idempotency import Replayed
-from manilla.merchants import availability
+from manilla.merchants import availability, rights
 from manilla.merchants.directory import Caller
 from manilla.merchants.requests import limit as request_limit
 from manilla.merchants.requests import log as request_log
+from manilla.merchants.rights import InsufficientPermission
 from manilla.services import Services
 
 log = structlog.get_logger(__name__)
@@ -131,6 +132,7 @@ class MerchantApi:
             if not endpoint.counts:
                 await services.limiter.spend(ticket)
             availability.check(caller)
+            rights.check(identity.rights, endpoint.right)
             call = request.call = Call(
                 caller=caller,
                 parameter=parameter,
@@ -149,6 +151,8 @@ class MerchantApi:
                 # The use case rejected the request before the statement that counts it toward the
                 # limit.
                 await services.limiter.spend(ticket)
+            if isinstance(refusal, InsufficientPermission):
+                raise  # the stored response is not for this key
             first = await self._first_answer(endpoint, request, caller, body)
             if first is None:
                 raise

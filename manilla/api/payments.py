@@ -27,6 +27,7 @@ from manilla.ledger.transactions import (
     DuplicateReference,
     TransactionNotFound,
 )
+from manilla.merchants.rights import Right
 from manilla.payments import initiate, verify
 from manilla.payments.commission import AMOUNT_MINOR_MAX
 from manilla.payments.eligibility import read_keywords
@@ -101,6 +102,7 @@ def endpoints(db: Database, initiation: PaymentInitiation) -> list[Endpoint]:
             path=INITIATE,
             summary="Initiate a payment",
             description="Creates a hosted checkout session. Send the customer to `payment_url`.",
+            right=Right.PAYMENTS,
             answers=(PaymentSession,),
             use_case=initiate_payment,
             body=PaymentRequest,
@@ -113,6 +115,7 @@ def endpoints(db: Database, initiation: PaymentInitiation) -> list[Endpoint]:
             path="/api/v1/verify-payment/{trxId}",
             summary="Verify a payment",
             description="Returns a payment's status. Use the environment in which it was created.",
+            right=Right.READ,
             answers=(verify.VerifiedPayment, verify.UnfinishedPayment),
             use_case=verify_payment,
             refusals=(TransactionNotFound,),
@@ -123,6 +126,7 @@ def endpoints(db: Database, initiation: PaymentInitiation) -> list[Endpoint]:
             path=INITIATE_LEGACY,
             summary="Initiate a payment (legacy API)",
             description="Like version 1, but with the API key as a bearer token and no signature.",
+            right=Right.PAYMENTS,
             answers=(PaymentSession,),
             use_case=initiate_legacy,
             body=LegacyPaymentRequest,

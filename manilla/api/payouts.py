@@ -17,6 +17,7 @@ from manilla.ledger.transactions import (
     DuplicateReference,
     TransactionNotFound,
 )
+from manilla.merchants.rights import Right
 from manilla.methods.catalogue import Catalogue
 from manilla.payouts import refusals, verify
 from manilla.payouts.beneficiaries import methods
@@ -95,6 +96,7 @@ def endpoints(
             path="/api/v1/payout-methods",
             summary="List payout methods",
             description="Lists the available methods and the beneficiary fields of each.",
+            right=None,
             answers=(PayoutMethods,),
             use_case=payout_methods,
             query=MethodsQuery,
@@ -105,6 +107,7 @@ def endpoints(
             path=INITIATE,
             summary="Initiate a payout",
             description="Debits the wallet immediately and sends the money to the beneficiary.",
+            right=Right.PAYOUTS,
             answers=(InitiatedPayout,),
             use_case=initiate_payout,
             body=PayoutRequest,
@@ -117,6 +120,7 @@ def endpoints(
             path="/api/v1/verify-payout/{trxId}",
             summary="Verify a payout",
             description="Returns a payout's status. Use the environment in which it was created.",
+            right=Right.READ,
             answers=(verify.DeliveredPayout, verify.UndeliveredPayout),
             use_case=verify_payout,
             refusals=(TransactionNotFound,),
@@ -127,6 +131,7 @@ def endpoints(
             path="/api/v1/payout/bank-list",
             summary="List bank codes",
             description="Lists provider B's bank codes, or those of the rail in `method_code`.",
+            right=None,
             answers=(BankList,),
             use_case=bank_list,
             query=BanksQuery,

@@ -16,6 +16,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             path="/api/v1/site-info",
             summary="Site info",
             description="Returns the site's name, URLs and texts, to show on your own pages.",
+            right=None,
             answers=(SiteInfo,),
             use_case=site_info,
         ),

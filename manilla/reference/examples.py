@@ -10,6 +10,8 @@ from typing import Any
 
 from manilla.kit import strict_json
 from manilla.kit.errors import Refusal
+from manilla.merchants import rights
+from manilla.merchants.rights import Right
 
 Examples = Mapping[str, Any]  # example bodies by name
 
@@ -92,6 +94,11 @@ NOTICES: Mapping[str, Examples] = {
     },
 }
 
+# Further fields of the example bodies of errors, by code.
+FURTHER: Mapping[str, Mapping[str, Any]] = {
+    "INVALID_CREDENTIALS": {"errors": {"X-Signature": "The signature does not match."}},
+    "DUPLICATE_REFERENCE": {"trx_id": TRX_ID, "status": "pending"},
+}
 DECIMALS = "The amount may have at most 2 decimals."
 FAULT = {
     "error": f"Something went wrong on our side. Please quote request {REQUEST_ID}.",
@@ -111,8 +118,10 @@ def error(refusal: type[Refusal], body: Iterable[str] = (), query: Iterable[str]
         case "INVALID_AMOUNT":
             amounts = [field for field in body if field.endswith("_amount")]
             return {**answer, "errors": dict.fromkeys(amounts, DECIMALS)}
-        case "INVALID_CREDENTIALS":
-            return {**answer, "errors": {"X-Signature": "The signature does not match."}}
-        case "DUPLICATE_REFERENCE":
-            return {**answer, "trx_id": TRX_ID, "status": "pending"}
-    return answer
+    return {**answer, **FURTHER.get(refusal.code, {})}
+
+
+def missing_right(right: Right) -> Any:
+    """Returns the example body of the error for an API key without the right."""
+    refusal = rights.missing(right)
+    return {"error": refusal.text, "error_code": refusal.code, **(refusal.details or {})}

@@ -55,6 +55,11 @@ GUIDANCE: dict[str, Guidance] = {
         "Your account is rejected or disabled, in both environments.",
         "Contact the platform's support.",
     ),
+    "INSUFFICIENT_PERMISSION": Guidance(
+        "The API key is valid, but lacks the right that `required_right` names.",
+        "Use a key that has the right. An owner or administrator creates keys in the dashboard, "
+        "under API credentials.",
+    ),
     "NOT_FOUND": Guidance(
         "There is no endpoint at this URL.", "Check the path; it starts with `/api/v1`."
     ),

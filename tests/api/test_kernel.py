@@ -74,6 +74,7 @@ async def probe(services: Services) -> AsyncIterator[Site]:
             path=path,
             summary="",
             description="",
+            right=None,
             answers=(Echo,),
             use_case=use_case,
             **more,

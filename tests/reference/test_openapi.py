@@ -65,6 +65,14 @@ async def test_the_description_is_public_and_covers_every_endpoint(site: Site) -
     assert set(document["webhooks"]) == {"payment", "payout", "refund", "legacyPayment"}
 
 
+async def test_endpoints_that_require_a_right_say_which(document: Any) -> None:
+    refused = document["paths"]["/api/v1/initiate-payout"]["post"]["responses"]["403"]
+    example = refused["content"][JSON]["examples"]["INSUFFICIENT_PERMISSION"]["value"]
+    assert example["required_right"] == "payouts"
+    open_to_all = document["paths"]["/api/v1/site-info"]["get"]["responses"]["403"]
+    assert "INSUFFICIENT_PERMISSION" not in open_to_all["description"]
+
+
 async def test_the_description_is_valid_openapi(document: Any) -> None:
     schemathesis.openapi.from_dict(document).validate()
     for schema in document["components"]["schemas"].values():
@@ -231,6 +239,7 @@ def test_money_is_described_as_a_number() -> None:
         path="/api/v1/pay/{trxId}",
         summary="",
         description="",
+        right=None,
         answers=(_Receipt,),
         body=_Order,
         query=_Order,

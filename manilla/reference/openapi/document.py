@@ -11,6 +11,7 @@ from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.ratelimit import RateLimitExceeded
 from manilla.ledger.transactions import DuplicateReference
 from manilla.merchants.availability import MerchantPendingApproval, MerchantSuspended
+from manilla.merchants.rights import InsufficientPermission
 from manilla.reference import examples
 from manilla.reference.openapi import fields, notices, parts, schemas
 
@@ -23,6 +24,12 @@ ALWAYS_POSSIBLE: tuple[type[Refusal], ...] = (
     RateLimitExceeded,
     Unavailable,
 )
+
+# Errors whose response has further fields. No two of them have the same status.
+DETAILED: dict[str, schemas.BodyType] = {
+    DuplicateReference.code: schemas.DuplicateError,
+    InsufficientPermission.code: schemas.MissingRightError,
+}
 
 # Errors whose response has a `Retry-After` header.
 WAITING = (RateLimitExceeded, Unavailable)
@@ -77,6 +84,8 @@ def _schemas(endpoints: Sequence[Endpoint]) -> Any:
     errors: list[schemas.BodyType] = [schemas.Error]
     if any(DuplicateReference in endpoint.refusals for endpoint in endpoints):
         errors.append(schemas.DuplicateError)
+    if any(endpoint.right for endpoint in endpoints):
+        errors.append(schemas.MissingRightError)
     return schemas.components(
         [endpoint.body for endpoint in endpoints if endpoint.body],
         [*errors, *(answer for endpoint in endpoints for answer in endpoint.answers)],
@@ -170,7 +179,8 @@ QUERY_EXAMPLES = {"currency": "NGN", "method_code": "providera_ngn_transfer"}
 
 def _refusals(endpoint: Endpoint) -> dict[str, Any]:
     by_status: dict[int, list[type[Refusal]]] = {}
-    for refusal in (*ALWAYS_POSSIBLE, *endpoint.refusals):
+    permission = (InsufficientPermission,) if endpoint.right else ()
+    for refusal in (*ALWAYS_POSSIBLE, *permission, *endpoint.refusals):
         by_status.setdefault(refusal.status, []).append(refusal)
     responses = {status: _refused(endpoint, kinds) for status, kinds in by_status.items()}
     responses[500] = {
@@ -187,6 +197,8 @@ def _refused(endpoint: Endpoint, kinds: Sequence[type[Refusal]]) -> dict[str, An
     bodies = {
         str(kind.code): examples.error(kind, body if endpoint.body else (), query) for kind in kinds
     }
+    if endpoint.right and InsufficientPermission in kinds:
+        bodies[InsufficientPermission.code] = examples.missing_right(endpoint.right)
     waits = any(kind in WAITING for kind in kinds)
     return {
         "description": "; ".join(f"`{kind.code}`: {kind.message}" for kind in kinds),
@@ -196,7 +208,7 @@ def _refused(endpoint: Endpoint, kinds: Sequence[type[Refusal]]) -> dict[str, An
 
 
 def _error_schema(codes: Sequence[str]) -> dict[str, Any]:
-    kind = schemas.DuplicateError if DuplicateReference.code in codes else schemas.Error
+    kind = next((kind for code, kind in DETAILED.items() if code in codes), schemas.Error)
     code = {**fields.describe("", "error_code"), "type": "string", "enum": codes}
     only = {"type": "object", "properties": {"error_code": code}}
     return {"allOf": [schemas.reference(kind), only]}

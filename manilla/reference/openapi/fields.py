@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from manilla.merchants.rights import Right
 from manilla.payments.payment import PaymentErrorCode
 from manilla.payouts.payout import PayoutErrorCode
 
@@ -55,6 +56,10 @@ FIELDS: Mapping[str, FieldDescription] = {
     "error_code": _field("A stable code for programs."),
     "errors": _field("The error message for each invalid field or header, by name."),
     "DuplicateError.trx_id": _id("The transaction that has this reference."),
+    "required_right": _field(
+        "The right that the API key lacks, if the error is `INSUFFICIENT_PERMISSION`.",
+        enum=[str(right) for right in Right],
+    ),
     "DuplicateError.status": _field("The status of that transaction."),
     # references and parties
     "trx_id": _id("The transaction's id."),
@@ -291,6 +296,7 @@ def describe(schema: str, field: str) -> FieldDescription:
 SCHEMAS: Mapping[str, str] = {
     "Error": "Why a request was rejected.",
     "DuplicateError": "Why a request was rejected, and the transaction that has the reference.",
+    "MissingRightError": "Why a request was rejected, and the right that the API key lacks.",
     "PaymentRequest": "A new payment. Unknown fields are ignored.",
     "LegacyPaymentRequest": "A new payment through the legacy API.",
     "PayoutRequest": "A new payout. Unknown fields are ignored.",

@@ -24,6 +24,10 @@ class DuplicateError(Error, omit_defaults=True):
     status: str | None = None
 
 
+class MissingRightError(Error, omit_defaults=True):
+    required_right: str | None = None
+
+
 def reference(kind: BodyType) -> dict[str, str]:
     return {"$ref": PLACE + kind.__name__}
 

@@ -108,6 +108,11 @@ class MerchantSuspended(ApiError):
     advice = "Contact the platform's support."
 
 
+class InsufficientPermission(ApiError):
+    codes = ("INSUFFICIENT_PERMISSION",)
+    advice = "Use an API key that has the right which the message names."
+
+
 class TransactionNotFound(ApiError):
     codes = ("TRANSACTION_NOT_FOUND",)
     advice = "Ask with the credentials and in the environment that it was made with."

@@ -1,0 +1,34 @@
+"""The rights of API keys. Each endpoint of the merchant API states which one it requires."""
+
+from collections.abc import Collection
+from enum import StrEnum
+
+from manilla.kit.errors import Refusal
+
+
+class Right(StrEnum):
+    PAYMENTS = "payments"  # create payments and payment links
+    PAYOUTS = "payouts"  # send payouts
+    REFUNDS = "refunds"  # refund payments
+    READ = "read"  # read transactions, balances and events
+    MANAGE = "manage"  # change where notifications go; no further key can have this right
+
+
+GRANTABLE = (Right.PAYMENTS, Right.PAYOUTS, Right.REFUNDS, Right.READ)
+ALL_RIGHTS = frozenset(Right)  # what the merchant's own API key and secret may do
+
+
+class InsufficientPermission(Refusal):
+    status, code = 403, "INSUFFICIENT_PERMISSION"
+    message = "This API key does not have the required right."
+
+
+def check(rights: Collection[Right], required: Right | None) -> None:
+    """Rejects a key without the right. An endpoint that requires None is open to every key."""
+    if required is not None and required not in rights:
+        raise missing(required)
+
+
+def missing(right: Right) -> InsufficientPermission:
+    text = f"This API key does not have the right `{right}`."
+    return InsufficientPermission(text, details={"required_right": right})
