@@ -126,19 +126,27 @@ def _read_at_once(
 
 
 def read_query(kind: type[Given], raw: bytes) -> Given:
+    """Reads a query string. Unknown parameters are ignored unless the struct forbids them."""
     try:
         pairs = parse_qsl(raw.decode(), keep_blank_values=True, errors="strict")
     except UnicodeDecodeError:
         raise ValidationFailed("The query is not UTF-8.") from None
-    names = [name for name, _ in pairs]
-    repeated = {
+    names, fields = [name for name, _ in pairs], _fields(kind)
+    errors = {
         field.sent_as: "Expected only one value."
-        for field in _fields(kind)
+        for field in fields
         if names.count(field.sent_as) > 1
     }
-    if repeated:
-        raise ValidationFailed(errors=repeated)
-    return _read_one_by_one(kind, _fields(kind), dict(pairs))
+    if kind.__struct_config__.forbid_unknown_fields:
+        unknown = set(names) - {field.sent_as for field in fields}
+        errors |= dict.fromkeys(sorted(unknown), "There is no such parameter.")
+    if errors:
+        raise ValidationFailed(errors=errors)
+    given = dict(pairs)
+    numbers = {field.sent_as for field in fields if _takes(int, field.kind)}
+    return _read_one_by_one(
+        kind, fields, given | {name: _number(given[name]) for name in numbers & given.keys()}
+    )
 
 
 def _read_one_by_one(kind: type[Given], fields: Sequence["_Field"], given: dict[str, Any]) -> Given:
@@ -195,16 +203,23 @@ def _fields(kind: type[msgspec.Struct], is_public_only: bool = False) -> tuple[_
             info.type,
             info.required,
             bool(_tag(info.type, AMOUNT_TAG)),
-            not info.required and _takes_text(info.type),
+            not info.required and _takes(str, info.type),
             (is_public_only and _tag(info.type, PUBLIC_CHECK_TAG)) or _tag(info.type, CHECK_TAG),
         )
         for info in msgspec.structs.fields(kind)
     )
 
 
+def _number(text: str) -> int | str:
+    """Reads a whole number from a query string. Any other text is rejected later."""
+    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else text
+
+
 class _FieldError(Exception):
     pass
 
+
+NO_TIME = "Expected a time with an offset, such as 2026-01-31T12:00:00Z (RFC 3339)."
 
 # Replaces msgspec's error messages with messages for API callers.
 _WORDS = (
@@ -213,6 +228,7 @@ _WORDS = (
     (re.compile(r"Expected `int` >= (-?\d+)"), "Expected a whole number of at least {}."),
     (re.compile(r"Expected `int` <= (-?\d+)"), "Expected a whole number of at most {}."),
     (re.compile(r"Invalid enum value '?([^']*)'?"), "{} is not one of the allowed values."),
+    (re.compile(r"Invalid RFC3339|Expected `datetime`"), NO_TIME),
     (re.compile(r"Expected `str"), "Expected text."),
     (re.compile(r"Expected `int"), "Expected a whole number."),
     (re.compile(r"Expected `bool"), "Expected true or false."),
@@ -258,10 +274,10 @@ def money_of(amount: Decimal, currency: str | None) -> Money:
     return Money.of(amount, currency if currency in money.DECIMALS else "NGN")
 
 
-def _takes_text(kind: Any) -> bool:
-    """Whether the type is `str`, even annotated or in a union. A list or map of strings is not."""
+def _takes(plain: type, kind: Any) -> bool:
+    """Whether a type is `plain`, even annotated or in a union. A list or map of it is not."""
     is_part = get_origin(kind) in (Annotated, Union, UnionType)
-    return kind is str or (is_part and any(map(_takes_text, get_args(kind))))
+    return kind is plain or (is_part and any(_takes(plain, part) for part in get_args(kind)))
 
 
 def _tag(kind: Any, name: str) -> Any:

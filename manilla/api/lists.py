@@ -1,0 +1,129 @@
+"""What the API's lists have in common: their queries, and cursors that continue them."""
+
+import base64
+import binascii
+import hmac
+from collections.abc import Collection
+from datetime import UTC, datetime
+from typing import Annotated, Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from manilla.api.endpoint import Call
+from manilla.api.fields import Reference
+from manilla.api.refusals import ValidationFailed
+from manilla.kit.crypto import Keyring
+from manilla.kit.listing import Moment
+
+LIMIT, LIMIT_MAX = 20, 100
+CURSOR_LENGTH_MAX = 600
+# No transaction is outside these years. Times beyond them cannot be computed with safely.
+EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+BAD_CURSOR = (
+    "Expected `next_cursor` of the previous page, with the same credentials and the same filters."
+)
+_SIGNATURE_BYTES = 16
+
+Key = TypeVar("Key")
+
+
+class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    limit: Annotated[int, Meta(ge=1, le=LIMIT_MAX)] = LIMIT
+    cursor: str | None = None
+
+
+class PeriodQuery(ListQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    since: Moment | None = field(name="from", default=None)
+    until: Moment | None = field(name="to", default=None)  # exclusive
+
+    @classmethod
+    def field_errors(cls, values: dict[str, Any], _bad: Collection[str] = ()) -> dict[str, str]:
+        since, until = values.get("since"), values.get("until")
+        if since is None or until is None or since <= until:
+            return {}
+        return {"from": "Expected a time that is not after `to`."}
+
+    @property
+    def period(self) -> tuple[datetime | None, datetime | None]:
+        """The times `from` and `to`, limited to the years that the database can compare."""
+        return _limited(self.since), _limited(self.until)
+
+
+class TransactionQuery(PeriodQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Lists of transactions add a field `status` with the words of their verify endpoint."""
+
+    ref_trx: Reference | None = None
+
+
+def _limited(moment: datetime | None) -> datetime | None:
+    return None if moment is None else min(max(moment, EARLIEST), LATEST)
+
+
+class Cursors(Generic[Key]):
+    """Reads and writes the cursors of one list.
+
+    A cursor contains the key of the last row of a page. It is signed for one merchant, environment,
+    list and set of filters, so it can neither be altered nor used elsewhere. It stays valid when
+    credentials or the master key change, as long as the previous master key is configured.
+    """
+
+    def __init__(self, keyring: Keyring, path: str, kind: type[Key]) -> None:
+        self._keys = keyring.derive_all("list cursor")
+        self._path, self._kind = path, kind
+
+    def read(self, call: Call) -> Key | None:
+        """Returns the key after which the requested page starts; None for the first page."""
+        text: str | None = call.query.cursor
+        if text is None:
+            return None
+        raw = _decoded(text)
+        signature, content = raw[:_SIGNATURE_BYTES], raw[_SIGNATURE_BYTES:]
+        scope = self._scope(call)
+        if not any(
+            hmac.compare_digest(_sign(key, scope, content), signature) for key in self._keys
+        ):
+            raise _bad_cursor()
+        return msgspec.json.decode(content, type=self._kind)
+
+    def write(self, call: Call, key: Key | None) -> str | None:
+        """Returns the cursor of the page after this key; None if there is no such page."""
+        if key is None:
+            return None
+        content = msgspec.json.encode(key)
+        return _encoded(_sign(self._keys[0], self._scope(call), content) + content)
+
+    def _scope(self, call: Call) -> bytes:
+        filters = msgspec.structs.asdict(call.query)
+        del filters["limit"], filters["cursor"]
+        times = {name: m.timestamp() for name, m in filters.items() if isinstance(m, datetime)}
+        caller = call.caller
+        return msgspec.json.encode(
+            (self._path, caller.merchant_id, caller.environment, filters | times)
+        )
+
+
+def _sign(key: bytes, scope: bytes, content: bytes) -> bytes:
+    # JSON texts contain no NUL, so no two pairs of scope and content give the same bytes.
+    return hmac.digest(key, scope + b"\0" + content, "sha256")[:_SIGNATURE_BYTES]
+
+
+def _encoded(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def _decoded(text: str) -> bytes:
+    if len(text) > CURSOR_LENGTH_MAX:
+        raise _bad_cursor()
+    try:
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise _bad_cursor() from None
+    # Base64 has several texts for the same bytes; only the one that we wrote is valid.
+    if _encoded(raw) != text:
+        raise _bad_cursor()
+    return raw
+
+
+def _bad_cursor() -> ValidationFailed:
+    return ValidationFailed(errors={"cursor": BAD_CURSOR})
