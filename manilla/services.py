@@ -21,6 +21,7 @@ from manilla.payments import initiate as pay_in
 from manilla.payments.charges import ChargeService
 from manilla.payments.checkout import Checkout
 from manilla.payments.link import CheckoutLinks
+from manilla.payments.payment_links.paying import LinkPayments
 from manilla.payouts import initiate as pay_out
 from manilla.payouts.beneficiaries.banks import Banks
 from manilla.payouts.beneficiaries.beneficiary import AccountResolver
@@ -94,6 +95,12 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     def settling(self) -> Settling:
         return Settling(
             self.db, self.platform, self.directory, self.methods, self.previews, self.payouts
+        )
+
+    @property
+    def link_payments(self) -> LinkPayments:
+        return LinkPayments(
+            *(self.db, self.directory, self.limiter, self.payments, self.links, self.base_url)
         )
 
     @property

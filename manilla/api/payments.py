@@ -1,6 +1,7 @@
 """Payment endpoints: version 1 and the legacy API."""
 
 from collections.abc import Collection
+from decimal import Decimal
 from typing import Annotated, Any
 
 import msgspec
@@ -21,20 +22,16 @@ from manilla.api.fields import (
 from manilla.api.optional_headers import read_repeat_key, read_scenario
 from manilla.api.refusals import InvalidAmount
 from manilla.kit.db import Database
-from manilla.kit.money import Money, MoneyError
+from manilla.kit.money import MoneyError
 from manilla.ledger.transactions import (
     CurrencyNotEnabled,
     DuplicateReference,
     TransactionNotFound,
 )
 from manilla.merchants.rights import Right
-from manilla.payments import initiate, verify
-from manilla.payments.commission import AMOUNT_MINOR_MAX
+from manilla.payments import commission, initiate, verify
 from manilla.payments.eligibility import read_keywords
 from manilla.payments.initiate import PaymentInitiation, PaymentOrder, PaymentSession
-
-MINIMUM = 1
-TOO_SMALL = "The minimum is 1.00."
 
 CustomerName = Annotated[Line, Meta(max_length=100)]
 # Any text, because legacy clients send values that are not emails.
@@ -43,6 +40,16 @@ Keywords = Annotated[
     str | list[str] | None,
     Meta(description="Parts of gateway names or codes, as a list or comma-separated."),
 ]
+
+
+def amount_problem(amount: Decimal | None, currency: str | None) -> str | None:
+    """Returns what is wrong with the amount of a payment; None if it is valid or missing."""
+    if amount is None:
+        return None
+    try:
+        return commission.amount_problem(money_of(amount, currency))
+    except MoneyError as error:
+        return commission.TOO_SMALL if amount < commission.MINIMUM else str(error)
 
 
 class PaymentFields(Struct, frozen=True, kw_only=True):
@@ -59,19 +66,8 @@ class PaymentFields(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def field_errors(cls, values: dict[str, Any], _bad: Collection[str] = ()) -> dict[str, str]:
-        amount, currency = values.get("payment_amount"), values.get("currency_code")
-        if amount is None:
-            return {}
-        if amount < MINIMUM:
-            return {"payment_amount": TOO_SMALL}
-        try:
-            wanted = money_of(amount, currency)
-        except MoneyError as error:
-            return {"payment_amount": str(error)}
-        if wanted.minor > AMOUNT_MINOR_MAX:
-            most = Money(wanted.currency, AMOUNT_MINOR_MAX)
-            return {"payment_amount": f"The maximum is {most.amount:,f}."}
-        return {}
+        problem = amount_problem(values.get("payment_amount"), values.get("currency_code"))
+        return {"payment_amount": problem} if problem else {}
 
 
 class PaymentRequest(PaymentFields, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ log = structlog.get_logger(__name__)
 class CaseKind(StrEnum):
     PAID_AFTER_DECLINE = "paid_after_decline"  # exists in older data only
     SECOND_CHARGE_PAID = "second_charge_paid"
+    LINK_ALREADY_PAID = "link_already_paid"  # a second payment of a link for a single payment
     WRONG_AMOUNT = "wrong_amount"  # received an amount or currency other than requested
     WALLET_FULL = "wallet_full"  # credit would exceed the wallet's maximum balance
     WEBHOOK_DISAGREES = "webhook_disagrees"  # a signed webhook and the provider's API differ

@@ -27,6 +27,7 @@ TEMPLATE = "case.html"
 TITLES: dict[str, str] = {
     CaseKind.PAID_AFTER_DECLINE: "Paid after decline",
     CaseKind.SECOND_CHARGE_PAID: "Paid twice",
+    CaseKind.LINK_ALREADY_PAID: "Payment link paid twice",
     CaseKind.WALLET_FULL: "Wallet balance limit exceeded",
     CaseKind.WRONG_AMOUNT: "Wrong amount received",
     CaseKind.WEBHOOK_DISAGREES: "Webhook and status query disagree",

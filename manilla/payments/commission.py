@@ -11,6 +11,8 @@ from manilla.merchants.merchants import CommissionBearer
 # The largest payment, in minor units of any currency. Even with a commission of 100 % on top, the
 # sum fits into `Money`, and a wallet can hold hundreds of such payments.
 AMOUNT_MINOR_MAX = 10**16 - 1
+MINIMUM = 1
+TOO_SMALL = "The minimum is 1.00."
 
 
 class Quote(msgspec.Struct, frozen=True):
@@ -38,3 +40,13 @@ class Quote(msgspec.Struct, frozen=True):
 
 def quote(amount: Money, percent: Decimal, bearer: CommissionBearer) -> Quote:
     return Quote(amount, amount.percent(percent), bearer)
+
+
+def amount_problem(amount: Money) -> str | None:
+    """Returns why nobody can pay this amount; None if it is valid."""
+    if amount.amount < MINIMUM:
+        return TOO_SMALL
+    if amount.minor > AMOUNT_MINOR_MAX:
+        most = Money(amount.currency, AMOUNT_MINOR_MAX)
+        return f"The maximum is {most.amount:,f}."
+    return None

@@ -63,9 +63,9 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "final_payments_were_told",
-        "Each final payment has a notification of its status.",
+        "Each final payment that has an ipn_url has a notification of its status.",
         """SELECT p.merchant_id, p.trx_id, p.status, p.error_code FROM payment p
-            WHERE p.status <> 'pending' AND NOT EXISTS (
+            WHERE p.status <> 'pending' AND p.ipn_url <> '' AND NOT EXISTS (
                   SELECT FROM notification n
                    WHERE n.merchant_id = p.merchant_id AND n.trx_id = p.trx_id
                      AND n.event IN ('payment', 'payment.success', 'payment.failed')
@@ -145,12 +145,28 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "completed_refunds_were_told",
-        "Each completed refund has its notification.",
-        """SELECT r.merchant_id, r.trx_id FROM refund r
-            WHERE r.status = 'completed' AND NOT EXISTS (
+        "Each completed refund of a payment that has an ipn_url has its notification.",
+        """SELECT r.merchant_id, r.trx_id
+             FROM refund r
+             JOIN payment p ON p.merchant_id = r.merchant_id AND p.trx_id = r.payment_trx_id
+            WHERE r.status = 'completed' AND p.ipn_url <> '' AND NOT EXISTS (
                   SELECT FROM notification n
                    WHERE n.merchant_id = r.merchant_id AND n.trx_id = r.payment_trx_id
                      AND n.event = 'refund'
                      AND convert_from(n.body, 'UTF8') LIKE '%' || r.trx_id || '%')""",
+    ),
+    Invariant(
+        "payment_links_count_what_they_earned",
+        "A payment link's count and sum are those of its successful payments; a link for a single "
+        "payment has at most one.",
+        """SELECT l.merchant_id, l.id, l.paid_count, l.paid_minor, p.count, p.minor
+             FROM payment_link l
+            CROSS JOIN LATERAL (
+                  SELECT count(*) AS count, coalesce(sum(amount_minor), 0) AS minor
+                    FROM payment p
+                   WHERE p.merchant_id = l.merchant_id AND p.link_id = l.id
+                     AND p.status = 'success') AS p
+            WHERE (l.paid_count, l.paid_minor) <> (p.count, p.minor)
+               OR (l.single_use AND p.count > 1)""",
     ),
 )

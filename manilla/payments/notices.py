@@ -65,7 +65,7 @@ class LegacyNotice(msgspec.Struct, frozen=True):
 
 
 async def enqueue_payment(connection: Connection, payment: Payment) -> None:
-    """Queues the notification, in the transaction that changes the status."""
+    """Queues the notification in the transaction that changes the status, if ipn_url is set."""
     assert payment.status is not PaymentStatus.PENDING
     notice = _legacy(payment) if payment.is_legacy else await _payment(connection, payment)
     await _enqueue(connection, payment, notice)
@@ -109,6 +109,8 @@ async def enqueue_refund(
 async def _enqueue(
     connection: Connection, payment: Payment, notice: PaymentNotice | RefundNotice | LegacyNotice
 ) -> None:
+    if not payment.ipn_url:
+        return
     await outbox.enqueue(
         connection,
         merchant_id=payment.merchant_id,

@@ -31,7 +31,7 @@ class PaymentTerms(msgspec.Struct, frozen=True, kw_only=True):
     """Fields of a payment request that are stored unchanged with the payment."""
 
     ref_trx: str
-    ipn_url: str
+    ipn_url: str  # if empty, no notification is sent
     success_redirect: str | None = None
     cancel_redirect: str | None = None
     description: str | None = None
@@ -40,6 +40,7 @@ class PaymentTerms(msgspec.Struct, frozen=True, kw_only=True):
     allow_payment_methods: list[str] = []
     is_legacy: bool = False
     scenario: Scenario | None = None
+    link_id: str | None = None  # the payment link that the customer used
 
 
 class NewPayment(PaymentTerms, frozen=True, kw_only=True):

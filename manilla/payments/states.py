@@ -19,6 +19,8 @@ from manilla.payments import books, notices, store
 from manilla.payments.declines import decline_of
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
 from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentErrorCode, PaymentStatus
+from manilla.payments.payment_links import earnings
+from manilla.payments.payment_links.earnings import LinkAlreadyPaid
 from manilla.providers import claims, port
 from manilla.providers.claims import Claimed
 from manilla.providers.port import ChargeState, EventKind
@@ -95,7 +97,7 @@ async def _credit_in_sandbox(connection: Connection, payment: Payment) -> None:
     try:
         async with connection.transaction():
             await _credit(connection, payment, SANDBOX, None)
-    except books.WalletLimitReached:
+    except (books.WalletLimitReached, LinkAlreadyPaid):
         await _fail(connection, payment, PaymentEvent.DECLINED, PaymentErrorCode.PAYMENT_DECLINED)
 
 
@@ -160,8 +162,8 @@ async def _paid(
         await _report_disagreement(connection, payment, charge, said)
         return
     trouble = _trouble(payment, charge, state.paid, said)
-    if trouble is None and not await _credit_charge(connection, payment, charge, state.paid):
-        trouble = CaseKind.WALLET_FULL, "The wallet would exceed the maximum balance."
+    if trouble is None:
+        trouble = await _credit_charge(connection, payment, charge, state.paid)
     if trouble is None:
         await _report_disagreement(connection, payment, charge, said)
     else:
@@ -173,11 +175,8 @@ async def _paid(
 
 async def _credit_charge(
     connection: Connection, payment: Payment, charge: Charge, paid: Money
-) -> bool:
-    """Credits the charge.
-
-    If the wallet cannot hold the amount, returns False and changes nothing.
-    """
+) -> tuple[CaseKind, str] | None:
+    """Credits the charge. If that is impossible, returns the reason and changes nothing."""
     try:
         async with connection.transaction():
             await store.conclude_charge(
@@ -185,8 +184,10 @@ async def _credit_charge(
             )
             await _credit(connection, payment, charge.provider, charge)
     except books.WalletLimitReached:
-        return False
-    return True
+        return CaseKind.WALLET_FULL, "The wallet would exceed the maximum balance."
+    except LinkAlreadyPaid:
+        return CaseKind.LINK_ALREADY_PAID, f"Payment link {payment.link_id} was paid before."
+    return None
 
 
 def _trouble(
@@ -245,6 +246,7 @@ async def _credit(
         credited_charge=charge.reference if charge else None,
         commission_trx_id=trx_ids.new(payment.merchant_id) if is_charged else None,
     )
+    await earnings.count(connection, after)
     await books.credit(connection, after, payer)
     crash.point("amid_payment_credit")
     detail = f"charge {charge.reference}" if charge else "sandbox"

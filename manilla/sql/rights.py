@@ -47,6 +47,7 @@ RIGHTS = {
     "operator_case": KEEP,
     "password_reset": ALL,
     "payment": KEEP,
+    "payment_link": KEEP,
     "payout": KEEP,
     "payout_account": KEEP,
     "payout_attempt": KEEP,

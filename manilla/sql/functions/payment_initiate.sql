@@ -49,7 +49,8 @@ BEGIN
                commission_minor bigint, commission_bearer text, covers_minor bigint,
                description text, customer_name text, customer_email text, ipn_url text,
                success_redirect text, cancel_redirect text, allow_payment_methods text[],
-               is_legacy boolean, scenario text, remarks text, expires_at timestamptz,
+               is_legacy boolean, scenario text, link_id text, remarks text,
+               expires_at timestamptz,
                job_kind text, due_in_seconds float8,
                endpoint text, key text, body_hash text, answer text,
                day_limit_minor bigint, day_from text, ahead_minor bigint)
@@ -110,11 +111,11 @@ BEGIN
                merchant_id, trx_id, environment, ref_trx, currency, amount_minor,
                commission_minor, commission_bearer, description, customer_name, customer_email,
                ipn_url, success_redirect, cancel_redirect, allow_payment_methods, is_legacy,
-               scenario, remarks, expires_at)
+               scenario, link_id, remarks, expires_at)
         SELECT merchant_id, trx_id, environment::environment, ref_trx, currency, amount_minor,
                commission_minor, commission_bearer, description, customer_name, customer_email,
                ipn_url, success_redirect, cancel_redirect, allow_payment_methods, is_legacy,
-               scenario, remarks, expires_at
+               scenario, link_id, remarks, expires_at
           FROM judged WHERE outcome = 'created' ORDER BY merchant_id, environment, ref_trx
     ), jobs AS (
         INSERT INTO job (merchant_id, kind, subject, due_at)

@@ -1,0 +1,1 @@
+"""Payment links: pages that a merchant shares, on which customers start payments."""

@@ -1,0 +1,27 @@
+"""Counts what a payment link has earned, in the transaction that credits a payment."""
+
+from manilla.kit.db import Connection
+from manilla.payments.payment import Payment
+
+
+class LinkAlreadyPaid(Exception):
+    """The link is for a single payment and was paid. The caller must roll back the credit."""
+
+
+async def count(connection: Connection, payment: Payment) -> None:
+    """Counts a payment that is being credited, if it was created with a link.
+
+    The statement locks the link's row before the wallet is locked, so of two payments of a link for
+    a single payment, only the first is credited.
+    """
+    if payment.link_id is None:
+        return
+    counted = await connection.value(
+        """
+        UPDATE payment_link SET paid_count = paid_count + 1, paid_minor = paid_minor + $3
+         WHERE merchant_id = $1 AND id = $2 AND NOT (single_use AND paid_count > 0)
+        RETURNING true""",
+        *(payment.merchant_id, payment.link_id, payment.amount_minor),
+    )
+    if not counted:
+        raise LinkAlreadyPaid

@@ -1,0 +1,163 @@
+"""Reads and writes payment links."""
+
+from typing import Any
+
+import msgspec
+
+from manilla.kit import listing
+from manilla.kit.db import Connection, Database, columns
+from manilla.kit.listing import PAGE_ROWS, Moment, Page, Query
+from manilla.kit.money import Money
+from manilla.ledger.scope import Tenant, whose, within
+from manilla.payments.payment import Payment
+from manilla.payments.payment_links.link import (
+    CLOCK,
+    LINK_IDS,
+    LinkNotFound,
+    LinkStatus,
+    LinkTerms,
+    PaymentLink,
+    StoredLink,
+)
+from manilla.payments.store import PAYMENT_COLUMNS
+
+_STATUS = """
+    CASE WHEN single_use AND paid_count > 0 THEN 'used'
+         WHEN disabled_at IS NOT NULL THEN 'disabled'
+         WHEN expires_at <= now() THEN 'expired'
+         ELSE 'active' END"""
+
+
+_COLUMNS = f"{columns(StoredLink)}, {_STATUS} AS status"
+
+
+class LinkFilter(msgspec.Struct, frozen=True, kw_only=True):
+    status: LinkStatus | None = None
+    since: Moment | None = None
+    until: Moment | None = None  # exclusive upper bound of the time
+    search: str | None = None  # a link's id, or a part of its title or description
+
+
+class LinkTotals(msgspec.Struct, frozen=True):
+    links: int
+    payments: int
+    earned: list[Money]  # one per currency
+
+
+async def create(db: Database, tenant: Tenant, terms: LinkTerms) -> PaymentLink:
+    link_id = LINK_IDS.new(tenant.merchant_id)
+    names = msgspec.structs.fields(LinkTerms)
+    record = await db.record(
+        f"""
+        INSERT INTO payment_link (merchant_id, id, environment, {columns(LinkTerms)})
+        VALUES ($1, $2, $3, {", ".join(f"${place}" for place in range(4, 4 + len(names)))})
+        RETURNING {_COLUMNS}""",
+        *(tenant.merchant_id, link_id, tenant.environment),
+        *(getattr(terms, field.name) for field in names),
+    )
+    return _read(record)
+
+
+async def find(db: Database | Connection, link_id: str) -> PaymentLink:
+    """Returns a link to whoever has its id, such as a customer."""
+    merchant_id = LINK_IDS.owner_of(link_id)
+    if merchant_id is None:
+        raise LinkNotFound
+    record = await db.record(
+        f"SELECT {_COLUMNS} FROM payment_link WHERE merchant_id = $1 AND id = $2",
+        *(merchant_id, link_id),
+    )
+    if record is None:
+        raise LinkNotFound
+    return _read(record)
+
+
+async def find_own(db: Database, tenant: Tenant, link_id: str) -> PaymentLink:
+    """Returns a link of this merchant and environment."""
+    if LINK_IDS.owner_of(link_id) != tenant.merchant_id:
+        raise LinkNotFound
+    link = await find(db, link_id)
+    if link.environment != tenant.environment:
+        raise LinkNotFound
+    return link
+
+
+async def disable(db: Database, tenant: Tenant, link_id: str) -> PaymentLink:
+    """Stops new payments. Payments that customers have already started can still be paid."""
+    record = await db.record(
+        f"""
+        UPDATE payment_link SET disabled_at = coalesce(disabled_at, now())
+         WHERE merchant_id = $1 AND environment = $2 AND id = $3
+        RETURNING {_COLUMNS}""",
+        *(tenant.merchant_id, tenant.environment, link_id),
+    )
+    if record is None:
+        raise LinkNotFound
+    return _read(record)
+
+
+async def links(
+    db: Database,
+    tenant: Tenant,
+    wanted: LinkFilter,
+    *,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
+) -> Page[PaymentLink]:
+    """Lists links, newest first by the time in their ids."""
+    return await listing.walk(db, _query(tenant, wanted), _read, after, limit)
+
+
+async def totals(db: Database, tenant: Tenant, wanted: LinkFilter) -> LinkTotals:
+    conditions = _query(tenant, wanted).bounded()
+    records = await db.records(
+        f"""
+        SELECT currency, count(*) AS links, sum(paid_count)::bigint AS payments,
+               sum(paid_minor)::bigint AS minor
+          FROM payment_link WHERE {conditions.sql} GROUP BY currency ORDER BY currency""",
+        *conditions.values,
+    )
+    return LinkTotals(
+        sum(record["links"] for record in records),
+        sum(record["payments"] for record in records),
+        [Money(record["currency"], record["minor"]) for record in records if record["minor"]],
+    )
+
+
+async def count_payments(db: Database, link: PaymentLink) -> int:
+    return await db.number(
+        "SELECT count(*) FROM payment WHERE merchant_id = $1 AND link_id = $2",
+        *(link.merchant_id, link.id),
+    )
+
+
+async def open_payment(db: Database, link: PaymentLink) -> Payment | None:
+    """Returns the latest payment of the link that can still be paid on checkout."""
+    record = await db.record(
+        f"""
+        SELECT {PAYMENT_COLUMNS} FROM payment
+         WHERE merchant_id = $1 AND link_id = $2 AND status = 'pending' AND expires_at > now()
+         ORDER BY trx_id DESC LIMIT 1""",
+        *(link.merchant_id, link.id),
+    )
+    return None if record is None else msgspec.convert(dict(record), Payment)
+
+
+def _query(tenant: Tenant, wanted: LinkFilter) -> Query:
+    conditions = (
+        within(tenant)
+        .add_given(f"{_STATUS} = {{}}", wanted.status)
+        .add_given(
+            "position(lower({}) IN lower(concat_ws(E'\\n', id, title, description))) > 0",
+            listing.searched(wanted.search),
+        )
+    )
+    return Query(
+        *("payment_link", _COLUMNS, CLOCK, whose(tenant), conditions),
+        wanted.since,
+        wanted.until,
+    )
+
+
+def _read(record: Any) -> PaymentLink:
+    return msgspec.convert(dict(record), PaymentLink)
