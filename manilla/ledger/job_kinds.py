@@ -9,6 +9,7 @@ class JobKind(StrEnum):
     SANDBOX_PAYMENT = "payment.sandbox"
     TRANSFER = "transfer"  # send a payout, or query its status
     SANDBOX_PAYOUT = "payout.sandbox"
+    LARGE_PAYOUT = "payout.large"  # write the emails about a large payout
     BULK_PAYOUTS = "payout.bulk"
     BULK_NAMES = "payout.names"  # check the account names of a payout file
     SETTLE = "settle"  # settle a merchant's balance

@@ -68,6 +68,7 @@ class PayoutItem(NewItem, frozen=True, kw_only=True):
     batch_id: str | None = None
     batch_row: int | None = None
     saved_account_id: int | None = None  # the saved account that the beneficiary is, if known
+    mail_job_kind: str | None = None  # a second job, which writes emails
 
 
 class PayoutInfo(msgspec.Struct, frozen=True):
@@ -154,6 +155,7 @@ class PayoutInitiation:
             note=_note(who, account, order, route),
             saved_account_id=saved_id,
             answer=strict_json.encode(initiated).decode() if order.repeat_key else None,
+            mail_job_kind=JobKind.LARGE_PAYOUT if self._is_large(ready, amount) else None,
             **self._job(ready, who),
         )
         taken = await self._take(ready, item, ticket)
@@ -263,6 +265,11 @@ class PayoutInitiation:
         account = await self._resolver.resolve(method.provider, who)
         await self._funds.check(method.provider, amount)
         return account
+
+    def _is_large(self, new: NewPayout, amount: Money) -> bool:
+        limit = self._platform.now.large_payout_in(amount.currency)
+        is_production = new.environment is Environment.PRODUCTION
+        return is_production and limit is not None and amount >= limit
 
     def _job(self, new: NewPayout, who: Beneficiary) -> dict[str, Any]:
         """Returns the job that sends the payout, or that completes it in the sandbox, if any."""

@@ -4,9 +4,11 @@ from datetime import timedelta
 from functools import partial
 
 from manilla.cases.cases import CaseKind
+from manilla.kit import jobs
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
+from manilla.ledger.job_kinds import JobKind
 from manilla.ledger.transactions import Scenario
 from manilla.merchants import outgoing
 from manilla.payouts import notices, states, store
@@ -80,6 +82,7 @@ class PayoutTasks:
         return {
             SEND: Work(self.machine.advance, concurrency=64),
             COMPLETE_IN_SANDBOX: Work(self.complete_in_sandbox, concurrency=16),
+            JobKind.LARGE_PAYOUT: Work(self.report_large, concurrency=4),
         }
 
     async def complete_in_sandbox(self, job: Job) -> float | None:
@@ -99,15 +102,20 @@ class PayoutTasks:
         await self.settle(payout, event)
         return None
 
+    async def report_large(self, job: Job) -> None:
+        """Writes the emails and deletes the job in one transaction, so that none is repeated."""
+        payout = await self._find.submit(job)
+        assert payout is not None
+        async with self._db.transaction() as connection:
+            if await jobs.is_held(connection, job):
+                await notices.report_large(connection, payout)
+                await jobs.forget(connection, job.merchant_id, job.kind, job.subject)
+
     async def find(self, job: Job) -> Payout | None:
         """Returns the payout, or None if no provider pays it."""
         payout = await self._find.submit(job)
         if payout is None or payout.is_manual or payout.is_sandbox:
             return None
-        limit = self._platform.now.large_payout_in(payout.currency)
-        if job.attempts == 1 and limit is not None and payout.amount >= limit:
-            async with self._db.transaction() as connection:
-                await notices.report_large(connection, payout)
         return payout
 
     async def known_as(self, payout: Payout) -> KnownAs:

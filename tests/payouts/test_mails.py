@@ -2,9 +2,12 @@
 
 import pytest
 
+from manilla import worker
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
 from manilla.kit.environment import Environment
+from manilla.kit.jobs import Job, claims
+from manilla.ledger.job_kinds import JobKind
 from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.payouts import states
@@ -14,7 +17,7 @@ from manilla.people.roles import Role
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 from tests.mail.outbox_reader import letters_to
 from tests.payouts.bulk.payout_file import confirmed
-from tests.payouts.payout_merchant import PayoutMerchant, setting
+from tests.payouts.payout_merchant import MANUAL, PayoutMerchant, setting
 from tests.people.accounts import PASSWORD, Accounts, new_email
 
 
@@ -64,14 +67,38 @@ async def test_a_sandbox_payout_causes_no_email(sandbox_payer: PayoutMerchant) -
     assert await _subjects(sandbox_payer, owner) == []
 
 
-async def test_a_large_payout_causes_one_email_when_it_is_sent(payer: PayoutMerchant) -> None:
+@pytest.mark.parametrize("rail", ["a", MANUAL])
+async def test_a_large_payout_causes_one_email(payer: PayoutMerchant, rail: str) -> None:
     owner = await _member(payer, Role.OWNER)
     async with setting(payer.services, "large_payouts", "NGN:2000"):
-        await payer.pay_out("a", payout_amount=1999)
-        await payer.pay_out("a", payout_amount=2000)
-        for _ in range(2):
-            await payer.simulator.run_jobs()
+        await payer.pay_out(rail, payout_amount=1999)
+        trx_id = await payer.pay_out(rail, payout_amount=2000)
+    for _ in range(2):
+        await payer.simulator.run_jobs()
+    [letter] = await letters_to(payer.services.db, payer.services.letters, owner)
+    assert letter.subject == "Large payout: ₦2,000.00"
+    assert (trx_id in letter.text, "with the API" in letter.text) == (True, True)
+
+
+async def test_a_worker_that_crashes_at_a_large_payout_causes_one_email(
+    payer: PayoutMerchant,
+) -> None:
+    owner, db = await _member(payer, Role.OWNER), payer.services.db
+    async with setting(payer.services, "large_payouts", "NGN:2000"):
+        trx_id = await payer.pay_out(MANUAL, payout_amount=2000)
+    write = worker.works(payer.services)[JobKind.LARGE_PAYOUT].handler
+    [lost] = await _claim(payer, trx_id)  # by a worker that crashes before it writes
+    await db.execute("UPDATE job SET leased_until = now() WHERE subject = $1", trx_id)
+    [job] = await _claim(payer, trx_id)
+    for each in (lost, job, job):  # the last time as if the worker crashed before it ended the job
+        await write(each)
     assert await _subjects(payer, owner) == ["Large payout: ₦2,000.00"]
+    assert await db.number("SELECT count(*) FROM job WHERE subject = $1", trx_id) == 0
+
+
+async def _claim(payer: PayoutMerchant, trx_id: str) -> list[Job]:
+    claimed = await claims.claim(payer.services.db, {JobKind.LARGE_PAYOUT: 50})
+    return [job for job in claimed if job.subject == trx_id]
 
 
 async def test_an_email_says_that_a_bulk_file_is_done(payer: PayoutMerchant) -> None:

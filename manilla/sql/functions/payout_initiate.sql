@@ -52,7 +52,7 @@ BEGIN
                description text, ipn_url text, scenario text, remarks text, note text,
                ordered_by text, rail_bank_code text, route jsonb,
                batch_id text, batch_row integer, saved_account_id bigint,
-               job_kind text, due_in_seconds float8,
+               job_kind text, due_in_seconds float8, mail_job_kind text,
                endpoint text, key text, body_hash text, answer text,
                day_limit_minor bigint, day_from text, ahead_minor bigint)
     ), taken AS MATERIALIZED (
@@ -176,8 +176,11 @@ BEGIN
           FROM decided WHERE decision = 'created'
     ), jobs AS (
         INSERT INTO job (merchant_id, kind, subject, due_at)
-        SELECT merchant_id, job_kind, trx_id, now() + make_interval(secs => due_in_seconds)
-          FROM decided WHERE decision = 'created' AND job_kind IS NOT NULL
+        SELECT merchant_id, kind, trx_id, now() + make_interval(secs => in_seconds)
+          FROM decided
+         CROSS JOIN LATERAL (VALUES (job_kind, due_in_seconds), (mail_job_kind, 0))
+                 AS needed (kind, in_seconds)
+         WHERE decision = 'created' AND kind IS NOT NULL
     ), paid AS (
         UPDATE payout_batch_row AS b SET state = 'paid', trx_id = d.trx_id
           FROM decided d
