@@ -98,8 +98,8 @@ class LetterWriter:
     def _message(self, mail: Mail, content: MailContent) -> EmailMessage:
         """Builds the message.
 
-        It is the same for every attempt, so that a receiver can recognize a repetition. The
-        library rejects line ends in headers.
+        Headers and content are the same for every attempt, so that a receiver can recognize a
+        repetition. The library rejects line ends in headers.
         """
         message = EmailMessage(policy=SMTP)
         message["From"] = self._sender.header(self._site_name())
