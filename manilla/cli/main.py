@@ -29,6 +29,7 @@ COMMANDS = {
     "worker": Command("running.programs:worker", "Run the background work."),
     "simulator": Command("running.programs:simulator", "Simulate providers A, B and C."),
     "migrate": Command("running.programs:migrate", "Migrate the database to this version."),
+    "check": Command("check:check", "Check the configuration of this installation."),
     "merchant": Command("merchant:app", "Merchants and their credentials."),
     "wallet": Command("wallet:app", "Merchants' wallets."),
     "payment": Command("payment:app", "Payments."),

@@ -1,66 +1,32 @@
 """`manilla user`, run against the test database."""
 
 import asyncio
-import base64
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from manilla.cli import user
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.kit.errors import Refusal
 from manilla.people import invitations, resets
 from manilla.people.roles import Realm
 from manilla.people.sign_in import NeedsCode
 from manilla.settings import BadConfiguration, Mode, Settings
+from tests.cli.in_process import BASE_URL, InProcessCommand, environment_of
 from tests.command import manilla
 from tests.mail.outbox_reader import mails_to
 from tests.people.accounts import BROWSER, PASSWORD, Accounts, new_address, new_email
 
-BASE_URL = "https://pay.example.com"
-
 
 @pytest.fixture
 def environment(settings: Settings) -> dict[str, str]:
-    return {
-        "MANILLA_DATABASE_URL": settings.database_url,
-        "MANILLA_MASTER_KEY": base64.b64encode(settings.master_keys[0]).decode(),
-        "MANILLA_BASE_URL": BASE_URL,
-    }
-
-
-class UserCommand:
-    """Runs `manilla user` in this process, because a new process for each call would be slow."""
-
-    def __init__(self, environment: dict[str, str]) -> None:
-        self._environment = environment
-
-    async def run(self, *words: str, given: str = "") -> Any:
-        runner = CliRunner(env=self._environment)
-        return await asyncio.to_thread(
-            lambda: runner.invoke(user.app, [*words, "--json"], input=given)
-        )
-
-    async def printed(self, *words: str, given: str = "") -> Any:
-        done = await self.run(*words, given=given)
-        assert done.exit_code == 0, (done.output, done.exception)
-        # Log lines may precede the output, because only `main` redirects them.
-        return json.loads(done.stdout.splitlines()[-1])
-
-    async def refused(self, *words: str, given: str = "") -> str:
-        done = await self.run(*words, given=given)
-        assert isinstance(done.exception, Refusal), done.output
-        assert done.stdout == ""
-        return done.exception.text
+    return environment_of(settings)
 
 
 @pytest.fixture
-def command(environment: dict[str, str]) -> UserCommand:
-    return UserCommand(environment)
+def command(environment: dict[str, str]) -> InProcessCommand:
+    return InProcessCommand(user.app, environment)
 
 
 @pytest.fixture
@@ -69,7 +35,7 @@ def accounts(db: Database, keyring: Keyring) -> Accounts:
 
 
 async def test_console_users_are_added_by_link_or_with_a_password(
-    db: Database, accounts: Accounts, command: UserCommand
+    db: Database, accounts: Accounts, command: InProcessCommand
 ) -> None:
     invited, ready = new_email(), new_email()
     console = ("add", "--realm", "console", "--name", "Tolu", "--role", "administrator", "--email")
@@ -97,7 +63,7 @@ async def test_console_users_are_added_by_link_or_with_a_password(
     assert "administrator, operations, support" in await command.refused("role", ready, "owner")
 
 
-async def test_invalid_users_are_rejected(accounts: Accounts, command: UserCommand) -> None:
+async def test_invalid_users_are_rejected(accounts: Accounts, command: InProcessCommand) -> None:
     owner, _, known = await accounts.owner(), *await accounts.administrator()
     console = ("add", "--realm", "console", "--name", "Tolu", "--email")
     merchant = ("add", "--merchant", str(owner.merchant_id), "--email", new_email())
@@ -118,7 +84,7 @@ async def test_invalid_users_are_rejected(accounts: Accounts, command: UserComma
 
 
 async def test_members_are_added_and_listed(
-    db: Database, accounts: Accounts, command: UserCommand
+    db: Database, accounts: Accounts, command: InProcessCommand
 ) -> None:
     owner, new, invited = await accounts.owner(), new_email(), new_email()
     merchant = str(owner.merchant_id)
@@ -171,7 +137,7 @@ async def test_a_reset_for_an_unknown_user_exits_1_with_one_line(
 
 
 async def test_users_are_signed_out_disabled_and_reset(
-    accounts: Accounts, command: UserCommand
+    accounts: Accounts, command: InProcessCommand
 ) -> None:
     owner, shut, lost = [await accounts.owner() for _ in range(3)]
     await accounts.turn_on_totp(lost.visitor)

@@ -1,20 +1,27 @@
 """The pages about emails: the console's list and mailbox, and each user's choices."""
 
+import contextlib
 import os
 import secrets
+from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from playwright.async_api import Browser, Page, expect
 
+from manilla.console import routes as console
 from manilla.mail import listing
 from manilla.mail.listing import MailState
+from manilla.mail.transport import Transport
+from manilla.pages import app as pages
 from manilla.people.roles import ConsoleRole, Role
 from manilla.services import Services
 from tests.client import Site, new_merchant
+from tests.conftest import serving
 from tests.mail.mail_server import MailServer, plain_transport
 from tests.mail.outbox_reader import mails_to
-from tests.mail.post_office import put_failed_payout, until, worker
+from tests.mail.post_office import FAILED_PAYOUT, put_failed_payout, until, worker
 from tests.web.signed_in_user import SignedInUser, administrator, member
 
 WIDTHS = [1280, 390]
@@ -29,6 +36,22 @@ async def _picture(page: Page, name: str) -> None:
 async def _administrator(services: Services, site: Site) -> SignedInUser:
     email = f"{secrets.token_hex(4)}@console.example"
     return await administrator(services, site, email, ConsoleRole.SUPPORT)
+
+
+async def _enrolled(services: Services, site: Site) -> SignedInUser:
+    """An administrator with a second factor, which the console needs in production mode."""
+    user = await _administrator(services, site)
+    await user.enroll(services)
+    await user.step_up(services)
+    return user
+
+
+@contextlib.asynccontextmanager
+async def _production(services: Services, transport: Transport | None) -> AsyncIterator[Site]:
+    """The console in production mode, with this way to send email."""
+    real = msgspec.structs.replace(services, is_development=False, mail_transport=transport)
+    async with serving(pages.build(real, [console.build(real)])) as port:
+        yield Site(port)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -91,6 +114,7 @@ async def test_in_production_mode_the_console_shows_no_content_and_retries(
     owner = await member(services, site, merchant.new.id, Role.OWNER)
     await put_failed_payout(services, merchant.new.id)
     [mail] = await mails_to(services.db, owner.email)
+    hidden = [FAILED_PAYOUT[name] for name in ("amount", "reference", "trx_id", "reason")]
     server.recipient_answers = ["550 5.1.1 No such mailbox"]
 
     async def has_failed() -> bool:
@@ -98,8 +122,26 @@ async def test_in_production_mode_the_console_shows_no_content_and_retries(
 
     async with worker(services, plain_transport(server.port)):
         await until(has_failed)
-    user = await _administrator(services, site)
-    listed = await user.get(f"/mail?state=failed&q={owner.email}")
-    assert b"No such mailbox" in listed.body
-    assert (await user.post(f"/mail/{mail.id}/retry", {})).status == 303
+    async with _production(services, plain_transport(server.port)) as production:
+        user = await _enrolled(services, production)
+        listed = await user.get(f"/mail?state=failed&q={owner.email}")
+        assert b"No such mailbox" in listed.body
+        shown = await user.get(f"/mail/{mail.id}")
+        assert (shown.status, b"does not show the content" in shown.body) == (200, True)
+        for page in (listed, shown):
+            assert not [word for word in hidden if word.encode() in page.body]
+        assert (await user.get(f"/mail/{mail.id}/html")).status == 404
+        assert (await user.post(f"/mail/{mail.id}/retry", {})).status == 303
     assert (await listing.get(services.db, mail.id)).state == MailState.WAITING
+
+
+async def test_in_production_mode_the_console_warns_if_no_email_is_sent(
+    services: Services, server: MailServer
+) -> None:
+    for transport in (None, plain_transport(server.port)):
+        async with _production(services, transport) as production:
+            user = await _enrolled(services, production)
+            for path in ("/system", "/mail"):
+                page = await user.get(path)
+                assert page.status == 200
+                assert (b"This installation does not send email" in page.body) == (not transport)

@@ -1,0 +1,51 @@
+"""`manilla check`: checks an installation before and after a change to its configuration."""
+
+from enum import StrEnum
+
+import msgspec
+
+from manilla.cli.instance import Data, Tools, run
+from manilla.cli.output import Json, print_rows
+from manilla.sql import migrate
+from manilla.wiring import mail_transport
+
+NO_MAIL = (
+    "Neither MANILLA_SMTP_URL nor MANILLA_MAIL_HOOK is set. Users get no links to choose a "
+    "password, and no emails about payouts."
+)
+
+
+class CheckOutcome(StrEnum):
+    OK = "ok"
+    WARNING = "warning"  # Manilla works, but not all of it
+
+
+class ConfigurationCheck(msgspec.Struct, frozen=True):
+    check: str
+    result: CheckOutcome
+    detail: str
+
+
+def check(as_json: Json = False, data: Data = None) -> None:
+    """Check the environment variables, the database and email; exit 1 if Manilla cannot start."""
+    rows = [msgspec.structs.asdict(each) for each in run(data, _checks)]
+    print_rows(rows, as_json=as_json, empty="")
+
+
+async def _checks(tools: Tools) -> list[ConfigurationCheck]:
+    """Returns the results. Whatever prevents a start is raised as an error, also before this."""
+    await migrate.check_ready(tools.settings.database_url)
+    return [
+        ConfigurationCheck("mode", CheckOutcome.OK, tools.settings.mode),
+        ConfigurationCheck("database", CheckOutcome.OK, f"version {migrate.newest_revision()}"),
+        _mail(tools),
+    ]
+
+
+def _mail(tools: Tools) -> ConfigurationCheck:
+    transport = mail_transport(tools.settings)
+    if transport is not None:
+        return ConfigurationCheck("mail", CheckOutcome.OK, transport.name)
+    if tools.is_production_mode:
+        return ConfigurationCheck("mail", CheckOutcome.WARNING, NO_MAIL)
+    return ConfigurationCheck("mail", CheckOutcome.OK, "development mode: shown in the console")
