@@ -1,4 +1,4 @@
-"""A merchant's finance users get emails about failed and large payouts of production."""
+"""Users get emails about payouts and notifications of production."""
 
 import pytest
 
@@ -14,8 +14,11 @@ from manilla.payouts import states
 from manilla.payouts.bulk import batches
 from manilla.people import members
 from manilla.people.roles import Role
+from manilla.settings import Settings
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 from tests.mail.outbox_reader import letters_to
+from tests.notify.deliveries import Deliveries, delivery_worker
+from tests.notify.receiver import answer, receiving
 from tests.payouts.bulk.payout_file import confirmed
 from tests.payouts.payout_merchant import MANUAL, PayoutMerchant, setting
 from tests.people.accounts import PASSWORD, Accounts, new_email
@@ -140,3 +143,26 @@ async def test_operations_users_get_an_email_about_a_production_case(
                 environment=environment,
             )
     assert await _subjects(payer, email) == ["A case was opened: wrong amount"]
+
+
+async def test_developers_get_an_email_about_a_notification_endpoint_that_fails(
+    payer: PayoutMerchant, settings: Settings
+) -> None:
+    finance, developer = await _member(payer, Role.FINANCE), await _member(payer, Role.DEVELOPER)
+    services, merchant = payer.services, payer.merchant
+    async with receiving() as receiver, delivery_worker(services) as delivery:
+        receiver.answers = [answer(500)] * 3
+        deliveries = Deliveries(services, merchant, receiver, delivery, settings.migration_url)
+        trx_id = await payer.pay_out("a", ipn_url=receiver.url)
+        delivered = SettlementEvent(TransferEvent.DELIVERED, Source.PROVIDER)
+        await states.settle(services.db, merchant.new.id, trx_id, delivered)
+        for _ in range(2):
+            await deliveries.deliver()
+            assert await _subjects(payer, developer) == []
+            await deliveries.skip_to_next_attempt()
+        await deliveries.deliver()
+        assert await deliveries.state(trx_id) == "failed"
+    [letter] = await letters_to(services.db, services.letters, developer)
+    assert (receiver.url in letter.text, trx_id in letter.text) == (True, True)
+    assert letter.link.endswith("/dashboard/production/notifications?state=failed")
+    assert await _subjects(payer, finance) == []

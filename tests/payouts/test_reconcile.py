@@ -9,15 +9,18 @@ from manilla.cases import cases
 from manilla.cases.cases import Case, CaseAction, CaseRefused
 from manilla.kit import prometheus
 from manilla.kit.db import Database
+from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.ledger import settlements
 from manilla.ledger.settlements import BadSettlement, SettlementKind
 from manilla.payouts import reconcile
 from manilla.payouts.reconcile import Reconciled
 from manilla.payouts.reconcile_tasks import ReconcileTasks
+from manilla.people.roles import ConsoleRole
 from manilla.refunds import initiate
 from manilla.resolutions import resolutions
 from manilla.services import Services
+from tests.mail.outbox_reader import letters_to
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import (
     RAILS,
@@ -25,7 +28,9 @@ from tests.payouts.payout_merchant import (
     clear_credentials,
     method,
     set_credentials,
+    setting,
 )
+from tests.people.accounts import Accounts
 
 FEES = {"a": "10.00", "b": "15.00", "c": "10.75"}
 
@@ -442,10 +447,33 @@ async def test_transfers_queried_longest_ago_are_queried_first(
     assert found[3] == found[0]
 
 
-async def test_a_worker_reconciles_every_hour(payer: PayoutMerchant, db: Database) -> None:
-    tasks = ReconcileTasks(
-        db, payer.services.platform, payer.services.rails, lambda: nullcontext(db)
+def _tasks(payer: PayoutMerchant) -> ReconcileTasks:
+    services = payer.services
+    return ReconcileTasks(
+        services.db, services.platform, services.rails, lambda: nullcontext(services.db)
     )
+
+
+async def test_operations_users_get_an_email_about_a_low_balance_of_a_provider(
+    payer: PayoutMerchant,
+) -> None:
+    db, services = payer.services.db, payer.services
+    accounts = Accounts(db, services.keyring)
+    _, operations = await accounts.administrator(ConsoleRole.OPERATIONS)
+    _, support = await accounts.administrator(ConsoleRole.SUPPORT)
+    tasks = _tasks(payer)
+    for limit in ("NGN:100000000", "NGN:100000001", ""):  # the balance is 100,000,000
+        async with setting(services, "low_balances", limit):
+            await tasks.compare(Job(0, "reconcile", "providera", 1, 0, 1))
+    [letter] = await letters_to(db, services.letters, operations)
+    assert letter.subject == "Balance at providera is low"
+    assert ("₦100,000,000.00" in letter.text, "₦100,000,001.00" in letter.text) == (True, True)
+    assert letter.link.endswith("/console/providers")
+    assert await letters_to(db, services.letters, support) == []
+
+
+async def test_a_worker_reconciles_every_hour(payer: PayoutMerchant, db: Database) -> None:
+    tasks = _tasks(payer)
     for rail in "ac":
         await set_credentials(payer.services, rail, sandbox="false")
     await payer.simulator.control("a/balance", {"available": 1})
