@@ -14,6 +14,9 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check install --quiet --no-compile
 
+# Without stored bytecode, each of the many processes would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help run setup test changed faults fuzz check format docs pictures bench lock clean installed-run installed-dev
 

@@ -3,8 +3,6 @@
 from importlib import resources
 from pathlib import Path
 
-from litestar import Router
-
 from manilla.console import (
     approvals,
     audit,
@@ -34,7 +32,7 @@ from manilla.services import Services
 from manilla.web import account
 from manilla.web.authentication import Authentication
 from manilla.web.layout import Layout, NavigationItem
-from manilla.web.routes import Route
+from manilla.web.routes import PageRouter, Route
 
 TEMPLATES = Path(str(resources.files("manilla.console"))) / "templates"
 
@@ -237,7 +235,7 @@ ROUTES = [
 ]
 
 
-def build(services: Services) -> Router:
+def build(services: Services) -> PageRouter:
     layout = Layout(Realm.CONSOLE, services, TEMPLATES, NAVIGATION)
     authentication = Authentication(layout, needs_second_factor=not services.is_development)
     return authentication.router(ROUTES)

@@ -3,8 +3,6 @@
 from importlib import resources
 from pathlib import Path
 
-from litestar import Router
-
 from manilla.dashboard import (
     accounts,
     batches,
@@ -34,7 +32,7 @@ from manilla.services import Services
 from manilla.web import account
 from manilla.web.authentication import Authentication
 from manilla.web.layout import Layout, NavigationItem
-from manilla.web.routes import SIGNED_IN, Route
+from manilla.web.routes import SIGNED_IN, PageRouter, Route
 
 TEMPLATES = Path(str(resources.files("manilla.dashboard"))) / "templates"
 
@@ -225,7 +223,7 @@ ROUTES = [
 ]
 
 
-def build(services: Services) -> Router:
+def build(services: Services) -> PageRouter:
     layout = Layout(Realm.DASHBOARD, services, TEMPLATES, NAVIGATION)
     realm = Authentication(layout).router(ROUTES)
-    return Router(path="/", route_handlers=[realm, receipts.verification(layout)])
+    return PageRouter(path="/", route_handlers=[realm, receipts.verification(layout)])

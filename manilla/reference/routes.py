@@ -3,14 +3,15 @@
 import asyncio
 import hashlib
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import msgspec
-from litestar import MediaType, Request, Response, Router, get
+from litestar import MediaType, Request, Response, get
 from litestar.exceptions import NotFoundException
 
 from manilla.platform.settings import CurrentSettings
 from manilla.reference.pages import ROOT, Documentation, RenderedDocumentation
+from manilla.web.routes import PageRouter
 from manilla.web.static_files import CompressedFile
 
 QUERY_LENGTH_MAX = 100
@@ -24,9 +25,9 @@ PageGet = Request[Any, Any, Any]
 
 def build(
     document: Mapping[str, Any], platform: CurrentSettings, *, is_development: bool
-) -> Router:
+) -> PageRouter:
     pages = DocumentationRoutes(Documentation(document, is_development=is_development), platform)
-    return Router(path=ROOT, route_handlers=pages.handlers())
+    return PageRouter(path=ROOT, route_handlers=pages.handlers())
 
 
 class DocumentationRoutes:
@@ -36,10 +37,6 @@ class DocumentationRoutes:
         self._rendered: RenderedDocumentation | None = None
         self._files: dict[str, tuple[str, CompressedFile]] = {}  # files by path, with their ETags
         self._rendering = asyncio.Lock()
-
-    def __deepcopy__(self, _memo: object) -> Self:
-        """Returns the object itself: Litestar deep-copies routes, but there must be only one."""
-        return self
 
     def handlers(self) -> list[Any]:
         return [

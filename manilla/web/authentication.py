@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 import structlog
-from litestar import Request, Response, Router
+from litestar import Request, Response
 from litestar import get as litestar_get
 from litestar import post as litestar_post
 
@@ -26,7 +26,7 @@ from manilla.web.exports import ExportFile
 from manilla.web.forms import BadForm, Form
 from manilla.web.layout import Layout
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
-from manilla.web.routes import SIGNED_IN, Route
+from manilla.web.routes import SIGNED_IN, PageRouter, Route
 
 log = structlog.get_logger(__name__)
 
@@ -64,8 +64,8 @@ class Authentication:
         self._csrf = Csrf(self._keyring)
         self._needs_second_factor = needs_second_factor
 
-    def router(self, routes: Sequence[Route]) -> Router:
-        return Router(path=self._layout.root, route_handlers=[self._handler(r) for r in routes])
+    def router(self, routes: Sequence[Route]) -> PageRouter:
+        return PageRouter(path=self._layout.root, route_handlers=[self._handler(r) for r in routes])
 
     def _handler(self, route: Route) -> Any:
         async def handle(request: Request[Any, Any, Any]) -> Response[Any]:

@@ -10,7 +10,9 @@ from typing import Any
 
 import msgspec
 
-from manilla import app
+from manilla.api import v1
+from manilla.api.kernel import MerchantApi
+from manilla.kit import deadline
 from manilla.kit.money import Money
 from manilla.ledger.timeline import TimelineEvent, steps
 from manilla.merchants import merchants, wallets
@@ -58,6 +60,17 @@ def exact(reply: Reply) -> Any:
     return json.loads(reply.body, parse_float=Decimal)
 
 
+def _api_of(services: Services) -> Any:
+    """The merchant API with its time limit, without the pages, which take long to build."""
+    api = MerchantApi(services, v1.endpoints(services))
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        with deadline.limited():
+            await api(scope, receive, send)
+
+    return app
+
+
 def _with_empty_caches(services: Services) -> Services:
     """The same services with empty caches of banks, account names and balances."""
     rails, methods = services.rails, services.methods
@@ -92,11 +105,11 @@ class PayoutMerchant:
 
     @contextlib.asynccontextmanager
     async def at_second_process(self) -> AsyncIterator["PayoutMerchant"]:
-        """The same merchant and IP address, calling a second web process with empty caches."""
+        """The same merchant and IP address, calling the API of a second process: empty caches."""
         db = self.services.db
         before = len(db._kept)
         try:
-            async with serving(app.build(_with_empty_caches(self.services))) as port:
+            async with serving(_api_of(_with_empty_caches(self.services))) as port:
                 site = Site(port, self.merchant.site.address)
                 merchant = msgspec.structs.replace(self.merchant, site=site)
                 yield PayoutMerchant(self.services, self.simulator, merchant)

@@ -31,7 +31,7 @@ from tests.payouts.observer import PayoutObserver
 from tests.payouts.payout_merchant import MANUAL, RAILS
 from tests.provider_simulator import ProviderSimulator
 
-RUNS = int(os.environ.get("MANILLA_MACHINE_RUNS", "67"))
+RUNS = int(os.environ.get("MANILLA_MACHINE_RUNS", "32"))
 STEPS = 40
 IS_SHRUNK = bool(os.environ.get("MANILLA_MACHINE_SHRINK"))
 STEP_SECONDS_MAX = 60
