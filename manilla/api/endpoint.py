@@ -31,6 +31,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     method: str
     path: str  # URL path; the last segment or the one before may be a path parameter, `{name}`
+    # The name in the OpenAPI document; None: the words of the path.
+    operation_id: str | None = None
     summary: str
     description: str
     right: Right | None  # what the API key must be allowed to do; None: every key may call it

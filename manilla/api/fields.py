@@ -73,6 +73,8 @@ CallbackAddress = Annotated[
 ]
 Email = Annotated[str, msgspec.Meta(max_length=100, extra={CHECK_TAG: _check_email})]
 Reference = Annotated[str, msgspec.Meta(max_length=60, extra={CHECK_TAG: _check_reference})]
+# A line that is not blank. The field that uses it sets its maximum length.
+Title = Annotated[str, msgspec.Meta(extra={CHECK_TAG: _check_reference})]
 Line = Annotated[str, msgspec.Meta(extra={CHECK_TAG: _check_line})]
 Lines = Annotated[str, msgspec.Meta(extra={CHECK_TAG: _check_lines})]
 CurrencyCode = Annotated[

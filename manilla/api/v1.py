@@ -1,6 +1,6 @@
 """The table of endpoints: version 1 and the legacy API."""
 
-from manilla.api import payments, payouts
+from manilla.api import payment_links, payments, payouts
 from manilla.api.endpoint import Call, Endpoint
 from manilla.api.site_info import SiteInfo, describe
 from manilla.services import Services
@@ -21,5 +21,6 @@ def endpoints(services: Services) -> list[Endpoint]:
             use_case=site_info,
         ),
         *payments.endpoints(services.db, services.payments),
+        *payment_links.endpoints(services),
         *payouts.endpoints(services.db, services.methods, services.banks, services.payouts),
     ]

@@ -127,7 +127,7 @@ class PaymentInitiation:
         if currency not in caller.active_wallets:
             raise WalletNotAvailable
         amount = Money.of(order.payment_amount, currency)
-        self._check_limit(caller, amount)
+        self.check_limit(caller, amount)
         quote = commission.quote(amount, caller.commission_percent, caller.commission_bearer)
         methods = eligibility.eligible(
             self._catalogue, self._rails, caller, quote.customer_pays, order.allow_payment_methods
@@ -147,7 +147,8 @@ class PaymentInitiation:
         answer = _accepted(taken).answer
         return Replayed(answer) if answer is not None else session
 
-    def _check_limit(self, caller: Caller, amount: Money) -> None:
+    def check_limit(self, caller: Caller, amount: Money) -> None:
+        """Raises PaymentLimitExceeded if no payment of the merchant may have this amount."""
         about = self._platform.now, caller, LimitKind.PAYMENT, amount.currency
         limit = limits.of(*about)
         if limit is not None and limit < amount:

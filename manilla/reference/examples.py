@@ -22,6 +22,7 @@ def _read(name: str) -> Any:
 
 
 TRX_ID = "TXN01M7EWKJ9J0000001WNNC2DWVAFGAZ"
+LINK_ID = "PL1M7EWKJ9J0000001WNNC2DWVAFGAZ"
 REQUEST_ID = "4f1d0c2ab97e35c860d1f2a7"
 
 # Examples by operation id.

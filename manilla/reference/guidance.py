@@ -71,6 +71,10 @@ GUIDANCE: dict[str, Guidance] = {
         "Check the `trx_id`, and that `X-Environment` is the one in which it was created. Use "
         "verify-payment for payments and verify-payout for payouts.",
     ),
+    "PAYMENT_LINK_NOT_FOUND": Guidance(
+        "You have no such payment link in this environment.",
+        "Check the id, and that `X-Environment` is the one in which the link was created.",
+    ),
     "INVALID_CURRENCY": Guidance(
         "The currency is not enabled for your account.",
         "Use an enabled currency in upper case, or ask the platform's support to enable it.",

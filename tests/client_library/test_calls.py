@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import json
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,27 @@ async def test_a_payout_is_created_and_verified(
     assert (done.trx_id, done.ref_trx, done.amount) == (
         *(made.trx_id, order["ref_trx"], Decimal("5000.25")),
     )
+
+
+async def test_a_payment_link_is_created_listed_and_disabled(client: AsyncClient) -> None:
+    expires_at = datetime.now(UTC) + timedelta(days=1)
+    created = await client.create_payment_link(
+        title="Adire cloth", currency_code="NGN", amount=Decimal("12500.50"), expires_at=expires_at
+    )
+    later = await client.create_payment_link(title="Donation", currency_code="NGN")
+    found = await client.get_payment_link(created.id)
+    assert (found.title, found.amount, found.expires_at) == (
+        *("Adire cloth", Decimal("12500.50")),
+        expires_at,
+    )
+    assert (await client.disable_payment_link(created.id)).status == "disabled"
+    first = await client.list_payment_links(limit=1, until=expires_at)
+    second = await client.list_payment_links(limit=1, until=expires_at, cursor=first.next_cursor)
+    assert [link.id for link in (*first.data, *second.data)] == [later.id, created.id]
+    with pytest.raises(library.PaymentLinkNotFound):
+        await client.get_payment_link("PL" + "0" * 29)
+    with pytest.raises(TypeError, match="PaymentLinkQuery has no state"):
+        await client.list_payment_links(state="active")  # type: ignore[call-arg]
 
 
 async def test_methods_banks_and_site_info_are_returned(

@@ -8,11 +8,9 @@ import msgspec
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.ids import TimedIds
-from manilla.kit.listing import id_clock
 from manilla.kit.money import Money
 
 LINK_IDS = TimedIds("PL", 1_000, 9)
-CLOCK = id_clock("id", LINK_IDS)
 
 PATH = "/pay"
 

@@ -6,12 +6,13 @@ import msgspec
 
 from manilla.kit import listing
 from manilla.kit.db import Connection, Database, columns
-from manilla.kit.listing import PAGE_ROWS, Moment, Page, Query
+from manilla.kit.listing import PAGE_ROWS, Conditions, Moment, Page
 from manilla.kit.money import Money
-from manilla.ledger.scope import Tenant, whose, within
+from manilla.ledger import keyset
+from manilla.ledger.keyset import KeysetQuery
+from manilla.ledger.scope import Tenant, whose
 from manilla.payments.payment import Payment
 from manilla.payments.payment_links.link import (
-    CLOCK,
     LINK_IDS,
     LinkNotFound,
     LinkStatus,
@@ -31,11 +32,19 @@ _STATUS = """
 _COLUMNS = f"{columns(StoredLink)}, {_STATUS} AS status"
 
 
+_MATCHES = "position(lower({}) IN lower(concat_ws(E'\\n', id, title, description))) > 0"
+
+
 class LinkFilter(msgspec.Struct, frozen=True, kw_only=True):
     status: LinkStatus | None = None
     since: Moment | None = None
     until: Moment | None = None  # exclusive upper bound of the time
     search: str | None = None  # a link's id, or a part of its title or description
+
+
+class LinkPage(msgspec.Struct, frozen=True):
+    rows: list[PaymentLink]
+    next: tuple[str, ...] | None  # the key after which the next page starts; None: the last page
 
 
 class LinkTotals(msgspec.Struct, frozen=True):
@@ -105,16 +114,30 @@ async def links(
     limit: int = PAGE_ROWS,
 ) -> Page[PaymentLink]:
     """Lists links, newest first by the time in their ids."""
-    return await listing.walk(db, _query(tenant, wanted), _read, after, limit)
+    found = await page(db, tenant, wanted, listing.read_cursor(tuple[str], after), limit)
+    return Page(found.rows, listing.cursor(found.next) if found.next else None)
+
+
+async def page(
+    db: Database, tenant: Tenant, wanted: LinkFilter, after: tuple[str, ...] | None, limit: int
+) -> LinkPage:
+    query = KeysetQuery(
+        *("payment_link", _COLUMNS, ("id",), _owned(tenant, wanted)), _filters(tenant, wanted)
+    )
+    found = await keyset.page(db, query, after, limit)
+    return LinkPage([_read(record) for record in found.records], found.next)
 
 
 async def totals(db: Database, tenant: Tenant, wanted: LinkFilter) -> LinkTotals:
-    conditions = _query(tenant, wanted).bounded()
+    conditions = _owned(tenant, wanted)
+    for sql, values in _filters(tenant, wanted):
+        conditions.add(sql, *values)
     records = await db.records(
         f"""
         SELECT currency, count(*) AS links, sum(paid_count)::bigint AS payments,
                sum(paid_minor)::bigint AS minor
-          FROM payment_link WHERE {conditions.sql} GROUP BY currency ORDER BY currency""",
+          FROM (SELECT {_COLUMNS} FROM payment_link) AS link
+         WHERE {conditions.sql} GROUP BY currency ORDER BY currency""",
         *conditions.values,
     )
     return LinkTotals(
@@ -143,20 +166,22 @@ async def open_payment(db: Database, link: PaymentLink) -> Payment | None:
     return None if record is None else msgspec.convert(dict(record), Payment)
 
 
-def _query(tenant: Tenant, wanted: LinkFilter) -> Query:
-    conditions = (
-        within(tenant)
-        .add_given(f"{_STATUS} = {{}}", wanted.status)
-        .add_given(
-            "position(lower({}) IN lower(concat_ws(E'\\n', id, title, description))) > 0",
-            listing.searched(wanted.search),
-        )
+def _owned(tenant: Tenant, wanted: LinkFilter) -> Conditions:
+    """Returns the conditions that the primary key covers."""
+    return (
+        whose(tenant)
+        .add_given("id >= {}", None if wanted.since is None else LINK_IDS.floor(wanted.since))
+        .add_given("id < {}", None if wanted.until is None else LINK_IDS.floor(wanted.until))
     )
-    return Query(
-        *("payment_link", _COLUMNS, CLOCK, whose(tenant), conditions),
-        wanted.since,
-        wanted.until,
-    )
+
+
+def _filters(tenant: Tenant, wanted: LinkFilter) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    given = {
+        "environment = {}": tenant.environment,
+        "status = {}": wanted.status,
+        _MATCHES: listing.searched(wanted.search),
+    }
+    return tuple((sql, (value,)) for sql, value in given.items() if value is not None)
 
 
 def _read(record: Any) -> PaymentLink:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from manilla.api import refusals
-from manilla.api.endpoint import Endpoint
+from manilla.api.endpoint import PARAMETER, Endpoint
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.ratelimit import RateLimitExceeded
 from manilla.ledger.transactions import DuplicateReference
@@ -95,6 +95,8 @@ def _schemas(endpoints: Sequence[Endpoint]) -> Any:
 
 def operation_id(endpoint: Endpoint) -> str:
     """Returns the operation id: `initiatePayment` for /api/v1/initiate-payment."""
+    if endpoint.operation_id is not None:
+        return endpoint.operation_id
     path, _, _ = endpoint.path.partition("/{")
     first, *rest = path.removeprefix("/api/").removeprefix("v1/").replace("/", "-").split("-")
     words = first + "".join(word.capitalize() for word in rest)
@@ -145,8 +147,7 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
     names = ["Environment"]
     if endpoint.is_repeatable:
         names += ["IdempotencyKey", "SandboxScenario"]
-    if "{" in endpoint.path:
-        names.append("TrxId")
+    names += [name[0].upper() + name[1:] for name in PARAMETER.findall(endpoint.path)]
     parameters: list[dict[str, Any]] = [
         {"$ref": f"#/components/parameters/{name}"} for name in names
     ]

@@ -5,15 +5,19 @@ from typing import Any
 
 from manilla.merchants.rights import Right
 from manilla.payments.payment import PaymentErrorCode
+from manilla.payments.payment_links.link import LinkStatus
 from manilla.payouts.payout import PayoutErrorCode
 
 TRX_ID_PATTERN = "^TXN[0-9A-HJKMNP-TV-Z]{30}$"
+LINK_ID_PATTERN = "^PL[0-9A-HJKMNP-TV-Z]{29}$"
 TIMESTAMP_PATTERN = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z$"
 ADDRESS = {"format": "uri", "pattern": r"^https?://[^\s\\]+$"}
 CURRENCY = {"pattern": "^[A-Za-z]{3}$", "minLength": 3, "maxLength": 3}
 BEARER = {"enum": ["customer", "merchant"]}
 AMOUNT_BELOW = 10**15
 PAYMENT_BELOW = 10**14  # exclusive maximum for a currency with two decimals
+
+LINK_STATUSES = [str(status) for status in LinkStatus]
 
 FieldDescription = Mapping[str, Any]
 
@@ -43,6 +47,10 @@ def _time(description: str) -> FieldDescription:
     )
 
 
+def _moment(description: str) -> FieldDescription:
+    return _field(f"{description} RFC 3339 with any offset, such as `2026-01-31T12:00:00+01:00`.")
+
+
 KEYWORDS = _field(
     "Keywords that filter the merchant's gateways: parts of names or codes, case-insensitive, as a "
     "list or comma-separated."
@@ -61,6 +69,19 @@ FIELDS: Mapping[str, FieldDescription] = {
         enum=[str(right) for right in Right],
     ),
     "DuplicateError.status": _field("The status of that transaction."),
+    # lists
+    "limit": _field("The maximum number of items on a page; defaults to 20."),
+    "cursor": _field(
+        "`next_cursor` of the previous page. Send it with the same filters. Omit it for the first "
+        "page.",
+        maxLength=600,
+    ),
+    "from": _moment("Only items created at this time or later."),
+    "to": _moment("Only items created before this time."),
+    "next_cursor": _field(
+        "The `cursor` of the next page; null on the last page. A page can have fewer items than "
+        "`limit`, or none, although there is a next page."
+    ),
     # references and parties
     "trx_id": _id("The transaction's id."),
     "ref_trx": _field(
@@ -140,6 +161,42 @@ FIELDS: Mapping[str, FieldDescription] = {
     "customer_paid": _amount("The amount that the customer paid; 0 if nothing was paid."),
     "merchant_received": _amount("The amount credited to the wallet; 0 if nothing was paid."),
     "commission_trx_id": _id("The commission's transaction id; null if no commission was charged."),
+    # payment links
+    "title": _field("What the customer pays for, on one line.", minLength=1, pattern=r"\S"),
+    "PaymentLinkRequest.amount": _field(
+        "The amount in major units, with no more decimals than the currency has. If omitted, the "
+        "customer enters an amount.",
+        minimum=1,
+        exclusiveMaximum=PAYMENT_BELOW,
+    ),
+    "PaymentLinkRequest.description": _field(
+        "More about it, also on several lines. Shown on the page.", maxLength=2000
+    ),
+    "PaymentLinkRequest.expires_at": _field(
+        "When the link expires: a time with an offset (RFC 3339), in the future and within 10 "
+        "years.",
+        format="date-time",
+    ),
+    "PaymentLinkRequest.success_redirect": _field(
+        "Where the customer is redirected after success.", **_or_empty(**ADDRESS)
+    ),
+    "single_use": _field("Whether the link takes only one successful payment."),
+    "CreatedPaymentLink.id": _field("The link's id.", pattern=LINK_ID_PATTERN),
+    "PaymentLinkItem.id": _field("The link's id.", pattern=LINK_ID_PATTERN),
+    "url": _field(
+        "The page to share. With `/qr.svg` or `/qr.png` added, its QR code.", format="uri"
+    ),
+    "CreatedPaymentLink.status": _field("The link's status.", enum=LINK_STATUSES),
+    "PaymentLinkItem.status": _field(
+        "The link's status. `used`: a single-use link that was paid.", enum=LINK_STATUSES
+    ),
+    "PaymentLinkQuery.status": _field("Only links with this status.", enum=LINK_STATUSES),
+    "PaymentLinkItem.amount": _amount("The amount; null if the customer enters it."),
+    "PaymentLinkItem.expires_at": _time("When the link expires; null if it does not."),
+    "PaymentLinkItem.created_at": _time("When the link was created."),
+    "paid_count": _field("The number of successful payments."),
+    "paid_amount": _amount("The sum of the successful payments, without refunds."),
+    "PaymentLinkList.data": _field("The payment links, newest first."),
     # gateways and methods
     "allow_payment_methods": _field(
         "The keywords that filter the gateways; empty if none were sent."
@@ -300,6 +357,10 @@ SCHEMAS: Mapping[str, str] = {
     "PaymentRequest": "A new payment. Unknown fields are ignored.",
     "LegacyPaymentRequest": "A new payment through the legacy API.",
     "PayoutRequest": "A new payout. Unknown fields are ignored.",
+    "PaymentLinkRequest": "A new payment link. Unknown fields are ignored.",
+    "CreatedPaymentLink": "The payment link's id, URL and status.",
+    "PaymentLinkItem": "A payment link, and what it has earned.",
+    "PaymentLinkList": "A page of payment links.",
     "PaymentSession": "A hosted checkout session.",
     "PaymentInfo": "The payment's details, and who pays how much.",
     "VerifiedPayment": "A completed payment.",

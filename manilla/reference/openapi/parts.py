@@ -3,7 +3,7 @@
 from typing import Any
 
 from manilla.reference import examples
-from manilla.reference.openapi.fields import TRX_ID_PATTERN
+from manilla.reference.openapi.fields import LINK_ID_PATTERN, TRX_ID_PATTERN
 
 TAGS = {
     "Payments": "Collect money from customers through hosted checkout.",
@@ -58,6 +58,14 @@ PARAMETERS = {
         "payment: from its `payment_url`) or from a notification.",
         "schema": {"type": "string", "pattern": TRX_ID_PATTERN},
         "example": examples.TRX_ID,
+    },
+    "LinkId": {
+        "name": "linkId",
+        "in": "path",
+        "required": True,
+        "description": "The payment link's `id`.",
+        "schema": {"type": "string", "pattern": LINK_ID_PATTERN},
+        "example": examples.LINK_ID,
     },
 }
 

@@ -8,10 +8,13 @@ from manilla_client.answers import (
     BankList,
     Commission,
     CompletedPayment,
+    CreatedPaymentLink,
     Customer,
     DeliveredPayout,
     MethodField,
     PaymentInfo,
+    PaymentLink,
+    PaymentLinkPage,
     PaymentSession,
     Payout,
     PayoutInfo,
@@ -22,7 +25,7 @@ from manilla_client.answers import (
     UnfinishedPayment,
 )
 from manilla_client.asynchronous import AsyncClient
-from manilla_client.calls import PaymentOrder, PayoutOrder
+from manilla_client.calls import PaymentLinkOrder, PaymentOrder, PayoutOrder
 from manilla_client.credentials import Credentials
 from manilla_client.errors import (
     ApiError,
@@ -44,6 +47,7 @@ from manilla_client.errors import (
     MerchantSuspended,
     NoAnswer,
     NotificationTooOld,
+    PaymentLinkNotFound,
     PayoutDisabled,
     PayoutFailed,
     PayoutRefused,
@@ -74,6 +78,7 @@ __all__ = [
     "Client",
     "Commission",
     "CompletedPayment",
+    "CreatedPaymentLink",
     "Credentials",
     "Customer",
     "DeliveredPayout",
@@ -96,6 +101,10 @@ __all__ = [
     "Notification",
     "NotificationTooOld",
     "PaymentInfo",
+    "PaymentLink",
+    "PaymentLinkNotFound",
+    "PaymentLinkOrder",
+    "PaymentLinkPage",
     "PaymentOrder",
     "PaymentSession",
     "Payout",

@@ -90,6 +90,36 @@ class UnfinishedPayment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedPaymentLink:
+    id: str
+    url: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentLink:
+    id: str
+    url: str
+    status: str
+    title: str
+    amount: Decimal | None
+    currency_code: str
+    description: str | None
+    expires_at: datetime | None
+    single_use: bool
+    success_redirect: str | None
+    paid_count: int
+    paid_amount: Decimal
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentLinkPage:
+    data: tuple[PaymentLink, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
     ssl_secured: str
     instant_processing: str

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Generic, Literal, NotRequired, TypedDict, TypeVar
 from urllib.parse import quote, urlencode
@@ -11,7 +12,10 @@ from manilla_client import exact_json
 from manilla_client.answers import (
     BankList,
     CompletedPayment,
+    CreatedPaymentLink,
     DeliveredPayout,
+    PaymentLink,
+    PaymentLinkPage,
     PaymentSession,
     Payout,
     PayoutMethods,
@@ -24,6 +28,7 @@ from manilla_client.reading import read
 Kind = TypeVar("Kind")
 Scenario = Literal["success", "failed", "pending"]
 KEY_LENGTH_MAX = 255
+LINKS = "/api/v1/payment-links"
 
 
 class PaymentOrder(TypedDict):
@@ -37,6 +42,26 @@ class PaymentOrder(TypedDict):
     customer_name: NotRequired[str | None]
     customer_email: NotRequired[str | None]
     allow_payment_methods: NotRequired[str | Sequence[str] | None]
+
+
+class PaymentLinkOrder(TypedDict):
+    title: str
+    currency_code: str
+    amount: NotRequired[Decimal | int | None]
+    description: NotRequired[str | None]
+    expires_at: NotRequired[datetime | None]
+    single_use: NotRequired[bool | None]
+    success_redirect: NotRequired[str | None]
+
+
+class PaymentLinkQuery(TypedDict, total=False):
+    """Filters of a list. `since` and `until` are sent as `from` and `to`."""
+
+    limit: int
+    cursor: str | None
+    since: datetime | None
+    until: datetime | None
+    status: str | None
 
 
 class PayoutOrder(TypedDict):
@@ -119,6 +144,35 @@ def verify_payout(trx_id: str) -> Call[DeliveredPayout | UndeliveredPayout]:
     return Call("GET", "/api/v1/verify-payout/" + quote(trx_id, safe=""), read_either)
 
 
+def create_payment_link(order: PaymentLinkOrder) -> Call[CreatedPaymentLink]:
+    ends = order.get("expires_at")
+    sent = {**order, "expires_at": None if ends is None else ends.isoformat()}
+    body = _body(sent, PaymentLinkOrder)
+    return Call("POST", LINKS, lambda document: read(CreatedPaymentLink, document), body)
+
+
+def list_payment_links(query: PaymentLinkQuery) -> Call[PaymentLinkPage]:
+    _check_names(query, PaymentLinkQuery)
+    names = {"since": "from", "until": "to"}
+    sent = {
+        names.get(name, name): value.isoformat() if isinstance(value, datetime) else value
+        for name, value in query.items()
+        if value is not None
+    }
+    target = f"{LINKS}?{urlencode(sent)}" if sent else LINKS
+    return Call("GET", target, lambda document: read(PaymentLinkPage, document))
+
+
+def get_payment_link(link_id: str) -> Call[PaymentLink]:
+    target = f"{LINKS}/{quote(link_id, safe='')}"
+    return Call("GET", target, lambda document: read(PaymentLink, document))
+
+
+def disable_payment_link(link_id: str) -> Call[CreatedPaymentLink]:
+    target = f"{LINKS}/{quote(link_id, safe='')}/disable"
+    return Call("POST", target, lambda document: read(CreatedPaymentLink, document))
+
+
 def site_info() -> Call[SiteInfo]:
     return Call("GET", "/api/v1/site-info", lambda document: read(SiteInfo, document))
 
@@ -140,11 +194,15 @@ def _is_success(document: object) -> bool:
 
 def _body(order: Mapping[str, object], kind: type) -> bytes:
     # The API ignores unknown fields, so it would not report a misspelled name.
-    unknown = order.keys() - kind.__annotations__.keys()
-    if unknown:
-        raise TypeError(f"{kind.__name__} has no {', '.join(sorted(unknown))}.")
+    _check_names(order, kind)
     given = {name: value for name, value in order.items() if value is not None}
     return exact_json.dumps(given).encode()
+
+
+def _check_names(given: Mapping[str, object], kind: type) -> None:
+    unknown = given.keys() - kind.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"{kind.__name__} has no {', '.join(sorted(unknown))}.")
 
 
 def _key(given: str | None) -> str:

@@ -118,6 +118,11 @@ class TransactionNotFound(ApiError):
     advice = "Ask with the credentials and in the environment that it was made with."
 
 
+class PaymentLinkNotFound(ApiError):
+    codes = ("PAYMENT_LINK_NOT_FOUND",)
+    advice = "Ask with the credentials and in the environment that it was made with."
+
+
 class InvalidCurrency(ApiError):
     codes = ("INVALID_CURRENCY",)
     advice = "Use a currency that is enabled for your account."

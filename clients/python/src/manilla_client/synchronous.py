@@ -10,7 +10,10 @@ from manilla_client import calls, polling
 from manilla_client.answers import (
     BankList,
     CompletedPayment,
+    CreatedPaymentLink,
     DeliveredPayout,
+    PaymentLink,
+    PaymentLinkPage,
     PaymentSession,
     Payout,
     PayoutMethods,
@@ -18,7 +21,14 @@ from manilla_client.answers import (
     UndeliveredPayout,
     UnfinishedPayment,
 )
-from manilla_client.calls import Call, PaymentOrder, PayoutOrder, Scenario
+from manilla_client.calls import (
+    Call,
+    PaymentLinkOrder,
+    PaymentLinkQuery,
+    PaymentOrder,
+    PayoutOrder,
+    Scenario,
+)
 from manilla_client.conversation import converse
 from manilla_client.credentials import Credentials, url_of_environment
 from manilla_client.retries import Retries
@@ -81,6 +91,21 @@ class Client:
     ) -> CompletedPayment | UnfinishedPayment:
         """Returns the payment once its status is final. Raises StillPending on timeout."""
         return self._wait_for(self.verify_payment, trx_id, timeout_seconds)
+
+    def create_payment_link(self, **order: Unpack[PaymentLinkOrder]) -> CreatedPaymentLink:
+        """Creates a page on which customers pay. Share its `url`."""
+        return self._do(calls.create_payment_link(order))
+
+    def list_payment_links(self, **query: Unpack[PaymentLinkQuery]) -> PaymentLinkPage:
+        """A page of your payment links, newest first. Pass its `next_cursor` as `cursor`."""
+        return self._do(calls.list_payment_links(query))
+
+    def get_payment_link(self, link_id: str) -> PaymentLink:
+        return self._do(calls.get_payment_link(link_id))
+
+    def disable_payment_link(self, link_id: str) -> CreatedPaymentLink:
+        """Stops new payments with the link."""
+        return self._do(calls.disable_payment_link(link_id))
 
     def initiate_payout(
         self,

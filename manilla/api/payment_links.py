@@ -1,0 +1,194 @@
+"""Endpoints of payment links."""
+
+from collections.abc import Collection
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from manilla.api.endpoint import Call, Endpoint
+from manilla.api.fields import Amount, CurrencyCode, Lines, Title, WebAddress, money_of
+from manilla.api.lists import Cursors, PeriodQuery
+from manilla.api.payments import amount_problem
+from manilla.api.refusals import InvalidAmount
+from manilla.kit import clock
+from manilla.kit.listing import Moment
+from manilla.ledger.scope import Tenant
+from manilla.ledger.transactions import CurrencyNotEnabled
+from manilla.merchants.directory import Caller
+from manilla.merchants.rights import Right
+from manilla.payments.initiate import PaymentLimitExceeded
+from manilla.payments.payment_links import creation, store
+from manilla.payments.payment_links.creation import (
+    DESCRIPTION_LENGTH_MAX,
+    TITLE_LENGTH_MAX,
+    expiry_problem,
+)
+from manilla.payments.payment_links.link import LinkNotFound, LinkStatus, LinkTerms, PaymentLink
+from manilla.payments.payment_links.store import LinkFilter
+from manilla.services import Services
+
+LINKS, LINK = "/api/v1/payment-links", "/api/v1/payment-links/{linkId}"
+
+
+class PaymentLinkRequest(Struct, frozen=True, kw_only=True):
+    title: Annotated[Title, Meta(max_length=TITLE_LENGTH_MAX)]
+    currency_code: CurrencyCode
+    amount: Amount | None = None
+    description: Annotated[Lines, Meta(max_length=DESCRIPTION_LENGTH_MAX)] | None = None
+    expires_at: Moment | None = None
+    single_use: bool = False
+    success_redirect: WebAddress | None = None
+
+    @classmethod
+    def field_errors(cls, values: dict[str, Any], _bad: Collection[str] = ()) -> dict[str, str]:
+        found = {
+            "amount": amount_problem(values.get("amount"), values.get("currency_code")),
+            "expires_at": expiry_problem(values.get("expires_at")),
+        }
+        return {name: problem for name, problem in found.items() if problem}
+
+
+class PaymentLinkQuery(PeriodQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    status: Literal["active", "disabled", "expired", "used"] | None = None
+
+
+class CreatedPaymentLink(Struct, frozen=True):
+    id: str
+    url: str
+    status: str
+
+
+class PaymentLinkItem(Struct, frozen=True):
+    id: str
+    url: str
+    status: str
+    title: str
+    amount: Decimal | None
+    currency_code: str
+    description: str | None
+    expires_at: str | None
+    single_use: bool
+    success_redirect: str | None
+    paid_count: int
+    paid_amount: Decimal
+    created_at: str
+
+
+class PaymentLinkList(Struct, frozen=True):
+    data: list[PaymentLinkItem]
+    next_cursor: str | None
+
+
+def endpoints(services: Services) -> list[Endpoint]:
+    db, cursors = services.db, Cursors(services.keyring, LINKS, tuple[str])
+
+    def created(link: PaymentLink) -> CreatedPaymentLink:
+        return CreatedPaymentLink(link.id, services.base_url + link.path, link.status)
+
+    async def create_link(call: Call) -> Any:
+        terms = _terms(call.body)
+        return created(await creation.create(db, services.payments, call.caller, terms))
+
+    async def list_links(call: Call) -> Any:
+        since, until = call.query.period
+        status = LinkStatus(call.query.status) if call.query.status else None
+        wanted = LinkFilter(status=status, since=since, until=until)
+        page = await store.page(
+            db, _tenant(call.caller), wanted, cursors.read(call), call.query.limit
+        )
+        items = [_item(link, services.base_url) for link in page.rows]
+        return PaymentLinkList(items, cursors.write(call, page.next))
+
+    async def get_link(call: Call) -> Any:
+        link = await store.find_own(db, _tenant(call.caller), call.parameter)
+        return _item(link, services.base_url)
+
+    async def disable_link(call: Call) -> Any:
+        return created(await store.disable(db, _tenant(call.caller), call.parameter))
+
+    return [
+        Endpoint(
+            method="POST",
+            path=LINKS,
+            operation_id="createPaymentLink",
+            summary="Create a payment link",
+            description="Creates a page on which customers pay. Share its `url`, or the QR code at "
+            "`url` followed by `/qr.svg` or `/qr.png`.",
+            right=Right.PAYMENTS,
+            answers=(CreatedPaymentLink,),
+            use_case=create_link,
+            body=PaymentLinkRequest,
+            refusals=(InvalidAmount, CurrencyNotEnabled, PaymentLimitExceeded),
+        ),
+        Endpoint(
+            method="GET",
+            path=LINKS,
+            operation_id="listPaymentLinks",
+            summary="List payment links",
+            description="Returns your payment links, newest first, with what each has earned.",
+            right=Right.READ,
+            answers=(PaymentLinkList,),
+            use_case=list_links,
+            query=PaymentLinkQuery,
+        ),
+        Endpoint(
+            method="GET",
+            path=LINK,
+            operation_id="getPaymentLink",
+            summary="Get a payment link",
+            description="Returns one payment link and what it has earned.",
+            right=Right.READ,
+            answers=(PaymentLinkItem,),
+            use_case=get_link,
+            refusals=(LinkNotFound,),
+        ),
+        Endpoint(
+            method="POST",
+            path=LINK + "/disable",
+            operation_id="disablePaymentLink",
+            summary="Disable a payment link",
+            description="Stops new payments. Customers who have already reached checkout can still "
+            "pay. A disabled link cannot be enabled again.",
+            right=Right.PAYMENTS,
+            answers=(CreatedPaymentLink,),
+            use_case=disable_link,
+            refusals=(LinkNotFound,),
+        ),
+    ]
+
+
+def _tenant(caller: Caller) -> Tenant:
+    return Tenant(caller.merchant_id, caller.environment)
+
+
+def _terms(body: PaymentLinkRequest) -> LinkTerms:
+    return LinkTerms(
+        title=body.title.strip(),
+        currency=body.currency_code,
+        amount_minor=None
+        if body.amount is None
+        else money_of(body.amount, body.currency_code).minor,
+        description=body.description,
+        expires_at=body.expires_at,
+        single_use=body.single_use,
+        success_redirect=body.success_redirect,
+    )
+
+
+def _item(link: PaymentLink, base_url: str) -> PaymentLinkItem:
+    return PaymentLinkItem(
+        id=link.id,
+        url=base_url + link.path,
+        status=link.status,
+        title=link.title,
+        amount=None if link.amount is None else link.amount.amount,
+        currency_code=link.currency,
+        description=link.description,
+        expires_at=None if link.expires_at is None else clock.iso(link.expires_at),
+        single_use=link.single_use,
+        success_redirect=link.success_redirect,
+        paid_count=link.paid_count,
+        paid_amount=link.earned.amount,
+        created_at=clock.iso(link.created_at),
+    )

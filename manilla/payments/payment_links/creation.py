@@ -1,0 +1,38 @@
+"""Creates payment links, for the API and the dashboard."""
+
+from datetime import UTC, datetime, timedelta
+
+from manilla.kit.db import Database
+from manilla.ledger.scope import Tenant
+from manilla.ledger.transactions import CurrencyNotEnabled
+from manilla.merchants.directory import Caller
+from manilla.payments.initiate import PaymentInitiation, PaymentLimitExceeded
+from manilla.payments.payment_links import store
+from manilla.payments.payment_links.link import LinkTerms, PaymentLink
+
+TITLE_LENGTH_MAX, DESCRIPTION_LENGTH_MAX = 100, 2000
+LONGEST = timedelta(days=3653)
+
+
+async def create(
+    db: Database, initiation: PaymentInitiation, caller: Caller, terms: LinkTerms
+) -> PaymentLink:
+    """Creates a link whose payments the merchant could take now."""
+    if terms.currency not in caller.currencies:
+        raise CurrencyNotEnabled
+    if terms.amount is not None:
+        try:
+            initiation.check_limit(caller, terms.amount)
+        except PaymentLimitExceeded as refusal:
+            raise PaymentLimitExceeded.at("amount", refusal.text) from None
+    return await store.create(db, Tenant(caller.merchant_id, caller.environment), terms)
+
+
+def expiry_problem(expires_at: datetime | None) -> str | None:
+    """Returns what is wrong with the time at which a link expires; None if it is valid."""
+    if expires_at is None:
+        return None
+    now = datetime.now(UTC)
+    if expires_at <= now:
+        return "Expected a time in the future."
+    return "Expected a time within the next 10 years." if expires_at > now + LONGEST else None
