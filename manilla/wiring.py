@@ -40,7 +40,7 @@ from manilla.platform.settings import CurrentSettings
 from manilla.providers.rails import Rails, open_session
 from manilla.services import Services
 from manilla.settings import Settings
-from manilla.sql import migrate
+from manilla.sql import epochs, migrate
 
 
 class DatabaseAway(Refusal):
@@ -71,6 +71,7 @@ async def opened(
     services = build(settings, db, session)
     try:
         await master_key.prove(db, services.keyring)
+        await db.execute(epochs.BEGIN_AFTER_RESTORE)
         await catalogue.add_missing(db)
         await services.watch.ensure_fresh()
         background = [

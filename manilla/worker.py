@@ -23,6 +23,7 @@ from manilla.merchants.requests import log as request_log
 from manilla.notify import delivery
 from manilla.notify import queries as notify
 from manilla.notify.delivery import NotificationDelivery
+from manilla.notify.ipn import IpnDestination
 from manilla.payments.tasks import PaymentTasks
 from manilla.payouts.bulk.names import NameTasks
 from manilla.payouts.bulk.paying import BulkPayoutTasks
@@ -179,8 +180,8 @@ async def run(
         connections=delivery.CONCURRENCY,
         seconds=delivery.ATTEMPT_SECONDS,
     ) as session:
-        notifying = NotificationDelivery(services.db, services.directory, session).works()
-        kinds = {**works(services), **notifying}
+        ipn = IpnDestination(services.db, services.directory)
+        kinds = {**works(services), **NotificationDelivery(ipn, session).works()}
         await Runner(services.db, {kind: adapt(work) for kind, work in kinds.items()}).run(stop)
     for task in tasks:
         task.cancel()

@@ -8,6 +8,7 @@ from manilla.kit import outbound
 from manilla.kit.jobs import Work
 from manilla.notify import delivery
 from manilla.notify.delivery import NotificationDelivery
+from manilla.notify.ipn import IpnDestination
 from manilla.notify.outbox import DELIVER
 from manilla.services import Services
 
@@ -19,7 +20,7 @@ async def opened(services: Services) -> AsyncIterator[dict[str, Work]]:
     async with outbound.open_session(
         is_public_only=False, connections=delivery.CONCURRENCY, seconds=delivery.ATTEMPT_SECONDS
     ) as session:
-        yield NotificationDelivery(services.db, services.directory, session).works()
+        yield NotificationDelivery(IpnDestination(services.db, services.directory), session).works()
 
 
 def is_delivered(again_seconds: float | None) -> bool:

@@ -95,7 +95,8 @@ class Cursors(Generic[Key]):
 
     def _scope(self, call: Call) -> bytes:
         filters = msgspec.structs.asdict(call.query)
-        del filters["limit"], filters["cursor"]
+        for name in ("limit", "cursor", "wait"):  # these do not select rows
+            filters.pop(name, None)
         times = {name: m.timestamp() for name, m in filters.items() if isinstance(m, datetime)}
         caller = call.caller
         return msgspec.json.encode(

@@ -73,6 +73,10 @@ class NewItem(msgspec.Struct, frozen=True, kw_only=True):
     # What the merchant's transactions since the id `day_from` may sum up to; None: no limit.
     day_limit_minor: int | None = None
     day_from: str | None = None
+    # The event that the transaction is pending; None if no endpoint receives it.
+    event_id: str | None = None
+    event: str | None = None
+    event_body: str | None = None
     ahead_minor: int = 0  # the sum of the earlier items of the batch that count toward this limit
     # `item` is the position in the batch. `cost` is 1 if the item counts toward the rate limit, and
     # `behind` is the number of later items in its bucket that do. `repeats` says whether an earlier

@@ -14,7 +14,9 @@ class JobKind(StrEnum):
     BULK_NAMES = "payout.names"  # check the account names of a payout file
     SETTLE = "settle"  # settle a merchant's balance
     REFUND = "refund"  # send a refund, or query its status
-    NOTIFY = "notify"
+    NOTIFY = "notify"  # deliver a notification to its ipn_url
+    ENDPOINT = "endpoint"  # deliver an event to an endpoint
+    RESEND = "endpoint.resend"  # deliver events to an endpoint again
     RESET = "person.reset"  # write the email with a link to choose a new password
     MAIL = "mail"
     RECEIPT_MAIL = "mail.receipt"

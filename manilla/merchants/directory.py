@@ -47,6 +47,8 @@ class Caller(msgspec.Struct, frozen=True):
     currencies: frozenset[str]
     active_wallets: frozenset[str]
     credentials: tuple[LiveCredential, ...]
+    # The kinds of new transactions that an endpoint receives events of: payment, payout.
+    pending_events: frozenset[str] = frozenset()
 
     def live_credentials(self) -> list[LiveCredential]:
         return credentials.live(self.credentials)
@@ -187,6 +189,7 @@ class Directory:
                 )
                 for row in rows
             ),
+            pending_events=await queries.pending_events(self._db, merchant_id, environment),
         )
 
 

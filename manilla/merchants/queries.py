@@ -191,6 +191,23 @@ async def credentials(
     )
 
 
+async def pending_events(
+    db: Database, merchant_id: int, environment: Environment
+) -> frozenset[str]:
+    """Returns the kinds of transactions whose `pending` event an endpoint receives."""
+    records = await db.records(
+        """
+        SELECT kind FROM unnest(ARRAY['payment', 'payout']) AS kind
+         WHERE EXISTS (
+               SELECT FROM webhook_endpoint
+                WHERE merchant_id = $1 AND environment = $2
+                  AND disabled_at IS NULL AND deleted_at IS NULL
+                  AND events && ARRAY['*', kind || '.*', kind || '.pending'])""",
+        *(merchant_id, environment),
+    )
+    return frozenset(record["kind"] for record in records)
+
+
 async def forget_expired_credentials(db: Database) -> None:
     """Deletes expired credentials, because only a thief could still use their secrets."""
     await db.execute("DELETE FROM credential WHERE expires_at < now() - interval '1 day'")

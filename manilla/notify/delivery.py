@@ -1,62 +1,67 @@
-"""Delivers notifications. A slow receiver does not delay the notifications of others."""
+"""Delivers messages to merchants' servers. A slow receiver does not delay those of others.
+
+What differs between `ipn_url` and endpoints is in their `Destination`.
+"""
 
 import asyncio
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from typing import Generic, Protocol
 
 import aiohttp
 
 from manilla import metrics
 from manilla.kit import crash, outbound
 from manilla.kit.batch import Batcher
-from manilla.kit.db import Database
-from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job, Work
-from manilla.merchants.directory import Directory
-from manilla.notify import queries, signing
 from manilla.notify.host_limits import HostLimits, host_of
-from manilla.notify.outbox import DELIVER
-from manilla.notify.queries import AttemptResult, DueNotification, Notification
+from manilla.notify.queries import AttemptResult, Due, DueMessage
 
 CONCURRENCY = 192
 ATTEMPT_SECONDS = 10.0
 ANSWER_BYTES_MAX = 64 * 1024
 ANSWER_BYTES_KEPT = 2 * 1024
 REDIRECTS = (301, 302, 303, 307, 308)
-# Seconds from a failed attempt to the next one; there is none after the last attempt.
-RETRY_SECONDS = (10.0, 60.0)
 SLACK_SECONDS = 0.5  # allowance for a difference between the database's clock and ours
-# Seconds that a notification waits when its host already has its share of concurrent calls.
-BUSY_SECONDS, SLOW_BUSY_SECONDS = 0.1, 1.0
 
 
-class NotificationDelivery:
-    def __init__(self, db: Database, directory: Directory, session: aiohttp.ClientSession) -> None:
-        self._directory = directory
+class Destination(Protocol[Due]):
+    """Where messages go: which ones are due, how they are signed, and where results are stored."""
+
+    kind: str  # of the jobs
+
+    async def due(self, jobs: Sequence[Job]) -> Sequence[Due | None]: ...
+    async def headers(self, due: Due, now: int) -> dict[str, str]: ...
+    async def record(self, attempts: Sequence[AttemptResult]) -> Sequence[None]: ...
+
+
+class NotificationDelivery(Generic[Due]):
+    def __init__(self, destination: Destination[Due], session: aiohttp.ClientSession) -> None:
+        self._destination = destination
         self._session = session
         self._hosts = HostLimits()
-        self._load: Batcher[Job, DueNotification | None] = Batcher(partial(queries.due, db))
-        self._record: Batcher[AttemptResult, None] = Batcher(partial(queries.record, db))
+        self._load: Batcher[Job, Due | None] = Batcher(destination.due)
+        self._record: Batcher[AttemptResult, None] = Batcher(destination.record)
 
     def works(self) -> dict[str, Work]:
-        return {DELIVER: Work(self.deliver, concurrency=CONCURRENCY, is_fair=True)}
+        return {self._destination.kind: Work(self.deliver, concurrency=CONCURRENCY, is_fair=True)}
 
     async def deliver(self, job: Job) -> float | None:
-        """Makes one attempt at the oldest undelivered notification of a transaction.
+        """Makes one attempt at the oldest undelivered message of the job.
 
-        The notifications of a transaction are delivered in order.
+        The messages of a job, which are about one transaction, are delivered in order.
         """
         due = await self._load.submit(job)
         if due is None:
             return None
         wait = _wait_seconds(due)
         if wait > SLACK_SECONDS:
-            return wait  # the job ran early, because another notification was enqueued
+            return wait  # the job ran early, because another message was enqueued
         host = host_of(due.url)
         entered, was_slow = self._hosts.enter(host, due.merchant_id)
         if not entered:
-            return SLOW_BUSY_SECONDS if was_slow else BUSY_SECONDS
+            return due.busy_seconds(is_slow=was_slow)
         began = time.monotonic()
         try:
             attempt = await self._attempt(due, began)
@@ -67,19 +72,19 @@ class NotificationDelivery:
         await self._record.submit(attempt)
         metrics.notifications.labels(attempt.state).inc()
         if attempt.state == "waiting":
-            return RETRY_SECONDS[attempt.attempts - 1]
+            return due.retry_seconds[attempt.attempts - 1]
         return 0 if due.has_more else None
 
-    async def _attempt(self, due: DueNotification, began: float) -> AttemptResult:
+    async def _attempt(self, due: Due, began: float) -> AttemptResult:
         at = datetime.now(UTC)
-        headers = await signed_headers(self._directory, due, int(at.timestamp()))
+        headers = await self._destination.headers(due, int(at.timestamp()))
         status, answer, error = await self._call(due, headers)
         attempts = due.attempts + 1
-        is_last = attempts > len(RETRY_SECONDS)
+        is_last = attempts > len(due.retry_seconds)
         state = "delivered" if error is None else "failed" if is_last else "waiting"
         return AttemptResult(
             merchant_id=due.merchant_id,
-            notification_id=due.id,
+            notification_id=due.key,
             number=due.attempts_in_all + 1,
             at=at,
             headers=headers,
@@ -92,7 +97,7 @@ class NotificationDelivery:
         )
 
     async def _call(
-        self, due: DueNotification, headers: dict[str, str]
+        self, due: DueMessage, headers: dict[str, str]
     ) -> tuple[int | None, bytes | None, str | None]:
         """Calls the URL.
 
@@ -115,25 +120,11 @@ class NotificationDelivery:
         return status, None if status is None else bytes(answer[:ANSWER_BYTES_KEPT]), error
 
 
-async def signed_headers(
-    directory: Directory, notification: DueNotification | Notification, now: int
-) -> dict[str, str]:
-    """Signs with the merchant's newest secret, which after a rotation is the new one."""
-    merchant = await directory.of(Environment(notification.environment), notification.merchant_id)
-    return signing.headers(
-        merchant.live_credentials()[0].secret,
-        notification_id=notification.id,
-        environment=notification.environment,
-        body=notification.body,
-        now=now,
-    )
-
-
-def _wait_seconds(due: DueNotification) -> float:
+def _wait_seconds(due: DueMessage) -> float:
     """Returns the seconds until the next attempt is due."""
     if due.attempts == 0 or due.ended_at is None:
         return 0
-    next_at = due.ended_at + timedelta(seconds=RETRY_SECONDS[due.attempts - 1])
+    next_at = due.ended_at + timedelta(seconds=due.retry_seconds[due.attempts - 1])
     return (next_at - datetime.now(UTC)).total_seconds()
 
 

@@ -27,6 +27,7 @@ class NotificationState(StrEnum):
     WAITING = "waiting"
     DELIVERED = "delivered"
     FAILED = "failed"  # the last attempt has failed
+    NOT_SENT = "not_sent"  # an event that is not sent to `ipn_url`
 
 
 class NotificationFilter(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,7 @@
-"""Writes notifications in the transaction of the status change; a job delivers them later."""
+"""Writes notifications in the transaction of the status change; a job delivers them later.
+
+Each notification is also an event. A trigger adds its deliveries to the merchant's endpoints.
+"""
 
 from typing import Any
 
@@ -22,17 +25,42 @@ async def enqueue(
     event: str,
     status: str,
 ) -> str:
-    """Queues a notification and returns its id.
+    """Queues a notification and returns its id. If the URL is empty, it is only an event.
 
     Must be called within the transaction that makes the change.
     """
     notification_id = notification_ids.new(merchant_id)
     await connection.execute(
         """
-        INSERT INTO notification (merchant_id, id, environment, trx_id, event, status, url, body)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)""",
+        INSERT INTO notification (merchant_id, id, environment, trx_id, event, status, url, body,
+                                  state)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)""",
         *(merchant_id, notification_id, environment, trx_id, event, status, url),
-        strict_json.encode(payload),
+        *(strict_json.encode(payload), "waiting" if url else "not_sent"),
     )
-    await jobs.put(connection, merchant_id, DELIVER, trx_id)
+    if url:
+        await jobs.put(connection, merchant_id, DELIVER, trx_id)
     return notification_id
+
+
+async def has_readers(
+    connection: Connection, merchant_id: int, environment: Environment, event_type: str
+) -> bool:
+    """Whether one of the merchant's endpoints receives events of this type."""
+    return await connection.has_row(
+        """
+        SELECT FROM webhook_endpoint
+         WHERE merchant_id = $1 AND environment = $2
+           AND disabled_at IS NULL AND deleted_at IS NULL
+           AND events && ARRAY['*', split_part($3, '.', 1) || '.*', $3]""",
+        *(merchant_id, environment, event_type),
+    )
+
+
+def pending(merchant_id: int, event: str, payload: Any) -> dict[str, str]:
+    """Returns the event of a new transaction, as fields of the item that creates both."""
+    return {
+        "event_id": notification_ids.new(merchant_id),
+        "event": event,
+        "event_body": strict_json.encode(payload).decode(),
+    }

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,24 +15,51 @@ from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
 from manilla.notify import notification_ids
 
+RETRY_SECONDS = (10.0, 60.0)
+BUSY_SECONDS, SLOW_BUSY_SECONDS = 0.1, 1.0
 
-class DueNotification(msgspec.Struct, frozen=True):
-    """The oldest undelivered notification of a transaction."""
+Due = TypeVar("Due", bound="DueMessage")
+
+
+class DueMessage(msgspec.Struct, frozen=True):
+    """The oldest undelivered message of a job. Each kind of destination adds its own facts."""
 
     merchant_id: int
-    trx_id: str
-    id: str
+    subject: str  # of the job
+    id: str  # of the notification
     environment: str
     url: str
     body: bytes
-    attempts: int  # number of attempts since the notification was last scheduled
+    attempts: int  # number of attempts since the message was last scheduled
     attempts_in_all: int
     ended_at: datetime | None  # when the last attempt ended
-    has_more: bool  # whether the transaction has another undelivered notification
+    has_more: bool  # whether the job has another undelivered message
+
+    @property
+    def key(self) -> str:
+        """The key under which the attempts are stored."""
+        return self.id
+
+    @property
+    def retry_seconds(self) -> Sequence[float]:
+        """Seconds from a failed attempt to the next one; there is none after the last attempt."""
+        raise NotImplementedError
+
+    def busy_seconds(self, *, is_slow: bool) -> float:
+        """Seconds to wait while the host already has its share of concurrent calls."""
+        return SLOW_BUSY_SECONDS if is_slow else BUSY_SECONDS
+
+
+class DueNotification(DueMessage, frozen=True):
+    """The oldest undelivered notification of a transaction."""
+
+    @property
+    def retry_seconds(self) -> Sequence[float]:
+        return RETRY_SECONDS
 
 
 class DeliveryAttempt(msgspec.Struct, frozen=True):
-    """One request to a notification's URL, as stored."""
+    """One request to a notification's URL or to an endpoint, as stored."""
 
     number: int
     at: datetime
@@ -44,10 +71,10 @@ class DeliveryAttempt(msgspec.Struct, frozen=True):
 
 
 class AttemptResult(DeliveryAttempt, frozen=True, kw_only=True):
-    """A new attempt, and the resulting state of its notification."""
+    """A new attempt, and the resulting state of its message."""
 
     merchant_id: int
-    notification_id: str
+    notification_id: str  # the message's key
     attempts: int
     state: str
 
@@ -72,7 +99,7 @@ async def due(db: Database, jobs: Sequence[Job]) -> list[DueNotification | None]
     rows = await db.rows(
         DueNotification,
         """
-        SELECT n.merchant_id, n.trx_id, n.id, n.environment, n.url, n.body, n.attempts,
+        SELECT n.merchant_id, n.trx_id AS subject, n.id, n.environment, n.url, n.body, n.attempts,
                coalesce(a.number, 0) AS attempts_in_all,
                a.at + a.milliseconds * interval '1 millisecond' AS ended_at, n.has_more
           FROM unnest($1::bigint[], $2::text[]) AS j (merchant_id, trx_id)
@@ -94,18 +121,26 @@ async def due(db: Database, jobs: Sequence[Job]) -> list[DueNotification | None]
         [job.merchant_id for job in jobs],
         [job.subject for job in jobs],
     )
-    found = {(row.merchant_id, row.trx_id): row for row in rows}
+    return by_job(jobs, rows)
+
+
+def by_job(jobs: Sequence[Job], due: Sequence[Due]) -> list[Due | None]:
+    """Returns the message of each job, in the order of the jobs."""
+    found = {(each.merchant_id, each.subject): each for each in due}
     return [found.get((job.merchant_id, job.subject)) for job in jobs]
 
 
-async def record(db: Database, attempts: Sequence[AttemptResult]) -> list[None]:
-    given = {
+def given(attempts: Sequence[AttemptResult]) -> list[list[Any]]:
+    """Returns the parameters of the part STORED of a statement."""
+    values = {
         name: [getattr(each, name) for each in attempts] for name in AttemptResult.__struct_fields__
     }
-    given["headers"] = [msgspec.json.encode(each.headers).decode() for each in attempts]
-    async with by_key(db) as connection:
-        changed = await connection.records(
-            f"""
+    values["headers"] = [msgspec.json.encode(each.headers).decode() for each in attempts]
+    return list(values.values())
+
+
+# Stores the attempts. The rest of the statement reads them from `given`.
+STORED = f"""
         WITH given AS (
             SELECT * FROM unnest($1::integer[], $2::timestamptz[], $3::text[], $4::integer[],
                                  $5::bytea[], $6::integer[], $7::text[], $8::bigint[], $9::text[],
@@ -116,7 +151,13 @@ async def record(db: Database, attempts: Sequence[AttemptResult]) -> list[None]:
                                           answer, milliseconds, error)
             SELECT merchant_id, notification_id, number, at, headers::jsonb, status, answer,
                    milliseconds, error FROM given
-                ON CONFLICT DO NOTHING)
+                ON CONFLICT DO NOTHING)"""
+
+
+async def record(db: Database, attempts: Sequence[AttemptResult]) -> list[None]:
+    async with by_key(db) as connection:
+        changed = await connection.records(
+            f"""{STORED}
         UPDATE notification AS n
            SET attempts = g.attempts, state = g.state,
                decided_at = CASE WHEN g.state <> 'waiting' THEN now() END
@@ -126,7 +167,7 @@ async def record(db: Database, attempts: Sequence[AttemptResult]) -> list[None]:
            -- If it was scheduled again during this attempt, a failure does not count.
            AND (n.attempts = g.attempts - 1 OR g.state = 'delivered')
         RETURNING n.merchant_id, n.environment, n.url, n.trx_id, n.state, g.error""",
-            *given.values(),
+            *given(attempts),
         )
         for row in changed:
             if row["state"] == "failed" and row["environment"] == Environment.PRODUCTION:

@@ -19,6 +19,11 @@ class NotificationNotFound(Refusal):
     message = "There is no such notification."
 
 
+class NotificationNotSent(Refusal):
+    code = "NOTIFICATION_NOT_SENT"
+    message = "This event is not sent to an IPN URL, so it cannot be resent."
+
+
 async def find(db: Database, notification_id: str) -> Notification:
     found = await queries.notification(db, notification_id)
     if found is None:
@@ -29,6 +34,8 @@ async def find(db: Database, notification_id: str) -> Notification:
 async def redeliver(db: Database, notification_id: str) -> Notification:
     """Schedules up to three new attempts with the same id and body, even if it was delivered."""
     found = await find(db, notification_id)
+    if not found.url:
+        raise NotificationNotSent
     async with db.transaction() as connection:
         await _send(connection, found)
         await audit.record(

@@ -27,7 +27,7 @@ from manilla.merchants import limits
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method
-from manilla.payments import commission, eligibility
+from manilla.payments import commission, eligibility, notices
 from manilla.payments.commission import Quote
 from manilla.payments.link import CheckoutLinks
 from manilla.payments.payment import NewPayment, PaymentTerms
@@ -139,7 +139,7 @@ class PaymentInitiation:
             info=_info(caller, order, quote, methods),
         )
         new = _row(caller, order, quote, trx_id, expires_at)
-        item = self._item(caller, order, quote, session, ticket)
+        item = self._item(caller, order, quote, session, ticket, new)
         taken = await self._intake.take(new, item, ticket)
         if taken.outcome is IntakeOutcome.DAY_LIMIT and item.day_limit_minor is not None:
             limit = Money(currency, item.day_limit_minor)
@@ -161,6 +161,7 @@ class PaymentInitiation:
         quote: Quote,
         session: PaymentSession,
         ticket: RateTicket,
+        new: NewPayment,
     ) -> PaymentItem:
         completes_by_itself = caller.is_sandbox and order.scenario is not Scenario.PENDING
         now = self._platform.now
@@ -174,6 +175,7 @@ class PaymentInitiation:
             ),
             answer=strict_json.encode(session).decode() if order.repeat_key else None,
             **limits.of_day(now, caller, LimitKind.DAILY_PAYMENT, order.currency_code),
+            **notices.pending(caller, new),
         )
 
 

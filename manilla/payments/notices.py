@@ -1,4 +1,8 @@
-"""Notifications to merchants about the final status of a payment or refund, and receipts."""
+"""Notifications and events about the status of a payment or refund, and receipts.
+
+Only the final status of a payment, and a completed refund, are sent to `ipn_url`. The other changes
+are events, which the merchant's endpoints receive.
+"""
 
 import time
 from datetime import UTC, datetime
@@ -13,9 +17,17 @@ from manilla.kit.texts import is_email
 from manilla.mail import outbox as mail
 from manilla.mail.kinds import MailKind
 from manilla.merchants import queries as merchants
+from manilla.merchants.directory import Caller
 from manilla.notify import outbox
-from manilla.payments.payment import Payment, PaymentErrorCode, PaymentStatus
+from manilla.payments.payment import NewPayment, Payment, PaymentErrorCode, PaymentStatus
 from manilla.payments.verify import Commission, describe_commission
+
+EVENT = "payment"
+REFUND_MESSAGES = {
+    "pending": "Refund Pending",
+    "completed": "Payment Refunded",
+    "failed": "Refund Failed",
+}
 
 
 class PaymentNoticeData(msgspec.Struct, frozen=True):
@@ -65,10 +77,32 @@ class LegacyNotice(msgspec.Struct, frozen=True):
 
 
 async def enqueue_payment(connection: Connection, payment: Payment) -> None:
-    """Queues the notification in the transaction that changes the status, if ipn_url is set."""
+    """Queues the notification in the transaction that changes the status.
+
+    Without `ipn_url` it is only an event.
+    """
     assert payment.status is not PaymentStatus.PENDING
-    notice = _legacy(payment) if payment.is_legacy else await _payment(connection, payment)
-    await _enqueue(connection, payment, notice)
+    merchant_name = await _merchant_name(connection, payment)
+    await _enqueue(connection, payment, _notice(payment, merchant_name), payment.ipn_url)
+
+
+def pending(caller: Caller, new: NewPayment) -> dict[str, str]:
+    """Returns the event of a new payment; nothing if no endpoint receives it."""
+    if EVENT not in caller.pending_events:
+        return {}
+    payment = Payment(
+        **msgspec.structs.asdict(new),
+        status=PaymentStatus.PENDING,
+        error_code=None,
+        commission_trx_id=None,
+        created_at=new.expires_at,
+        updated_at=new.expires_at,
+        opened_at=None,
+        credited_charge=None,
+        refunded_minor=0,
+    )
+    notice = _notice(payment, caller.name)
+    return outbox.pending(caller.merchant_id, notice.event, notice)
 
 
 async def mail_receipt(connection: Connection, payment: Payment) -> None:
@@ -98,47 +132,64 @@ async def mail_receipt(connection: Connection, payment: Payment) -> None:
 
 
 async def enqueue_refund(
-    connection: Connection, payment: Payment, refund_trx_id: str, amount: Money
+    connection: Connection, payment: Payment, refund_trx_id: str, amount: Money, status: str
 ) -> None:
-    about = msgspec.structs.asdict(await _data(connection, payment))
+    """Queues the notification of a completed refund, or the event of another status."""
+    if status == "pending" and not await outbox.has_readers(
+        connection, payment.merchant_id, payment.environment, "refund.pending"
+    ):
+        return
+    about = msgspec.structs.asdict(_data(payment, await _merchant_name(connection, payment)))
     data = RefundNoticeData(**about, refund_amount=amount.amount, refund_trx_id=refund_trx_id)
-    notice = RefundNotice("refund", data, "Payment Refunded", "completed", int(time.time()))
-    await _enqueue(connection, payment, notice)
+    notice = RefundNotice("refund", data, REFUND_MESSAGES[status], status, int(time.time()))
+    await _enqueue(connection, payment, notice, payment.ipn_url if status == "completed" else "")
 
 
 async def _enqueue(
-    connection: Connection, payment: Payment, notice: PaymentNotice | RefundNotice | LegacyNotice
+    connection: Connection,
+    payment: Payment,
+    notice: PaymentNotice | RefundNotice | LegacyNotice,
+    url: str,
 ) -> None:
-    if not payment.ipn_url:
-        return
     await outbox.enqueue(
         connection,
         merchant_id=payment.merchant_id,
         environment=payment.environment,
         trx_id=payment.trx_id,
-        url=payment.ipn_url,
+        url=url,
         payload=notice,
         event=notice.event,
         status=notice.status,
     )
 
 
-async def _payment(connection: Connection, payment: Payment) -> PaymentNotice:
-    if payment.status is PaymentStatus.SUCCESS:
-        message, status = "Payment Completed", "completed"
-    elif payment.error_code is PaymentErrorCode.PAYMENT_CANCELED:
-        message, status = "Payment Canceled", "canceled"
-    else:
-        message, status = "Payment Failed", "failed"
-    data = await _data(connection, payment)
+async def _merchant_name(connection: Connection, payment: Payment) -> str:
+    merchant = await merchants.merchant(connection, payment.merchant_id)
+    assert merchant is not None
+    return merchant.name
+
+
+def _notice(payment: Payment, merchant_name: str) -> PaymentNotice | LegacyNotice:
+    status = _status(payment)
+    if payment.is_legacy:
+        return _legacy(payment, "failed" if status == "canceled" else status)
     return PaymentNotice(
-        "payment", data, message, status, int(time.time()), error_code=payment.error_code
+        EVENT,
+        _data(payment, merchant_name),
+        f"Payment {status.title()}",
+        status,
+        int(time.time()),
+        error_code=payment.error_code,
     )
 
 
-async def _data(connection: Connection, payment: Payment) -> PaymentNoticeData:
-    merchant = await merchants.merchant(connection, payment.merchant_id)
-    assert merchant is not None
+def _status(payment: Payment) -> str:
+    if payment.error_code is PaymentErrorCode.PAYMENT_CANCELED:
+        return "canceled"
+    return "completed" if payment.status is PaymentStatus.SUCCESS else payment.status
+
+
+def _data(payment: Payment, merchant_name: str) -> PaymentNoticeData:
     return PaymentNoticeData(
         ref_trx=payment.ref_trx,
         trx_id=payment.trx_id,
@@ -146,7 +197,7 @@ async def _data(connection: Connection, payment: Payment) -> PaymentNoticeData:
         ipn_url=payment.ipn_url,
         customer_name=payment.customer_name,
         customer_email=payment.customer_email,
-        merchant_name=merchant.name,
+        merchant_name=merchant_name,
         amount=payment.amount.amount,
         base_amount=payment.amount.amount,
         currency_code=payment.currency,
@@ -156,12 +207,11 @@ async def _data(connection: Connection, payment: Payment) -> PaymentNoticeData:
     )
 
 
-def _legacy(payment: Payment) -> LegacyNotice:
-    is_paid = payment.status is PaymentStatus.SUCCESS
+def _legacy(payment: Payment, status: str) -> LegacyNotice:
     return LegacyNotice(
-        event="payment.success" if is_paid else "payment.failed",
+        event="payment.success" if status == "completed" else f"payment.{status}",
         trx_id=payment.trx_id,
         amount=payment.amount.amount,
         currency=payment.currency,
-        status="completed" if is_paid else "failed",
+        status=status,
     )

@@ -30,7 +30,7 @@ from manilla.merchants.directory import Caller
 from manilla.merchants.merchants import MerchantStatus
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method, MethodKind
-from manilla.payouts import refusals, rules
+from manilla.payouts import notices, refusals, rules
 from manilla.payouts.beneficiaries import accounts, beneficiary, names, sandbox
 from manilla.payouts.beneficiaries.accounts import SavedAccount
 from manilla.payouts.beneficiaries.beneficiary import AccountResolver, Beneficiary
@@ -157,6 +157,7 @@ class PayoutInitiation:
             answer=strict_json.encode(initiated).decode() if order.repeat_key else None,
             mail_job_kind=JobKind.LARGE_PAYOUT if self._is_large(ready, amount) else None,
             **self._job(ready, who),
+            **notices.pending(caller, ready),
         )
         taken = await self._take(ready, item, ticket)
         return Replayed(taken.answer) if taken.answer is not None else initiated

@@ -5,6 +5,7 @@ Emails are sent only about the production environment.
 
 import time
 from decimal import Decimal
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -14,12 +15,14 @@ from manilla.kit.display import money
 from manilla.kit.environment import Environment
 from manilla.mail import outbox as mail
 from manilla.mail.kinds import MailKind
+from manilla.merchants.directory import Caller
 from manilla.notify import outbox
 from manilla.payouts.bulk.store import Batch
-from manilla.payouts.payout import Payout, PayoutStatus
+from manilla.payouts.payout import NewPayout, Payout, PayoutStatus
 from manilla.payouts.verify import EVENT
 
 MESSAGES = {
+    PayoutStatus.PENDING: "Payout Pending",
     PayoutStatus.COMPLETED: "Payout Completed",
     PayoutStatus.FAILED: "Payout Failed",
     PayoutStatus.CANCELED: "Payout Canceled",
@@ -59,24 +62,37 @@ class PayoutNotice(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 async def enqueue(connection: Connection, payout: Payout) -> None:
-    """Queues the notification in the transaction that changes the status, if ipn_url is set."""
-    if payout.ipn_url:
-        await outbox.enqueue(
-            connection,
-            merchant_id=payout.merchant_id,
-            environment=payout.environment,
-            trx_id=payout.trx_id,
-            url=payout.ipn_url,
-            payload=_notice(payout),
-            event=EVENT,
-            status=payout.status,
-        )
+    """Queues the notification in the transaction that changes the status.
+
+    Without `ipn_url` it is only an event.
+    """
+    await outbox.enqueue(
+        connection,
+        merchant_id=payout.merchant_id,
+        environment=payout.environment,
+        trx_id=payout.trx_id,
+        url=payout.ipn_url,
+        payload=_notice(payout),
+        event=EVENT,
+        status=payout.status,
+    )
+
+
+def pending(caller: Caller, new: NewPayout) -> dict[str, str]:
+    """Returns the event of a new payout; nothing if no endpoint receives it."""
+    if EVENT not in caller.pending_events:
+        return {}
+    rest: dict[str, Any] = dict.fromkeys(Payout.__struct_fields__)
+    rest |= {**msgspec.structs.asdict(new), "status": PayoutStatus.PENDING, "is_reversed": False}
+    payout = Payout(**rest)
+    return outbox.pending(caller.merchant_id, EVENT, _notice(payout))
 
 
 def _notice(payout: Payout) -> PayoutNotice:
     is_completed = payout.status is PayoutStatus.COMPLETED
-    refunded_amount = None if is_completed else payout.payable.amount
-    error_code = None if is_completed else payout.error_code
+    has_ended = payout.status in (PayoutStatus.FAILED, PayoutStatus.CANCELED)
+    refunded_amount = payout.payable.amount if has_ended else None
+    error_code = payout.error_code if has_ended else None
     return PayoutNotice(
         event=EVENT,
         data=PayoutNoticeData(

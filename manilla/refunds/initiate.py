@@ -14,6 +14,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.kit.texts import is_line
 from manilla.ledger import trx_ids
+from manilla.payments import notices
 from manilla.payments import store as payments
 from manilla.payments.payment import Payment, PaymentStatus
 from manilla.refunds import books, states, store
@@ -72,6 +73,9 @@ async def start(
         await store.insert(connection, refund)
         await states.change_refunded(connection, payment, refund.from_wallet_minor)
         await states.add_to_timeline(connection, payment, "refund_started", refund, reason)
+        await notices.enqueue_refund(
+            connection, payment, refund.trx_id, refund.amount, refund.status
+        )
         await jobs.put(connection, refund.merchant_id, SEND, refund.trx_id)
         await states.record(connection, "refund.start", refund, reason)
         crash.point("before_refund_commit")

@@ -83,10 +83,10 @@ async def _change(
     detail = _detail(event)
     if is_paid:
         await books.pay(connection, refund, from_bank=by_administrator)
-        await notices.enqueue_refund(connection, payment, refund.trx_id, refund.amount)
     else:
         await books.give_back(connection, refund)
         await change_refunded(connection, payment, -refund.from_wallet_minor)
+    await notices.enqueue_refund(connection, payment, refund.trx_id, refund.amount, status)
     await store.decide(connection, refund, status, detail)
     await add_to_timeline(connection, payment, f"refund_{status}", refund, detail)
     await jobs.forget(connection, refund.merchant_id, SEND, refund.trx_id)

@@ -8,7 +8,7 @@ from typing import Any
 
 from manilla.kit.db import session, unavailable_when_away
 from manilla.kit.errors import Refusal
-from manilla.sql import rights, statistics
+from manilla.sql import epochs, rights, statistics
 
 FOLDER = Path(str(resources.files("manilla.sql")))
 MIGRATIONS = FOLDER / "migrations"
@@ -48,6 +48,7 @@ async def upgrade(owner_url: str, application_url: str) -> None:
             connection.transaction(),
         ):
             await _replace_functions(connection, role)
+            await connection.execute(epochs.BEGIN_AFTER_RESTORE)
             await statistics.seed(connection)
 
 

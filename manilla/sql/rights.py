@@ -30,7 +30,10 @@ RIGHTS = {
     "dossier": KEEP,
     "dossier_document": ALL,
     "dossier_event": APPEND,
+    "endpoint_delivery": APPEND,
+    "endpoint_secret": READ,
     "entry": APPEND,
+    "event_epoch": APPEND,
     "function_set": READ,
     "gateway_order": KEEP,
     "idempotency": EXPIRE,
@@ -80,6 +83,7 @@ RIGHTS = {
     "unmatched_transaction": EXPIRE,
     "wallet": KEEP,
     "webhook": ALL,
+    "webhook_endpoint": READ,
 }
 
 

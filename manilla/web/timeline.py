@@ -12,6 +12,7 @@ from manilla.ledger.timeline import TimelineEvent
 from manilla.lookup.story import PaymentStory, PayoutStory
 from manilla.merchants.requests.stored import Request
 from manilla.notify.listing import NotificationWithAttempts
+from manilla.notify.queries import Notification
 from manilla.payments.payment import Charge
 from manilla.providers.kinds import title_of
 from manilla.providers.listing import ReceivedWebhook
@@ -172,6 +173,12 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def _destination(notification: Notification) -> str:
+    if not notification.url:
+        return "Not sent to an IPN URL."
+    return f"To {notification.url}. Delivery: {notification.state}."
+
+
 def _notification(sent: NotificationWithAttempts) -> Iterable[TimelineEntry]:
     notification = sent.notification
     yield TimelineEntry(
@@ -179,7 +186,7 @@ def _notification(sent: NotificationWithAttempts) -> Iterable[TimelineEntry]:
         place=NOTIFICATION,
         source="IPN",
         title=f"Notification created: {notification.event} {notification.status}",
-        detail=f"To {notification.url}. Delivery: {notification.state}.",
+        detail=_destination(notification),
         notification_id=notification.id,
     )
     for attempt in sent.attempts:

@@ -21,6 +21,7 @@ from manilla.merchants.merchants import CommissionBearer, MerchantStatus, Mercha
 from manilla.merchants.wallets import FundingResult
 from manilla.notify import delivery
 from manilla.notify.delivery import NotificationDelivery
+from manilla.notify.ipn import IpnDestination
 from manilla.payouts import queue
 from manilla.people.roles import ConsoleRole
 from manilla.platform import settings
@@ -253,7 +254,7 @@ async def test_a_failed_notification_is_resent_and_delivered(
             is_public_only=False, connections=4, seconds=delivery.ATTEMPT_SECONDS
         ) as session,
     ):
-        carrier = NotificationDelivery(services.db, services.directory, session)
+        carrier = NotificationDelivery(IpnDestination(services.db, services.directory), session)
         deliveries = Deliveries(services, merchant, receiver, carrier, settings.migration_url)
         receiver.answers = [answer(500, b"<b>broken</b>")] * 6
         trx_ids = [await deliveries.finish_payment() for _ in range(2)]

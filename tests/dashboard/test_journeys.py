@@ -22,6 +22,7 @@ from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate, NewMerchant
 from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.outbox import DELIVER
+from manilla.notify.queries import DueNotification
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
 from tests.dashboard.merchant_dashboard import MerchantDashboard
@@ -335,7 +336,9 @@ async def test_the_demo_shows_a_complete_sale(
         await expect(owner.get_by_text("1 of 1 paid")).to_be_visible()
 
 
-async def _deliver(services: Services, delivering: NotificationDelivery, merchant_id: int) -> None:
+async def _deliver(
+    services: Services, delivering: NotificationDelivery[DueNotification], merchant_id: int
+) -> None:
     claimed, _ = await claims.claim_fairly(services.db, DELIVER, 100, merchant_id - 1)
     mine = [job for job in claimed if job.merchant_id == merchant_id]
     runner = Runner(services.db, delivering.works())

@@ -11,8 +11,9 @@ from manilla.kit.jobs import claims
 from manilla.kit.jobs.runner import Runner
 from manilla.notify import queries
 from manilla.notify.delivery import ATTEMPT_SECONDS, NotificationDelivery
+from manilla.notify.ipn import IpnDestination
 from manilla.notify.outbox import DELIVER
-from manilla.notify.queries import DeliveryAttempt, Notification
+from manilla.notify.queries import DeliveryAttempt, DueNotification, Notification
 from manilla.payments.checkout import SandboxOutcome
 from manilla.services import Services
 from tests.client import Merchant
@@ -21,11 +22,13 @@ from tests.payments.orders import INITIATE, order
 
 
 @contextlib.asynccontextmanager
-async def delivery_worker(services: Services) -> AsyncIterator[NotificationDelivery]:
+async def delivery_worker(
+    services: Services,
+) -> AsyncIterator[NotificationDelivery[DueNotification]]:
     async with outbound.open_session(
         is_public_only=False, connections=64, seconds=ATTEMPT_SECONDS
     ) as session:
-        yield NotificationDelivery(services.db, services.directory, session)
+        yield NotificationDelivery(IpnDestination(services.db, services.directory), session)
 
 
 class Deliveries:
@@ -34,7 +37,7 @@ class Deliveries:
         services: Services,
         merchant: Merchant,
         receiver: Receiver,
-        delivery: NotificationDelivery,
+        delivery: NotificationDelivery[DueNotification],
         owner_url: str = "",
     ) -> None:
         self.owner_url = owner_url

@@ -5,6 +5,7 @@ import pytest
 from manilla.kit import outbound
 from manilla.notify import delivery
 from manilla.notify.delivery import NotificationDelivery
+from manilla.notify.ipn import IpnDestination
 from tests.notify.deliveries import Deliveries
 from tests.notify.receiver import answer
 from tests.web.signed_in_user import SignedInUser, member
@@ -35,7 +36,7 @@ async def test_the_dashboard_warns_of_blocked_deliveries_until_one_succeeds(
         is_public_only=True, connections=1, seconds=delivery.ATTEMPT_SECONDS
     ) as session:
         deliveries.delivery = NotificationDelivery(
-            deliveries.services.db, deliveries.services.directory, session
+            IpnDestination(deliveries.services.db, deliveries.services.directory), session
         )
         await deliveries.deliver()
     assert await _pages(visitor) == [True, True]

@@ -14,6 +14,7 @@ from manilla.kit.jobs.runner import Runner
 from manilla.notify import delivery, host_limits
 from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.host_limits import HostLimits
+from manilla.notify.ipn import IpnDestination
 from manilla.notify.outbox import DELIVER
 from manilla.services import Services
 from tests.client import Site, new_merchant
@@ -43,7 +44,7 @@ async def _notifications(db: Database, merchant_id: int, url: str, count: int) -
 async def _working(services: Services, db: Database) -> AsyncIterator[None]:
     stop = asyncio.Event()
     async with outbound.open_session(is_public_only=False, connections=200, seconds=10) as session:
-        works = NotificationDelivery(db, services.directory, session).works()
+        works = NotificationDelivery(IpnDestination(db, services.directory), session).works()
         task = asyncio.create_task(Runner(db, works).run(stop))
         yield
         stop.set()

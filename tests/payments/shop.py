@@ -133,7 +133,8 @@ class Shop:
 
     async def notifications(self, started: Started) -> list[dict[str, Any]]:
         records = await self.services.db.records(
-            "SELECT body FROM notification WHERE merchant_id = $1 AND trx_id = $2 ORDER BY id",
+            "SELECT body FROM notification WHERE merchant_id = $1 AND trx_id = $2"
+            " AND url <> '' ORDER BY id",
             self.merchant.new.id,
             started.trx_id,
         )

@@ -242,7 +242,8 @@ class PayoutMerchant:
 
     async def notifications(self, trx_id: str) -> list[dict[str, Any]]:
         records = await self.services.db.records(
-            "SELECT body FROM notification WHERE merchant_id = $1 AND trx_id = $2 ORDER BY id",
+            "SELECT body FROM notification WHERE merchant_id = $1 AND trx_id = $2"
+            " AND url <> '' ORDER BY id",
             self.merchant.new.id,
             trx_id,
         )

@@ -23,6 +23,7 @@ CONTRACTIONS: dict[str, str] = {
     "0022_clearing_differences": "replaces a check by one that allows more values",
     "0031_unmatched_transactions": "removes columns that no released version has",
     "0040_payout_protection": "replaces checks by ones that allow more values",
+    "0043_events": "replaces a check by one that allows more values",
 }
 
 REMOVALS = {

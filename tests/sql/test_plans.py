@@ -13,6 +13,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.jobs.claims import claim_fairly
 from manilla.kit.jobs.runner import Runner
 from manilla.notify.delivery import NotificationDelivery
+from manilla.notify.ipn import IpnDestination
 from manilla.refunds import initiate
 from manilla.settings import Settings
 from manilla.sql import migrate
@@ -64,7 +65,9 @@ class Business:
 
     async def notify(self) -> None:
         async with outbound.open_session(is_public_only=False, connections=1, seconds=1) as session:
-            works = NotificationDelivery(self.db, self.payer.services.directory, session).works()
+            works = NotificationDelivery(
+                IpnDestination(self.db, self.payer.services.directory), session
+            ).works()
             claimed, _ = await claim_fairly(self.db, "notify", 100, -1)
             for job in claimed:
                 await Runner(self.db, works)._do(job)

@@ -33,6 +33,7 @@ SMALL |= {"proof"}  # one row
 SMALL |= {"statement_day", "reported_balance"}  # one row per provider, currency and day
 SMALL |= {"day_sign_off"}  # grows only with users' actions
 SMALL |= {"clearing_difference"}  # one row per provider and currency
+SMALL |= {"event_epoch"}  # one row per restore
 SMALL |= {"shop_order", "shop_news"}  # tables of the demo shop
 
 

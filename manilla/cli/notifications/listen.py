@@ -23,7 +23,7 @@ from manilla.ledger import trx_ids
 from manilla.merchants import merchants
 from manilla.merchants.directory import Directory
 from manilla.notify import queries
-from manilla.notify.delivery import signed_headers
+from manilla.notify.ipn import signed_headers
 from manilla.notify.queries import Notification
 from manilla.platform.changes import ChangeWatch
 

@@ -53,7 +53,8 @@ BEGIN
                expires_at timestamptz,
                job_kind text, due_in_seconds float8,
                endpoint text, key text, body_hash text, answer text,
-               day_limit_minor bigint, day_from text, ahead_minor bigint)
+               day_limit_minor bigint, day_from text, ahead_minor bigint,
+               event_id text, event text, event_body text)
     ), taken AS MATERIALIZED (
         SELECT t.* FROM (
                SELECT array_agg(b.bucket) AS buckets, array_agg(b.cost) AS costs
@@ -121,6 +122,13 @@ BEGIN
         INSERT INTO job (merchant_id, kind, subject, due_at)
         SELECT merchant_id, job_kind, trx_id, now() + make_interval(secs => due_in_seconds)
           FROM judged WHERE outcome = 'created'
+    ), events AS (
+        -- Only if one of the merchant's endpoints receives it.
+        INSERT INTO notification (
+               merchant_id, id, environment, trx_id, event, status, url, body, state)
+        SELECT merchant_id, event_id, environment::environment, trx_id, event, 'pending', '',
+               convert_to(event_body, 'UTF8'), 'not_sent'
+          FROM judged WHERE outcome = 'created' AND event_id IS NOT NULL
     ), answers AS (
         INSERT INTO idempotency (merchant_id, environment, endpoint, key, body_hash, answer)
         SELECT merchant_id, environment::environment, endpoint, key, body_hash, answer

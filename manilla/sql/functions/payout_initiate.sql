@@ -54,7 +54,8 @@ BEGIN
                batch_id text, batch_row integer, saved_account_id bigint,
                job_kind text, due_in_seconds float8, mail_job_kind text,
                endpoint text, key text, body_hash text, answer text,
-               day_limit_minor bigint, day_from text, ahead_minor bigint)
+               day_limit_minor bigint, day_from text, ahead_minor bigint,
+               event_id text, event text, event_body text)
     ), taken AS MATERIALIZED (
         SELECT t.* FROM (
                SELECT array_agg(b.bucket) AS buckets, array_agg(b.cost) AS costs
@@ -187,6 +188,13 @@ BEGIN
          WHERE d.decision = 'created' AND d.batch_id IS NOT NULL
            AND b.merchant_id = d.merchant_id AND b.batch_id = d.batch_id
            AND b.number = d.batch_row
+    ), events AS (
+        -- Only if one of the merchant's endpoints receives it.
+        INSERT INTO notification (
+               merchant_id, id, environment, trx_id, event, status, url, body, state)
+        SELECT merchant_id, event_id, environment::environment, trx_id, event, 'pending', '',
+               convert_to(event_body, 'UTF8'), 'not_sent'
+          FROM judged WHERE outcome = 'created' AND event_id IS NOT NULL
     ), answers AS (
         INSERT INTO idempotency (merchant_id, environment, endpoint, key, body_hash, answer)
         SELECT merchant_id, environment::environment, endpoint, key, body_hash, answer

@@ -12,7 +12,7 @@ from manilla.kit.clock import LAGOS
 from manilla.kit.errors import Refusal
 from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantStatus
-from manilla.notify.delivery import RETRY_SECONDS
+from manilla.notify.queries import RETRY_SECONDS
 from manilla.providers.rails import open_session
 from manilla.services import Services
 from manilla_simulator.history import file, moving, plan

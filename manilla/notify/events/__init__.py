@@ -1,0 +1,1 @@
+"""Events: the status changes of a merchant's transactions, in an order that loses nothing."""

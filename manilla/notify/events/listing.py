@@ -1,0 +1,172 @@
+"""Lists a merchant's events in an order in which a reader that continues misses none.
+
+Ids are in the order of creation, but transactions commit in another order: an event can appear
+after a reader has seen one with a later id. So events are in the order of the transactions that
+wrote them, and the list ends before the oldest transaction that is still open.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+
+from manilla.kit.db import Database
+from manilla.kit.listing import Conditions
+from manilla.ledger import keyset
+from manilla.ledger.keyset import KeysetQuery
+from manilla.ledger.scope import Tenant
+from manilla.notify.events.kinds import EventType
+
+# No transaction that changes a status stays open as long as this.
+TRANSACTION_MAX = timedelta(minutes=10)
+EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
+TYPE = "event_type(event, status, body)"
+IS_SETTLED = "(epoch, xid) < (current_event_epoch(), pg_snapshot_xmin(pg_current_snapshot()))"
+
+
+class Position(NamedTuple):
+    """The place of an event in its merchant's list."""
+
+    epoch: int
+    xid: int
+    id: str
+
+
+class MerchantEvent(msgspec.Struct, frozen=True):
+    id: str
+    type: str
+    trx_id: str
+    ref_trx: str | None
+    created_at: datetime
+    body: bytes
+
+
+class EventPage(msgspec.Struct, frozen=True):
+    events: list[MerchantEvent]
+    next: Position | None  # the position after which the next page starts; None: no more yet
+
+
+class EventFilter(msgspec.Struct, frozen=True):
+    type: EventType | None = None
+    since: datetime | None = None
+
+
+async def page(
+    db: Database, tenant: Tenant, wanted: EventFilter, after: Position | None, limit: int
+) -> EventPage:
+    """Returns events after a position, oldest first."""
+    if after is None and wanted.since is not None:
+        after = await _start(db, tenant, wanted.since)
+    query = KeysetQuery(
+        "notification",
+        "epoch, xid, id, event, status, trx_id, created_at, body",
+        Position._fields,
+        _whose(tenant),
+        _filters(wanted),
+        is_ascending=True,
+    )
+    found = await keyset.page(db, query, after, limit)
+    events = await _described(db, tenant, found.records)
+    return EventPage(events, None if found.next is None else Position(*found.next))
+
+
+async def position_of(db: Database, tenant: Tenant, event_id: str) -> Position | None:
+    record = await db.record(
+        f"""
+        SELECT epoch, xid, id FROM notification
+         WHERE merchant_id = $1 AND environment = $2 AND id = $3 AND {TYPE} IS NOT NULL""",
+        *(tenant.merchant_id, tenant.environment, event_id),
+    )
+    return None if record is None else Position(*record)
+
+
+class EventReader(msgspec.Struct, frozen=True):
+    """Who waits for an event, of which kind, and after which position."""
+
+    tenant: Tenant
+    wanted: EventFilter
+    after: Position | None
+
+
+async def have_news(db: Database, readers: Sequence[EventReader]) -> list[bool]:
+    """Returns for each reader whether there are events for it, with one query for all."""
+    start = Position(0, 0, "")
+    places = [reader.after or start for reader in readers]
+    records = await db.records(
+        f"""
+        SELECT EXISTS (
+               SELECT FROM notification
+                WHERE merchant_id = reader.merchant_id
+                  AND environment = reader.environment::environment
+                  AND (epoch, xid, id) > (reader.last_epoch, reader.last_xid, reader.last_id)
+                  AND created_at >= reader.since AND {IS_SETTLED}
+                  AND {TYPE} = coalesce(reader.type, {TYPE})) AS has_news
+          FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::xid8[], $5::text[],
+                      $6::timestamptz[], $7::text[]) WITH ORDINALITY
+               AS reader (merchant_id, environment, last_epoch, last_xid, last_id, since, type,
+                          number)
+         ORDER BY reader.number""",
+        [reader.tenant.merchant_id for reader in readers],
+        [reader.tenant.environment for reader in readers],
+        *([getattr(place, name) for place in places] for name in Position._fields),
+        [reader.wanted.since or EARLIEST for reader in readers],
+        [reader.wanted.type for reader in readers],
+    )
+    return [record["has_news"] for record in records]
+
+
+def _whose(tenant: Tenant) -> Conditions:
+    return (
+        Conditions()
+        .add("merchant_id = {}", tenant.merchant_id)
+        .add("environment = {}", tenant.environment)
+        .add(IS_SETTLED)
+    )
+
+
+def _filters(wanted: EventFilter) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+    is_wanted = (f"{TYPE} = {{}}", (wanted.type,)) if wanted.type else (f"{TYPE} IS NOT NULL", ())
+    since = () if wanted.since is None else (("created_at >= {}", (wanted.since,)),)
+    return (is_wanted, *since)
+
+
+async def _start(db: Database, tenant: Tenant, since: datetime) -> Position | None:
+    """Returns a position before all events from a time on.
+
+    A transaction gets its number after it began, and ends within TRANSACTION_MAX. So the last event
+    that is older by that much has a lower number than every transaction that began since then.
+    """
+    record = await db.record(
+        """
+        SELECT epoch, xid FROM notification
+         WHERE merchant_id = $1 AND created_at < $2
+         ORDER BY created_at DESC LIMIT 1""",
+        *(tenant.merchant_id, since - TRANSACTION_MAX),
+    )
+    return None if record is None else Position(record["epoch"], record["xid"], "")
+
+
+async def _described(db: Database, tenant: Tenant, records: Sequence[Any]) -> list[MerchantEvent]:
+    references = await db.records(
+        f"""
+        SELECT n.id, {TYPE} AS type,
+               coalesce((SELECT ref_trx FROM payment p
+                          WHERE p.merchant_id = n.merchant_id AND p.trx_id = n.trx_id),
+                        (SELECT ref_trx FROM payout p
+                          WHERE p.merchant_id = n.merchant_id AND p.trx_id = n.trx_id)) AS ref_trx
+          FROM notification n WHERE n.merchant_id = $1 AND n.id = ANY ($2::text[])""",
+        *(tenant.merchant_id, [record["id"] for record in records]),
+    )
+    about = {each["id"]: each for each in references}
+    return [
+        MerchantEvent(
+            id=record["id"],
+            type=about[record["id"]]["type"],
+            trx_id=record["trx_id"],
+            ref_trx=about[record["id"]]["ref_trx"],
+            created_at=record["created_at"],
+            body=record["body"],
+        )
+        for record in records
+    ]

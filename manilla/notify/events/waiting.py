@@ -1,0 +1,61 @@
+"""Lets readers wait for the next event. One query a second serves all readers of a process."""
+
+import asyncio
+import contextlib
+
+import structlog
+
+from manilla.kit import deadline
+from manilla.kit.db import Database
+from manilla.kit.errors import Unavailable
+from manilla.notify.events import listing
+from manilla.notify.events.listing import EventReader
+
+log = structlog.get_logger(__name__)
+
+POLL_SECONDS = 1.0
+READERS_MAX = 256  # in this process
+READERS_PER_MERCHANT_MAX = 8
+
+
+class EventWaiting:
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._waiting: dict[asyncio.Event, EventReader] = {}
+        self._polling: asyncio.Task[None] | None = None
+
+    async def wait(self, reader: EventReader, seconds: float) -> None:
+        """Returns when there is an event for the reader, or when the time is over.
+
+        Returns at once if too many readers wait. No database connection is held meanwhile.
+        """
+        if not self._has_room(reader):
+            return
+        arrived = asyncio.Event()
+        self._waiting[arrived] = reader
+        if self._polling is None or self._polling.done():
+            self._polling = deadline.detached(self._poll())
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await arrived.wait()
+        finally:
+            del self._waiting[arrived]
+
+    def _has_room(self, reader: EventReader) -> bool:
+        merchant_id = reader.tenant.merchant_id
+        mine = sum(each.tenant.merchant_id == merchant_id for each in self._waiting.values())
+        return mine < READERS_PER_MERCHANT_MAX and len(self._waiting) < READERS_MAX
+
+    async def _poll(self) -> None:
+        while self._waiting:
+            readers = dict(self._waiting)
+            try:
+                news = await listing.have_news(self._db, list(readers.values()))
+            except Unavailable as away:
+                log.warning("events_not_seen", **away.facts)
+                news = []
+            for arrived, has_news in zip(readers, news, strict=False):
+                if has_news:
+                    arrived.set()
+            await asyncio.sleep(POLL_SECONDS)

@@ -1,0 +1,13 @@
+"""Begins a new epoch of events after a restore.
+
+Events are ordered by transaction number, and another database cluster counts from one again. After
+a backup has been restored into it, all new events must come after the restored ones.
+"""
+
+BEGIN_AFTER_RESTORE = """
+    INSERT INTO event_epoch (number, system_identifier)
+    SELECT last.number + 1, this.system_identifier::text
+      FROM pg_control_system() AS this,
+           (SELECT number, system_identifier FROM event_epoch ORDER BY number DESC LIMIT 1) AS last
+     WHERE last.system_identifier <> this.system_identifier::text
+        ON CONFLICT DO NOTHING"""
