@@ -3,8 +3,8 @@
 import base64
 import binascii
 import hmac
-from collections.abc import Collection
-from datetime import UTC, datetime
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
@@ -14,18 +14,29 @@ from manilla.api.endpoint import Call
 from manilla.api.fields import Reference
 from manilla.api.refusals import ValidationFailed
 from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
 from manilla.kit.listing import Moment
+from manilla.ledger import keyset, transaction_lists
+from manilla.ledger.scope import Tenant
+from manilla.ledger.transaction_lists import EARLIEST, LATEST
 
 LIMIT, LIMIT_MAX = 20, 100
 CURSOR_LENGTH_MAX = 600
-# No transaction is outside these years. Times beyond them cannot be computed with safely.
-EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 BAD_CURSOR = (
     "Expected `next_cursor` of the previous page, with the same credentials and the same filters."
 )
 _SIGNATURE_BYTES = 16
 
 Key = TypeVar("Key")
+
+
+# The structs that a list contains. msgspec cannot express a union of them.
+ITEMS_TAG = "items"
+
+
+def items(*kinds: type[Struct]) -> Meta:
+    """Annotates a list whose items are of these kinds."""
+    return Meta(extra={ITEMS_TAG: kinds})
 
 
 class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,7 +57,7 @@ class PeriodQuery(ListQuery, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def period(self) -> tuple[datetime | None, datetime | None]:
-        """The times `from` and `to`, limited to the years that the database can compare."""
+        """The times `from` and `to`, limited to years with which all code can compute."""
         return _limited(self.since), _limited(self.until)
 
 
@@ -128,3 +139,38 @@ def _decoded(text: str) -> bytes:
 
 def _bad_cursor() -> ValidationFailed:
     return ValidationFailed(errors={"cursor": BAD_CURSOR})
+
+
+class TransactionPages:
+    """A merchant's payments, payouts or refunds, newest first."""
+
+    def __init__(
+        self,
+        db: Database,
+        keyring: Keyring,
+        path: str,
+        *,
+        table: str,
+        columns: str,
+        statuses: Mapping[str, Sequence[str]],
+    ) -> None:
+        """`statuses`: the stored statuses for each value of the query's `status`."""
+        self._db, self._table, self._columns = db, table, columns
+        self._statuses = statuses
+        self._cursors = Cursors(keyring, path, tuple[str])
+
+    async def page(self, call: Call) -> tuple[list[Any], str | None]:
+        """Returns the rows of the page, and the cursor of the next page."""
+        wanted = call.query
+        since, until = wanted.period
+        query = transaction_lists.newest_first(
+            self._table,
+            self._columns,
+            Tenant(call.caller.merchant_id, call.caller.environment),
+            statuses=self._statuses[wanted.status] if wanted.status else None,
+            ref_trx=wanted.ref_trx,
+            since=since,
+            until=until,
+        )
+        page = await keyset.page(self._db, query, self._cursors.read(call), wanted.limit)
+        return page.records, self._cursors.write(call, page.next)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -19,8 +19,10 @@ from manilla.api.fields import (
     WebAddress,
     money_of,
 )
+from manilla.api.lists import TransactionPages, TransactionQuery, items
 from manilla.api.optional_headers import read_repeat_key, read_scenario
 from manilla.api.refusals import InvalidAmount
+from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.money import MoneyError
 from manilla.ledger.transactions import (
@@ -29,9 +31,10 @@ from manilla.ledger.transactions import (
     TransactionNotFound,
 )
 from manilla.merchants.rights import Right
-from manilla.payments import commission, initiate, verify
+from manilla.payments import commission, initiate, listing, store, verify
 from manilla.payments.eligibility import read_keywords
 from manilla.payments.initiate import PaymentInitiation, PaymentOrder, PaymentSession
+from manilla.payments.payment import PaymentStatus
 
 CustomerName = Annotated[Line, Meta(max_length=100)]
 # Any text, because legacy clients send values that are not emails.
@@ -81,7 +84,25 @@ class LegacyPaymentRequest(PaymentFields, frozen=True, kw_only=True):
     cancel_redirect: WebAddress | None = None
 
 
-def endpoints(db: Database, initiation: PaymentInitiation) -> list[Endpoint]:
+class PaymentsQuery(TransactionQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    status: Literal["pending", "success", "failed"] | None = None
+
+
+class PaymentList(Struct, frozen=True):
+    data: Annotated[list[Any], items(verify.VerifiedPayment, verify.ListedUnfinishedPayment)]
+    next_cursor: str | None
+
+
+def endpoints(db: Database, keyring: Keyring, initiation: PaymentInitiation) -> list[Endpoint]:
+    payments = TransactionPages(
+        db,
+        keyring,
+        LIST,
+        table="payment",
+        columns=store.PAYMENT_COLUMNS,
+        statuses={status: (status,) for status in PaymentStatus},
+    )
+
     async def initiate_payment(call: Call) -> Any:
         return await initiation.initiate(call.caller, _order(call, INITIATE), call.ticket)
 
@@ -91,6 +112,10 @@ def endpoints(db: Database, initiation: PaymentInitiation) -> list[Endpoint]:
 
     async def verify_payment(call: Call) -> Any:
         return await verify.verify(db, call.caller, call.parameter, call.ticket)
+
+    async def list_payments(call: Call) -> PaymentList:
+        rows, cursor = await payments.page(call)
+        return PaymentList([verify.describe_listed(listing.read(row)) for row in rows], cursor)
 
     return [
         Endpoint(
@@ -118,6 +143,16 @@ def endpoints(db: Database, initiation: PaymentInitiation) -> list[Endpoint]:
             counts=True,
         ),
         Endpoint(
+            method="GET",
+            path=LIST,
+            summary="List payments",
+            description="Lists your payments, newest first, as verify-payment describes them.",
+            right=Right.READ,
+            answers=(PaymentList,),
+            use_case=list_payments,
+            query=PaymentsQuery,
+        ),
+        Endpoint(
             method="POST",
             path=INITIATE_LEGACY,
             summary="Initiate a payment (legacy API)",
@@ -135,6 +170,7 @@ def endpoints(db: Database, initiation: PaymentInitiation) -> list[Endpoint]:
 
 
 INITIATE, INITIATE_LEGACY = "/api/v1/initiate-payment", "/api/initiate-payment"
+LIST = "/api/v1/payments"
 REFUSALS = (
     InvalidAmount,
     CurrencyNotEnabled,

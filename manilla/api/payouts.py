@@ -1,15 +1,17 @@
 """Payout endpoints."""
 
 from collections.abc import Collection
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
 from manilla.api.endpoint import Call, Endpoint
 from manilla.api.fields import Amount, CallbackAddress, CurrencyCode, Line, Reference, money_of
+from manilla.api.lists import TransactionPages, TransactionQuery, items
 from manilla.api.optional_headers import read_repeat_key, read_scenario
 from manilla.api.refusals import InvalidAmount
+from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.money import MoneyError
 from manilla.ledger.transactions import (
@@ -19,13 +21,14 @@ from manilla.ledger.transactions import (
 )
 from manilla.merchants.rights import Right
 from manilla.methods.catalogue import Catalogue
-from manilla.payouts import refusals, verify
+from manilla.payouts import refusals, store, verify
 from manilla.payouts.beneficiaries import methods
 from manilla.payouts.beneficiaries.banks import BankList, Banks
 from manilla.payouts.beneficiaries.methods import PayoutMethods
 from manilla.payouts.initiate import InitiatedPayout, PayoutInitiation, PayoutOrder
+from manilla.payouts.payout import PayoutStatus
 
-INITIATE = "/api/v1/initiate-payout"
+INITIATE, LIST = "/api/v1/initiate-payout", "/api/v1/payouts"
 NEITHER = "Send either `beneficiary` or `withdraw_account_id`."
 BOTH = "Send `withdraw_account_id` or `beneficiary`, not both."
 
@@ -75,9 +78,39 @@ def _beneficiary_errors(values: dict[str, Any], bad: Collection[str]) -> dict[st
     return {}
 
 
+# The payouts for each word of verify-payout.
+STATUSES = {
+    "pending": (PayoutStatus.PENDING,),
+    "success": (PayoutStatus.COMPLETED,),
+    "failed": (PayoutStatus.FAILED, PayoutStatus.CANCELED),
+}
+
+
+class PayoutsQuery(TransactionQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    status: Literal["pending", "success", "failed"] | None = None
+
+
+class PayoutList(Struct, frozen=True):
+    data: Annotated[list[Any], items(verify.DeliveredPayout, verify.ListedUndeliveredPayout)]
+    next_cursor: str | None
+
+
 def endpoints(
-    db: Database, catalogue: Catalogue, banks: Banks, initiation: PayoutInitiation
+    db: Database, keyring: Keyring, catalogue: Catalogue, banks: Banks, initiation: PayoutInitiation
 ) -> list[Endpoint]:
+    payouts = TransactionPages(
+        db,
+        keyring,
+        LIST,
+        table="payout",
+        columns=store.PAYOUT_COLUMNS,
+        statuses=STATUSES,
+    )
+
+    async def list_payouts(call: Call) -> PayoutList:
+        rows, cursor = await payouts.page(call)
+        return PayoutList([verify.describe_listed(store.read(row)) for row in rows], cursor)
+
     async def payout_methods(call: Call) -> PayoutMethods:
         return methods.offered(catalogue, call.caller, call.query.currency)
 
@@ -125,6 +158,16 @@ def endpoints(
             use_case=verify_payout,
             refusals=(TransactionNotFound,),
             counts=True,
+        ),
+        Endpoint(
+            method="GET",
+            path=LIST,
+            summary="List payouts",
+            description="Lists your payouts, newest first, as verify-payout describes them.",
+            right=Right.READ,
+            answers=(PayoutList,),
+            use_case=list_payouts,
+            query=PayoutsQuery,
         ),
         Endpoint(
             method="GET",

@@ -20,7 +20,9 @@ def endpoints(services: Services) -> list[Endpoint]:
             answers=(SiteInfo,),
             use_case=site_info,
         ),
-        *payments.endpoints(services.db, services.payments),
+        *payments.endpoints(services.db, services.keyring, services.payments),
         *payment_links.endpoints(services),
-        *payouts.endpoints(services.db, services.methods, services.banks, services.payouts),
+        *payouts.endpoints(
+            services.db, services.keyring, services.methods, services.banks, services.payouts
+        ),
     ]

@@ -5,6 +5,7 @@ all rows that match, so they work only up to ROWS_MAX rows.
 """
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -15,9 +16,15 @@ from manilla.kit.db import Database
 from manilla.kit.listing import PAGE_ROWS_MAX, Moment, Number, Page, Query
 from manilla.kit.money import Money
 from manilla.kit.plans import by_key
-from manilla.ledger.scope import Scope, clock_of, whose, within
+from manilla.ledger import trx_ids
+from manilla.ledger.keyset import KeysetQuery
+from manilla.ledger.scope import Scope, Tenant, clock_of, whose, within
 
 ROWS_MAX = 100_000
+# The time in an id can differ from the time when the row was created by this much.
+ASTRAY = timedelta(minutes=1)
+# No transaction is outside these years.
+EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 T = TypeVar("T")
 
@@ -87,6 +94,37 @@ def query(table: str, columns: str, scope: Scope, wanted: TransactionFilter) -> 
     )
     whom, clock = whose(scope), clock_of(scope)
     return Query(table, columns, clock, whom, conditions, wanted.since, wanted.until)
+
+
+def newest_first(
+    table: str,
+    columns: str,
+    tenant: Tenant,
+    *,
+    statuses: Sequence[str] | None = None,
+    ref_trx: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> KeysetQuery:
+    """Returns the query for pages of a merchant's transactions, newest first."""
+    # Always bound the id on both sides: then the planner uses the primary key even if it believes
+    # that the table is small.
+    low = trx_ids.floor(EARLIEST if since is None else since - ASTRAY)
+    high = trx_ids.floor(LATEST if until is None else until + ASTRAY)
+    owned, key = whose(tenant).add("trx_id >= {} AND trx_id < {}", low, high), "trx_id"
+    if ref_trx is not None:
+        # At most one row. This is the same as an equality, but in the order of the unique index on
+        # the reference, so that the planner does not read all of the merchant's rows instead.
+        owned = within(tenant).add("ref_trx BETWEEN {} AND {}", ref_trx, ref_trx)
+        key = "ref_trx"
+    filters = {
+        "environment = {}": tenant.environment,
+        "status = ANY({}::text[])": statuses,
+        "created_at >= {}": since,
+        "created_at < {}": until,
+    }
+    given = tuple((sql, (value,)) for sql, value in filters.items() if value is not None)
+    return KeysetQuery(table, columns, (key,), owned, given)
 
 
 async def searched(

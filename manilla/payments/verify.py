@@ -57,6 +57,12 @@ class UnfinishedPayment(msgspec.Struct, frozen=True, omit_defaults=True):
     error_code: str | None = None
 
 
+class ListedUnfinishedPayment(UnfinishedPayment, frozen=True, kw_only=True, omit_defaults=True):
+    """A pending or failed payment in a list."""
+
+    created_at: str
+
+
 async def verify(
     db: Database, caller: Caller, trx_id: str, ticket: RateTicket
 ) -> VerifiedPayment | UnfinishedPayment:
@@ -90,6 +96,15 @@ def describe(payment: Payment) -> VerifiedPayment | UnfinishedPayment:
         created_at=clock.iso(payment.created_at),
         updated_at=clock.iso(payment.updated_at),
     )
+
+
+def describe_listed(payment: Payment) -> VerifiedPayment | ListedUnfinishedPayment:
+    """Returns the response of verify-payment, with the time of creation."""
+    answer = describe(payment)
+    if isinstance(answer, VerifiedPayment):
+        return answer
+    fields = msgspec.structs.asdict(answer)
+    return ListedUnfinishedPayment(**fields, created_at=clock.iso(payment.created_at))
 
 
 def describe_commission(payment: Payment) -> Commission:

@@ -44,6 +44,12 @@ class UndeliveredPayout(msgspec.Struct, frozen=True, omit_defaults=True):
     error_code: str | None = None
 
 
+class ListedUndeliveredPayout(UndeliveredPayout, frozen=True, kw_only=True, omit_defaults=True):
+    """A pending or failed payout in a list."""
+
+    created_at: str
+
+
 async def verify(
     db: Database, caller: Caller, trx_id: str, ticket: RateTicket
 ) -> DeliveredPayout | UndeliveredPayout:
@@ -79,3 +85,12 @@ def describe(payout: Payout) -> DeliveredPayout | UndeliveredPayout:
         message=PENDING if is_pending else f"{FAILED} {payout.guidance or ''}".rstrip(),
         error_code=payout.error_code,
     )
+
+
+def describe_listed(payout: Payout) -> DeliveredPayout | ListedUndeliveredPayout:
+    """Returns the response of verify-payout, with the time of creation."""
+    answer = describe(payout)
+    if isinstance(answer, DeliveredPayout):
+        return answer
+    fields = msgspec.structs.asdict(answer)
+    return ListedUndeliveredPayout(**fields, created_at=clock.iso(payout.created_at))

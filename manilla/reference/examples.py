@@ -27,7 +27,22 @@ REQUEST_ID = "4f1d0c2ab97e35c860d1f2a7"
 
 # Examples by operation id.
 REQUESTS: Mapping[str, Examples] = _read("requests")
-ANSWERS: Mapping[str, Examples] = _read("responses")
+_RESPONSES: Mapping[str, Examples] = _read("responses")
+CREATED_AT = "2026-11-15T05:58:35.479114Z"
+CURSOR = "pZ2p0mOj3S0c7bLrmV0zgFsiVFhOMDFNN0VXSkZZUTAwMDAwMDEzV0hFNlJRR001M1pQIl0"
+
+
+def _page(items: Iterable[Mapping[str, Any]]) -> Examples:
+    """Returns the example of a list, with items as verify responses."""
+    data = [{"created_at": CREATED_AT, **each} for each in items]
+    return {"page": {"data": data, "next_cursor": CURSOR}}
+
+
+ANSWERS: Mapping[str, Examples] = {
+    **_RESPONSES,
+    "payments": _page(_RESPONSES["verifyPayment"].values()),
+    "payouts": _page(_RESPONSES["verifyPayout"].values()),
+}
 
 # Examples of completed transactions; other examples differ from them in a few fields.
 _COMPLETED = _read("notices")

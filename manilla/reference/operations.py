@@ -137,19 +137,26 @@ def _fields(
             _rules(part),
             part.get("description", ""),
         )
-        inner, mark = _inner(part)
-        if inner is not None and depth < DEPTH_MAX:
-            resolved = _resolved(document, inner)
-            yield from _fields(document, resolved, f"{inside}{name}{mark}.", depth + 1)
+        parts, mark = _inner(part)
+        if depth < DEPTH_MAX:
+            found = {
+                one.name: one
+                for inner in reversed(parts)
+                for one in _fields(
+                    document, _resolved(document, inner), f"{inside}{name}{mark}.", depth + 1
+                )
+            }
+            yield from found.values()
 
 
-def _inner(part: Any) -> tuple[Any | None, str]:
-    """Returns the schema of a nested object or list item, if any, and its field name's suffix."""
+def _inner(part: Any) -> tuple[Sequence[Any], str]:
+    """Returns the schemas of a nested object or of list items, and their field names' suffix."""
     if "$ref" in part:
-        return part, ""
-    if "$ref" in part.get("items", {}):
-        return part["items"], "[]"
-    return None, ""
+        return (part,), ""
+    items = part.get("items", {})
+    if "$ref" in items:
+        return (items,), "[]"
+    return items.get("oneOf", ()), "[]"
 
 
 def _credentials(document: Any, names: Any) -> Iterator[DocumentedField]:

@@ -132,6 +132,9 @@ async def test_payment_responses_and_notifications_match_their_examples(
     await services.checkout.pretend(canceled, SandboxOutcome.CANCEL)
     await product.notified("payment", canceled)
 
+    await product.initiate_payment()
+    product.holds("payments", "page", await product.merchant.get("/api/v1/payments"))
+
 
 async def test_legacy_responses_and_notifications_match_their_examples(product: Product) -> None:
     body = examples.REQUESTS["initiatePaymentLegacy"]["payment"]
@@ -161,6 +164,9 @@ async def test_payout_responses_and_notifications_match_their_examples(
     rejected = await product.initiate_payout("manual")
     await decisions.reject(db, product.simulator.services.rails, rejected, "The bank is closed.")
     await product.notified("payout", rejected)
+
+    await product.initiate_payout()
+    product.holds("payouts", "page", await product.merchant.get("/api/v1/payouts"))
 
 
 async def test_error_responses_match_their_examples(product: Product) -> None:

@@ -34,6 +34,12 @@ GROWING |= {"api_request"}
 WIDE = {"merchant_id", "environment", "kind", "provider"}
 # Claiming jobs reads the first row of one merchant after another.
 CLAIM = re.compile(r"^\(merchant_id > [^)]*\)$")
+# A page of one item reads two rows, with each filter that has an index.
+LIST_QUERIES = (
+    "limit=1",
+    "limit=1&from=2026-01-01T00:00:00Z&to=2199-01-01T00:00:00Z&status=pending",
+    "limit=1&ref_trx=unknown",
+)
 # A statement that only the tests run.
 BY_TESTS = "UPDATE job SET due_at = 'infinity'"
 
@@ -52,6 +58,14 @@ class Business:
         started, payout = await self.initiate()
         assert (await self.shop.verify(started)).status == 200
         assert (await self.payer.verify(payout)).status == 200
+
+    async def initiate_and_list(self) -> None:
+        await self.initiate()
+        lists = ("payments", "payouts")
+        for name in lists:
+            for query in LIST_QUERIES:
+                reply = await self.payer.merchant.get(f"/api/v1/{name}?{query}")
+                assert reply.status == 200, reply.body
 
     async def take_and_refund_a_payment(self) -> None:
         started = await self.shop.start()
@@ -183,6 +197,16 @@ async def test_a_request_reads_as_few_rows_with_a_long_history_as_with_none(
     on, log = await _database(cluster, settings, state)
     await migrate.upgrade(on.migration_url, on.database_url)
     rows_read = await _rows_read(on, log, Business.initiate_and_verify)
+    assert max(rows_read) <= rows_read[0] + BLOCK_REQUESTS, rows_read
+
+
+@pytest.mark.parametrize("state", STATES.values(), ids=STATES.keys())
+async def test_a_page_of_a_list_reads_as_few_rows_with_a_long_history_as_with_none(
+    cluster: Cluster, settings: Settings, state: State
+) -> None:
+    on, log = await _database(cluster, settings, state)
+    await migrate.upgrade(on.migration_url, on.database_url)
+    rows_read = await _rows_read(on, log, Business.initiate_and_list)
     assert max(rows_read) <= rows_read[0] + BLOCK_REQUESTS, rows_read
 
 

@@ -175,7 +175,7 @@ def _query(kind: type[msgspec.Struct]) -> list[dict[str, Any]]:
     return parameters
 
 
-QUERY_EXAMPLES = {"currency": "NGN", "method_code": "providera_ngn_transfer"}
+QUERY_EXAMPLES = {"currency": "NGN", "method_code": "providera_ngn_transfer", "limit": 50}
 
 
 def _refusals(endpoint: Endpoint) -> dict[str, Any]:

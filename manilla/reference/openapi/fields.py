@@ -56,6 +56,8 @@ KEYWORDS = _field(
     "list or comma-separated."
 )
 
+LISTED = "Listed"  # starts the name of a schema that adds fields to another one, for a list
+
 # Descriptions by field name, or by `Schema.field` if the field has a different meaning in that
 # schema.
 FIELDS: Mapping[str, FieldDescription] = {
@@ -78,6 +80,12 @@ FIELDS: Mapping[str, FieldDescription] = {
     ),
     "from": _moment("Only items created at this time or later."),
     "to": _moment("Only items created before this time."),
+    "PaymentsQuery.status": _field("Only payments with this status."),
+    "PaymentsQuery.ref_trx": _field("Only the payment with this reference.", maxLength=60),
+    "PayoutsQuery.status": _field("Only payouts with this status."),
+    "PayoutsQuery.ref_trx": _field("Only the payout with this reference.", maxLength=60),
+    "PaymentList.data": _field("The payments, newest first."),
+    "PayoutList.data": _field("The payouts, newest first."),
     "next_cursor": _field(
         "The `cursor` of the next page; null on the last page. A page can have fewer items than "
         "`limit`, or none, although there is a next page."
@@ -346,7 +354,10 @@ FIELDS: Mapping[str, FieldDescription] = {
 
 
 def describe(schema: str, field: str) -> FieldDescription:
-    return FIELDS.get(f"{schema}.{field}") or FIELDS.get(field) or {}
+    own = FIELDS.get(f"{schema}.{field}")
+    if own is None and schema.startswith(LISTED):
+        return describe(schema.removeprefix(LISTED), field)
+    return own or FIELDS.get(field) or {}
 
 
 # Descriptions of schemas whose struct has no docstring.
@@ -365,6 +376,8 @@ SCHEMAS: Mapping[str, str] = {
     "PaymentInfo": "The payment's details, and who pays how much.",
     "VerifiedPayment": "A completed payment.",
     "UnfinishedPayment": "A pending or failed payment.",
+    "PaymentList": "A page of payments.",
+    "PayoutList": "A page of payouts.",
     "Commission": "The commission, and who paid it.",
     "Customer": "The customer, as given by the merchant.",
     "InitiatedPayout": "A payout that was accepted; the wallet is debited.",

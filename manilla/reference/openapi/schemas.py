@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from manilla.api.lists import ITEMS_TAG
 from manilla.reference.openapi import fields
 
 BodyType = type[msgspec.Struct]
@@ -57,10 +58,21 @@ def _with_parts(kinds: Iterable[BodyType]) -> list[BodyType]:
                 walk(part)
         elif isinstance(info, inspect.ListType):
             walk(info.item_type)
+        elif isinstance(info, inspect.Metadata):
+            walk(info.type)
+            for kind in _items(info):
+                walk(inspect.type_info(kind))
 
     for kind in kinds:
         walk(inspect.type_info(kind))
     return list(found)
+
+
+def _items(info: Any) -> tuple[BodyType, ...]:
+    """Returns the structs that a list contains, if its type names several."""
+    extra = getattr(info, "extra", None) or {}
+    kinds: tuple[BodyType, ...] = extra.get(ITEMS_TAG, ())
+    return kinds
 
 
 def _schema(kind: BodyType, *, is_read: bool, takes_others: bool) -> dict[str, Any]:
@@ -70,6 +82,8 @@ def _schema(kind: BodyType, *, is_read: bool, takes_others: bool) -> dict[str, A
     for field in inspect.type_info(kind).fields:  # type: ignore[attr-defined]
         sent = field.encode_name
         part = _converted(plain["properties"][sent])
+        if kinds := _items(field.type):
+            part["items"] = {"oneOf": [reference(each) for each in kinds]}
         if not is_read and not field.required:
             if not kind.__struct_config__.omit_defaults:
                 required.append(sent)
