@@ -62,8 +62,9 @@ def required() -> Development:
 
 
 def signature_tools() -> tuple[Any, Any]:
-    """Returns the modules `signature_check` and `command` of the merchants' client."""
-    return tuple(_load("manilla_client", name, "client") for name in ("signature_check", "command"))
+    """Returns the merchants' client's modules for checking signatures: the check, its options."""
+    names = ("signature_check", "command.verify_signature")
+    return tuple(_load("manilla_client", name, "client") for name in names)
 
 
 def _load(package: str, name: str, title: str) -> Any:

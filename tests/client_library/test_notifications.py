@@ -8,7 +8,13 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from manilla_client import BadNotification, NotificationTooOld, SignatureMismatch, verify_ipn
+from manilla_client import (
+    BadNotification,
+    NotificationTooOld,
+    SignatureMismatch,
+    sign_ipn,
+    verify_ipn,
+)
 
 from manilla.notify import signing
 
@@ -149,3 +155,13 @@ def test_an_empty_secret_verifies_nothing(secret: str) -> None:
 def test_a_signed_body_that_is_not_a_notification_is_rejected(body: bytes) -> None:
     with pytest.raises(BadNotification):
         verify_ipn(body, sent(body), SECRET)
+
+
+def test_notifications_can_be_signed_to_test_a_receiver() -> None:
+    body = document()
+    made = sign_ipn(body, SECRET, id="msg_1", environment="sandbox")
+    now = int(made["X-Timestamp"])
+    assert made == signing.headers(
+        SECRET.encode(), notification_id="msg_1", environment="sandbox", body=body, now=now
+    )
+    assert verify_ipn(body, made, SECRET).id == "msg_1"

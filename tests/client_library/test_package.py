@@ -27,7 +27,7 @@ with library.Client("http://127.0.0.1:1", credentials, retries=once) as client:
 
 def test_it_imports_only_the_standard_library(project: Path) -> None:
     allowed = sys.stdlib_module_names | {"manilla_client"}
-    for file in (project / "clients/python/src/manilla_client").glob("*.py"):
+    for file in (project / "clients/python/src/manilla_client").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom):

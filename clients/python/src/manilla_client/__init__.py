@@ -3,6 +3,8 @@
 It is published as a separate package, so it imports nothing from the platform.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from manilla_client.answers import (
     Bank,
     BankList,
@@ -24,7 +26,6 @@ from manilla_client.answers import (
     UndeliveredPayout,
     UnfinishedPayment,
 )
-from manilla_client.asynchronous import AsyncClient
 from manilla_client.calls import PaymentLinkOrder, PaymentOrder, PayoutOrder
 from manilla_client.credentials import Credentials
 from manilla_client.errors import (
@@ -62,9 +63,12 @@ from manilla_client.errors import (
     ValidationFailed,
     WalletNotAvailable,
 )
-from manilla_client.notifications import Notification, verify_ipn
+from manilla_client.notifications import Notification, sign_ipn, verify_ipn
 from manilla_client.retries import Retries
 from manilla_client.synchronous import Client
+
+if TYPE_CHECKING:
+    from manilla_client.asynchronous import AsyncClient
 
 __version__ = "0.5.0"  # the same version as the platform
 
@@ -129,5 +133,15 @@ __all__ = [
     "UnfinishedPayment",
     "ValidationFailed",
     "WalletNotAvailable",
+    "sign_ipn",
     "verify_ipn",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports AsyncClient at its first use: loading asyncio takes longer than everything else."""
+    if name != "AsyncClient":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from manilla_client.asynchronous import AsyncClient
+
+    return AsyncClient

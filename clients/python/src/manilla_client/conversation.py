@@ -23,7 +23,7 @@ def converse(call: Call[Kind], credentials: Credentials, retries: Retries) -> Co
     attempts = 0
     while True:
         attempts += 1
-        outcome = yield _signed(call, credentials)
+        outcome = yield signed(call, credentials)
         assert isinstance(outcome, Answer | Failure)
         if isinstance(outcome, Answer) and outcome.status == 200:
             try:
@@ -33,31 +33,31 @@ def converse(call: Call[Kind], credentials: Credentials, retries: Retries) -> Co
             else:
                 return call.read(document)
         wait_seconds = None
-        if _may_be_repeated(outcome):
-            wait_seconds = retries.wait_seconds(attempts, _retry_after(outcome))
+        if may_be_repeated(outcome):
+            wait_seconds = retries.wait_seconds(attempts, retry_after_seconds(outcome))
         if wait_seconds is None:
-            raise _error(outcome, call.idempotency_key)
+            raise error_of(outcome, call.idempotency_key)
         yield wait_seconds
 
 
-def _signed(call: Call[Any], credentials: Credentials) -> Request:
+def signed(call: Call[Any], credentials: Credentials) -> Request:
     """Signs each attempt again, because an earlier signature may expire during the wait."""
     signed = credentials.headers(int(time.time()), call.method, call.target, call.body)
     return Request(call.method, call.target, {**call.headers(), **signed}, call.body)
 
 
-def _may_be_repeated(outcome: Answer | Failure) -> bool:
+def may_be_repeated(outcome: Answer | Failure) -> bool:
     if isinstance(outcome, Failure):
         return not outcome.is_final
     return outcome.status in RETRIED_STATUSES
 
 
-def _retry_after(outcome: Answer | Failure) -> int | None:
+def retry_after_seconds(outcome: Answer | Failure) -> int | None:
     given = outcome.headers.get("retry-after", "") if isinstance(outcome, Answer) else ""
     return int(given) if given.isascii() and given.isdigit() and len(given) <= 9 else None
 
 
-def _error(outcome: Answer | Failure, idempotency_key: str | None) -> NoAnswer | ApiError:
+def error_of(outcome: Answer | Failure, idempotency_key: str | None) -> NoAnswer | ApiError:
     if isinstance(outcome, Failure):
         return NoAnswer(outcome.reason, idempotency_key)
     try:
@@ -72,6 +72,6 @@ def _error(outcome: Answer | Failure, idempotency_key: str | None) -> NoAnswer |
         outcome.status,
         document,
         request_id=outcome.headers.get("x-request-id"),
-        retry_after_seconds=_retry_after(outcome),
+        retry_after_seconds=retry_after_seconds(outcome),
         idempotency_key=idempotency_key,
     )

@@ -20,6 +20,17 @@ def dumps(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def pretty(value: object, margin: str = "") -> str:
+    """Like `dumps`, with one line for each value."""
+    inner = margin + "  "
+    if isinstance(value, Mapping) and value:
+        lines = [f"{inner}{_key(k)}: {pretty(v, inner)}" for k, v in value.items()]
+        return "{\n" + ",\n".join(lines) + f"\n{margin}}}"
+    if isinstance(value, list | tuple) and value:
+        return "[\n" + ",\n".join(inner + pretty(v, inner) for v in value) + f"\n{margin}]"
+    return dumps(value)
+
+
 def loads(text: bytes) -> Any:
     """Decodes JSON. Raises ValueError if the text is not JSON."""
     try:

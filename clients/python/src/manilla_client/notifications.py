@@ -68,6 +68,31 @@ def verify_ipn(
     return notification
 
 
+def sign_ipn(
+    body: bytes, secret: str, *, id: str, environment: str, timestamp: int | None = None
+) -> dict[str, str]:
+    """Returns the headers of a notification, signed like Manilla's, to test a receiver with."""
+    key, now = _key(secret), str(int(time.time()) if timestamp is None else timestamp)
+    return {
+        "Content-Type": "application/json",
+        "X-Signature": _plain_signature(body, key),
+        "X-Environment": environment,
+        "X-Timestamp": now,
+        "webhook-id": id,
+        "webhook-timestamp": now,
+        "webhook-signature": _standard_signature(body, key, id, now),
+    }
+
+
+def _plain_signature(body: bytes, key: bytes) -> str:
+    return hmac.digest(key, body, "sha256").hex()
+
+
+def _standard_signature(body: bytes, key: bytes, number: str, sent_at: str) -> str:
+    signed = f"{number}.{sent_at}.".encode(errors="replace") + body
+    return "v1," + base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
+
+
 def _key(secret: str) -> bytes:
     encoded = secret.removeprefix(STANDARD_PREFIX)
     key = secret.encode() if encoded == secret else base64.b64decode(encoded, validate=True)
@@ -79,8 +104,7 @@ def _key(secret: str) -> bytes:
 
 def _check_standard(body: bytes, headers: Mapping[str, str], key: bytes) -> int:
     number, sent_at = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
-    digest = hmac.digest(key, f"{number}.{sent_at}.".encode(errors="replace") + body, "sha256")
-    expected = b"v1," + base64.b64encode(digest)
+    expected = _standard_signature(body, key, number, sent_at).encode()
     given = headers["webhook-signature"].split(" ")
     if not any([hmac.compare_digest(expected, each.encode(errors="replace")) for each in given]):  # noqa: C419
         raise SignatureMismatch("webhook-signature does not match.")
@@ -90,7 +114,7 @@ def _check_standard(body: bytes, headers: Mapping[str, str], key: bytes) -> int:
 
 
 def _check_plain(body: bytes, headers: Mapping[str, str], key: bytes) -> None:
-    expected = hmac.digest(key, body, "sha256").hex()
+    expected = _plain_signature(body, key)
     given = headers.get("x-signature", "").removeprefix("sha256=")
     if not hmac.compare_digest(expected.encode(), given.encode(errors="replace")):
         raise SignatureMismatch("X-Signature is missing or does not match.")

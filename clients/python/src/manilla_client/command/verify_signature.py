@@ -1,11 +1,13 @@
-"""The command `manilla-client`: tools for merchants' developers."""
+"""`manilla-client verify-signature`: explains why a signature does not match."""
 
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from manilla_client.command.failure import CommandFailed
 from manilla_client.signature_check import (
     SignatureReport,
     SigningSecret,
@@ -17,23 +19,37 @@ BODY_BYTES_MAX = 256 * 1024
 SECRET_BYTES_MAX = 4096
 
 
-class UnreadableFile(Exception):
+class UnreadableFile(CommandFailed):
     """A file that cannot be read. The message contains the file's name and the reason."""
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    parser = _parser()
-    given = parser.parse_args(words)
+def add_to(commands: Any) -> None:
+    about = "Check a signature; if it does not match, try common mistakes and report the one found."
+    parser = commands.add_parser("verify-signature", help=about, description=about)
+    parser.add_argument("--signature", required=True, help="The value of X-Signature.")
+    parser.add_argument(
+        "--notification",
+        action="store_true",
+        help="Check a notification: only its body is signed.",
+    )
+    parser.add_argument("--timestamp", help="The value of X-Timestamp.")
+    parser.add_argument("--method", help="POST or GET.")
+    parser.add_argument("--target", help="Path and query, as sent.")
+    parser.add_argument("--body", metavar="FILE", help="The exact body; - for standard input.")
+    parser.add_argument(
+        "--secret-file", required=True, metavar="FILE", help="A file with the API secret."
+    )
+    parser.add_argument("--json", action="store_true", help="Print JSON.")
+    parser.set_defaults(run=partial(_run, parser))
+
+
+def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     problem = wrong_options(
         given.notification, (given.timestamp, given.method, given.target), given.body
     )
     if problem:
         parser.error(problem)
-    try:
-        report = _check(given)
-    except UnreadableFile as error:
-        print(error, file=sys.stderr)
-        return 1
+    report = _check(given)
     if given.json:
         print(json.dumps({**report.fields(), **report.details()}))
     else:
@@ -41,28 +57,6 @@ def main(words: Sequence[str] | None = None) -> int:
             print(f"{name:<8} {'-' if value is None else value}")
         print(report.explanation())
     return 0 if report.matches else 1
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="manilla-client", description="Tools for developers.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    about = "Check a signature; if it does not match, try common mistakes and report the one found."
-    check = commands.add_parser("verify-signature", help=about, description=about)
-    check.add_argument("--signature", required=True, help="The value of X-Signature.")
-    check.add_argument(
-        "--notification",
-        action="store_true",
-        help="Check a notification: only its body is signed.",
-    )
-    check.add_argument("--timestamp", help="The value of X-Timestamp.")
-    check.add_argument("--method", help="POST or GET.")
-    check.add_argument("--target", help="Path and query, as sent.")
-    check.add_argument("--body", metavar="FILE", help="The exact body; - for standard input.")
-    check.add_argument(
-        "--secret-file", required=True, metavar="FILE", help="A file with the API secret."
-    )
-    check.add_argument("--json", action="store_true", help="Print JSON.")
-    return parser
 
 
 def _check(given: argparse.Namespace) -> SignatureReport:

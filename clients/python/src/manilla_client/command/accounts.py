@@ -1,0 +1,130 @@
+"""Which platform to call, and with which keys: a stored profile or the environment variables."""
+
+import argparse
+import json
+import os
+import re
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from manilla_client.command import private_files
+from manilla_client.command.failure import CommandFailed
+from manilla_client.credentials import Credentials
+from manilla_client.transport import Transport
+
+VARIABLES = {
+    "url": "MANILLA_URL",
+    "merchant_key": "MANILLA_MERCHANT_KEY",
+    "api_key": "MANILLA_API_KEY",
+    "api_secret": "MANILLA_API_SECRET",
+}
+FROM_VARIABLES = "environment variables"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A merchant's account on a platform, with its keys of one environment."""
+
+    name: str  # the profile's name
+    url: str
+    credentials: Credentials
+
+    @classmethod
+    def of(cls, name: str, parts: dict[str, str]) -> "Account":
+        if not all(part.isascii() and part.isprintable() for part in parts.values()):
+            raise CommandFailed("The URL and the keys have letters, digits and ASCII signs only.")
+        try:
+            Transport(parts["url"], 1)  # checks the URL
+            keys = Credentials(parts["merchant_key"], parts["api_key"], parts["api_secret"])
+        except ValueError as error:
+            raise CommandFailed(str(error)) from None
+        return cls(name, parts["url"], keys)
+
+
+@dataclass(slots=True)
+class Profiles:
+    """The profiles in the user's file, and which of them commands use by default."""
+
+    current: str | None = None
+    profiles: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls) -> "Profiles":
+        content = private_files.read(_file())
+        if content is None:
+            return cls()
+        try:
+            document: Any = json.loads(content)
+            return cls(document["current"], {**document["profiles"]})
+        except (ValueError, KeyError, TypeError):
+            raise CommandFailed(f"{_file()} is not a file of profiles.") from None
+
+    def save(self) -> None:
+        private_files.write(_file(), json.dumps(asdict(self), indent=2).encode())
+
+    def add(self, account: Account) -> None:
+        if account.name in self.profiles:
+            raise CommandFailed(f"There is a profile {account.name} already. Remove it first.")
+        self.profiles[account.name] = {"url": account.url, **asdict(account.credentials)}
+        self.current = self.current or account.name
+        self.save()
+
+    def use(self, name: str) -> None:
+        self.find(name)
+        self.current = name
+        self.save()
+
+    def remove(self, name: str) -> None:
+        self.find(name)
+        del self.profiles[name]
+        if self.current == name:
+            self.current = None
+        self.save()
+
+    def find(self, name: str) -> Account:
+        if name not in self.profiles:
+            raise CommandFailed(f"There is no profile {name!r}. Add it: manilla-client profile add")
+        try:
+            return Account.of(name, self.profiles[name])
+        except (KeyError, TypeError):
+            raise CommandFailed(f"The profile {name} in {_file()} is incomplete.") from None
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--profile", metavar="NAME", help="Use the keys of this profile.")
+
+
+def choose(name: str | None) -> Account:
+    """Returns the named profile, else what the variables say, else the profile in use."""
+    if name is not None:
+        return Profiles.load().find(name)
+    # All four or none: a key must not be sent to a platform that it was not made for.
+    if any(os.environ.get(variable) for variable in VARIABLES.values()):
+        return of_variables(FROM_VARIABLES)
+    stored = Profiles.load()
+    if stored.current is None:
+        raise CommandFailed(
+            "No profile is in use. Add one (manilla-client profile add NAME), choose one "
+            f"(manilla-client profile use NAME), or set {', '.join(VARIABLES.values())}."
+        )
+    return stored.find(stored.current)
+
+
+def of_variables(name: str) -> Account:
+    parts = {part: os.environ.get(variable, "") for part, variable in VARIABLES.items()}
+    missing = [VARIABLES[part] for part, value in parts.items() if not value]
+    if missing:
+        raise CommandFailed(f"Not set in the environment: {', '.join(missing)}.")
+    return Account.of(name, parts)
+
+
+def check_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise CommandFailed("A profile's name has up to 64 letters, digits and the signs . _ -")
+    return name
+
+
+def _file() -> Path:
+    return private_files.config_folder() / "profiles.json"

@@ -1,0 +1,32 @@
+"""Parses the command line and runs the command that it names."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from manilla_client.command import profile, request, trigger, verify_signature
+from manilla_client.command.failure import CommandFailed
+from manilla_client.errors import ManillaError
+
+INTERRUPTED = 130  # the exit code of a command that Ctrl-C ended
+COMMANDS = (profile, request, trigger, verify_signature)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    given = _parser().parse_args(words)
+    try:
+        code: int = given.run(given)
+    except (CommandFailed, ManillaError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="manilla-client", description="Tools for developers.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for command in COMMANDS:
+        command.add_to(commands)
+    return parser

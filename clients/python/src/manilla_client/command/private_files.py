@@ -1,0 +1,58 @@
+"""Files that only their owner may read: keys, and positions in the list of events."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from manilla_client.command.failure import CommandFailed
+
+OTHERS = 0o077  # the permissions of everybody but the owner
+
+
+def config_folder() -> Path:
+    return _folder("XDG_CONFIG_HOME", ".config")
+
+
+def state_folder() -> Path:
+    return _folder("XDG_STATE_HOME", ".local/state")
+
+
+def _folder(variable: str, default: str) -> Path:
+    given = os.environ.get(variable, "")
+    # The XDG specification says to ignore relative paths.
+    base = Path(given) if given.startswith("/") else Path.home() / default
+    return base / "manilla-client"
+
+
+def read(path: Path) -> bytes | None:
+    """Returns the content, or None if there is no file. Refuses a file that others can read."""
+    try:
+        with path.open("rb") as file:
+            about = os.fstat(file.fileno())
+            if os.name == "posix" and (about.st_mode & OTHERS or about.st_uid != os.geteuid()):
+                raise CommandFailed(
+                    f"{path} must belong to you, and nobody else may read it: chmod 600 {path}"
+                )
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise CommandFailed(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def write(path: Path, content: bytes) -> None:
+    """Replaces the file in one step, so that a crash leaves the old content or the new."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        number, name = tempfile.mkstemp(dir=path.parent)  # mode 0600
+        try:
+            with open(number, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise CommandFailed(f"{path} cannot be written: {error.strerror}.") from None
