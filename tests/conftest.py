@@ -21,6 +21,7 @@ from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.embedded.process import Supervisor
 from manilla.ledger import invariants
+from manilla.providers import rails, wire
 from manilla.services import Services
 from manilla.settings import Mode, Settings
 from manilla.sql import migrate
@@ -104,13 +105,14 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _long_request_deadline() -> Iterator[None]:
-    """Raises the request deadline so that a busy machine does not fail unrelated tests.
+def _long_deadlines() -> Iterator[None]:
+    """Raises the deadlines so that a busy machine does not fail unrelated tests.
 
     Tests of the deadline set it back.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deadline, "REQUEST_SECONDS", 20)
+        patch.setattr(rails, "CONNECT_SECONDS", wire.CALL_SECONDS)
         yield
 
 
