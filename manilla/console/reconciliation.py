@@ -44,7 +44,7 @@ async def import_file(request: PageRequest) -> PageResponse:
         provider = request.form.text("provider")
         if provider not in request.services.rails.accounts:
             raise BadForm(errors={"provider": "Choose an account."})
-        raw = await _uploaded(request)
+        raw = _uploaded(request)
         result = await _import(request, provider, raw)
     except BadStatement as refusal:
         shown = _summary(refusal)
@@ -74,18 +74,15 @@ def _accounts(request: PageRequest) -> list[tuple[str, str]]:
     return [(name, accounts[name].title) for name in names]
 
 
-async def _uploaded(request: PageRequest) -> bytes:
+def _uploaded(request: PageRequest) -> bytes:
     file = request.form.file("file")
-    if file is None or not file.filename:
-        raise BadForm(errors={"file": "Choose a file."})
-    if not file.filename.lower().endswith(FILE_ENDINGS):
+    if not file.name.lower().endswith(FILE_ENDINGS):
         text = "Choose a CSV file. Save a spreadsheet as CSV in UTF-8 first."
         raise BadForm(errors={"file": text})
-    raw = await file.read()
-    if len(raw) > FILE_BYTES_MAX:
+    if len(file.content) > FILE_BYTES_MAX:
         text = f"The file is larger than {FILE_BYTES_MAX >> 20} MiB. Import it with the command."
         raise BadForm(errors={"file": text})
-    return raw
+    return file.content
 
 
 async def _import(request: PageRequest, provider: str, raw: bytes) -> ImportResult:

@@ -13,7 +13,6 @@ from manilla.payouts.bulk.drafts import Drafting
 from manilla.payouts.bulk.store import Batch, BatchRow, RowState
 from manilla.providers.port import Bank
 from manilla.web import exports
-from manilla.web.forms import BadForm
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 BATCHES = 20
@@ -55,13 +54,11 @@ async def upload(request: PageRequest) -> PageResponse:
     previews = request.services.previews
     try:
         uploaded = request.form.file("file")
-        if uploaded is None or not uploaded.filename:
-            raise BadForm(errors={"file": "Choose a file."})
         method = previews.method(caller, request.form.integer("method"))
         batch_id = await drafts.draft(
             Drafting(request.db, previews, caller, method),
-            file_name=uploaded.filename,
-            raw=await uploaded.read(),
+            file_name=uploaded.name,
+            raw=uploaded.content,
             uploaded_by=request.visitor.email,
         )
     except Refusal as refusal:

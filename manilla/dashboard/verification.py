@@ -10,7 +10,6 @@ from manilla.kit.ratelimit import RateLimitExceeded
 from manilla.merchants import merchants
 from manilla.people.roles import Permission
 from manilla.web.exports import attachment
-from manilla.web.forms import BadForm
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 # Maximum size of the form. A file that is too large is still read, so that the page can say so:
@@ -54,8 +53,6 @@ async def upload(request: PageRequest) -> PageResponse:
     try:
         purpose = request.form.choice("purpose", DocumentPurpose)
         uploaded = request.form.file("file")
-        if uploaded is None or not uploaded.filename:
-            raise BadForm(errors={"file": "Choose a file."})
         bucket = f"{request.merchant_id:011d}:uploads"
         if (await request.services.limiter.take(bucket, UPLOADS_A_MINUTE)).exceeded:
             raise RateLimitExceeded(TOO_MANY_UPLOADS)
@@ -64,8 +61,8 @@ async def upload(request: PageRequest) -> PageResponse:
             request.services.keyring,
             request.merchant_id,
             purpose,
-            uploaded.filename,
-            await uploaded.read(),
+            uploaded.name,
+            uploaded.content,
             by=request.visitor.email,
         )
     except Refusal as refusal:

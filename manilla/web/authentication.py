@@ -23,7 +23,8 @@ from manilla.people.throttle import TooManyAttempts
 from manilla.people.visitor import Visitor
 from manilla.web.csrf import FIELD, Csrf
 from manilla.web.exports import ExportFile
-from manilla.web.forms import BadForm, Form
+from manilla.web.form_body import read_form
+from manilla.web.forms import Form
 from manilla.web.layout import Layout
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 from manilla.web.routes import SIGNED_IN, PageRouter, Route
@@ -143,7 +144,7 @@ class Authentication:
         request.environment_or_none = _environment(request.http)
         request.query = Form(list(request.http.query_params.multi_items()))
         if route.method == "POST":
-            request.form = await _read_form(request.http)
+            request.form = await read_form(request.http)
             fetch_site = request.http.headers.get("sec-fetch-site")
             self._csrf.check(binding, request.form.text(FIELD), fetch_site)
         if visitor is not None:
@@ -245,13 +246,6 @@ def _check_parameters(http: Request[Any, Any, Any]) -> None:
             raise PageNotFound
         if isinstance(value, str) and not value.isprintable():
             raise PageNotFound
-
-
-async def _read_form(http: Request[Any, Any, Any]) -> Form:
-    try:
-        return Form(list((await http.form()).multi_items()))
-    except UnicodeDecodeError:  # bytes in a text field, or in a file without a name
-        raise BadForm("The form contains bytes that are not text.") from None
 
 
 def _environment(http: Request[Any, Any, Any]) -> Environment | None:

@@ -5,7 +5,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from litestar.datastructures import UploadFile
+import msgspec
 
 from manilla.kit import amount_input
 from manilla.kit.errors import Refusal
@@ -27,6 +27,11 @@ class BadForm(Refusal):
     message = "Correct the marked fields."
 
 
+class UploadedFile(msgspec.Struct, frozen=True):
+    name: str
+    content: bytes
+
+
 def field_errors(refusal: Refusal, at: FieldsByRefusal = ()) -> dict[str, str]:
     """Returns the message for each invalid field."""
     if refusal.errors:
@@ -38,9 +43,9 @@ def field_errors(refusal: Refusal, at: FieldsByRefusal = ()) -> dict[str, str]:
 class Form:
     def __init__(self, pairs: Mapping[str, Any] | Iterator[tuple[str, Any]] | list[Any]) -> None:
         self._values: dict[str, list[str]] = {}
-        self._files: dict[str, UploadFile] = {}
+        self._files: dict[str, UploadedFile] = {}
         for name, value in pairs.items() if isinstance(pairs, Mapping) else pairs:
-            if isinstance(value, UploadFile):
+            if isinstance(value, UploadedFile):
                 self._files[name] = value
             else:
                 self._values.setdefault(name, []).append(_checked(name, str(value)))
@@ -95,8 +100,10 @@ class Form:
     def is_checked(self, name: str) -> bool:
         return self.text(name) in ("on", "true", "yes", "1")
 
-    def file(self, name: str) -> UploadFile | None:
-        return self._files.get(name)
+    def file(self, name: str) -> UploadedFile:
+        if name not in self._files:
+            raise BadForm(errors={name: "Choose a file."})
+        return self._files[name]
 
     def pairs(self) -> list[tuple[str, str]]:
         return [(name, value) for name, values in self._values.items() for value in values]

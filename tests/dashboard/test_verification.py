@@ -1,7 +1,9 @@
 """A merchant's dossier in the dashboard: drafted in sections, documents added, submitted."""
 
 import asyncio
+import tempfile
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser
@@ -152,6 +154,19 @@ async def test_a_file_that_is_not_a_document_is_rejected(
     assert reply.status == status
     assert reason in reply.body.decode()
     assert await documents.list_of(dashboard.services.db, dashboard.merchant.new.id) == []
+
+
+async def test_a_large_document_is_never_written_to_a_temporary_file(
+    dashboard: MerchantDashboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))  # none can be created
+    with pytest.raises(FileNotFoundError):
+        tempfile.TemporaryFile()  # noqa: SIM115
+    large = PDF.replace(b"xref", b"% " + b"secret " * 600_000 + b"\nxref", 1)
+    assert (await _upload(dashboard, large, name="large.pdf")).status == 303
+    [document] = await documents.list_of(dashboard.services.db, dashboard.merchant.new.id)
+    reply = await dashboard.owner.get(f"{FILES}/{document.id}")
+    assert reply.body == large
 
 
 async def test_a_document_is_downloaded_and_never_displayed(dashboard: MerchantDashboard) -> None:
