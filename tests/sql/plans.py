@@ -62,15 +62,15 @@ class PlanLog:
         return [scan for plan in plans for scan in _scans(plan["Plan"], plan["Query Text"])]
 
 
-def _scans(node: dict[str, Any], query: str) -> Iterator[Scan]:
+def _scans(node: dict[str, Any], query: str, table: str = "") -> Iterator[Scan]:
     index = node.get("Index Name")
+    # A bitmap index scan does not name its table; the heap scan above it does.
+    table = node.get("Relation Name", table)
     if index is not None or node["Node Type"] == "Seq Scan":
-        # A bitmap scan names only its index, whose name starts with the table's name.
-        table = node.get("Relation Name") or index
         condition = node.get("Index Cond", "")
-        yield Scan(str(table), index, condition, " ".join(query.split()), _rows_read(node))
+        yield Scan(table, index, condition, " ".join(query.split()), _rows_read(node))
     for below in node.get("Plans", []):
-        yield from _scans(below, query)
+        yield from _scans(below, query, table)
 
 
 def _rows_read(node: dict[str, Any]) -> float:

@@ -26,6 +26,7 @@ from tests.sql.plans import PlanLog, Scan
 
 NAME = "plans"
 BLOCKS, BLOCK_REQUESTS = 4, 30
+DAY_HISTORY = 2_000  # a merchant's transactions before today
 
 # Tables that grow with the number of transactions, and columns that are not selective alone.
 GROWING = {"payment", "payout", "charge", "refund", "posting", "entry", "timeline", "webhook"}
@@ -123,19 +124,26 @@ async def _lose_statistics(owner: asyncpg.Connection) -> None:
 
 async def _fill(owner: asyncpg.Connection) -> None:
     """Fills a large table mostly with one merchant's rows."""
+    await _add_history(owner, merchant_id=1, rows=19_800)
+    await _add_history(owner, merchant_id=2, rows=200)
+    await owner.execute("VACUUM ANALYZE")
+
+
+async def _add_history(owner: asyncpg.Connection, *, merchant_id: int, rows: int) -> None:
+    """Adds payments and payouts of earlier days: their ids sort before those of today."""
+    row = f"{merchant_id}, 'OLD{rows}-' || n, 'production', 'OLD{rows}-' || n"
     await owner.execute(
-        """
+        f"""
         INSERT INTO payment (merchant_id, trx_id, environment, ref_trx, currency, amount_minor,
                commission_minor, commission_bearer, ipn_url, allow_payment_methods, is_legacy,
                expires_at)
-        SELECT 1 + (n % 100 = 0)::integer, 'OLD' || n, 'production', 'OLD' || n, 'NGN', 1000,
-               0, 'customer', '', '{}', false, now() FROM generate_series(1, 20000) AS n;
+        SELECT {row}, 'NGN', 1000, 0, 'customer', '', '{{}}', false, now()
+          FROM generate_series(1, {rows}) AS n;
         INSERT INTO payout (merchant_id, trx_id, environment, ref_trx, status, currency,
                amount_minor, fee_minor, method_id, method_code, method_name, beneficiary, ipn_url)
-        SELECT merchant_id, 'P' || trx_id, environment, ref_trx, 'completed', currency,
-               amount_minor, 0, 1, '', '', '{}', '' FROM payment"""
+        SELECT {row}, 'completed', 'NGN', 1000, 0, 1, '', '', '{{}}', ''
+          FROM generate_series(1, {rows}) AS n"""
     )
-    await owner.execute("VACUUM ANALYZE")
 
 
 State = Callable[[asyncpg.Connection], Awaitable[None]]
@@ -218,6 +226,38 @@ async def test_initiating_a_transaction_needs_no_table_statistics(
     on, log = await _database(cluster, settings, state)
     rows_read = await _rows_read(on, log, Business.initiate)
     assert max(rows_read) <= rows_read[0] + BLOCK_REQUESTS, rows_read
+
+
+@pytest.mark.parametrize("state", STATES.values(), ids=STATES.keys())
+async def test_a_limit_of_the_day_reads_only_the_transactions_of_the_day(
+    cluster: Cluster, settings: Settings, state: State
+) -> None:
+    on, log = await _database(cluster, settings, state)
+    async with business(on) as shop:
+        await shop.initiate()  # caches the plans, as every process does
+        owner = await asyncpg.connect(on.migration_url)
+        try:
+            merchant_id = shop.payer.merchant.new.id
+            await _add_history(owner, merchant_id=merchant_id, rows=DAY_HISTORY)
+        finally:
+            await owner.close()
+        start = log.position()
+        async with _day_limits(shop):
+            await shop.initiate()
+    scans = [scan for scan in log.scans(start) if scan.table in ("payment", "payout")]
+    of_the_day = [scan for scan in scans if "trx_id >=" in scan.condition]
+    assert {scan.table for scan in of_the_day} == {"payment", "payout"}
+    assert sum(scan.rows_read for scan in scans) < DAY_HISTORY / 10, scans
+
+
+@contextlib.asynccontextmanager
+async def _day_limits(shop: Business) -> AsyncIterator[None]:
+    services = shop.payer.services
+    async with (
+        setting(services, "daily_payment_limits_unverified", "NGN:100000000"),
+        setting(services, "daily_payout_limits_unverified", "NGN:100000000"),
+    ):
+        yield
 
 
 async def _rows_read(
