@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from manilla.kit.errors import Refusal
+from manilla.kit.fields import plain
 from manilla.kit.money import Money
 from manilla.methods.method import Method
 from manilla.payouts.bulk import batches, drafts, file, store
@@ -125,6 +126,6 @@ def _send(request: PageRequest, name: str, sheets: dict[str, list[Line]]) -> Pag
 
 def _csv(lines: Sequence[Line]) -> bytes:
     buffer = io.StringIO()
-    csv.writer(buffer).writerows([exports.plain(cell) for cell in line] for line in lines)
+    csv.writer(buffer).writerows([plain(cell) for cell in line] for line in lines)
     # Spreadsheet programs need the byte order mark to detect UTF-8.
     return buffer.getvalue().encode("utf-8-sig")

@@ -1,8 +1,20 @@
-"""Declares, once for each kind of record, the fields that exports and commands show."""
+"""Declares, once for each kind of record, the fields that exports and commands show.
 
-from collections.abc import Callable, Mapping
+Also writes them as CSV.
+"""
+
+import csv
+import io
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from manilla.kit.clock import iso
+from manilla.kit.money import Money
 
 Record = TypeVar("Record")
 Outer = TypeVar("Outer")
@@ -10,6 +22,9 @@ Outer = TypeVar("Outer")
 Getter = Callable[[Record], Any]
 # Functions that read a column's value, by column title, in display order.
 Columns = dict[str, Getter[Record]]
+
+# Spreadsheet programs treat text that starts with one of these as a formula.
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def insert_after(
@@ -72,3 +87,48 @@ class _Outer(Fields[Outer]):
             return super()._getter(name)
         get = self._inner._getter(name)
         return lambda record: get(getattr(record, self._attribute))
+
+
+async def as_csv(
+    columns: Columns[Record], pages: AsyncIterable[Sequence[Record]]
+) -> AsyncIterator[bytes]:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    writer.writerow(columns)
+    async for rows in pages:
+        writer.writerows([plain(value(row)) for value in columns.values()] for row in rows)
+        yield buffer.getvalue().encode()
+        buffer.seek(0)
+        buffer.truncate()
+    yield buffer.getvalue().encode()
+
+
+def plain(value: object) -> str:
+    cell = cell_of(value)
+    text = text_of(cell)
+    is_text = isinstance(cell, str)
+    return f"'{text}" if is_text and text.startswith(_FORMULA_STARTS) else text
+
+
+def cell_of(value: object) -> object:
+    """Converts the value to text, a number, a time or None."""
+    match value:
+        case Money():
+            return value.amount
+        case bool():
+            return "yes" if value else "no"
+        case list():
+            return " ".join(value)
+        case dict():
+            return msgspec.json.encode(value).decode()
+        case bytes():
+            return value.hex()
+    return value
+
+
+def text_of(cell: object) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, datetime):
+        return iso(cell)
+    return f"{cell:f}" if isinstance(cell, Decimal) else str(cell)

@@ -1,6 +1,5 @@
 """Exports a filtered list as a file, streamed so that the whole file is never in memory."""
 
-import csv
 import io
 import tempfile
 from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
@@ -8,14 +7,11 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, TypeVar, cast
 
-import msgspec
 from litestar import Response
 from litestar.response import Stream
 
 from manilla.kit import deadline
-from manilla.kit.clock import iso
-from manilla.kit.fields import Columns
-from manilla.kit.money import Money
+from manilla.kit.fields import Columns, as_csv, cell_of, text_of
 from manilla.web.page_request import NO_STORE, PageRequest, PageResponse
 
 Row = TypeVar("Row")
@@ -27,9 +23,6 @@ CHUNK_BYTES = 64 * 1024
 IN_MEMORY_BYTES = 1024 * 1024
 XLSX_ROWS_MAX = 1_048_575
 COLUMN_WIDTH = 22
-
-# Spreadsheet programs treat text that starts with one of these as a formula.
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 class ExportFile(Stream):
@@ -98,20 +91,6 @@ async def _rejoined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[b
         yield chunk
 
 
-async def as_csv(
-    columns: Columns[Row], pages: AsyncIterable[Sequence[Row]]
-) -> AsyncIterator[bytes]:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer)
-    writer.writerow(columns)
-    async for rows in pages:
-        writer.writerows([plain(value(row)) for value in columns.values()] for row in rows)
-        yield buffer.getvalue().encode()
-        buffer.seek(0)
-        buffer.truncate()
-    yield buffer.getvalue().encode()
-
-
 async def as_xlsx(
     columns: Columns[Row], pages: AsyncIterable[Sequence[Row]]
 ) -> AsyncIterator[bytes]:
@@ -173,40 +152,9 @@ class _MoneyFormats:
 
 
 def _write(sheet: Any, row: int, place: int, value: object, formats: _MoneyFormats) -> None:
-    cell = _cell(value)
+    cell = cell_of(value)
     # Spreadsheet numbers have 15 digits, so longer ones are written as text to stay exact.
     if isinstance(cell, Decimal | int) and len(str(cell)) <= 15:
         sheet.write_number(row, place, float(cell), formats.of(cell))
     elif cell is not None:
-        sheet.write_string(row, place, _text(cell))
-
-
-def plain(value: object) -> str:
-    cell = _cell(value)
-    text = _text(cell)
-    is_text = isinstance(cell, str)
-    return f"'{text}" if is_text and text.startswith(_FORMULA_STARTS) else text
-
-
-def _cell(value: object) -> object:
-    """Converts the value to text, a number, a time or None."""
-    match value:
-        case Money():
-            return value.amount
-        case bool():
-            return "yes" if value else "no"
-        case list():
-            return " ".join(value)
-        case dict():
-            return msgspec.json.encode(value).decode()
-        case bytes():
-            return value.hex()
-    return value
-
-
-def _text(cell: object) -> str:
-    if cell is None:
-        return ""
-    if isinstance(cell, datetime):
-        return iso(cell)
-    return f"{cell:f}" if isinstance(cell, Decimal) else str(cell)
+        sheet.write_string(row, place, text_of(cell))

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from manilla.kit.environment import Environment
-from manilla.kit.fields import Columns
+from manilla.kit.fields import Columns, as_csv
 from manilla.kit.money import Money
 from manilla.merchants import wallets
 from manilla.services import Services
@@ -38,7 +38,7 @@ async def _pages(*pages: Sequence[Row]) -> AsyncIterator[Sequence[Row]]:
 
 
 async def _rows_of_csv(*pages: Sequence[Row]) -> list[list[str]]:
-    content = b"".join([chunk async for chunk in exports.as_csv(COLUMNS, _pages(*pages))])
+    content = b"".join([chunk async for chunk in as_csv(COLUMNS, _pages(*pages))])
     return list(csv.reader(io.StringIO(content.decode(), newline="")))
 
 
