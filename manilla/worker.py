@@ -4,6 +4,7 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 
 import msgspec
 import structlog
@@ -18,6 +19,7 @@ from manilla.kit.jobs.runner import Runner
 from manilla.ledger import idempotency
 from manilla.mail import queries as mail
 from manilla.mail.delivery import MailDelivery
+from manilla.mail.kinds import MailKind
 from manilla.merchants import queries as merchants
 from manilla.merchants.requests import log as request_log
 from manilla.notify import delivery
@@ -39,6 +41,7 @@ from manilla.reconciliation.tasks import StatementTasks
 from manilla.refunds.tasks import RefundTasks
 from manilla.services import Services
 from manilla.settings import Settings
+from manilla.settlements import statement
 from manilla.wiring import opened
 
 log = structlog.get_logger(__name__)
@@ -131,6 +134,7 @@ def works(services: Services) -> dict[str, Work]:
             services.letters,
             services.mail_transport,
             is_development=services.is_development,
+            attach={MailKind.SETTLEMENT_SENT: partial(statement.attach, services.db)},
         ).works(),
         **_reconciliation(services).works(),
         **_statements(services).works(),

@@ -2,13 +2,12 @@
 
 from functools import partial
 
-from manilla.dashboard.wallets import COLUMNS as STATEMENT_COLUMNS
 from manilla.kit.errors import Refusal
-from manilla.ledger import listing as ledger
-from manilla.ledger.listing import StatementFilter
+from manilla.ledger.listing import STATEMENT_COLUMNS
 from manilla.payouts.beneficiaries.settlement import settlement_account
 from manilla.platform.settings import WEEKDAYS
 from manilla.settlements import plans, store
+from manilla.settlements import statement as statements
 from manilla.settlements.plans import DAYS, SettlementMode, SettlementPlan
 from manilla.settlements.settling import NotSettled
 from manilla.settlements.store import SETTLEMENT_FIELDS
@@ -110,13 +109,12 @@ async def statement(request: PageRequest) -> PageResponse:
     if found is None:
         raise PageNotFound
     before = await store.before(request.db, found)
-    wanted = StatementFilter(since=before.created_at if before else None, until=found.created_at)
     return await lists.show(
         request,
         "settlement_statement.html",
         f"settlement-{found.id}",
         STATEMENT_COLUMNS,
-        partial(ledger.statement, request.db, request.tenant, found.currency, wanted),
+        statements.pages(request.db, found, before),
         settlement=found,
         before=before,
     )

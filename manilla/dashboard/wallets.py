@@ -17,18 +17,6 @@ _KINDS = ("payment", "commission", "payout", "payout_refund", "refund", "funding
 TOP_UP_MAX = 10_000_000  # in major units: enough for tests, and cannot overflow the wallet
 KINDS = tuple((kind, display.title(kind)) for kind in _KINDS)
 
-COLUMNS = listing.STATEMENT_FIELDS.select(
-    {
-        "Time": "posted_at",
-        "Kind": "kind",
-        "Transaction": "trx_id",
-        "Note": "reason",
-        "Currency": "currency",
-        "Amount": "amount",
-        "Balance": "balance",
-    }
-)
-
 
 class TopUpRefused(Refusal):
     message = f"A top-up can be at most {TOP_UP_MAX:,}."
@@ -52,7 +40,7 @@ async def statement(request: PageRequest) -> PageResponse:
         request,
         "statement.html",
         f"statement-{wallet.currency}",
-        COLUMNS,
+        listing.STATEMENT_COLUMNS,
         partial(listing.statement, request.db, request.tenant, wallet.currency, wanted),
         wallet=wallet,
         kinds=KINDS,

@@ -51,6 +51,17 @@ class WalletStatementLine(msgspec.Struct, frozen=True):
 
 
 STATEMENT_FIELDS = Fields(WalletStatementLine, time="posted_at")
+STATEMENT_COLUMNS = STATEMENT_FIELDS.select(
+    {
+        "Time": "posted_at",
+        "Kind": "kind",
+        "Transaction": "trx_id",
+        "Note": "reason",
+        "Currency": "currency",
+        "Amount": "amount",
+        "Balance": "balance",
+    }
+)
 
 
 class PostingFilter(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """The jobs that send emails from the outbox."""
 
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 import structlog
@@ -13,13 +14,17 @@ from manilla.mail import queries
 from manilla.mail.kinds import RULES, MailKind
 from manilla.mail.letter import LetterWriter
 from manilla.mail.queries import Mail
-from manilla.mail.transport import NotSent, Transport
+from manilla.mail.transport import MailAttachment, NotSent, Transport
 
 log = structlog.get_logger(__name__)
 
 CONCURRENCY = 8
 # Minutes from a failed attempt to the next one; the last value repeats until the email is too old.
 RETRY_MINUTES = (1, 5, 15, 30, 60, 120, 240)
+# Makes the attachments of an email when it is sent, so that the outbox need not store them. They
+# must be the same for every attempt.
+Attach = Callable[[Mail], Awaitable[Sequence[MailAttachment]]]
+NO_ATTACHMENTS: Mapping[MailKind, Attach] = {}
 NO_TRANSPORT = "this installation is not configured to send email"
 
 
@@ -33,11 +38,13 @@ class MailDelivery:
         transport: Transport | None,
         *,
         is_development: bool,
+        attach: Mapping[MailKind, Attach] = NO_ATTACHMENTS,
     ) -> None:
         self._db = db
         self._writer = writer
         self._transport = transport
         self._is_development = is_development
+        self._attach = attach
 
     def works(self) -> dict[str, Work]:
         return {
@@ -62,7 +69,7 @@ class MailDelivery:
         try:
             if _age_seconds(mails[0]) > lasts_seconds(mails[0]):
                 raise NotSent("it waited too long", is_final=True)
-            message = self._writer.write(mails)
+            message = self._writer.write(mails, await self._attachments(mails[0]))
             if self._transport is not None:
                 await self._transport.send(message)
         except NotSent as failure:
@@ -71,6 +78,10 @@ class MailDelivery:
         await queries.record_sent(self._db, mails, keeps_content=self._is_development)
         metrics.mails.labels(mails[0].kind, "sent").inc()
         return None
+
+    async def _attachments(self, mail: Mail) -> Sequence[MailAttachment]:
+        attach = self._attach.get(MailKind(mail.kind))
+        return () if attach is None else await attach(mail)
 
     async def _retry(self, mails: list[Mail], failure: NotSent) -> float | None:
         """Records the failure. Returns the seconds until the next attempt, or None to give up."""

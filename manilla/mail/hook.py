@@ -3,10 +3,11 @@
 import asyncio
 import contextlib
 import os
+from collections.abc import Sequence
 
 import msgspec
 
-from manilla.mail.transport import NotSent, OutgoingMail
+from manilla.mail.transport import MailAttachment, NotSent, OutgoingMail
 
 SEND_SECONDS = 10.0
 
@@ -21,6 +22,7 @@ class HookDocument(msgspec.Struct, frozen=True):
     text: str
     html: str
     message_id: str
+    attachments: Sequence[MailAttachment]  # their content is encoded in Base64
 
 
 class HookTransport:
@@ -40,6 +42,7 @@ class HookTransport:
             text=mail.text,
             html=mail.html,
             message_id=str(mail.message["Message-ID"]),
+            attachments=mail.attachments,
         )
         try:
             async with asyncio.timeout(self._seconds):

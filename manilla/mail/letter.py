@@ -17,7 +17,7 @@ from manilla.mail import choices, outbox
 from manilla.mail.kinds import RULES, Audience, MailKind
 from manilla.mail.queries import Mail
 from manilla.mail.server import Sender
-from manilla.mail.transport import NotSent, OutgoingMail
+from manilla.mail.transport import MailAttachment, NotSent, OutgoingMail
 
 TEMPLATES = Path(str(resources.files("manilla.mail"))) / "templates"
 SHOWN_MAX = 20  # events that one message lists
@@ -46,13 +46,20 @@ class LetterWriter:
         self._sender = sender
         self._text, self._html = _environment(is_html=False), _environment(is_html=True)
 
-    def write(self, mails: Sequence[Mail]) -> OutgoingMail:
+    def write(
+        self, mails: Sequence[Mail], attachments: Sequence[MailAttachment] = ()
+    ) -> OutgoingMail:
         """Makes one message from the emails of one kind to one recipient."""
         content, first = self.content(mails), mails[0]
         try:
             message = self._message(first, content)
         except ValueError:  # an address that was stored under older rules
             raise NotSent("the address cannot be used", is_final=True) from None
+        for each in attachments:
+            maintype, _, subtype = each.media_type.partition("/")
+            message.add_attachment(
+                each.content, maintype=maintype, subtype=subtype, filename=each.name
+            )
         return OutgoingMail(
             kind=first.kind,
             recipient=first.recipient,
@@ -61,6 +68,7 @@ class LetterWriter:
             html=content.html,
             link=content.link,
             message=message,
+            attachments=attachments,
         )
 
     def content(self, mails: Sequence[Mail]) -> MailContent:

@@ -1,11 +1,18 @@
 """The interface to whatever sends emails: an SMTP server, or the operator's program."""
 
+from collections.abc import Sequence
 from email.message import EmailMessage
 from typing import Protocol
 
 import msgspec
 
 ERROR_LENGTH_MAX = 300
+
+
+class MailAttachment(msgspec.Struct, frozen=True):
+    name: str
+    media_type: str
+    content: bytes
 
 
 class OutgoingMail(msgspec.Struct, frozen=True):
@@ -18,6 +25,7 @@ class OutgoingMail(msgspec.Struct, frozen=True):
     html: str
     link: str
     message: EmailMessage
+    attachments: Sequence[MailAttachment] = ()
 
 
 class NotSent(Exception):

@@ -14,6 +14,8 @@ from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Page
 from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
 
+REFERENCE = "SETTLEMENT-"  # the start of each settlement's reference; its number follows
+
 
 class SettlementState(StrEnum):
     OPEN = "open"  # the payout is being created, or it is pending
@@ -51,7 +53,7 @@ class Settlement(SettlementOrder, frozen=True, kw_only=True):
 
     @property
     def ref_trx(self) -> str:
-        return f"SETTLEMENT-{self.id}"
+        return f"{REFERENCE}{self.id}"
 
     @property
     def is_open(self) -> bool:
@@ -78,6 +80,11 @@ async def find(db: Database, tenant: Tenant, settlement_id: int) -> Settlement |
         _SETTLEMENT + " AND id = $3",
         *(tenant.merchant_id, tenant.environment, settlement_id),
     )
+
+
+async def named(db: Database, tenant: Tenant, ref_trx: str) -> Settlement | None:
+    """Returns the settlement with this reference."""
+    return await find(db, tenant, int(ref_trx.removeprefix(REFERENCE)))
 
 
 async def before(db: Database, settlement: Settlement) -> Settlement | None:

@@ -4,12 +4,15 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+import msgspec
+
 from manilla.kit.jobs.runner import Runner
+from manilla.ledger.job_kinds import JobKind
 from manilla.mail import outbox
-from manilla.mail.delivery import MailDelivery
 from manilla.mail.kinds import MailKind
 from manilla.mail.transport import Transport
 from manilla.services import Services
+from manilla.worker import works as all_works
 from tests.timeouts import TIMEOUT_SECONDS
 
 FAILED_PAYOUT = {
@@ -41,9 +44,13 @@ async def worker(
     services: Services, transport: Transport | None, *, is_development: bool = False
 ) -> AsyncIterator[None]:
     """Runs the jobs that send emails, as the worker process does."""
-    delivery = MailDelivery(services.db, services.letters, transport, is_development=is_development)
+    sending = msgspec.structs.replace(
+        services, mail_transport=transport, is_development=is_development
+    )
+    kinds = (JobKind.MAIL, JobKind.RECEIPT_MAIL)
+    works = {kind: work for kind, work in all_works(sending).items() if kind in kinds}
     stop = asyncio.Event()
-    running = asyncio.create_task(Runner(services.db, delivery.works()).run(stop))
+    running = asyncio.create_task(Runner(services.db, works).run(stop))
     try:
         yield
     finally:

@@ -1,8 +1,10 @@
 """Events of users and administrators write their emails, and reveal nothing to others."""
 
+import base64
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from manilla.approvals import approvals
@@ -12,7 +14,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.mail.hook import HookTransport
-from manilla.mail.transport import NotSent
+from manilla.mail.transport import MailAttachment, NotSent
 from manilla.people import devices, sign_in, tasks
 from manilla.people.roles import Realm
 from manilla.people.tasks import ResetTasks
@@ -84,6 +86,11 @@ async def test_the_mail_hook_gets_the_email_and_none_of_our_settings(
     assert (got["kind"], got["email"]) == ("payout_failed", owner.email)
     assert (got["link"], got["subject"]) == (letter.link, letter.subject)
     assert "MANILLA_" not in (tmp_path / "env").read_text()
+    attached = MailAttachment("statement.csv", "text/csv", b"Time\r\n")
+    await HookTransport(str(hook)).send(msgspec.structs.replace(letter, attachments=[attached]))
+    [document] = json.loads((tmp_path / "got").read_text())["attachments"]
+    assert (document["name"], document["media_type"]) == ("statement.csv", "text/csv")
+    assert base64.b64decode(document["content"]) == b"Time\r\n"
     hook.write_text("#!/bin/sh\nexit 3\n")
     with pytest.raises(NotSent, match="status 3"):
         await HookTransport(str(hook)).send(letter)

@@ -2,8 +2,11 @@
 
 import asyncio
 import contextlib
+import csv
+import io
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
+from email.message import EmailMessage
 from typing import Any
 
 import pytest
@@ -17,11 +20,13 @@ from manilla.methods.method import MethodKind
 from manilla.payouts.beneficiaries import settlement as accounts
 from manilla.payouts.beneficiaries.beneficiary import Beneficiary
 from manilla.payouts.beneficiaries.settlement import NewSettlementAccount
-from manilla.settlements import plans, store
+from manilla.settlements import plans, statement, store
 from manilla.settlements.plans import SettlementMode, SettlementPlan
 from manilla.settlements.settling import NotSettled, Settling
 from manilla.settlements.store import Settlement
+from tests.mail.mail_server import MailServer, mail_server, plain_transport
 from tests.mail.outbox_reader import letters_to
+from tests.mail.post_office import until, worker
 from tests.payouts.model import Killed
 from tests.payouts.model_machine import dying_at
 from tests.payouts.payout_merchant import BANKS, CODES, PayoutMerchant, new_account, setting
@@ -280,3 +285,52 @@ async def test_owners_learn_by_email_that_the_account_was_set(payer: PayoutMerch
     letters = await letters_to(payer.services.db, payer.services.letters, owner.email)
     assert [each.subject.startswith("Settlement account of") for each in letters] == [True]
     assert f"ADAEZE OKAFOR, Guaranty Trust Bank …{settler.account[-4:]}" in letters[0].text
+
+
+async def _sent_mail(settler: Settler) -> EmailMessage:
+    """Pays a settlement. Returns the email about it as the mail server received it."""
+    services, merchant_id = settler.services, settler.tenant.merchant_id
+    owner = await member(services, settler.payer.merchant.site, merchant_id)
+    await settler.plan()
+    await settler.work()
+    await settler.work()
+    await settler.decide("success")
+    await settler.work()
+    async with mail_server() as server, worker(services, plain_transport(server.port)):
+
+        async def has_arrived() -> bool:
+            return bool(_about_settlements(server, owner.email))
+
+        await until(has_arrived)
+        [message] = _about_settlements(server, owner.email)
+        return message
+
+
+def _about_settlements(server: MailServer, email: str) -> list[EmailMessage]:
+    return [each for each in server.to(email) if each["Subject"].startswith("Settlement of")]
+
+
+async def test_the_email_about_a_settlement_has_its_statement(settler: Settler) -> None:
+    message = await _sent_mail(settler)
+    settlement = await settler.expect()
+    [attached] = message.iter_attachments()
+    assert attached.get_filename() == f"settlement-{settlement.id}.csv"
+    assert attached.get_content_type() == "text/csv"
+    content = attached.get_payload(decode=True)
+    assert isinstance(content, bytes)
+    [funding] = list(csv.DictReader(io.StringIO(content.decode())))
+    assert (funding["Kind"], funding["Amount"], funding["Balance"]) == (
+        "funding",
+        "10000.00",
+        "10000.00",
+    )
+    text = message.get_body(("plain",))
+    assert text is not None
+    assert "The statement is attached" in text.get_content()
+
+
+async def test_a_statement_that_is_too_large_for_an_email_is_not_attached(
+    settler: Settler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statement, "ATTACHED_BYTES_MAX", 100)
+    assert list((await _sent_mail(settler)).iter_attachments()) == []

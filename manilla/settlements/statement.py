@@ -1,0 +1,45 @@
+"""The statement of a settlement: all changes of the wallet since the settlement before it."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from manilla.kit.db import Database
+from manilla.kit.environment import Environment
+from manilla.kit.fields import as_csv
+from manilla.kit.listing import Page, in_pages
+from manilla.ledger import listing
+from manilla.ledger.listing import STATEMENT_COLUMNS, StatementFilter, WalletStatementLine
+from manilla.ledger.scope import Tenant
+from manilla.mail.queries import Mail
+from manilla.mail.transport import MailAttachment
+from manilla.settlements import store
+from manilla.settlements.store import Settlement
+
+ATTACHED_BYTES_MAX = 1024 * 1024
+
+
+def pages(
+    db: Database, settlement: Settlement, before: Settlement | None
+) -> Callable[..., Awaitable[Page[WalletStatementLine]]]:
+    """Returns the function that reads one page of the statement."""
+    wanted = StatementFilter(
+        since=before.created_at if before else None, until=settlement.created_at
+    )
+    return partial(listing.statement, db, settlement.tenant, settlement.currency, wanted)
+
+
+async def attach(db: Database, mail: Mail) -> Sequence[MailAttachment]:
+    """Returns the statement as a CSV file for the email about the settlement.
+
+    Returns nothing if the file is too large for an email, which also links to the statement.
+    """
+    tenant = Tenant(mail.merchant_id, Environment.PRODUCTION)
+    settlement = await store.named(db, tenant, mail.shown_facts["reference"])
+    assert settlement is not None
+    lines = in_pages(pages(db, settlement, await store.before(db, settlement)))
+    content = b""
+    async for chunk in as_csv(STATEMENT_COLUMNS, lines):
+        content += chunk
+        if len(content) > ATTACHED_BYTES_MAX:
+            return []
+    return [MailAttachment(f"settlement-{settlement.id}.csv", "text/csv", content)]
