@@ -19,6 +19,7 @@ from manilla.methods.method import Flow
 from manilla.payments.checkout import CheckoutView, SandboxOutcome
 from manilla.payments.link import way_back
 from manilla.payments.payment import PaymentStatus
+from manilla.services import Services
 from manilla.web import static_files
 from manilla.web.rendering import environment
 
@@ -94,12 +95,14 @@ def error_page(request: CheckoutRequest, status: int, text: str) -> Response[str
 def _respond(
     request: CheckoutRequest, template: str, status: int = 200, **values: Any
 ) -> Response[str]:
-    services = request.services
+    return respond(request.services, template, status, request=request, **values)
+
+
+def respond(services: Services, template: str, status: int = 200, **values: Any) -> Response[str]:
     text = (
         _templates()
         .get_template(template)
         .render(
-            request=request,
             gateway_name=display.name(services.platform.now.gateway_name),
             is_development=services.is_development,
             **{"version_shown": None, **values},

@@ -9,7 +9,7 @@ from litestar.datastructures import CacheControlHeader
 from litestar.exceptions import HTTPException
 from litestar.static_files import create_static_files_router
 
-from manilla.checkout import handlers, rendering
+from manilla.checkout import handlers, payment_link, rendering
 from manilla.checkout.page import CheckoutPage, page_of
 from manilla.checkout.rendering import STATIC, STATIC_PATH
 from manilla.checkout.request import NO_STORE, CheckoutRequest
@@ -53,7 +53,7 @@ def build(services: Services) -> list[Router]:
     static = create_static_files_router(
         STATIC_PATH, [STATIC], name="checkout static", cache_control=FOR_EVER
     )
-    return [payment, static]
+    return [payment, payment_link.build(services), static]
 
 
 def _route_handler(services: Services, method: str, path: str, handler: Handler) -> Any:

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import segno
-
 from manilla.kit.errors import Refusal
 from manilla.people import (
     devices,
@@ -20,7 +18,7 @@ from manilla.people.sessions import NewSession
 from manilla.people.sign_in import NeedsCode, SignedIn
 from manilla.people.sign_in import sign_in as check_credentials
 from manilla.people.throttle import TooManyAttempts
-from manilla.web import email_choices, pending_sign_in, transaction_list
+from manilla.web import email_choices, pending_sign_in, qr_code, transaction_list
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse, safe_path
 from manilla.web.routes import SIGNED_IN, Route
 
@@ -256,7 +254,7 @@ async def end_second_factor(request: PageRequest) -> PageResponse:
 
 
 def _to_scan(secret: str, uri: str) -> dict[str, Any]:
-    picture = segno.make(uri or " ", error="m").svg_data_uri(scale=4, border=2)
+    picture = qr_code.data_uri(uri or " ")
     return {"secret": secret, "uri": uri, "picture": picture}
 
 

@@ -14,6 +14,12 @@ class ForgedForm(Refusal):
     message = "This form has expired or did not come from this site. Go back and try again."
 
 
+def check_site(fetch_site: str | None) -> None:
+    """Raises ForgedForm if the browser reports that another site has sent the form."""
+    if fetch_site not in (None, "same-origin", "none"):
+        raise ForgedForm
+
+
 class Csrf:
     def __init__(self, keyring: Keyring) -> None:
         self._keys = keyring.derive_all("csrf")
@@ -24,8 +30,7 @@ class Csrf:
 
     def check(self, cookie: str, given: str, fetch_site: str | None) -> None:
         """Raises ForgedForm unless the token is valid. Old browsers send no `Sec-Fetch-Site`."""
-        if fetch_site not in (None, "same-origin", "none"):
-            raise ForgedForm
+        check_site(fetch_site)
         sent = given.encode()
         if not any(hmac.compare_digest(token.encode(), sent) for token in self._tokens(cookie)):
             raise ForgedForm

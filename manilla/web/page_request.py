@@ -13,7 +13,7 @@ from litestar.datastructures import Cookie
 
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
-from manilla.kit.http import client_address
+from manilla.kit.http import Network, client_address
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.people import devices
@@ -45,6 +45,14 @@ class Flash(msgspec.Struct, frozen=True):
     errors: dict[str, str] = {}  # error messages by field
     given: dict[str, str] = {}  # submitted values to fill into the form again
     form: str = ""  # the path that the form was submitted to
+
+
+def address_of(http: Request[Any, Any, Any], trusted_proxies: Sequence[Network]) -> str:
+    """Returns the IP address of the user's browser, as far as known."""
+    peer = http.client.host if http.client else ""
+    forwarded = http.headers.get("x-forwarded-for")
+    given = None if forwarded is None else forwarded.encode("latin-1")
+    return client_address(peer, given, trusted_proxies)
 
 
 class PageRequest:
@@ -227,11 +235,7 @@ class PageRequest:
 
     @property
     def address(self) -> str:
-        """The IP address of the user's browser, as far as known."""
-        peer = self.http.client.host if self.http.client else ""
-        forwarded = self.http.headers.get("x-forwarded-for")
-        given = None if forwarded is None else forwarded.encode("latin-1")
-        return client_address(peer, given, self.services.trusted_proxies)
+        return address_of(self.http, self.services.trusted_proxies)
 
     @property
     def user_agent(self) -> str:

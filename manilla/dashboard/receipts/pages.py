@@ -4,7 +4,6 @@ import asyncio
 from datetime import datetime
 from typing import Any
 
-import segno
 from litestar import MediaType, Request, Response
 from litestar import get as litestar_get
 from litestar.handlers import HTTPRouteHandler
@@ -17,6 +16,7 @@ from manilla.payments.payment import Payment
 from manilla.payouts import store as payouts
 from manilla.payouts.payout import Payout
 from manilla.services import Services
+from manilla.web import qr_code
 from manilla.web.layout import Layout
 from manilla.web.page_request import NO_STORE, PageNotFound, PageRequest, PageResponse
 
@@ -58,7 +58,7 @@ def _show(request: PageRequest, receipt: Receipt, kind: str) -> PageResponse:
         "receipt.html",
         receipt=receipt,
         back=request.at(f"~/{kind}/{receipt.trx_id}"),
-        picture=segno.make(receipt.verification_url, error="m").svg_data_uri(scale=4, border=2),
+        picture=qr_code.data_uri(receipt.verification_url),
     )
 
 

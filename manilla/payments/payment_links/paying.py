@@ -1,6 +1,7 @@
 """Customers pay with payment links: each starts an ordinary payment and pays it on checkout."""
 
 import secrets
+from decimal import Decimal
 
 import msgspec
 
@@ -11,6 +12,7 @@ from manilla.kit.money import Money
 from manilla.kit.ratelimit import RateLimiter, RateLimitExceeded, RateTicket, address_bucket
 from manilla.ledger.transactions import CurrencyNotEnabled, DuplicateReference
 from manilla.merchants.directory import Caller, Directory
+from manilla.merchants.merchants import CommissionBearer
 from manilla.merchants.requests import limit as request_limit
 from manilla.payments import commission, eligibility
 from manilla.payments.commission import Quote
@@ -80,6 +82,7 @@ class LinkView(msgspec.Struct, frozen=True):
     link: PaymentLink
     merchant_name: str
     quote: Quote | None  # None if the customer enters the amount
+    fee_percent: Decimal  # what the customer pays on top of the amount
     can_be_paid: bool  # False if the link is closed, or if the merchant cannot take payments
 
 
@@ -104,10 +107,12 @@ class LinkPayments:
         link = await store.find(self._db, link_id)
         caller = await self._directory.of(link.environment, link.merchant_id)
         terms = caller.commission_percent, caller.commission_bearer
+        is_added = caller.commission_bearer is CommissionBearer.CUSTOMER
         return LinkView(
             link,
             caller.name,
             None if link.amount is None else commission.quote(link.amount, *terms),
+            caller.commission_percent if is_added else Decimal(0),
             link.status is LinkStatus.ACTIVE and _takes_payments(caller, link),
         )
 

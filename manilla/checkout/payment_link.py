@@ -1,0 +1,196 @@
+"""The page of a payment link, on which a customer starts a payment, and its QR code.
+
+Like checkout it uses no cookies. Whoever has the link may open it. Only the form creates a payment.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from litestar import Request, Response, Router, get, post
+from litestar.exceptions import HTTPException
+from litestar.response import Redirect
+
+from manilla.checkout import display
+from manilla.checkout.rendering import respond
+from manilla.checkout.request import NO_STORE
+from manilla.kit.display import money_symbol
+from manilla.kit.errors import Refusal
+from manilla.kit.money import Money
+from manilla.kit.texts import ONE_LINE, has_controls, is_email
+from manilla.payments import commission
+from manilla.payments.payment_links import store
+from manilla.payments.payment_links.link import PATH, LinkNotFound, PaymentLink
+from manilla.payments.payment_links.paying import (
+    CustomerInput,
+    LinkClosed,
+    LinkView,
+    PaymentInProgress,
+)
+from manilla.services import Services
+from manilla.web import csrf, qr_code
+from manilla.web.form_body import read_form
+from manilla.web.forms import BadForm, Form
+from manilla.web.page_request import address_of
+
+log = structlog.get_logger(__name__)
+
+NAME_LENGTH_MAX = EMAIL_LENGTH_MAX = 100
+QR_HEADERS = {"Cache-Control": "public, max-age=86400"}
+
+HttpRequest = Request[Any, Any, Any]
+
+
+def build(services: Services) -> Router:
+    @get("/", status_code=200)
+    async def show(request: HttpRequest) -> Response[Any]:
+        view = await services.link_payments.view(_id(request))
+        has_failed = request.query_params.get("status") == "failed"
+        return _page(services, view, has_failed=has_failed)
+
+    @post("/", status_code=200)
+    async def pay(request: HttpRequest) -> Response[Any]:
+        csrf.check_site(request.headers.get("sec-fetch-site"))
+        return await _pay(services, request)
+
+    @get("/{file:str}", status_code=200)
+    async def send_code(request: HttpRequest) -> Response[Any]:
+        return await _send_code(services, request)
+
+    on_error = _error_handler(services)
+    return Router(
+        path=PATH + "/{link_id:str}",
+        exception_handlers={HTTPException: on_error, Exception: on_error},
+        route_handlers=[show, pay, send_code],
+    )
+
+
+def _id(request: HttpRequest) -> str:
+    return str(request.path_params["link_id"])
+
+
+async def _pay(services: Services, request: HttpRequest) -> Response[Any]:
+    payments, form = services.link_payments, await read_form(request)
+    link = await store.find(services.db, _id(request))
+    try:
+        given = _read_customer(form, link)
+        address = address_of(request, services.trusted_proxies)
+        url = await payments.start(link.id, given, address)
+    except (LinkNotFound, LinkClosed):
+        return _page(services, await payments.view(link.id))
+    except Refusal as refusal:
+        return _page(services, await payments.view(link.id), refusal, form)
+    # Redirect within this site, whatever host name the customer uses: the page's policy allows
+    # forms to lead to this site only.
+    return Redirect(url.removeprefix(services.base_url), status_code=303, headers=NO_STORE)
+
+
+def _read_customer(form: Form, link: PaymentLink) -> CustomerInput:
+    name, email = form.text("name", at_most=20_000), form.text("email", at_most=20_000)
+    amount, problem = _read_amount(form, link)
+    found = {
+        "amount": problem,
+        "name": _name_problem(name),
+        "email": None if not email or _is_email(email) else "Enter an email address.",
+    }
+    errors = {field: text for field, text in found.items() if text}
+    if errors:
+        raise BadForm(errors=errors)
+    return CustomerInput(amount=amount, name=name or None, email=email or None)
+
+
+def _read_amount(form: Form, link: PaymentLink) -> tuple[Money | None, str | None]:
+    """Returns the amount that the customer entered, or what is wrong with it."""
+    if link.amount is not None:
+        return None, None
+    try:
+        amount = form.money("amount", link.currency)
+    except BadForm as refusal:
+        return None, (refusal.errors or {}).get("amount", refusal.text)
+    return amount, commission.amount_problem(amount)
+
+
+def _name_problem(name: str) -> str | None:
+    if len(name) > NAME_LENGTH_MAX:
+        return f"At most {NAME_LENGTH_MAX} characters."
+    return ONE_LINE if has_controls(name) else None
+
+
+def _is_email(text: str) -> bool:
+    return len(text) <= EMAIL_LENGTH_MAX and is_email(text)
+
+
+async def _send_code(services: Services, request: HttpRequest) -> Response[Any]:
+    name, _, kind = str(request.path_params["file"]).partition(".")
+    if name != "qr" or kind not in qr_code.MEDIA_TYPES:
+        raise LinkNotFound
+    link = await store.find(services.db, _id(request))
+    return Response(
+        qr_code.draw(services.base_url + link.path, kind),
+        media_type=qr_code.MEDIA_TYPES[kind],
+        headers={
+            **QR_HEADERS,
+            "Content-Disposition": f'inline; filename="{link.id}.{kind}"',
+        },
+    )
+
+
+def _page(
+    services: Services,
+    view: LinkView,
+    refusal: Refusal | None = None,
+    form: Form | None = None,
+    *,
+    has_failed: bool = False,
+) -> Response[str]:
+    link = view.link
+    values = {
+        "view": view,
+        "link": link,
+        "url": services.base_url + link.path,
+        "merchant": display.name(view.merchant_name),
+        "title": display.name(link.title),
+    }
+    if not view.can_be_paid:
+        return respond(services, "link_closed.html", 410, **values)
+    response = respond(
+        services,
+        "link.html",
+        200 if refusal is None else refusal.status,
+        symbol=money_symbol(link.currency),
+        errors=_errors(refusal),
+        alert=None if refusal is None or refusal.errors else refusal.text,
+        open_payment=refusal.payment_url.removeprefix(services.base_url)
+        if isinstance(refusal, PaymentInProgress)
+        else None,
+        given={} if form is None else dict(form.pairs()),
+        has_failed=has_failed,
+        **values,
+    )
+    if refusal is not None and refusal.retry_after_seconds is not None:
+        response.headers["Retry-After"] = str(refusal.retry_after_seconds)
+    return response
+
+
+def _errors(refusal: Refusal | None) -> Mapping[str, str]:
+    return {} if refusal is None else refusal.errors or {}
+
+
+def _error_handler(services: Services) -> Any:
+    def handle(request: HttpRequest, error: Exception) -> Response[Any]:
+        if isinstance(error, LinkNotFound):
+            return respond(services, "link_unknown.html", 404)
+        if isinstance(error, Refusal):
+            return _problem(services, request, error.status, error.text)
+        if isinstance(error, HTTPException):
+            if error.status_code == 404:
+                return respond(services, "link_unknown.html", 404)
+            return _problem(services, request, error.status_code, "The request is not valid.")
+        log.error("payment_link_failed", path=request.url.path, exc_info=error)
+        return _problem(services, request, 500, "Something went wrong on our side.")
+
+    return handle
+
+
+def _problem(services: Services, request: HttpRequest, status: int, text: str) -> Response[Any]:
+    return respond(services, "error.html", status, text=text, again=request.url.path)

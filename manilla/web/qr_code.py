@@ -1,0 +1,29 @@
+"""QR codes of URLs, as pictures for pages and as files."""
+
+import io
+from functools import lru_cache
+
+import segno
+
+CODES_CACHED = 256
+BORDER = 4  # the width of the empty border that scanners need, in modules
+MEDIA_TYPES = {"svg": "image/svg+xml", "png": "image/png"}
+
+
+def data_uri(text: str) -> str:
+    """Returns a small code for a page."""
+    return _code(text).svg_data_uri(scale=4, border=2)
+
+
+@lru_cache(CODES_CACHED)
+def draw(text: str, kind: str) -> bytes:
+    """Returns a file of this kind, large enough to print."""
+    file = io.BytesIO()
+    # An SVG has no size of its own, so that pages can scale it.
+    options = {"omitsize": True} if kind == "svg" else {}
+    _code(text).save(file, kind=kind, scale=16, border=BORDER, light="#fff", **options)
+    return file.getvalue()
+
+
+def _code(text: str) -> segno.QRCode:
+    return segno.make_qr(text, error="m")
