@@ -83,7 +83,11 @@ def verify_signature(
     except command.UnreadableFile as error:
         raise InstanceRefusal(str(error)) from None
     request = None if notification else (timestamp, method, target)
-    report = check.check_signature(signature, secrets, content, request, others)
+    _print(check.check_signature(signature, secrets, content, request, others), as_json)
+
+
+def _print(report: Any, as_json: bool) -> None:
+    """Prints the report; exits 1 if the signature does not match."""
     if as_json:
         print_json({**report.fields(), **report.details()})
     else:
