@@ -25,6 +25,9 @@ from manilla.merchants.requests import log as request_log
 from manilla.notify import delivery
 from manilla.notify import queries as notify
 from manilla.notify.delivery import NotificationDelivery
+from manilla.notify.endpoints import store as endpoint_store
+from manilla.notify.endpoints.deliveries import ResendTasks
+from manilla.notify.endpoints.destination import EndpointDestination
 from manilla.notify.ipn import IpnDestination
 from manilla.payments.tasks import PaymentTasks
 from manilla.payouts.bulk.names import NameTasks
@@ -87,6 +90,11 @@ def periodic_tasks(services: Services) -> list[PeriodicTask]:
         PeriodicTask(
             "forget_attempts", 3600, lambda: notify.delete_old_attempts(db, KEEP_ATTEMPTS)
         ),
+        PeriodicTask(
+            "forget_endpoint_deliveries",
+            3600,
+            lambda: endpoint_store.forget_old(db, KEEP_ATTEMPTS),
+        ),
         PeriodicTask("probe_rails", 2, services.rails.probe),
         PeriodicTask("learn_banks", 300, services.banks.refresh),
         PeriodicTask("prove_books", 2, lambda: _prove_books(services)),
@@ -143,6 +151,7 @@ def works(services: Services) -> dict[str, Work]:
         ).works(),
         **NameTasks(services.db, services.directory, services.methods, services.previews).works(),
         **services.settling.works(),
+        **ResendTasks(services.db).works(),
     }
 
 
@@ -181,11 +190,16 @@ async def run(
     tasks = [asyncio.create_task(_repeat(task)) for task in periodic_tasks(services)]
     async with outbound.open_session(
         is_public_only=not services.is_development,
-        connections=delivery.CONCURRENCY,
+        connections=2 * delivery.CONCURRENCY,  # to `ipn_url` and to endpoints
         seconds=delivery.ATTEMPT_SECONDS,
     ) as session:
         ipn = IpnDestination(services.db, services.directory)
-        kinds = {**works(services), **NotificationDelivery(ipn, session).works()}
+        endpoints = EndpointDestination(services.db, services.keyring)
+        kinds = {
+            **works(services),
+            **NotificationDelivery(ipn, session).works(),
+            **NotificationDelivery(endpoints, session).works(),
+        }
         await Runner(services.db, {kind: adapt(work) for kind, work in kinds.items()}).run(stop)
     for task in tasks:
         task.cancel()

@@ -88,6 +88,8 @@ def read_body(
     """Reads a JSON body. If `is_public_only`, callback URLs with a private host are rejected."""
     if compressed:
         raise ValidationFailed("Send the body uncompressed, without Content-Encoding.")
+    if not raw and not requires_field(kind):
+        return kind()
     try:
         document = strict_json.decode(raw)
     except strict_json.JsonError as error:
@@ -99,6 +101,11 @@ def read_body(
     fields = _fields(kind, is_public_only)
     read = None if b"\\u" in raw else _read_at_once(kind, fields, document)
     return _read_one_by_one(kind, fields, document) if read is None else read
+
+
+def requires_field(kind: type[msgspec.Struct]) -> bool:
+    """Whether a field is required. If none is, an empty body counts as an empty object."""
+    return any(field.is_required for field in _fields(kind))
 
 
 def _read_at_once(

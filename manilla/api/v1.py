@@ -1,6 +1,6 @@
 """The table of endpoints: version 1 and the legacy API."""
 
-from manilla.api import payment_links, payments, payouts
+from manilla.api import events, payment_links, payments, payouts, webhook_endpoints
 from manilla.api.endpoint import Call, Endpoint
 from manilla.api.site_info import SiteInfo, describe
 from manilla.services import Services
@@ -25,4 +25,6 @@ def endpoints(services: Services) -> list[Endpoint]:
         *payouts.endpoints(
             services.db, services.keyring, services.methods, services.banks, services.payouts
         ),
+        *events.endpoints(services.db, services.keyring),
+        *webhook_endpoints.endpoints(services),
     ]

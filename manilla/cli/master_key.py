@@ -12,6 +12,7 @@ from manilla.compliance import documents
 from manilla.kit import crypto
 from manilla.mail import outbox
 from manilla.merchants import credentials, merchants
+from manilla.notify.endpoints import signing_keys
 from manilla.people import second_factor
 from manilla.platform import master_key
 from manilla.providers import credentials as providers
@@ -27,6 +28,7 @@ PLACES = (
     outbox.SEALED,
     second_factor.SEALED,
     documents.SEALED,
+    signing_keys.SEALED,
 )
 
 

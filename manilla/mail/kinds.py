@@ -24,6 +24,7 @@ class MailKind(StrEnum):
     SETTLEMENT_SENT = "settlement_sent"
     SETTLEMENT_FAILED = "settlement_failed"
     ENDPOINT_FAILING = "endpoint_failing"
+    ENDPOINT_DISABLED = "endpoint_disabled"
     APPROVAL_REQUESTED = "approval_requested"
     CASE_OPENED = "case_opened"
     BALANCE_LOW = "balance_low"
@@ -173,6 +174,12 @@ RULES: dict[MailKind, MailRule] = {
         roles=DEVELOPERS,
         facts=_facts("merchant url trx_id error"),
         gathered_for=timedelta(hours=1),
+    ),
+    MailKind.ENDPOINT_DISABLED: MailRule(
+        title="A webhook endpoint was disabled",
+        audience=Audience.MERCHANT,
+        roles=DEVELOPERS,
+        facts=_facts("merchant url reason"),
     ),
     MailKind.APPROVAL_REQUESTED: MailRule(
         title="A change needs a second administrator",

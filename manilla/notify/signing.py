@@ -2,6 +2,7 @@
 
 import base64
 import hmac
+from collections.abc import Sequence
 
 
 def headers(
@@ -16,6 +17,20 @@ def headers(
         "webhook-id": notification_id,
         "webhook-timestamp": str(now),
         "webhook-signature": standard_signature(secret, notification_id, now, body),
+    }
+
+
+def endpoint_headers(
+    secrets: Sequence[bytes], *, notification_id: str, environment: str, body: bytes, now: int
+) -> dict[str, str]:
+    """Signs for an endpoint, as Standard Webhooks, with each of its valid secrets."""
+    signatures = [standard_signature(secret, notification_id, now, body) for secret in secrets]
+    return {
+        "Content-Type": "application/json",
+        "X-Environment": environment,
+        "webhook-id": notification_id,
+        "webhook-timestamp": str(now),
+        "webhook-signature": " ".join(signatures),
     }
 
 

@@ -71,6 +71,18 @@ GUIDANCE: dict[str, Guidance] = {
         "Check the `trx_id`, and that `X-Environment` is the one in which it was created. Use "
         "verify-payment for payments and verify-payout for payouts.",
     ),
+    "WEBHOOK_ENDPOINT_NOT_FOUND": Guidance(
+        "You have no such webhook endpoint in this environment.",
+        "Check the id, and that `X-Environment` is the one in which it was created.",
+    ),
+    "TOO_MANY_WEBHOOK_ENDPOINTS": Guidance(
+        "You have the maximum number of webhook endpoints in this environment.",
+        "Delete one that you no longer use, or add event types to an existing one.",
+    ),
+    "WEBHOOK_ENDPOINT_DISABLED": Guidance(
+        "The webhook endpoint is disabled, so events cannot be resent to it.",
+        "Correct your server, enable the endpoint with `status`, and repeat the request.",
+    ),
     "PAYMENT_LINK_NOT_FOUND": Guidance(
         "You have no such payment link in this environment.",
         "Check the id, and that `X-Environment` is the one in which the link was created.",

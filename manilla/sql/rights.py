@@ -30,8 +30,8 @@ RIGHTS = {
     "dossier": KEEP,
     "dossier_document": ALL,
     "dossier_event": APPEND,
-    "endpoint_delivery": APPEND,
-    "endpoint_secret": READ,
+    "endpoint_delivery": ALL,
+    "endpoint_secret": ALL,
     "entry": APPEND,
     "event_epoch": APPEND,
     "function_set": READ,
@@ -83,7 +83,7 @@ RIGHTS = {
     "unmatched_transaction": EXPIRE,
     "wallet": KEEP,
     "webhook": ALL,
-    "webhook_endpoint": READ,
+    "webhook_endpoint": ALL,
 }
 
 

@@ -134,6 +134,24 @@ async def test_a_payment_link_is_created_listed_and_disabled(client: AsyncClient
         await client.list_payment_links(state="active")  # type: ignore[call-arg]
 
 
+async def test_a_webhook_endpoint_is_created_changed_and_deleted(client: AsyncClient) -> None:
+    url = "https://shop.example/webhooks"
+    created = await client.create_webhook_endpoint(url=url, events=["payment.*"])
+    assert created.secret not in repr(created)
+    changed = await client.change_webhook_endpoint(created.id, events=("*",), status="disabled")
+    assert (changed.events, changed.status) == (("*",), "disabled")
+    assert changed == await client.get_webhook_endpoint(created.id)
+    with pytest.raises(library.WebhookEndpointDisabled):
+        await client.resend_webhook_events(created.id, datetime.now(UTC))
+    rotated = await client.rotate_webhook_secret(created.id, overlap_minutes=60)
+    assert rotated.secret != created.secret
+    assert created.id in [each.id for each in (await client.list_webhook_endpoints()).data]
+    assert (await client.delete_webhook_endpoint(created.id)).deleted
+    with pytest.raises(library.WebhookEndpointNotFound):
+        await client.test_webhook_endpoint(created.id)
+    assert (await client.list_events(since=datetime.now(UTC), limit=1)).data == ()
+
+
 async def test_methods_banks_and_site_info_are_returned(
     client: AsyncClient, simulator: ProviderSimulator
 ) -> None:

@@ -1,5 +1,7 @@
 """Processes that die while sending a notification: it is still sent, with the same id."""
 
+import asyncio
+import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -72,3 +74,35 @@ async def test_a_crash_after_the_merchants_2xx_resends_with_the_same_id(
 
     await running.until(is_delivered)
     assert len(receiver.received) == 2
+
+
+async def test_a_crash_after_an_endpoints_2xx_resends_with_the_same_id(
+    running: LiveInstance, receiver: Receiver
+) -> None:
+    new = json.dumps({"url": receiver.url, "events": ["payout.*"]}).encode()
+    created = (await running.call("POST", "/api/v1/webhook-endpoints", new)).json
+    running.arm("after_notification_is_delivered")
+    testing = asyncio.create_task(
+        running.call("POST", f"/api/v1/webhook-endpoints/{created['id']}/test")
+    )
+
+    async def has_crashed() -> bool:
+        return running.has_crashed("after_notification_is_delivered")
+
+    await running.until(has_crashed)
+    await running.end_leases()
+    await testing
+
+    async def is_delivered() -> bool:
+        return bool(
+            await running.db.value(
+                "SELECT count(*) FROM endpoint_delivery WHERE endpoint_id = $1"
+                " AND state = 'delivered'",
+                created["id"],
+            )
+        )
+
+    await running.until(is_delivered)
+    first, second = receiver.received
+    assert first.headers["webhook-id"] == second.headers["webhook-id"]
+    assert first.body == second.body

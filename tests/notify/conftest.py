@@ -8,6 +8,7 @@ from manilla.services import Services
 from manilla.settings import Settings
 from tests.client import Site, new_merchant
 from tests.notify.deliveries import Deliveries, delivery_worker
+from tests.notify.endpoint_merchant import EndpointMerchant, endpoint_worker
 from tests.notify.receiver import Receiver, receiving
 
 
@@ -30,3 +31,12 @@ async def deliveries(
     merchant = await new_merchant(site, db, keyring)
     async with delivery_worker(services) as delivery:
         yield Deliveries(services, merchant, receiver, delivery, settings.migration_url)
+
+
+@pytest.fixture
+async def shop(
+    services: Services, deliveries: Deliveries, owner: Database
+) -> AsyncIterator[EndpointMerchant]:
+    """The merchant of `deliveries`, with a worker for its endpoints."""
+    async with endpoint_worker(services) as delivery:
+        yield EndpointMerchant(services, deliveries, delivery, owner)

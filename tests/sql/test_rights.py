@@ -25,8 +25,7 @@ NAMED_ELSEWHERE = {
         "person",
     )
 } | {("UPDATE", "provider_credentials"), ("DELETE", "invitation"), ("DELETE", "password_reset")}
-# A trigger adds deliveries, and each process may begin an epoch (`sql/epochs.py`).
-NAMED_ELSEWHERE |= {("INSERT", "endpoint_delivery"), ("INSERT", "event_epoch")}
+NAMED_ELSEWHERE |= {("INSERT", "event_epoch")}  # `sql/epochs.py`, by each process
 
 # Privileges that only the previous version needs.
 NEEDED_BEFORE: set[tuple[str, str]] = set()

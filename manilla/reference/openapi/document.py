@@ -7,6 +7,7 @@ import msgspec
 
 from manilla.api import refusals
 from manilla.api.endpoint import PARAMETER, Endpoint
+from manilla.api.fields import requires_field
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.ratelimit import RateLimitExceeded
 from manilla.ledger.transactions import DuplicateReference
@@ -108,6 +109,8 @@ def tag(endpoint: Endpoint) -> str:
         return "Legacy API"
     if "payout" in endpoint.path:
         return "Payouts"
+    if "event" in endpoint.path or "webhook" in endpoint.path:
+        return "Notifications"
     return "Payments" if "payment" in endpoint.path else "Site"
 
 
@@ -124,7 +127,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     }
     if endpoint.body is not None:
         operation["requestBody"] = {
-            "required": True,
+            "required": requires_field(endpoint.body),
             "description": "At most 64 KiB of JSON without duplicate keys.",
             "content": _json(schemas.reference(endpoint.body), examples.REQUESTS.get(own_id, {})),
         }

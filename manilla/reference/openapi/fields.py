@@ -4,11 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from manilla.merchants.rights import Right
+from manilla.notify.events.kinds import PATTERNS, EventType
 from manilla.payments.payment import PaymentErrorCode
 from manilla.payments.payment_links.link import LinkStatus
 from manilla.payouts.payout import PayoutErrorCode
 
 TRX_ID_PATTERN = "^TXN[0-9A-HJKMNP-TV-Z]{30}$"
+ENDPOINT_ID_PATTERN = "^we_[0-9A-HJKMNP-TV-Z]{30}$"
+EVENT_ID_PATTERN = "^msg_[0-9A-HJKMNP-TV-Z]{32}$"
 LINK_ID_PATTERN = "^PL[0-9A-HJKMNP-TV-Z]{29}$"
 TIMESTAMP_PATTERN = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z$"
 ADDRESS = {"format": "uri", "pattern": r"^https?://[^\s\\]+$"}
@@ -17,6 +20,7 @@ BEARER = {"enum": ["customer", "merchant"]}
 AMOUNT_BELOW = 10**15
 PAYMENT_BELOW = 10**14  # exclusive maximum for a currency with two decimals
 
+EVENT_TYPES = [str(each) for each in EventType]
 LINK_STATUSES = [str(status) for status in LinkStatus]
 
 FieldDescription = Mapping[str, Any]
@@ -169,6 +173,86 @@ FIELDS: Mapping[str, FieldDescription] = {
     "customer_paid": _amount("The amount that the customer paid; 0 if nothing was paid."),
     "merchant_received": _amount("The amount credited to the wallet; 0 if nothing was paid."),
     "commission_trx_id": _id("The commission's transaction id; null if no commission was charged."),
+    # events and webhook endpoints
+    "EventsQuery.since": _field(
+        "A time (RFC 3339), inclusive, or the id of an event, exclusive. To continue, send the id "
+        "of the last event that you have processed: no event is skipped."
+    ),
+    "EventsQuery.type": _field("Only events of this type.", enum=EVENT_TYPES),
+    "EventsQuery.wait": _field(
+        "If there are no events, wait for one for up to this many seconds; defaults to 0."
+    ),
+    "EventItem.id": _field(
+        "The event's id: the `webhook-id` of its notification.", pattern=EVENT_ID_PATTERN
+    ),
+    "EventItem.type": _field("The event's type.", enum=EVENT_TYPES),
+    "EventItem.ref_trx": _field("Your reference of the transaction."),
+    "EventItem.trx_id": _id("The transaction. For a refund, the payment's transaction."),
+    "EventItem.created_at": _time("When the status changed."),
+    "EventItem.body": _field(
+        "The exact body that was sent to `ipn_url`, or that would have been sent. It is text, so "
+        "that a signature of it can be verified."
+    ),
+    "EventList.data": _field("The events, oldest first."),
+    "EventList.next_cursor": _field(
+        "The `cursor` of the next page; null if there are no more events yet. To continue later, "
+        "send the id of the last event as `since`."
+    ),
+    **{
+        f"{schema}.{name}": description
+        for schema in ("WebhookEndpointRequest", "WebhookEndpointChangeRequest")
+        for name, description in {
+            "url": _field("The URL of your server that receives events.", **ADDRESS),
+            "events": _field(
+                "The types of events to receive: types, all of a kind (`payment.*`), or all (`*`).",
+                minItems=1,
+                items={"type": "string", "enum": list(PATTERNS)},
+            ),
+            "description": _field("A note for you, on one line.", maxLength=200),
+            "status": _field(
+                "`disabled` stops deliveries; `enabled` starts them again.",
+                enum=["enabled", "disabled"],
+            ),
+        }.items()
+    },
+    **{
+        f"{schema}.id": _field("The webhook endpoint's id.", pattern=ENDPOINT_ID_PATTERN)
+        for schema in (
+            *("EndpointSecret", "WebhookEndpointItem", "DeletedEndpoint", "AcceptedResend"),
+        )
+    },
+    "secret": _field(
+        "The secret that verifies the messages to this endpoint. It is shown only once.",
+        pattern="^whsec_[A-Za-z0-9+/=]+$",
+    ),
+    "WebhookEndpointItem.url": _field("The URL that receives events.", format="uri"),
+    "WebhookEndpointItem.events": _field("The types of events that it receives."),
+    "WebhookEndpointItem.description": _field("Your note."),
+    "WebhookEndpointItem.status": _field(
+        "Whether it receives events.", enum=["enabled", "disabled"]
+    ),
+    "disabled_reason": _field("Why it is disabled; null if it is enabled."),
+    "failing_since": _time("The first failed attempt after the last success; null if none."),
+    "WebhookEndpointItem.created_at": _time("When the endpoint was created."),
+    "WebhookEndpointList.data": _field("The webhook endpoints, newest first."),
+    "deleted": _field("True: the endpoint no longer exists.", enum=[True]),
+    "EndpointTestResult.id": _field("The test event's id.", pattern=EVENT_ID_PATTERN),
+    "EndpointTestResult.status": _field(
+        "`delivered`: your server answered 2xx; `failed`: it did not; `pending`: not known yet.",
+        enum=["delivered", "failed", "pending"],
+    ),
+    "http_status": _field("The HTTP status of your server's answer; null without an answer."),
+    "milliseconds": _field("How long the attempt took; null if there was none yet."),
+    "EndpointTestResult.error": _field("What was wrong; null if the event was delivered."),
+    "overlap_minutes": _field(
+        "How long messages have a signature of the old secret too; defaults to 1440, at most 10080."
+    ),
+    "ResendEventsRequest.since": _field(
+        "Resend events from this time on (RFC 3339).", format="date-time"
+    ),
+    "include_delivered": _field("Whether to resend events that the endpoint has received too."),
+    "AcceptedResend.since": _time("The time from which events are resent."),
+    "AcceptedResend.status": _field("The events are being resent.", enum=["accepted"]),
     # payment links
     "title": _field("What the customer pays for, on one line.", minLength=1, pattern=r"\S"),
     "PaymentLinkRequest.amount": _field(
@@ -368,6 +452,18 @@ SCHEMAS: Mapping[str, str] = {
     "PaymentRequest": "A new payment. Unknown fields are ignored.",
     "LegacyPaymentRequest": "A new payment through the legacy API.",
     "PayoutRequest": "A new payout. Unknown fields are ignored.",
+    "EventList": "A page of events.",
+    "EventItem": "A status change of a transaction.",
+    "WebhookEndpointRequest": "A new webhook endpoint. Unknown fields are ignored.",
+    "WebhookEndpointChangeRequest": "The fields to change. Unknown fields are ignored.",
+    "RotateSecretRequest": "How long the old secret stays valid.",
+    "ResendEventsRequest": "Which events to resend.",
+    "EndpointSecret": "The webhook endpoint's id and its new secret.",
+    "WebhookEndpointItem": "A webhook endpoint.",
+    "WebhookEndpointList": "A page of webhook endpoints.",
+    "DeletedEndpoint": "The webhook endpoint that was deleted.",
+    "EndpointTestResult": "What the endpoint answered to a test event.",
+    "AcceptedResend": "The webhook endpoint to which events are resent.",
     "PaymentLinkRequest": "A new payment link. Unknown fields are ignored.",
     "CreatedPaymentLink": "The payment link's id, URL and status.",
     "PaymentLinkItem": "A payment link, and what it has earned.",

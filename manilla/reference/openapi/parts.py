@@ -3,14 +3,14 @@
 from typing import Any
 
 from manilla.reference import examples
-from manilla.reference.openapi.fields import LINK_ID_PATTERN, TRX_ID_PATTERN
+from manilla.reference.openapi.fields import ENDPOINT_ID_PATTERN, LINK_ID_PATTERN, TRX_ID_PATTERN
 
 TAGS = {
     "Payments": "Collect money from customers through hosted checkout.",
     "Payouts": "Send bank transfers from your wallet.",
     "Site": "Information about this site.",
     "Legacy API": "The API before version 1. Do not use it for new integrations.",
-    "Notifications": "Status changes that we send to your `ipn_url`.",
+    "Notifications": "Status changes: events, webhook endpoints, and what we send to `ipn_url`.",
 }
 
 
@@ -66,6 +66,14 @@ PARAMETERS = {
         "description": "The payment link's `id`.",
         "schema": {"type": "string", "pattern": LINK_ID_PATTERN},
         "example": examples.LINK_ID,
+    },
+    "EndpointId": {
+        "name": "endpointId",
+        "in": "path",
+        "required": True,
+        "description": "The webhook endpoint's `id`.",
+        "schema": {"type": "string", "pattern": ENDPOINT_ID_PATTERN},
+        "example": examples.ENDPOINT_ID,
     },
 }
 

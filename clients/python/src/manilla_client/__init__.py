@@ -6,13 +6,19 @@ It is published as a separate package, so it imports nothing from the platform.
 from typing import TYPE_CHECKING, Any
 
 from manilla_client.answers import (
+    AcceptedResend,
     Bank,
     BankList,
     Commission,
     CompletedPayment,
     CreatedPaymentLink,
     Customer,
+    DeletedEndpoint,
     DeliveredPayout,
+    EndpointSecret,
+    EndpointTest,
+    Event,
+    EventPage,
     MethodField,
     PaymentInfo,
     PaymentLink,
@@ -25,6 +31,8 @@ from manilla_client.answers import (
     SiteInfo,
     UndeliveredPayout,
     UnfinishedPayment,
+    WebhookEndpoint,
+    WebhookEndpointPage,
 )
 from manilla_client.calls import PaymentLinkOrder, PaymentOrder, PayoutOrder
 from manilla_client.credentials import Credentials
@@ -59,9 +67,12 @@ from manilla_client.errors import (
     ServiceUnavailable,
     SignatureMismatch,
     StillPending,
+    TooManyWebhookEndpoints,
     TransactionNotFound,
     ValidationFailed,
     WalletNotAvailable,
+    WebhookEndpointDisabled,
+    WebhookEndpointNotFound,
 )
 from manilla_client.notifications import Notification, sign_ipn, verify_ipn
 from manilla_client.retries import Retries
@@ -73,6 +84,7 @@ if TYPE_CHECKING:
 __version__ = "0.5.0"  # the same version as the platform
 
 __all__ = [
+    "AcceptedResend",
     "ApiError",
     "AsyncClient",
     "BadAnswer",
@@ -85,8 +97,13 @@ __all__ = [
     "CreatedPaymentLink",
     "Credentials",
     "Customer",
+    "DeletedEndpoint",
     "DeliveredPayout",
     "DuplicateReference",
+    "EndpointSecret",
+    "EndpointTest",
+    "Event",
+    "EventPage",
     "GatewayNotConfigured",
     "GatewayPayoutFailed",
     "InsufficientBalance",
@@ -128,11 +145,16 @@ __all__ = [
     "SignatureMismatch",
     "SiteInfo",
     "StillPending",
+    "TooManyWebhookEndpoints",
     "TransactionNotFound",
     "UndeliveredPayout",
     "UnfinishedPayment",
     "ValidationFailed",
     "WalletNotAvailable",
+    "WebhookEndpoint",
+    "WebhookEndpointDisabled",
+    "WebhookEndpointNotFound",
+    "WebhookEndpointPage",
     "sign_ipn",
     "verify_ipn",
 ]

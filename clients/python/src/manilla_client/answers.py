@@ -1,6 +1,6 @@
 """The API's responses as dataclasses. Unknown fields, which later versions may add, are ignored."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Literal
@@ -247,3 +247,69 @@ class BankList:
     provider: str
     currency_code: str
     banks: tuple[Bank, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A status change. `body` is the exact text of its notification."""
+
+    id: str
+    type: str
+    trx_id: str
+    ref_trx: str | None
+    created_at: datetime
+    body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventPage:
+    data: tuple[Event, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointSecret:
+    id: str
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookEndpoint:
+    id: str
+    url: str
+    events: tuple[str, ...]
+    description: str | None
+    status: str
+    disabled_reason: str | None
+    failing_since: datetime | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookEndpointPage:
+    data: tuple[WebhookEndpoint, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedEndpoint:
+    id: str
+    deleted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointTest:
+    """What your server answered to a test event."""
+
+    id: str
+    status: str
+    http_status: int | None
+    milliseconds: int | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedResend:
+    id: str
+    since: datetime
+    status: str

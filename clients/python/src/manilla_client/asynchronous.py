@@ -8,15 +8,21 @@ import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
 from manilla_client import calls, polling
 from manilla_client.answers import (
+    AcceptedResend,
     BankList,
     CompletedPayment,
     CreatedPaymentLink,
+    DeletedEndpoint,
     DeliveredPayout,
+    EndpointSecret,
+    EndpointTest,
+    EventPage,
     PaymentLink,
     PaymentLinkPage,
     PaymentSession,
@@ -25,9 +31,14 @@ from manilla_client.answers import (
     SiteInfo,
     UndeliveredPayout,
     UnfinishedPayment,
+    WebhookEndpoint,
+    WebhookEndpointPage,
 )
 from manilla_client.calls import (
     Call,
+    EndpointChange,
+    EndpointOrder,
+    EventQuery,
     PaymentLinkOrder,
     PaymentLinkQuery,
     PaymentOrder,
@@ -118,6 +129,47 @@ class AsyncClient:
     async def disable_payment_link(self, link_id: str) -> CreatedPaymentLink:
         """Stops new payments with the link."""
         return await self._do(calls.disable_payment_link(link_id))
+
+    async def list_events(self, **query: Unpack[EventQuery]) -> EventPage:
+        """A page of events, oldest first. To continue later, pass the last id as `since`."""
+        return await self._do(calls.list_events(query))
+
+    async def create_webhook_endpoint(self, **order: Unpack[EndpointOrder]) -> EndpointSecret:
+        """Creates a URL that receives events. Keep the secret: it is shown only once."""
+        return await self._do(calls.create_webhook_endpoint(order))
+
+    async def list_webhook_endpoints(
+        self, *, limit: int | None = None, cursor: str | None = None
+    ) -> WebhookEndpointPage:
+        return await self._do(calls.list_webhook_endpoints(limit, cursor))
+
+    async def get_webhook_endpoint(self, endpoint_id: str) -> WebhookEndpoint:
+        return await self._do(calls.get_webhook_endpoint(endpoint_id))
+
+    async def change_webhook_endpoint(
+        self, endpoint_id: str, **change: Unpack[EndpointChange]
+    ) -> WebhookEndpoint:
+        return await self._do(calls.change_webhook_endpoint(endpoint_id, change))
+
+    async def delete_webhook_endpoint(self, endpoint_id: str) -> DeletedEndpoint:
+        """Stops its deliveries and destroys its secret."""
+        return await self._do(calls.delete_webhook_endpoint(endpoint_id))
+
+    async def test_webhook_endpoint(self, endpoint_id: str) -> EndpointTest:
+        """Sends a test event and returns what your server answered."""
+        return await self._do(calls.test_webhook_endpoint(endpoint_id))
+
+    async def rotate_webhook_secret(
+        self, endpoint_id: str, *, overlap_minutes: int = 1440
+    ) -> EndpointSecret:
+        """Creates a new secret. The old one signs too until the overlap ends."""
+        return await self._do(calls.rotate_webhook_secret(endpoint_id, overlap_minutes))
+
+    async def resend_webhook_events(
+        self, endpoint_id: str, since: datetime, *, include_delivered: bool = False
+    ) -> AcceptedResend:
+        """Sends the events since then that the endpoint has not received."""
+        return await self._do(calls.resend_webhook_events(endpoint_id, since, include_delivered))
 
     async def initiate_payout(
         self,

@@ -10,10 +10,15 @@ from urllib.parse import quote, urlencode
 
 from manilla_client import exact_json
 from manilla_client.answers import (
+    AcceptedResend,
     BankList,
     CompletedPayment,
     CreatedPaymentLink,
+    DeletedEndpoint,
     DeliveredPayout,
+    EndpointSecret,
+    EndpointTest,
+    EventPage,
     PaymentLink,
     PaymentLinkPage,
     PaymentSession,
@@ -22,6 +27,8 @@ from manilla_client.answers import (
     SiteInfo,
     UndeliveredPayout,
     UnfinishedPayment,
+    WebhookEndpoint,
+    WebhookEndpointPage,
 )
 from manilla_client.reading import read
 
@@ -29,6 +36,7 @@ Kind = TypeVar("Kind")
 Scenario = Literal["success", "failed", "pending"]
 KEY_LENGTH_MAX = 255
 LINKS = "/api/v1/payment-links"
+ENDPOINTS = "/api/v1/webhook-endpoints"
 
 
 class PaymentOrder(TypedDict):
@@ -62,6 +70,29 @@ class PaymentLinkQuery(TypedDict, total=False):
     since: datetime | None
     until: datetime | None
     status: str | None
+
+
+class EventQuery(TypedDict, total=False):
+    """Filters of events. `since` is a time, or the id of the last event that you have."""
+
+    since: datetime | str | None
+    type: str | None
+    wait: int
+    limit: int
+    cursor: str | None
+
+
+class EndpointOrder(TypedDict):
+    url: str
+    events: Sequence[str]
+    description: NotRequired[str | None]
+
+
+class EndpointChange(TypedDict, total=False):
+    url: str | None
+    events: Sequence[str] | None
+    description: str | None
+    status: Literal["enabled", "disabled"] | None
 
 
 class PayoutOrder(TypedDict):
@@ -153,13 +184,7 @@ def create_payment_link(order: PaymentLinkOrder) -> Call[CreatedPaymentLink]:
 
 def list_payment_links(query: PaymentLinkQuery) -> Call[PaymentLinkPage]:
     _check_names(query, PaymentLinkQuery)
-    names = {"since": "from", "until": "to"}
-    sent = {
-        names.get(name, name): value.isoformat() if isinstance(value, datetime) else value
-        for name, value in query.items()
-        if value is not None
-    }
-    target = f"{LINKS}?{urlencode(sent)}" if sent else LINKS
+    target = _list(LINKS, query, {"since": "from", "until": "to"})
     return Call("GET", target, lambda document: read(PaymentLinkPage, document))
 
 
@@ -171,6 +196,72 @@ def get_payment_link(link_id: str) -> Call[PaymentLink]:
 def disable_payment_link(link_id: str) -> Call[CreatedPaymentLink]:
     target = f"{LINKS}/{quote(link_id, safe='')}/disable"
     return Call("POST", target, lambda document: read(CreatedPaymentLink, document))
+
+
+def list_events(query: EventQuery) -> Call[EventPage]:
+    _check_names(query, EventQuery)
+    target = _list("/api/v1/events", query)
+    return Call("GET", target, lambda document: read(EventPage, document))
+
+
+def create_webhook_endpoint(order: EndpointOrder) -> Call[EndpointSecret]:
+    body = _body({**order, "events": list(order["events"])}, EndpointOrder)
+    return Call("POST", ENDPOINTS, lambda document: read(EndpointSecret, document), body)
+
+
+def list_webhook_endpoints(limit: int | None, cursor: str | None) -> Call[WebhookEndpointPage]:
+    target = _list(ENDPOINTS, {"limit": limit, "cursor": cursor})
+    return Call("GET", target, lambda document: read(WebhookEndpointPage, document))
+
+
+def get_webhook_endpoint(endpoint_id: str) -> Call[WebhookEndpoint]:
+    return Call("GET", _endpoint(endpoint_id), lambda document: read(WebhookEndpoint, document))
+
+
+def change_webhook_endpoint(endpoint_id: str, change: EndpointChange) -> Call[WebhookEndpoint]:
+    events = change.get("events")
+    given = {**change, "events": None if events is None else list(events)}
+    body = _body(given, EndpointChange)
+    target = _endpoint(endpoint_id)
+    return Call("PATCH", target, lambda document: read(WebhookEndpoint, document), body)
+
+
+def delete_webhook_endpoint(endpoint_id: str) -> Call[DeletedEndpoint]:
+    return Call("DELETE", _endpoint(endpoint_id), lambda document: read(DeletedEndpoint, document))
+
+
+def test_webhook_endpoint(endpoint_id: str) -> Call[EndpointTest]:
+    target = _endpoint(endpoint_id) + "/test"
+    return Call("POST", target, lambda document: read(EndpointTest, document))
+
+
+def rotate_webhook_secret(endpoint_id: str, overlap_minutes: int) -> Call[EndpointSecret]:
+    body = exact_json.dumps({"overlap_minutes": overlap_minutes}).encode()
+    target = _endpoint(endpoint_id) + "/rotate-secret"
+    return Call("POST", target, lambda document: read(EndpointSecret, document), body)
+
+
+def resend_webhook_events(
+    endpoint_id: str, since: datetime, include_delivered: bool
+) -> Call[AcceptedResend]:
+    given = {"since": since.isoformat(), "include_delivered": include_delivered}
+    target = _endpoint(endpoint_id) + "/resend"
+    body = exact_json.dumps(given).encode()
+    return Call("POST", target, lambda document: read(AcceptedResend, document), body)
+
+
+def _endpoint(endpoint_id: str) -> str:
+    return f"{ENDPOINTS}/{quote(endpoint_id, safe='')}"
+
+
+def _list(path: str, query: Mapping[str, object], names: Mapping[str, str] | None = None) -> str:
+    """The path with the given filters. Some have another name in the API."""
+    sent = {
+        (names or {}).get(name, name): value.isoformat() if isinstance(value, datetime) else value
+        for name, value in query.items()
+        if value is not None
+    }
+    return f"{path}?{urlencode(sent)}" if sent else path
 
 
 def site_info() -> Call[SiteInfo]:

@@ -123,6 +123,21 @@ class PaymentLinkNotFound(ApiError):
     advice = "Ask with the credentials and in the environment that it was made with."
 
 
+class WebhookEndpointNotFound(ApiError):
+    codes = ("WEBHOOK_ENDPOINT_NOT_FOUND",)
+    advice = "Ask with the credentials and in the environment that it was made with."
+
+
+class TooManyWebhookEndpoints(ApiError):
+    codes = ("TOO_MANY_WEBHOOK_ENDPOINTS",)
+    advice = "Delete an endpoint that you no longer use."
+
+
+class WebhookEndpointDisabled(ApiError):
+    codes = ("WEBHOOK_ENDPOINT_DISABLED",)
+    advice = "Enable the endpoint first."
+
+
 class InvalidCurrency(ApiError):
     codes = ("INVALID_CURRENCY",)
     advice = "Use a currency that is enabled for your account."

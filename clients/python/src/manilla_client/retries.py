@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 # A request that gets 429 or 503 had no effect. For the other statuses that is unknown, but every
 # call is safe to repeat: a GET changes nothing, a POST that moves money carries its idempotency
-# key, and a payment link that was created twice does no harm, because nobody has the first one.
+# key, and a payment link or webhook endpoint that was created twice does no harm, because nobody
+# has the first one.
 RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
 
 

@@ -3,15 +3,21 @@
 import ssl
 import time
 from collections.abc import Callable
+from datetime import datetime
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
 from manilla_client import calls, polling
 from manilla_client.answers import (
+    AcceptedResend,
     BankList,
     CompletedPayment,
     CreatedPaymentLink,
+    DeletedEndpoint,
     DeliveredPayout,
+    EndpointSecret,
+    EndpointTest,
+    EventPage,
     PaymentLink,
     PaymentLinkPage,
     PaymentSession,
@@ -20,9 +26,14 @@ from manilla_client.answers import (
     SiteInfo,
     UndeliveredPayout,
     UnfinishedPayment,
+    WebhookEndpoint,
+    WebhookEndpointPage,
 )
 from manilla_client.calls import (
     Call,
+    EndpointChange,
+    EndpointOrder,
+    EventQuery,
     PaymentLinkOrder,
     PaymentLinkQuery,
     PaymentOrder,
@@ -106,6 +117,47 @@ class Client:
     def disable_payment_link(self, link_id: str) -> CreatedPaymentLink:
         """Stops new payments with the link."""
         return self._do(calls.disable_payment_link(link_id))
+
+    def list_events(self, **query: Unpack[EventQuery]) -> EventPage:
+        """A page of events, oldest first. To continue later, pass the last id as `since`."""
+        return self._do(calls.list_events(query))
+
+    def create_webhook_endpoint(self, **order: Unpack[EndpointOrder]) -> EndpointSecret:
+        """Creates a URL that receives events. Keep the secret: it is shown only once."""
+        return self._do(calls.create_webhook_endpoint(order))
+
+    def list_webhook_endpoints(
+        self, *, limit: int | None = None, cursor: str | None = None
+    ) -> WebhookEndpointPage:
+        return self._do(calls.list_webhook_endpoints(limit, cursor))
+
+    def get_webhook_endpoint(self, endpoint_id: str) -> WebhookEndpoint:
+        return self._do(calls.get_webhook_endpoint(endpoint_id))
+
+    def change_webhook_endpoint(
+        self, endpoint_id: str, **change: Unpack[EndpointChange]
+    ) -> WebhookEndpoint:
+        return self._do(calls.change_webhook_endpoint(endpoint_id, change))
+
+    def delete_webhook_endpoint(self, endpoint_id: str) -> DeletedEndpoint:
+        """Stops its deliveries and destroys its secret."""
+        return self._do(calls.delete_webhook_endpoint(endpoint_id))
+
+    def test_webhook_endpoint(self, endpoint_id: str) -> EndpointTest:
+        """Sends a test event and returns what your server answered."""
+        return self._do(calls.test_webhook_endpoint(endpoint_id))
+
+    def rotate_webhook_secret(
+        self, endpoint_id: str, *, overlap_minutes: int = 1440
+    ) -> EndpointSecret:
+        """Creates a new secret. The old one signs too until the overlap ends."""
+        return self._do(calls.rotate_webhook_secret(endpoint_id, overlap_minutes))
+
+    def resend_webhook_events(
+        self, endpoint_id: str, since: datetime, *, include_delivered: bool = False
+    ) -> AcceptedResend:
+        """Sends the events since then that the endpoint has not received."""
+        return self._do(calls.resend_webhook_events(endpoint_id, since, include_delivered))
 
     def initiate_payout(
         self,

@@ -1,0 +1,300 @@
+"""Endpoints that manage a merchant's webhook endpoints."""
+
+from collections.abc import Collection
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from manilla.api.endpoint import Call, Endpoint
+from manilla.api.fields import CallbackAddress, Line
+from manilla.api.lists import Cursors, ListQuery
+from manilla.audit.actor import Actor, ActorKind, acting
+from manilla.kit.clock import iso
+from manilla.kit.listing import Moment
+from manilla.ledger.scope import Tenant
+from manilla.merchants.rights import Right
+from manilla.notify.endpoints import changes, deliveries, store
+from manilla.notify.endpoints.deliveries import EndpointTest
+from manilla.notify.endpoints.endpoint import (
+    DESCRIPTION_LENGTH_MAX,
+    OVERLAP_MINUTES,
+    OVERLAP_MINUTES_MAX,
+    URL_LENGTH_MAX,
+    EndpointDisabled,
+    EndpointNotFound,
+    EndpointStatus,
+    EndpointTerms,
+    TooManyEndpoints,
+    WebhookEndpoint,
+)
+from manilla.notify.events.kinds import PATTERNS
+from manilla.services import Services
+
+ENDPOINTS, ENDPOINT = "/api/v1/webhook-endpoints", "/api/v1/webhook-endpoints/{endpointId}"
+BY_API = Actor(ActorKind.SYSTEM, None, "API")
+
+EndpointUrl = Annotated[CallbackAddress, Meta(max_length=URL_LENGTH_MAX)]
+EventPatterns = Annotated[list[str], Meta(max_length=100)]
+EndpointDescription = Annotated[Line, Meta(max_length=DESCRIPTION_LENGTH_MAX)]
+
+
+class _ChecksEvents(Struct, frozen=True, kw_only=True):
+    @classmethod
+    def field_errors(cls, values: dict[str, Any], _bad: Collection[str] = ()) -> dict[str, str]:
+        events = values.get("events")
+        if events is None:
+            return {}
+        problem = events_problem(events)
+        return {"events": problem} if problem else {}
+
+
+def events_problem(events: Collection[str]) -> str | None:
+    """Returns what is wrong with patterns of event types; None if they are valid."""
+    if not events:
+        return "Choose at least one event type, or `*` for all."
+    unknown = [each for each in events if each not in PATTERNS]
+    return f"There is no event type {unknown[0][:60]!r}." if unknown else None
+
+
+class WebhookEndpointRequest(_ChecksEvents, frozen=True, kw_only=True):
+    url: EndpointUrl
+    events: EventPatterns
+    description: EndpointDescription | None = None
+
+
+class WebhookEndpointChangeRequest(_ChecksEvents, frozen=True, kw_only=True):
+    url: EndpointUrl | None = None
+    events: EventPatterns | None = None
+    description: EndpointDescription | None = None
+    status: Literal["enabled", "disabled"] | None = None
+
+
+class RotateSecretRequest(Struct, frozen=True, kw_only=True):
+    overlap_minutes: Annotated[int, Meta(ge=0, le=OVERLAP_MINUTES_MAX)] = OVERLAP_MINUTES
+
+
+class ResendEventsRequest(Struct, frozen=True, kw_only=True):
+    since: Moment
+    include_delivered: bool = False
+
+
+class EndpointSecret(Struct, frozen=True):
+    id: str
+    secret: str
+
+
+class WebhookEndpointItem(Struct, frozen=True):
+    id: str
+    url: str
+    events: list[str]
+    description: str | None
+    status: str
+    disabled_reason: str | None
+    failing_since: str | None
+    created_at: str
+
+
+class WebhookEndpointList(Struct, frozen=True):
+    data: list[WebhookEndpointItem]
+    next_cursor: str | None
+
+
+class DeletedEndpoint(Struct, frozen=True):
+    id: str
+    deleted: bool = True
+
+
+class EndpointTestResult(Struct, frozen=True):
+    id: str
+    status: str
+    http_status: int | None
+    milliseconds: int | None
+    error: str | None
+
+
+class AcceptedResend(Struct, frozen=True):
+    id: str
+    since: str
+    status: str = "accepted"
+
+
+def endpoints(services: Services) -> list[Endpoint]:
+    db, keyring = services.db, services.keyring
+    cursors = Cursors(keyring, ENDPOINTS, tuple[str])
+
+    async def create_endpoint(call: Call) -> Any:
+        terms = EndpointTerms(
+            url=call.body.url, events=call.body.events, description=call.body.description
+        )
+        with acting(BY_API):
+            new = await changes.create(db, keyring, _tenant(call), terms)
+        return EndpointSecret(new.endpoint.id, new.secret)
+
+    async def list_endpoints(call: Call) -> Any:
+        found = await store.page(db, _tenant(call), cursors.read(call), call.query.limit)
+        return WebhookEndpointList(
+            [_item(each) for each in found.rows], cursors.write(call, found.next)
+        )
+
+    async def get_endpoint(call: Call) -> Any:
+        return _item(await store.find(db, _tenant(call), call.parameter))
+
+    async def change_endpoint(call: Call) -> Any:
+        body: WebhookEndpointChangeRequest = call.body
+        status = EndpointStatus(body.status) if body.status else None
+        terms = EndpointTerms(
+            url=body.url, events=body.events, description=body.description, status=status
+        )
+        with acting(BY_API):
+            return _item(await changes.update(db, _tenant(call), call.parameter, terms))
+
+    async def delete_endpoint(call: Call) -> Any:
+        with acting(BY_API):
+            await changes.delete(db, _tenant(call), call.parameter)
+        return DeletedEndpoint(call.parameter)
+
+    async def test_endpoint(call: Call) -> Any:
+        endpoint = await store.find(db, _tenant(call), call.parameter)
+        event_id = await deliveries.send_test(db, endpoint)
+        return _tested(await deliveries.outcome(db, endpoint, event_id))
+
+    async def rotate_secret(call: Call) -> Any:
+        key = _tenant(call), call.parameter
+        with acting(BY_API):
+            secret = await changes.rotate(db, keyring, *key, call.body.overlap_minutes)
+        return EndpointSecret(call.parameter, secret)
+
+    async def resend_events(call: Call) -> Any:
+        endpoint = await store.find(db, _tenant(call), call.parameter)
+        since, with_delivered = call.body.since, call.body.include_delivered
+        with acting(BY_API):
+            await deliveries.resend_since(db, endpoint, since, with_delivered=with_delivered)
+        return AcceptedResend(endpoint.id, iso(since))
+
+    return [
+        Endpoint(
+            method="POST",
+            path=ENDPOINTS,
+            operation_id="createWebhookEndpoint",
+            summary="Create a webhook endpoint",
+            description="Creates a URL that receives events of your transactions as Standard "
+            "Webhooks. The secret is shown only once.",
+            right=Right.MANAGE,
+            answers=(EndpointSecret,),
+            use_case=create_endpoint,
+            body=WebhookEndpointRequest,
+            refusals=(TooManyEndpoints,),
+        ),
+        Endpoint(
+            method="GET",
+            path=ENDPOINTS,
+            operation_id="listWebhookEndpoints",
+            summary="List webhook endpoints",
+            description="Returns your webhook endpoints of this environment, newest first.",
+            right=Right.READ,
+            answers=(WebhookEndpointList,),
+            use_case=list_endpoints,
+            query=ListQuery,
+        ),
+        Endpoint(
+            method="GET",
+            path=ENDPOINT,
+            operation_id="getWebhookEndpoint",
+            summary="Get a webhook endpoint",
+            description="Returns one webhook endpoint, without its secret.",
+            right=Right.READ,
+            answers=(WebhookEndpointItem,),
+            use_case=get_endpoint,
+            refusals=(EndpointNotFound,),
+        ),
+        Endpoint(
+            method="PATCH",
+            path=ENDPOINT,
+            operation_id="changeWebhookEndpoint",
+            summary="Change a webhook endpoint",
+            description="Changes the fields that you send. Set `status` to `enabled` to enable an "
+            "endpoint that was disabled.",
+            right=Right.MANAGE,
+            answers=(WebhookEndpointItem,),
+            use_case=change_endpoint,
+            body=WebhookEndpointChangeRequest,
+            refusals=(EndpointNotFound,),
+        ),
+        Endpoint(
+            method="DELETE",
+            path=ENDPOINT,
+            operation_id="deleteWebhookEndpoint",
+            summary="Delete a webhook endpoint",
+            description="Stops its deliveries and destroys its secret.",
+            right=Right.MANAGE,
+            answers=(DeletedEndpoint,),
+            use_case=delete_endpoint,
+            refusals=(EndpointNotFound,),
+        ),
+        Endpoint(
+            method="POST",
+            path=ENDPOINT + "/test",
+            operation_id="testWebhookEndpoint",
+            summary="Test a webhook endpoint",
+            description="Sends an event of type `endpoint.test` once, and returns what your server "
+            "answered. Works for a disabled endpoint too.",
+            right=Right.MANAGE,
+            answers=(EndpointTestResult,),
+            use_case=test_endpoint,
+            refusals=(EndpointNotFound,),
+        ),
+        Endpoint(
+            method="POST",
+            path=ENDPOINT + "/rotate-secret",
+            operation_id="rotateWebhookSecret",
+            summary="Rotate a webhook endpoint's secret",
+            description="Creates a new secret. Until the overlap ends, messages have a signature "
+            "of the old secret too.",
+            right=Right.MANAGE,
+            answers=(EndpointSecret,),
+            use_case=rotate_secret,
+            body=RotateSecretRequest,
+            refusals=(EndpointNotFound,),
+        ),
+        Endpoint(
+            method="POST",
+            path=ENDPOINT + "/resend",
+            operation_id="resendWebhookEvents",
+            summary="Resend events",
+            description="Sends the matching events since a time that the endpoint has not "
+            "received, in the background.",
+            right=Right.MANAGE,
+            answers=(AcceptedResend,),
+            use_case=resend_events,
+            body=ResendEventsRequest,
+            refusals=(EndpointNotFound, EndpointDisabled),
+        ),
+    ]
+
+
+def _tenant(call: Call) -> Tenant:
+    return Tenant(call.caller.merchant_id, call.caller.environment)
+
+
+def _item(endpoint: WebhookEndpoint) -> WebhookEndpointItem:
+    return WebhookEndpointItem(
+        id=endpoint.id,
+        url=endpoint.url,
+        events=endpoint.events,
+        description=endpoint.description,
+        status=endpoint.status,
+        disabled_reason=endpoint.disabled_reason,
+        failing_since=None if endpoint.failing_since is None else iso(endpoint.failing_since),
+        created_at=iso(endpoint.created_at),
+    )
+
+
+def _tested(test: EndpointTest) -> EndpointTestResult:
+    attempt = test.attempt
+    return EndpointTestResult(
+        id=test.id,
+        status="pending" if test.state == "waiting" else test.state,
+        http_status=attempt.status if attempt else None,
+        milliseconds=attempt.milliseconds if attempt else None,
+        error=attempt.error if attempt else None,
+    )

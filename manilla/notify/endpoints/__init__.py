@@ -1,0 +1,1 @@
+"""Webhook endpoints: URLs of merchants that receive events as Standard Webhooks."""

@@ -1,0 +1,129 @@
+"""Creates, changes and deletes webhook endpoints, and rotates their secrets."""
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from manilla.audit import audit
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Connection, Database
+from manilla.ledger.scope import Tenant
+from manilla.merchants import merchants
+from manilla.notify.endpoints import signing_keys, store
+from manilla.notify.endpoints.endpoint import (
+    ENDPOINT_IDS,
+    ENDPOINTS_MAX,
+    OVERLAP_MINUTES,
+    EndpointStatus,
+    EndpointTerms,
+    TooManyEndpoints,
+    WebhookEndpoint,
+)
+
+BY_MERCHANT = "Disabled by you."
+
+
+class NewEndpoint(msgspec.Struct, frozen=True):
+    endpoint: WebhookEndpoint
+    secret: str  # shown only once
+
+
+async def create(
+    db: Database, keyring: Keyring, tenant: Tenant, terms: EndpointTerms
+) -> NewEndpoint:
+    assert terms.url is not None
+    assert terms.events is not None
+    endpoint = WebhookEndpoint(
+        merchant_id=tenant.merchant_id,
+        id=ENDPOINT_IDS.new(tenant.merchant_id),
+        environment=tenant.environment,
+        url=terms.url,
+        events=_unique(terms.events),
+        description=terms.description,
+        created_at=datetime.now(UTC),
+        failing_since=None,
+        disabled_at=None,
+        disabled_reason=None,
+    )
+    async with db.transaction() as connection:
+        # Locks the merchant, so that no other endpoint is created between the count and this one.
+        await merchants.touch(connection, tenant.merchant_id)
+        if await store.count(connection, tenant) >= ENDPOINTS_MAX:
+            raise TooManyEndpoints
+        await store.insert(connection, endpoint)
+        secret = await signing_keys.add(connection, keyring, endpoint)
+        await _record(connection, "endpoint.create", endpoint)
+    return NewEndpoint(endpoint, secret)
+
+
+async def update(
+    db: Database, tenant: Tenant, endpoint_id: str, terms: EndpointTerms
+) -> WebhookEndpoint:
+    async with db.transaction() as connection:
+        await merchants.touch(connection, tenant.merchant_id)
+        before = await store.find(connection, tenant, endpoint_id, lock=True)
+        after = _changed(before, terms)
+        await store.update(connection, after)
+        await _record(connection, "endpoint.update", after)
+    return after
+
+
+async def delete(db: Database, tenant: Tenant, endpoint_id: str) -> None:
+    """Stops the endpoint's deliveries and destroys its secrets."""
+    async with db.transaction() as connection:
+        await merchants.touch(connection, tenant.merchant_id)
+        endpoint = await store.find(connection, tenant, endpoint_id, lock=True)
+        await store.mark_deleted(connection, endpoint)
+        await signing_keys.destroy(connection, endpoint)
+        await _record(connection, "endpoint.delete", endpoint)
+
+
+async def rotate(
+    db: Database,
+    keyring: Keyring,
+    tenant: Tenant,
+    endpoint_id: str,
+    overlap_minutes: int = OVERLAP_MINUTES,
+) -> str:
+    """Creates a new secret. Until the overlap ends, messages have a signature of each secret."""
+    async with db.transaction() as connection:
+        endpoint = await store.find(connection, tenant, endpoint_id, lock=True)
+        await signing_keys.expire(connection, endpoint, overlap_minutes)
+        secret = await signing_keys.add(connection, keyring, endpoint)
+        await _record(connection, "endpoint.rotate", endpoint)
+    return secret
+
+
+def _changed(before: WebhookEndpoint, terms: EndpointTerms) -> WebhookEndpoint:
+    after = msgspec.structs.replace(
+        before,
+        url=terms.url or before.url,
+        events=_unique(terms.events) if terms.events else before.events,
+        description=before.description if terms.description is None else terms.description,
+        failing_since=before.failing_since if terms.url in (None, before.url) else None,
+    )
+    match terms.status:
+        case EndpointStatus.ENABLED:
+            nothing = dict.fromkeys(("failing_since", "disabled_at", "disabled_reason"))
+            return msgspec.structs.replace(after, **nothing)
+        case EndpointStatus.DISABLED if before.disabled_at is None:
+            now = datetime.now(UTC)
+            return msgspec.structs.replace(after, disabled_at=now, disabled_reason=BY_MERCHANT)
+    return after
+
+
+def _unique(events: list[str]) -> list[str]:
+    return list(dict.fromkeys(events))
+
+
+async def _record(connection: Connection, action: str, endpoint: WebhookEndpoint) -> None:
+    await audit.record(
+        connection,
+        action,
+        f"endpoint:{endpoint.id}",
+        merchant_id=endpoint.merchant_id,
+        environment=endpoint.environment,
+        url=endpoint.url,
+        events=endpoint.events,
+        status=endpoint.status,
+    )

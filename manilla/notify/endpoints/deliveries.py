@@ -1,0 +1,222 @@
+"""An endpoint's deliveries: the log, resending, and test events."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from manilla.audit import audit
+from manilla.kit import jobs, strict_json
+from manilla.kit.db import Connection, Database
+from manilla.kit.errors import Refusal
+from manilla.kit.jobs import Job, Work
+from manilla.kit.listing import PAGE_ROWS, Page, cursor, read_cursor
+from manilla.ledger.job_kinds import JobKind
+from manilla.notify import notification_ids, queries
+from manilla.notify.endpoints import store
+from manilla.notify.endpoints.destination import attempts_key, job_subject
+from manilla.notify.endpoints.endpoint import EndpointDisabled, EndpointStatus, WebhookEndpoint
+from manilla.notify.events import kinds
+from manilla.notify.queries import DeliveryAttempt
+
+RESEND_CONCURRENCY, RESEND_ROWS = 2, 500
+TEST_SECONDS, TEST_POLL_SECONDS = 12.0, 0.25
+
+
+class DeliveryNotFound(Refusal):
+    status, code = 404, "DELIVERY_NOT_FOUND"
+    message = "There is no such delivery."
+
+
+class EndpointDelivery(msgspec.Struct, frozen=True):
+    """One event for one endpoint."""
+
+    notification_id: str
+    trx_id: str
+    state: str
+    attempts: int
+    created_at: datetime
+    decided_at: datetime | None
+    type: str
+    body: bytes  # as the endpoint receives it
+
+
+_DELIVERY = """
+    SELECT d.notification_id, d.trx_id, d.state, d.attempts, d.created_at, d.decided_at,
+           coalesce(event_type(n.event, n.status, n.body), n.event) AS type, n.body
+      FROM endpoint_delivery d
+      JOIN notification n ON n.merchant_id = d.merchant_id AND n.id = d.notification_id
+     WHERE d.merchant_id = $1 AND d.endpoint_id = $2"""
+
+
+async def log(
+    db: Database, endpoint: WebhookEndpoint, *, after: str | None = None, limit: int = PAGE_ROWS
+) -> Page[EndpointDelivery]:
+    """Lists deliveries, newest event first."""
+    last = read_cursor(str, after)
+    rows = await db.rows(
+        EndpointDelivery,
+        f"""{_DELIVERY} AND ($3::text IS NULL OR d.notification_id < $3)
+         ORDER BY d.notification_id DESC LIMIT $4""",
+        *(endpoint.merchant_id, endpoint.id, last, limit + 1),
+    )
+    shown = [_as_sent(row) for row in rows[:limit]]
+    return Page(shown, cursor(shown[-1].notification_id) if len(rows) > limit else None)
+
+
+async def find(
+    db: Database, endpoint: WebhookEndpoint, notification_id: str
+) -> tuple[EndpointDelivery, list[DeliveryAttempt]]:
+    """Returns a delivery and its attempts, as long as they are stored."""
+    found = await db.row(
+        EndpointDelivery,
+        f"{_DELIVERY} AND d.notification_id = $3",
+        *(endpoint.merchant_id, endpoint.id, notification_id),
+    )
+    if found is None:
+        raise DeliveryNotFound
+    key = attempts_key(notification_id, endpoint.id)
+    return _as_sent(found), await queries.attempts(db, endpoint.merchant_id, key)
+
+
+def _as_sent(row: EndpointDelivery) -> EndpointDelivery:
+    return msgspec.structs.replace(row, body=kinds.body_for_endpoint(row.type, row.body))
+
+
+async def resend_one(db: Database, endpoint: WebhookEndpoint, notification_id: str) -> None:
+    """Schedules a new series of attempts with the same id and body, even if it was delivered."""
+    _check_enabled(endpoint)
+    await find(db, endpoint, notification_id)
+    async with db.transaction() as connection:
+        await _schedule(connection, endpoint, [notification_id])
+        await _record(connection, "endpoint.resend_one", endpoint, event=notification_id)
+
+
+async def resend_since(
+    db: Database, endpoint: WebhookEndpoint, since: datetime, *, with_delivered: bool = False
+) -> None:
+    """Starts a job that sends the events since then which the endpoint has not received."""
+    _check_enabled(endpoint)
+    words = (endpoint.id, since.isoformat(), str(int(with_delivered)))
+    async with db.transaction() as connection:
+        await jobs.put(connection, endpoint.merchant_id, JobKind.RESEND, " ".join(words))
+        await _record(
+            connection, "endpoint.resend", endpoint, since=since, with_delivered=with_delivered
+        )
+
+
+def _check_enabled(endpoint: WebhookEndpoint) -> None:
+    if endpoint.status is not EndpointStatus.ENABLED:
+        raise EndpointDisabled
+
+
+class ResendTasks:
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def works(self) -> dict[str, Work]:
+        return {JobKind.RESEND: Work(self.resend, concurrency=RESEND_CONCURRENCY)}
+
+    async def resend(self, job: Job) -> None:
+        """Schedules deliveries in small transactions, oldest first. Repeating it is safe."""
+        endpoint_id, since, with_delivered = job.subject.split(" ")
+        last = notification_ids.NOTIFICATION_IDS.floor(datetime.fromisoformat(since))
+        endpoint = await store.find_any(self._db, job.merchant_id, endpoint_id)
+        while endpoint is not None:
+            wanted = await _missed(self._db, endpoint, last, with_delivered=with_delivered == "1")
+            async with self._db.transaction() as connection:
+                await _schedule(connection, endpoint, [id for id, is_wanted in wanted if is_wanted])
+            if len(wanted) < RESEND_ROWS:
+                return
+            last = wanted[-1][0]
+
+
+async def _missed(
+    db: Database, endpoint: WebhookEndpoint, last: str, *, with_delivered: bool
+) -> list[tuple[str, bool]]:
+    """Returns the next events by id, and whether each is to be sent to the endpoint."""
+    records = await db.records(
+        """
+        SELECT n.id, n.environment = $3 AND t.type IS NOT NULL
+               AND $4::text[] && ARRAY['*', split_part(t.type, '.', 1) || '.*', t.type]
+               AND ($5 OR NOT EXISTS (
+                   SELECT FROM endpoint_delivery d
+                    WHERE d.merchant_id = n.merchant_id AND d.endpoint_id = $6
+                      AND d.notification_id = n.id AND d.state = 'delivered')) AS is_wanted
+          FROM (SELECT * FROM notification WHERE merchant_id = $1 AND id > $2
+                 ORDER BY id LIMIT $7) AS n
+         CROSS JOIN LATERAL (SELECT event_type(n.event, n.status, n.body) AS type) AS t
+         ORDER BY n.id""",
+        *(endpoint.merchant_id, last, endpoint.environment, endpoint.events),
+        *(with_delivered, endpoint.id, RESEND_ROWS),
+    )
+    return [(record["id"], record["is_wanted"]) for record in records]
+
+
+async def _schedule(
+    connection: Connection, endpoint: WebhookEndpoint, notification_ids: Sequence[str]
+) -> None:
+    records = await connection.records(
+        """
+        INSERT INTO endpoint_delivery AS d (merchant_id, endpoint_id, notification_id, trx_id)
+        SELECT merchant_id, $2, id, trx_id FROM notification
+         WHERE merchant_id = $1 AND id = ANY ($3::text[]) ORDER BY id
+            ON CONFLICT (merchant_id, endpoint_id, notification_id) DO UPDATE
+           SET state = 'waiting', attempts = 0, decided_at = NULL
+        RETURNING trx_id""",
+        *(endpoint.merchant_id, endpoint.id, list(notification_ids)),
+    )
+    for trx_id in sorted({record["trx_id"] for record in records}):
+        subject = job_subject(trx_id, endpoint.id)
+        await jobs.put(connection, endpoint.merchant_id, JobKind.ENDPOINT, subject)
+
+
+class EndpointTest(msgspec.Struct, frozen=True):
+    """What the endpoint answered to a test event; without an attempt, it is still waiting."""
+
+    id: str
+    state: str
+    attempt: DeliveryAttempt | None
+
+
+async def send_test(db: Database, endpoint: WebhookEndpoint) -> str:
+    """Sends a test event to this endpoint alone, with one attempt. Returns its id."""
+    event_id = notification_ids.new(endpoint.merchant_id)
+    body = {
+        "event": kinds.TEST,
+        "message": "Test event",
+        "data": {"endpoint_id": endpoint.id, "environment": endpoint.environment},
+        "timestamp": int(time.time()),
+    }
+    async with db.transaction() as connection:
+        await connection.execute(
+            """
+            INSERT INTO notification (merchant_id, id, environment, trx_id, event, status, url,
+                                      body, state)
+            VALUES ($1, $2, $3, $2, $4, 'test', '', $5, 'not_sent')""",
+            *(endpoint.merchant_id, event_id, endpoint.environment, kinds.TEST),
+            strict_json.encode(body),
+        )
+        await _schedule(connection, endpoint, [event_id])
+    return event_id
+
+
+async def outcome(
+    db: Database, endpoint: WebhookEndpoint, event_id: str, seconds: float = TEST_SECONDS
+) -> EndpointTest:
+    """Waits for the attempt of a test event, without holding a database connection."""
+    until = time.monotonic() + seconds
+    while True:
+        delivery, attempts = await find(db, endpoint, event_id)
+        if delivery.state != "waiting" or time.monotonic() > until:
+            return EndpointTest(event_id, delivery.state, attempts[-1] if attempts else None)
+        await asyncio.sleep(TEST_POLL_SECONDS)
+
+
+async def _record(
+    connection: Connection, action: str, endpoint: WebhookEndpoint, **detail: object
+) -> None:
+    subject = f"endpoint:{endpoint.id}"
+    await audit.record(connection, action, subject, merchant_id=endpoint.merchant_id, **detail)

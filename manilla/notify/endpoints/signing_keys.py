@@ -1,0 +1,71 @@
+"""The secrets of endpoints, encrypted. After a rotation, messages have a signature of each."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from manilla.kit.crypto import Keyring, SealedColumn
+from manilla.kit.db import Connection
+from manilla.notify.endpoints.endpoint import WebhookEndpoint
+from manilla.notify.signing import standard_key
+
+SECRET_BYTES = 32
+LIVE_MAX = 5  # a rotation ends the oldest secret if more would be valid
+
+
+def context(row: Any) -> str:
+    return f"endpoint:{row['merchant_id']}:{row['endpoint_id']}:{row['number']}"
+
+
+SEALED = SealedColumn(
+    "endpoint_secret", "sealed", ("merchant_id", "endpoint_id", "number"), context
+)
+
+
+async def add(connection: Connection, keyring: Keyring, endpoint: WebhookEndpoint) -> str:
+    """Creates the next secret and returns it as text, for the only time."""
+    secret, key = os.urandom(SECRET_BYTES), (endpoint.merchant_id, endpoint.id)
+    number = await connection.number(
+        "SELECT coalesce(max(number), 0) + 1 FROM endpoint_secret"
+        " WHERE merchant_id = $1 AND endpoint_id = $2",
+        *key,
+    )
+    row = {"merchant_id": key[0], "endpoint_id": key[1], "number": number}
+    await connection.execute(
+        "INSERT INTO endpoint_secret (merchant_id, endpoint_id, number, sealed)"
+        " VALUES ($1, $2, $3, $4)",
+        *(*key, number, keyring.seal(secret, context(row))),
+    )
+    return standard_key(secret)
+
+
+async def expire(connection: Connection, endpoint: WebhookEndpoint, overlap_minutes: int) -> None:
+    """Sets when the valid secrets expire, and deletes those that have or that are too many."""
+    await connection.execute(
+        """
+        WITH live AS (
+            SELECT number, row_number() OVER (ORDER BY number DESC) AS age FROM endpoint_secret
+             WHERE merchant_id = $1 AND endpoint_id = $2
+               AND (expires_at IS NULL OR expires_at > now())),
+        ended AS (
+            DELETE FROM endpoint_secret
+             WHERE merchant_id = $1 AND endpoint_id = $2
+               AND ($3 = 0 OR number NOT IN (SELECT number FROM live WHERE age < $4)))
+        UPDATE endpoint_secret
+           SET expires_at = least(expires_at, now() + make_interval(mins => $3))
+         WHERE merchant_id = $1 AND endpoint_id = $2 AND $3 > 0
+           AND number IN (SELECT number FROM live WHERE age < $4)""",
+        *(endpoint.merchant_id, endpoint.id, overlap_minutes, LIVE_MAX),
+    )
+
+
+async def destroy(connection: Connection, endpoint: WebhookEndpoint) -> None:
+    await connection.execute(
+        "DELETE FROM endpoint_secret WHERE merchant_id = $1 AND endpoint_id = $2",
+        *(endpoint.merchant_id, endpoint.id),
+    )
+
+
+def contexts(merchant_id: int, endpoint_id: str, numbers: Sequence[int]) -> list[str]:
+    row = {"merchant_id": merchant_id, "endpoint_id": endpoint_id}
+    return [context({**row, "number": number}) for number in numbers]

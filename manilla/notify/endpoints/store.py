@@ -1,0 +1,102 @@
+"""Reads and writes webhook endpoints."""
+
+from datetime import timedelta
+
+import msgspec
+
+from manilla.kit.db import Connection, Database, columns
+from manilla.kit.listing import Conditions
+from manilla.ledger import keyset
+from manilla.ledger.keyset import KeysetQuery
+from manilla.ledger.scope import Tenant
+from manilla.notify.endpoints.endpoint import EndpointNotFound, WebhookEndpoint
+
+_COLUMNS = columns(WebhookEndpoint)
+
+
+class EndpointPage(msgspec.Struct, frozen=True):
+    rows: list[WebhookEndpoint]
+    next: tuple[str, ...] | None
+
+
+async def page(
+    db: Database, tenant: Tenant, after: tuple[str, ...] | None, limit: int
+) -> EndpointPage:
+    """Lists a merchant's endpoints, newest first."""
+    owned = (
+        Conditions()
+        .add("merchant_id = {}", tenant.merchant_id)
+        .add("environment = {}", tenant.environment)
+        .add("deleted_at IS NULL")
+    )
+    query = KeysetQuery("webhook_endpoint", _COLUMNS, ("id",), owned)
+    found = await keyset.page(db, query, after, limit)
+    return EndpointPage([WebhookEndpoint(**record) for record in found.records], found.next)
+
+
+async def find(
+    db: Database | Connection, tenant: Tenant, endpoint_id: str, *, lock: bool = False
+) -> WebhookEndpoint:
+    found = await db.row(
+        WebhookEndpoint,
+        f"SELECT {_COLUMNS} FROM webhook_endpoint"
+        " WHERE merchant_id = $1 AND id = $2 AND environment = $3 AND deleted_at IS NULL"
+        + (" FOR NO KEY UPDATE" if lock else ""),
+        *(tenant.merchant_id, endpoint_id, tenant.environment),
+    )
+    if found is None:
+        raise EndpointNotFound
+    return found
+
+
+async def find_any(db: Database, merchant_id: int, endpoint_id: str) -> WebhookEndpoint | None:
+    """Returns an endpoint of either environment; None if it was deleted."""
+    return await db.row(
+        WebhookEndpoint,
+        f"SELECT {_COLUMNS} FROM webhook_endpoint"
+        " WHERE merchant_id = $1 AND id = $2 AND deleted_at IS NULL",
+        *(merchant_id, endpoint_id),
+    )
+
+
+async def count(connection: Connection, tenant: Tenant) -> int:
+    return await connection.number(
+        "SELECT count(*) FROM webhook_endpoint"
+        " WHERE merchant_id = $1 AND environment = $2 AND deleted_at IS NULL",
+        *(tenant.merchant_id, tenant.environment),
+    )
+
+
+async def insert(connection: Connection, new: WebhookEndpoint) -> None:
+    await connection.execute(
+        """
+        INSERT INTO webhook_endpoint (merchant_id, id, environment, url, events, description)
+        VALUES ($1, $2, $3, $4, $5, $6)""",
+        *(new.merchant_id, new.id, new.environment, new.url, new.events, new.description),
+    )
+
+
+async def update(connection: Connection, endpoint: WebhookEndpoint) -> None:
+    await connection.execute(
+        """
+        UPDATE webhook_endpoint
+           SET url = $3, events = $4, description = $5, failing_since = $6, disabled_at = $7,
+               disabled_reason = $8
+         WHERE merchant_id = $1 AND id = $2""",
+        *(endpoint.merchant_id, endpoint.id, endpoint.url, endpoint.events, endpoint.description),
+        *(endpoint.failing_since, endpoint.disabled_at, endpoint.disabled_reason),
+    )
+
+
+async def mark_deleted(connection: Connection, endpoint: WebhookEndpoint) -> None:
+    await connection.execute(
+        "UPDATE webhook_endpoint SET deleted_at = now() WHERE merchant_id = $1 AND id = $2",
+        *(endpoint.merchant_id, endpoint.id),
+    )
+
+
+async def forget_old(db: Database, age: timedelta) -> None:
+    """Deletes old deliveries and expired secrets, and deleted endpoints without deliveries."""
+    await db.execute("DELETE FROM endpoint_delivery WHERE created_at < now() - $1::interval", age)
+    await db.execute("DELETE FROM endpoint_secret WHERE expires_at < now()")
+    await db.execute("DELETE FROM webhook_endpoint WHERE deleted_at < now() - $1::interval", age)
