@@ -12,7 +12,7 @@ from manilla.refunds.books import RefundNotCovered, RefundRefused
 from manilla.refunds.refund import REASON_LENGTH_MAX
 from manilla.web import timeline, transaction_columns, transaction_list
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
-from manilla.web.transaction_list import TransactionList
+from manilla.web.transaction_list import ListFilter, TransactionList
 
 AT_AMOUNT = ((RefundRefused, "amount"), (RefundNotCovered, "amount"))
 
@@ -28,9 +28,10 @@ LIST = TransactionList(
 
 
 async def show_all(request: PageRequest) -> PageResponse:
-    wanted = transaction_list.read_filter(request, PaymentFilter, "method")
+    wanted = transaction_list.read_filter(request, PaymentFilter, "method", "link_id")
     filters = [
         *transaction_columns.payment_filters(request),
+        ListFilter("link_id", "Payment link id"),
         *transaction_list.currency_filter(sorted((await request.caller()).currencies)),
     ]
     return await LIST.show(request, "payments.html", COLUMNS, request.tenant, wanted, filters)

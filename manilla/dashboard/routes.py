@@ -13,6 +13,7 @@ from manilla.dashboard import (
     home,
     notification_test,
     notifications,
+    payment_links,
     payments,
     payouts,
     profile,
@@ -40,6 +41,7 @@ NAVIGATION = {
     "": [
         NavigationItem("Home", "~", "home", Permission.VIEW),
         NavigationItem("Payments", "~/payments", "arrow-down-left", Permission.VIEW),
+        NavigationItem("Payment links", "~/links", "qrcode", Permission.VIEW),
         NavigationItem("Wallets", "~/wallets", "wallet", Permission.VIEW),
     ],
     "Withdraw": [
@@ -73,6 +75,7 @@ USE_CREDENTIALS = Permission.USE_CREDENTIALS
 
 ENV = "/{environment:str}"
 PAYMENT = ENV + "/payments/{trx_id:str}"
+LINKS = ENV + "/links"
 PAYOUTS = ENV + "/payouts"
 PAYOUT = PAYOUTS + "/{payout:str}"
 BULK = PAYOUTS + "/bulk"
@@ -122,6 +125,11 @@ ROUTES = [
     Route("POST", PAYMENT + "/refund", payments.refund, MOVE_MONEY, step_up=True),
     Route("GET", PAYMENT + "/receipt", receipts.show_payment, VIEW),
     Route("GET", PAYMENT + "/receipt.pdf", receipts.send_payment, VIEW, is_page=False),
+    Route("GET", LINKS, payment_links.show_all, VIEW),
+    Route("GET", LINKS + "/new", payment_links.show_new, MOVE_MONEY),
+    Route("POST", LINKS, payment_links.create, MOVE_MONEY),
+    Route("GET", LINKS + "/{link:str}", payment_links.show, VIEW),
+    Route("POST", LINKS + "/{link:str}/disable", payment_links.disable, MOVE_MONEY),
     Route("GET", PAYOUTS, payouts.show_all, VIEW),
     Route("GET", PAYOUTS + "/new", payouts.show_new, MOVE_MONEY),
     Route("GET", PAYOUTS + "/new/name", payouts.show_name, MOVE_MONEY, is_page=False),

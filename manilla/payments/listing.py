@@ -40,6 +40,7 @@ class PaymentFilter(TransactionFilter, frozen=True, kw_only=True):
     status: PaymentStatus | None = None
     error_code: PaymentErrorCode | None = None
     method: str | None = None  # code of a deposit method that a charge used
+    link_id: str | None = None  # id of the payment link that the customer used
     # A complete id (of a payment, charge, refund or commission), ref_trx, email address or virtual
     # account number is matched first. Otherwise the search matches a part of the ref_trx, or of the
     # customer's name or email address.
@@ -68,6 +69,8 @@ async def _query(db: Database, scope: Scope, wanted: PaymentFilter) -> Query:
         steps = steps.narrowed("error_code = {}", wanted.error_code)
     if wanted.method is not None:
         steps = steps.narrowed(_METHOD, wanted.method)
+    if wanted.link_id is not None:
+        steps = steps.narrowed("link_id = {}", wanted.link_id)
     text = listing.searched(wanted.search)
     if text is None:
         return steps

@@ -9,8 +9,11 @@ from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.compliance import documents, dossiers
 from manilla.compliance.documents import DocumentPurpose
 from manilla.compliance.dossiers import DossierState
+from manilla.ledger.scope import Tenant
 from manilla.methods.method import Method, MethodKind
 from manilla.payments.checkout import SandboxOutcome
+from manilla.payments.payment_links import store as payment_links
+from manilla.payments.payment_links.link import LinkTerms
 from manilla.payouts.beneficiaries import accounts
 from manilla.payouts.bulk import drafts
 from manilla.payouts.bulk.drafts import Drafting
@@ -46,6 +49,7 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
         **await _dossier(services, merchant, text),
         "trx_id": payment,
         "payout": payout,
+        "link": await _link(services, merchant, text),
         "account": str(account),
         "batch": await _batch(services, merchant, method, text),
         "method": str(method.id),
@@ -53,6 +57,12 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
         "approval": await _approval(services, merchant),
         "settlement": await _settlement(services, merchant, text),
     }
+
+
+async def _link(services: Services, merchant: Merchant, text: str) -> str:
+    tenant = Tenant(merchant.new.id, merchant.environment)
+    terms = LinkTerms(title=text[:100], currency="NGN", description=text, amount_minor=5000)
+    return (await payment_links.create(services.db, tenant, terms)).id
 
 
 async def _dossier(services: Services, merchant: Merchant, text: str) -> dict[str, str]:

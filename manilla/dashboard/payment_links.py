@@ -1,0 +1,141 @@
+"""Pages of payment links: the list with what each has earned, the form, and the page of a link."""
+
+from datetime import datetime
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from manilla.kit.clock import LAGOS
+from manilla.kit.display import money
+from manilla.kit.errors import Refusal
+from manilla.kit.fields import Fields
+from manilla.kit.http import is_web_address
+from manilla.kit.texts import LINE_ENDS, NO_CONTROLS, ONE_LINE, has_controls
+from manilla.ledger.transactions import CurrencyNotEnabled
+from manilla.payments import commission
+from manilla.payments.payment_links import creation, store
+from manilla.payments.payment_links.link import LinkNotFound, LinkStatus, LinkTerms, PaymentLink
+from manilla.payments.payment_links.store import LinkFilter, LinkTotals
+from manilla.web import lists
+from manilla.web.forms import BadForm, Form
+from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+
+AT_FIELD = ((CurrencyNotEnabled, "currency"),)
+URL_LENGTH_MAX = 2000
+
+COLUMNS = Fields(PaymentLink).select(
+    "id title status currency amount single_use expires_at paid_count earned created_at"
+)
+
+
+async def show_all(request: PageRequest) -> PageResponse:
+    wanted = lists.read_filter(request, LinkFilter, "status")
+    return await lists.show(
+        request,
+        "payment_links.html",
+        "payment-links",
+        COLUMNS,
+        partial(store.links, request.db, request.tenant, wanted),
+        statuses=[(status, status.capitalize()) for status in LinkStatus],
+        summary=_summary(await store.totals(request.db, request.tenant, wanted)),
+    )
+
+
+async def show_new(request: PageRequest) -> PageResponse:
+    return request.page("payment_link_new.html", **await _options(request))
+
+
+async def create(request: PageRequest) -> PageResponse:
+    caller = await request.caller()
+    try:
+        terms = _read_terms(request.form)
+        link = await creation.create(request.db, request.services.payments, caller, terms)
+    except Refusal as refusal:
+        options = await _options(request)
+        return request.form_with_errors("payment_link_new.html", refusal, at=AT_FIELD, **options)
+    return request.redirect(f"~/links/{link.id}", done="Payment link created. Share it now.")
+
+
+async def show(request: PageRequest) -> PageResponse:
+    link = await _find(request)
+    url = request.services.base_url + link.path
+    text = share_text(link, (await request.caller()).name, url)
+    return request.page(
+        "payment_link.html",
+        link=link,
+        url=url,
+        share_text=text,
+        whatsapp_url=f"https://wa.me/?text={quote(text)}",
+    )
+
+
+async def disable(request: PageRequest) -> PageResponse:
+    link = await _find(request)
+    await store.disable(request.db, request.tenant, link.id)
+    return request.redirect(f"~/links/{link.id}", done="Payment link disabled.")
+
+
+def share_text(link: PaymentLink, merchant_name: str, url: str) -> str:
+    """Returns a message for customers."""
+    amount = f" ({money(link.amount)})" if link.amount else ""
+    return f"{link.title}{amount}. Pay {merchant_name} here: {url}"
+
+
+async def _find(request: PageRequest) -> PaymentLink:
+    try:
+        return await store.find_own(request.db, request.tenant, request.parameter("link"))
+    except LinkNotFound:
+        raise PageNotFound from None
+
+
+async def _options(request: PageRequest) -> dict[str, Any]:
+    codes = sorted((await request.caller()).currencies, key=lambda code: (code != "NGN", code))
+    return {"currencies": [(code, code) for code in codes]}
+
+
+def _read_terms(form: Form) -> LinkTerms:
+    currency = form.required("currency", at_most=3)
+    title = form.required("title", at_most=creation.TITLE_LENGTH_MAX)
+    description = form.text("description", at_most=creation.DESCRIPTION_LENGTH_MAX)
+    redirect = form.text("success_redirect", at_most=URL_LENGTH_MAX)
+    amount = form.money("amount", currency) if form.text("amount") else None
+    expires_at = _read_moment(form, "expires_at")
+    found = {
+        "title": ONE_LINE if has_controls(title) else None,
+        "description": NO_CONTROLS if has_controls(description, allowed=LINE_ENDS) else None,
+        "amount": None if amount is None else commission.amount_problem(amount),
+        "expires_at": creation.expiry_problem(expires_at),
+        "success_redirect": "Enter a URL that starts with https:// or http://."
+        if redirect and not is_web_address(redirect)
+        else None,
+    }
+    errors = {field: text for field, text in found.items() if text}
+    if errors:
+        raise BadForm(errors=errors)
+    return LinkTerms(
+        title=title,
+        currency=currency,
+        amount_minor=None if amount is None else amount.minor,
+        description=description or None,
+        expires_at=expires_at,
+        single_use=form.is_checked("single_use"),
+        success_redirect=redirect or None,
+    )
+
+
+def _read_moment(form: Form, name: str) -> datetime | None:
+    """Reads a time in Lagos, such as 2026-01-31T12:00."""
+    given = form.text(name)
+    if not given:
+        return None
+    try:
+        return datetime.strptime(given, "%Y-%m-%dT%H:%M").replace(tzinfo=LAGOS)
+    except ValueError:
+        raise BadForm(errors={name: "Enter a date and a time."}) from None
+
+
+def _summary(totals: LinkTotals) -> str:
+    links = f"{totals.links:,} payment {'link' if totals.links == 1 else 'links'}"
+    payments = f"{totals.payments:,} {'payment' if totals.payments == 1 else 'payments'}"
+    sums = " and ".join(money(each) for each in totals.earned)
+    return f"{links}, {payments}" + (f", earned {sums}" if sums else "")
