@@ -145,6 +145,7 @@ def endpoints(db: Database, keyring: Keyring, initiation: PaymentInitiation) -> 
         Endpoint(
             method="GET",
             path=LIST,
+            operation_id="listPayments",
             summary="List payments",
             description="Lists your payments, newest first, as verify-payment describes them.",
             right=Right.READ,

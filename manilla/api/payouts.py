@@ -162,6 +162,7 @@ def endpoints(
         Endpoint(
             method="GET",
             path=LIST,
+            operation_id="listPayouts",
             summary="List payouts",
             description="Lists your payouts, newest first, as verify-payout describes them.",
             right=Right.READ,

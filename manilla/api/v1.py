@@ -1,6 +1,14 @@
 """The table of endpoints: version 1 and the legacy API."""
 
-from manilla.api import events, payment_links, payments, payouts, webhook_endpoints
+from manilla.api import (
+    balances,
+    events,
+    payment_links,
+    payments,
+    payouts,
+    refunds,
+    webhook_endpoints,
+)
 from manilla.api.endpoint import Call, Endpoint
 from manilla.api.site_info import SiteInfo, describe
 from manilla.services import Services
@@ -22,6 +30,8 @@ def endpoints(services: Services) -> list[Endpoint]:
         ),
         *payments.endpoints(services.db, services.keyring, services.payments),
         *payment_links.endpoints(services),
+        *refunds.endpoints(services.db, services.keyring),
+        *balances.endpoints(services.db, services.keyring),
         *payouts.endpoints(
             services.db, services.keyring, services.methods, services.banks, services.payouts
         ),

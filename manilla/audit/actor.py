@@ -23,7 +23,7 @@ class Actor(msgspec.Struct, frozen=True):
     @property
     def public_name(self) -> str:
         """The name for merchants, who do not know the operator's accounts."""
-        if self.kind is ActorKind.PERSON:
+        if self.kind is ActorKind.PERSON or self == API:
             return self.name
         return f"The platform's operator ({self.name})"
 
@@ -35,6 +35,7 @@ class Actor(msgspec.Struct, frozen=True):
 
 
 SYSTEM = Actor(ActorKind.SYSTEM, None, "system")
+API = Actor(ActorKind.SYSTEM, None, "API")  # a merchant's own system
 
 current: ContextVar[Actor] = ContextVar("actor", default=SYSTEM)
 # The client's IP address; None outside of requests.

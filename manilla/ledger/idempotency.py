@@ -5,8 +5,9 @@ import re
 
 import msgspec
 
-from manilla.kit.db import Database
+from manilla.kit.db import Connection, Database
 from manilla.kit.ids import ALPHABET
+from manilla.ledger.scope import Tenant
 from manilla.ledger.trx_ids import TRX_IDS
 
 _TRX_ID = re.compile(f"TXN[{ALPHABET}]{{{TRX_IDS.length - 3}}}")
@@ -52,6 +53,30 @@ async def find_answer(
         *(merchant_id, environment, repeat.endpoint, repeat.key, repeat.body_hash),
     )
     return None if answer is None else Replayed(answer)
+
+
+async def is_used(connection: Connection, tenant: Tenant, repeat: RepeatKey) -> bool:
+    """Whether this key was used before, with any body."""
+    return await connection.has_row(
+        """
+        SELECT true FROM idempotency
+         WHERE merchant_id = $1 AND environment = $2 AND endpoint = $3 AND key = $4""",
+        *(tenant.merchant_id, tenant.environment, repeat.endpoint, repeat.key),
+    )
+
+
+async def store_answer(
+    connection: Connection, tenant: Tenant, repeat: RepeatKey, answer: str
+) -> bool:
+    """Stores the response under its key. Returns False if the key was used before."""
+    return await connection.has_row(
+        """
+        INSERT INTO idempotency (merchant_id, environment, endpoint, key, body_hash, answer)
+        VALUES ($1, $2, $3, $4, $5, $6)
+            ON CONFLICT DO NOTHING RETURNING true""",
+        *(tenant.merchant_id, tenant.environment, repeat.endpoint, repeat.key),
+        *(repeat.body_hash, answer),
+    )
 
 
 async def forget_old_answers(db: Database) -> None:

@@ -7,7 +7,7 @@ import msgspec
 from manilla.kit.db import Database
 from manilla.ledger import trx_ids
 from manilla.ledger.daily import DAYS, CountedTable
-from manilla.ledger.scope import Scope, within
+from manilla.ledger.scope import Scope, Tenant, within
 
 PAYOUTS = CountedTable("payout", "completed", ("failed", "canceled"))
 daily, has_any = PAYOUTS.daily, PAYOUTS.has_any
@@ -35,6 +35,30 @@ async def count_manual(db: Database, scope: Scope) -> int:
         SELECT count(*) FROM payout
          WHERE status = 'pending' AND provider IS NULL AND {conditions.sql}""",
         *conditions.values,
+    )
+
+
+class WalletFigures(msgspec.Struct, frozen=True):
+    currency: str
+    balance_minor: int
+    open_minor: int  # what the pending payouts cost, which the wallet has paid already
+
+
+async def balances(db: Database, tenant: Tenant) -> list[WalletFigures]:
+    """Returns the balance and the open payouts of each wallet, at the same moment."""
+    return await db.rows(
+        WalletFigures,
+        """
+        SELECT w.currency, w.balance_minor, open.minor AS open_minor
+          FROM wallet w
+         CROSS JOIN LATERAL (
+               SELECT coalesce(sum(p.amount_minor + p.fee_minor), 0)::bigint AS minor
+                 FROM payout p
+                WHERE p.merchant_id = w.merchant_id AND p.environment = w.environment
+                  AND p.currency = w.currency AND p.status = 'pending') AS open
+         WHERE w.merchant_id = $1 AND w.environment = $2
+         ORDER BY w.currency""",
+        *(tenant.merchant_id, tenant.environment),
     )
 
 

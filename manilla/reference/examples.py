@@ -41,8 +41,9 @@ def _page(items: Iterable[Mapping[str, Any]]) -> Examples:
 
 ANSWERS: Mapping[str, Examples] = {
     **_RESPONSES,
-    "payments": _page(_RESPONSES["verifyPayment"].values()),
-    "payouts": _page(_RESPONSES["verifyPayout"].values()),
+    "listPayments": _page(_RESPONSES["verifyPayment"].values()),
+    "listPayouts": _page(_RESPONSES["verifyPayout"].values()),
+    "listRefunds": _page(_RESPONSES["verifyRefund"].values()),
 }
 
 # Examples of completed transactions; other examples differ from them in a few fields.
@@ -133,7 +134,7 @@ def error(refusal: type[Refusal], body: Iterable[str] = (), query: Iterable[str]
                 return {**answer, "error": "The body is larger than 64 KiB."}
             return {**answer, "errors": dict.fromkeys(fields, "This field is required.")}
         case "INVALID_AMOUNT":
-            amounts = [field for field in body if field.endswith("_amount")]
+            amounts = [field for field in body if field.endswith("amount")]
             return {**answer, "errors": dict.fromkeys(amounts, DECIMALS)}
     return {**answer, **FURTHER.get(refusal.code, {})}
 

@@ -67,9 +67,9 @@ GUIDANCE: dict[str, Guidance] = {
         "The endpoint does not support this method.", "Use a method from the `Allow` header."
     ),
     "TRANSACTION_NOT_FOUND": Guidance(
-        "You have no such payment or payout in this environment.",
+        "You have no such payment, payout or refund in this environment.",
         "Check the `trx_id`, and that `X-Environment` is the one in which it was created. Use "
-        "verify-payment for payments and verify-payout for payouts.",
+        "verify-payment for payments, verify-payout for payouts and verify-refund for refunds.",
     ),
     "WEBHOOK_ENDPOINT_NOT_FOUND": Guidance(
         "You have no such webhook endpoint in this environment.",
@@ -101,10 +101,15 @@ GUIDANCE: dict[str, Guidance] = {
         "same body.",
     ),
     "insufficient_balance": Guidance(
-        "Your wallet cannot cover the payout and its fee or, for a payment, the commission that "
-        "you pay.",
+        "Your wallet cannot cover the payout and its fee, the refund or, for a payment, the "
+        "commission that you pay.",
         "Fund the wallet or send less. For payments, the customer can pay the commission: see API "
         "commission in the dashboard. Nothing was debited.",
+    ),
+    "refund_failed": Guidance(
+        "The payment is not successful, is refunded already, or less of it is left. Or refunds are "
+        "not possible now: your account or your payouts are disabled, or the wallet is inactive.",
+        "The message says which. Nothing was debited.",
     ),
     "provider_insufficient_balance": Guidance(
         "The provider's balance is too low.",
@@ -182,7 +187,7 @@ OUTCOMES: dict[str, Guidance] = {
     ),
 }
 
-# Rejections of a refund, which merchants create in the dashboard.
+# Rejections of a refund that a merchant creates in the dashboard.
 REFUNDS: dict[type[Refusal], Guidance] = {
     RefundRefused: Guidance(
         "The payment is not successful, is refunded already, or less of it is left.",

@@ -13,11 +13,11 @@ WALLET_INACTIVE = "wallet_inactive"  # a result of the SQL function `refund_debi
 
 
 class RefundRefused(Refusal):
+    code = "refund_failed"
     message = "This amount of the payment cannot be refunded."
 
 
 class RefundBlocked(RefundRefused):
-    code = "refund_failed"
     message = "Refunds are not possible right now. Nothing was refunded."
 
 

@@ -14,6 +14,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.kit.texts import is_line
 from manilla.ledger import trx_ids
+from manilla.ledger.transactions import Scenario
 from manilla.payments import notices
 from manilla.payments import store as payments
 from manilla.payments.payment import Payment, PaymentStatus
@@ -64,25 +65,37 @@ async def start(
             raise PaymentNotFound(f"There is no payment {trx_id}.")
         if refunded_before not in (None, payment.refunded_minor):
             raise RefundedMeanwhile
-        amount = _refundable(payment, amount_text)
-        refund = await _new_refund(connection, payment, amount, reason)
+        given = None if amount_text is None else parse_amount(amount_text, payment.currency)
+        refund = await new_refund(connection, payment, refundable(payment, given), reason)
         refund = msgspec.structs.replace(refund, on_behalf=on_behalf)
         if with_commission:
             refund = _add_commission(payment, refund)
-        await books.debit(connection, refund)
-        await store.insert(connection, refund)
-        await states.change_refunded(connection, payment, refund.from_wallet_minor)
-        await states.add_to_timeline(connection, payment, "refund_started", refund, reason)
-        await notices.enqueue_refund(
-            connection, payment, refund.trx_id, refund.amount, refund.status
-        )
-        await jobs.put(connection, refund.merchant_id, SEND, refund.trx_id)
-        await states.record(connection, "refund.start", refund, reason)
-        crash.point("before_refund_commit")
+        is_new = await write(connection, payment, refund)
+        assert is_new, "only refunds with a reference of the merchant can conflict"
     return refund
 
 
-def _refundable(payment: Payment, amount_text: str | None) -> Money:
+async def write(connection: Connection, payment: Payment, refund: Refund) -> bool:
+    """Debits the wallet and writes the refund, its events and its job.
+
+    Returns False and writes nothing if the merchant's reference was used before. Call it last in
+    the transaction, which holds the payment's lock.
+    """
+    if not await store.insert(connection, refund):
+        return False
+    await books.debit(connection, refund)
+    await states.change_refunded(connection, payment, refund.from_wallet_minor)
+    await states.add_to_timeline(connection, payment, "refund_started", refund, refund.reason)
+    await notices.enqueue_refund(connection, payment, refund.trx_id, refund.amount, refund.status)
+    if refund.scenario is not Scenario.PENDING:
+        await jobs.put(connection, refund.merchant_id, SEND, refund.trx_id)
+    await states.record(connection, "refund.start", refund, refund.reason)
+    crash.point("before_refund_commit")
+    return True
+
+
+def refundable(payment: Payment, wanted: Money | None) -> Money:
+    """Returns the amount to refund: what is wanted, or else all that is left."""
     if payment.status is not PaymentStatus.SUCCESS:
         raise RefundRefused(
             f"The payment is {payment.status}: only successful payments can be refunded."
@@ -90,7 +103,7 @@ def _refundable(payment: Payment, amount_text: str | None) -> Money:
     rest = payment.refundable
     if rest.minor == 0:
         raise RefundRefused("The payment has already been refunded in full.")
-    amount = rest if amount_text is None else parse_amount(amount_text, payment.currency)
+    amount = rest if wanted is None else wanted
     if not 0 < amount.minor <= rest.minor:
         raise RefundRefused(f"At most {rest} of this payment can be refunded.")
     return amount
@@ -109,7 +122,7 @@ def _add_commission(payment: Payment, refund: Refund) -> Refund:
     )
 
 
-async def _new_refund(
+async def new_refund(
     connection: Connection, payment: Payment, amount: Money, reason: str
 ) -> Refund:
     provider = None

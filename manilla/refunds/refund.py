@@ -8,9 +8,12 @@ import msgspec
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger.job_kinds import JobKind
+from manilla.ledger.transactions import Scenario
 
 SEND = JobKind.REFUND
 REASON_LENGTH_MAX = 200
+# Stored if the API caller gives no reason, because some providers require one.
+NO_REASON = "Ordered through the API"
 
 
 class RefundStatus(StrEnum):
@@ -38,6 +41,9 @@ class Refund(msgspec.Struct, frozen=True):
     commission_minor: int = 0  # the part of the amount that the platform bears
     first_sent_at: datetime | None = None
     provider_reference: str | None = None
+    ref_trx: str | None = None  # the merchant's reference; None if the API did not create it
+    scenario: Scenario | None = None
+    updated_at: datetime | None = None
 
     @property
     def amount(self) -> Money:

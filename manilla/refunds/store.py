@@ -3,7 +3,7 @@
 import msgspec
 
 from manilla.kit.db import Connection, Database, columns
-from manilla.ledger.scope import Scope, within
+from manilla.ledger.scope import Scope, Tenant, within
 from manilla.refunds.refund import Refund, RefundStatus
 
 REFUND_COLUMNS = columns(Refund)
@@ -35,16 +35,34 @@ async def refunds_of(db: Database, merchant_id: int, payment_trx_id: str) -> lis
     return [msgspec.convert(dict(record), Refund) for record in records]
 
 
-async def insert(connection: Connection, new: Refund) -> None:
-    await connection.execute(
+async def refund_by_reference(
+    connection: Connection, tenant: Tenant, ref_trx: str
+) -> Refund | None:
+    """Returns the refund with this reference of the merchant."""
+    # The same as an equality, but in the order of the unique index, so that the planner uses it.
+    record = await connection.record(
+        _REFUND
+        + """
+         WHERE merchant_id = $1 AND environment = $2 AND ref_trx BETWEEN $3 AND $3
+         ORDER BY ref_trx LIMIT 1""",
+        *(tenant.merchant_id, tenant.environment, ref_trx),
+    )
+    return None if record is None else msgspec.convert(dict(record), Refund)
+
+
+async def insert(connection: Connection, new: Refund) -> bool:
+    """Returns False if the merchant's reference was used before."""
+    return await connection.has_row(
         """
         INSERT INTO refund (merchant_id, trx_id, payment_trx_id, environment, currency,
                             amount_minor, reason, provider, charge_reference, on_behalf,
-                            commission_minor)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)""",
+                            commission_minor, ref_trx, scenario)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+            ON CONFLICT (merchant_id, environment, ref_trx) WHERE ref_trx IS NOT NULL DO NOTHING
+        RETURNING true""",
         *(new.merchant_id, new.trx_id, new.payment_trx_id, new.environment, new.currency),
         *(new.amount_minor, new.reason, new.provider, new.charge_reference),
-        *(new.on_behalf, new.commission_minor),
+        *(new.on_behalf, new.commission_minor, new.ref_trx, new.scenario),
     )
 
 

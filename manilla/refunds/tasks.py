@@ -5,6 +5,7 @@ from datetime import timedelta
 from manilla.cases.cases import CaseKind
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
+from manilla.ledger.transactions import Scenario
 from manilla.merchants import outgoing
 from manilla.providers.port import (
     Adapter,
@@ -52,7 +53,11 @@ class RefundTasks:
     async def _complete_in_sandbox(self, refund: Refund) -> float | None:
         if await decisions.hold_of(self._db, refund) is not None:
             return outgoing.WAIT_SECONDS
-        await self.settle(refund, SettlementEvent(TransferEvent.DELIVERED, Source.SANDBOX))
+        event = SettlementEvent(TransferEvent.DELIVERED, Source.SANDBOX)
+        if refund.scenario is Scenario.FAILED:
+            guidance = "The sandbox was instructed to fail this refund."
+            event = SettlementEvent(TransferEvent.FAILED, Source.SANDBOX, guidance=guidance)
+        await self.settle(refund, event)
         return None
 
     async def find(self, job: Job) -> Refund | None:

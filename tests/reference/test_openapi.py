@@ -135,7 +135,7 @@ async def test_responses_are_closed_and_requests_allow_unknown_fields(document: 
         if schema["additionalProperties"]
     }
     requests = {name for name in document["components"]["schemas"] if name.endswith("Request")}
-    assert {"PaymentRequest", "LegacyPaymentRequest", "PayoutRequest"} <= requests
+    assert {"PaymentRequest", "RefundRequest", "PayoutRequest"} <= requests
     assert {name for name in taken if not name.endswith(("Notice", "NoticeData"))} == requests
 
 
@@ -187,7 +187,12 @@ async def test_every_response_lists_its_headers(document: Any) -> None:
             headers = set(response["headers"])
             assert headers >= {"X-Request-Id", "RateLimit", "RateLimit-Policy"}, name
             assert ("Retry-After" in headers) == (status in ("429", "503")), name
-    for path in ("/api/v1/initiate-payment", "/api/v1/initiate-payout", "/api/initiate-payment"):
+    for path in (
+        "/api/v1/initiate-payment",
+        "/api/v1/initiate-refund",
+        "/api/v1/initiate-payout",
+        "/api/initiate-payment",
+    ):
         operation = document["paths"][path]["post"]
         assert "Idempotent-Replayed" in operation["responses"]["200"]["headers"]
         parameters = {part["$ref"].rpartition("/")[2] for part in operation["parameters"]}
@@ -195,7 +200,7 @@ async def test_every_response_lists_its_headers(document: Any) -> None:
 
 
 async def test_initiate_responses_link_to_their_verify_endpoint(document: Any) -> None:
-    for kind in ("payment", "payout"):
+    for kind in ("payment", "payout", "refund"):
         answer = document["paths"][f"/api/v1/initiate-{kind}"]["post"]["responses"]["200"]
         target = document["paths"][f"/api/v1/verify-{kind}/{{trxId}}"]["get"]["operationId"]
         (link,) = answer["links"].values()

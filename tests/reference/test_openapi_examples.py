@@ -11,7 +11,6 @@ from manilla.kit.db import Database
 from manilla.payments.checkout import SandboxOutcome
 from manilla.payouts import decisions
 from manilla.reference import examples
-from manilla.refunds import initiate
 from manilla.refunds.refund import SEND
 from manilla.services import Services
 from tests.client import Merchant, Reply, Site
@@ -67,6 +66,13 @@ class Product:
         self.holds("initiatePayment", "session", reply)
         return trx_id_of(reply)
 
+    async def initiate_refund(self, payment: str) -> str:
+        changed = {"trx_id": payment, "ref_trx": new_reference()}
+        body = {**examples.REQUESTS["initiateRefund"]["part"], **changed}
+        reply = await self.post("/api/v1/initiate-refund", body)
+        trx_id: str = self.holds("initiateRefund", "refund", reply)["trx_id"]
+        return trx_id
+
     async def initiate_payout(self, example: str = "bankTransfer", account: str = "") -> str:
         body = {**examples.REQUESTS["initiatePayout"][example], "ref_trx": new_reference()}
         if account:
@@ -109,6 +115,9 @@ async def test_list_responses_match_their_examples(product: Product) -> None:
     product.holds("payoutBankList", "providerB", await get("/api/v1/payout/bank-list"))
     other = await get("/api/v1/payout/bank-list?method_code=providera_ngn_transfer")
     product.holds("payoutBankList", "providerA", other)
+    product.holds("getBalance", "balance", await get("/api/v1/balance"))
+    statement = await get("/api/v1/balance-transactions")
+    product.holds("listBalanceTransactions", "page", statement)
 
 
 async def test_payment_responses_and_notifications_match_their_examples(
@@ -119,8 +128,11 @@ async def test_payment_responses_and_notifications_match_their_examples(
     await product.simulator.run_job_now("payment.sandbox", paid)
     product.holds("verifyPayment", "success", await product.verify("payment", paid))
     await product.notified("payment", paid)
-    refund = await initiate.start(services.db, paid, "500.50", "Returned goods")
-    await product.simulator.run_job_now(SEND, refund.trx_id)
+    refund = await product.initiate_refund(paid)
+    product.holds("verifyRefund", "pending", await product.verify("refund", refund))
+    await product.simulator.run_job_now(SEND, refund)
+    product.holds("verifyRefund", "success", await product.verify("refund", refund))
+    product.holds("listRefunds", "page", await product.merchant.get("/api/v1/refunds"))
     await product.notified("refund", paid)
 
     declined = await product.initiate_payment("minimal", scenario="failed")
@@ -133,7 +145,7 @@ async def test_payment_responses_and_notifications_match_their_examples(
     await product.notified("payment", canceled)
 
     await product.initiate_payment()
-    product.holds("payments", "page", await product.merchant.get("/api/v1/payments"))
+    product.holds("listPayments", "page", await product.merchant.get("/api/v1/payments"))
 
 
 async def test_legacy_responses_and_notifications_match_their_examples(product: Product) -> None:
@@ -166,7 +178,7 @@ async def test_payout_responses_and_notifications_match_their_examples(
     await product.notified("payout", rejected)
 
     await product.initiate_payout()
-    product.holds("payouts", "page", await product.merchant.get("/api/v1/payouts"))
+    product.holds("listPayouts", "page", await product.merchant.get("/api/v1/payouts"))
 
 
 async def test_error_responses_match_their_examples(product: Product) -> None:

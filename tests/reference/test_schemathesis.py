@@ -27,7 +27,7 @@ from manilla.reference.examples import REQUESTS
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
 from tests.payments.orders import new_reference, order
-from tests.payments.steps import setting, trx_id_of
+from tests.payments.steps import complete, setting, trx_id_of
 from tests.provider_simulator import running_simulator
 from tests.signing import sign
 
@@ -41,7 +41,8 @@ PAY, PAY_OUT, LEGACY = (
     "/api/v1/initiate-payout",
     "/api/initiate-payment",
 )
-EXAMPLE = re.compile(rb'("ref_trx": ?"(?:ORDER|PAYOUT)-\d{4})"')
+REFUND = "/api/v1/initiate-refund"
+EXAMPLE = re.compile(rb'("ref_trx": ?"(?:ORDER|PAYOUT|REFUND)-\d{4})"')
 
 
 class Signer(AuthBase):
@@ -174,7 +175,8 @@ async def test_every_response_matches_the_api_description(
         url = f"http://127.0.0.1:{site.port}"
         parameter = document["components"]["parameters"]["TrxId"]
         del parameter["example"]
-        parameter["examples"] = await _transactions(merchant)
+        parameter["examples"] = await _transactions(services, merchant)
+        _refund(document, parameter["examples"]["payment"]["value"])
         found = await asyncio.to_thread(_run, document, url, merchant)
     assert not found.problems, "\n\n".join(found.problems[:5])
     assert {status for _, status in found.statuses} >= {200, 400, 401, 404, 422}
@@ -186,15 +188,26 @@ async def test_every_response_matches_the_api_description(
     print(f"{found.statuses.total()} calls")  # shown by `make fuzz`
 
 
-async def _transactions(merchant: Merchant) -> Any:
+async def _transactions(services: Services, merchant: Merchant) -> Any:
     """Creates one transaction of each kind, which the verify operations can find."""
-    payment = await merchant.post(PAY, order())
+    payment = trx_id_of(await merchant.post(PAY, order(payment_amount=1_000_000)))
+    await complete(services, merchant, payment)
+    refund = {"trx_id": payment, "amount": 1, "ref_trx": new_reference()}
+    refunded = await merchant.post(REFUND, refund)
     payout = {**REQUESTS["initiatePayout"]["manual"], "ref_trx": new_reference()}
     initiated = await merchant.post(PAY_OUT, payout)
     return {
-        "payment": {"value": trx_id_of(payment)},
+        "payment": {"value": payment},
         "payout": {"value": initiated.json["trx_id"]},
+        "refund": {"value": refunded.json["trx_id"]},
     }
+
+
+def _refund(document: Any, payment: str) -> None:
+    """Makes the examples of refunds refund this payment."""
+    content = document["paths"][REFUND]["post"]["requestBody"]["content"]["application/json"]
+    for example in content["examples"].values():
+        example["value"]["trx_id"] = payment
 
 
 def _count(document: Any) -> int:

@@ -19,6 +19,7 @@ from manilla.settings import Settings
 from manilla.sql import migrate
 from tests.client import new_merchant
 from tests.databases import database, running
+from tests.payments.orders import new_reference
 from tests.payments.shop import Shop, Started
 from tests.payouts.payout_merchant import PayoutMerchant, setting
 from tests.provider_simulator import running_simulator
@@ -36,6 +37,7 @@ WIDE = {"merchant_id", "environment", "kind", "provider"}
 # Claiming jobs reads the first row of one merchant after another.
 CLAIM = re.compile(r"^\(merchant_id > [^)]*\)$")
 # A page of one item reads two rows, with each filter that has an index.
+LISTS = ("payments", "payouts", "refunds")
 LIST_QUERIES = (
     "limit=1",
     "limit=1&from=2026-01-01T00:00:00Z&to=2199-01-01T00:00:00Z&status=pending",
@@ -62,18 +64,20 @@ class Business:
 
     async def initiate_and_list(self) -> None:
         await self.initiate()
-        lists = ("payments", "payouts")
-        for name in lists:
-            for query in LIST_QUERIES:
-                reply = await self.payer.merchant.get(f"/api/v1/{name}?{query}")
-                assert reply.status == 200, reply.body
+        targets = [f"{name}?{query}" for name in LISTS for query in LIST_QUERIES]
+        for target in (*targets, "balance-transactions?limit=1"):
+            reply = await self.payer.merchant.get(f"/api/v1/{target}")
+            assert reply.status == 200, reply.body
 
     async def take_and_refund_a_payment(self) -> None:
         started = await self.shop.start()
         await self.shop.pay(await self.shop.choose(started, "providera-ngn"))
         await self.shop.until(started, "success")
         await initiate.start(self.db, started.trx_id, "1", "Returned goods")
+        order = {"trx_id": started.trx_id, "amount": 1, "ref_trx": new_reference()}
+        assert (await self.payer.merchant.post("/api/v1/initiate-refund", order)).status == 200
         await self.payer.simulator.run_jobs()
+        assert (await self.payer.merchant.get("/api/v1/balance")).status == 200
 
     async def complete_a_payout(self) -> None:
         await self.payer.check_until(await self.payer.pay_out(), "completed")

@@ -104,14 +104,21 @@ def operation_id(endpoint: Endpoint) -> str:
     return words if endpoint.is_signed else f"{words}Legacy"
 
 
+# The first word in an endpoint's path decides its tag.
+TAGS = {
+    "payout": "Payouts",
+    "payment": "Payments",
+    "refund": "Refunds",
+    "balance": "Balance",
+    "event": "Notifications",
+    "webhook": "Notifications",
+}
+
+
 def tag(endpoint: Endpoint) -> str:
     if not endpoint.is_signed:
         return "Legacy API"
-    if "payout" in endpoint.path:
-        return "Payouts"
-    if "event" in endpoint.path or "webhook" in endpoint.path:
-        return "Notifications"
-    return "Payments" if "payment" in endpoint.path else "Site"
+    return next((name for word, name in TAGS.items() if word in endpoint.path), "Site")
 
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
@@ -178,7 +185,7 @@ def _query(kind: type[msgspec.Struct]) -> list[dict[str, Any]]:
     return parameters
 
 
-QUERY_EXAMPLES = {"currency": "NGN", "method_code": "providera_ngn_transfer", "limit": 50}
+QUERY_EXAMPLES = {"currency": "NGN", "method_code": "providera_ngn_transfer"}
 
 
 def _refusals(endpoint: Endpoint) -> dict[str, Any]:

@@ -90,6 +90,39 @@ FIELDS: Mapping[str, FieldDescription] = {
     "PayoutsQuery.ref_trx": _field("Only the payout with this reference.", maxLength=60),
     "PaymentList.data": _field("The payments, newest first."),
     "PayoutList.data": _field("The payouts, newest first."),
+    "RefundsQuery.status": _field("Only refunds with this status."),
+    "RefundsQuery.ref_trx": _field("Only the refund with this reference.", maxLength=60),
+    "RefundList.data": _field("The refunds, newest first."),
+    "BalanceTransactionsQuery.ref_trx": _field(
+        "Only the lines of transactions with this reference.", maxLength=60
+    ),
+    "BalanceTransactionsQuery.currency_code": _field(
+        "Only the wallet in this currency.", pattern="^([A-Za-z]{3})?$", maxLength=3
+    ),
+    "BalanceTransactionList.data": _field("The lines of the statement, newest first."),
+    # balances
+    "Balance.environment": _field(
+        "The environment of the wallets.", enum=["sandbox", "production"]
+    ),
+    "balances": _field("One balance for each wallet."),
+    "available": _amount("What you can pay out or refund now."),
+    "in_flight": _amount(
+        "What your open payouts cost (`payable_amount`). It is not part of `available`."
+    ),
+    "kind": _field(
+        "What changed the balance: `payment`, `commission`, `payout`, `payout_refund` (a failed "
+        "payout), `refund`, `refund_returned` (a failed refund), `funding`, `adjustment`, or "
+        "another word for a correction by the operator."
+    ),
+    "BalanceTransaction.trx_id": _field("The id of the transaction, or of its commission."),
+    "BalanceTransaction.ref_trx": _field(
+        "Your reference of the transaction; null if it has none, such as for `funding`."
+    ),
+    "BalanceTransaction.amount": _amount("The change: negative if money left the wallet."),
+    "balance_after": _amount("The wallet's balance after the change."),
+    "BalanceTransaction.currency_code": _field("The wallet's currency.", **CURRENCY),
+    "BalanceTransaction.created_at": _time("When the balance changed."),
+    "WalletBalance.currency_code": _field("The wallet's currency.", **CURRENCY),
     "next_cursor": _field(
         "The `cursor` of the next page; null on the last page. A page can have fewer items than "
         "`limit`, or none, although there is a next page."
@@ -160,6 +193,34 @@ FIELDS: Mapping[str, FieldDescription] = {
     "payable_amount": _amount("The amount debited from the wallet: `payout_amount` plus `fee`."),
     "refunded_amount": _amount("The amount returned to the wallet: the payout's amount plus fee."),
     "refund_amount": _amount("The amount refunded to the customer."),
+    "RefundRequest.trx_id": _field("The `trx_id` of the successful payment."),
+    "RefundRequest.amount": _field(
+        "The amount to refund, at most what is left of the payment. A JSON number with no more "
+        "decimals than the currency has. If omitted, all that is left is refunded.",
+        exclusiveMinimum=0,
+    ),
+    "RefundRequest.reason": _field(
+        "Why you refund the payment. Some providers show it to the customer.", maxLength=200
+    ),
+    "reason": _field("The reason for the refund, as sent; null if none was given."),
+    "RefundInfo.amount": _amount("The amount that the customer gets back."),
+    "VerifiedRefund.amount": _amount("The amount that the customer gets back."),
+    "VerifiedRefund.ref_trx": _field(
+        "Your reference; null if the refund was created in the dashboard or by the operator."
+    ),
+    "VerifiedRefund.event": _field("The kind of transaction.", enum=["refund"]),
+    "VerifiedRefund.status": _field(
+        "`pending`: not final yet; `success`: paid to the customer; `failed`: the amount was "
+        "returned to the wallet.",
+        enum=["pending", "success", "failed"],
+    ),
+    "InitiatedRefund.status": _field(
+        "The initial status; the result follows in a notification.", enum=["pending"]
+    ),
+    "RefundInfo.status": _field(
+        "The initial status; the result follows in a notification.", enum=["pending"]
+    ),
+    "payment_trx_id": _id("The `trx_id` of the payment."),
     "refund_trx_id": _id("The refund's transaction id."),
     # commission
     "commission": _field("The commission, and who paid it."),
@@ -473,6 +534,15 @@ SCHEMAS: Mapping[str, str] = {
     "VerifiedPayment": "A completed payment.",
     "UnfinishedPayment": "A pending or failed payment.",
     "PaymentList": "A page of payments.",
+    "RefundRequest": "A new refund. Unknown fields are ignored.",
+    "InitiatedRefund": "A refund that was accepted; the wallet is debited.",
+    "RefundInfo": "The refund's details.",
+    "VerifiedRefund": "A refund.",
+    "RefundList": "A page of refunds.",
+    "Balance": "The balances of your wallets.",
+    "WalletBalance": "The balance of one wallet.",
+    "BalanceTransaction": "One change of a wallet's balance.",
+    "BalanceTransactionList": "A page of the statement.",
     "PayoutList": "A page of payouts.",
     "Commission": "The commission, and who paid it.",
     "Customer": "The customer, as given by the merchant.",

@@ -7,7 +7,9 @@ from manilla.reference.openapi.fields import ENDPOINT_ID_PATTERN, LINK_ID_PATTER
 
 TAGS = {
     "Payments": "Collect money from customers through hosted checkout.",
+    "Refunds": "Return payments to customers.",
     "Payouts": "Send bank transfers from your wallet.",
+    "Balance": "Read your wallets' balances and statement.",
     "Site": "Information about this site.",
     "Legacy API": "The API before version 1. Do not use it for new integrations.",
     "Notifications": "Status changes: events, webhook endpoints, and what we send to `ipn_url`.",
@@ -113,7 +115,7 @@ HEADERS = {
         "Seconds to wait before retrying.", 1, required=True, type="integer", minimum=0
     ),
     "X-Transaction-Id": _header(
-        "The `trx_id` of the payment or payout.",
+        "The `trx_id` of the payment, payout or refund.",
         examples.TRX_ID,
         required=True,
         type="string",
@@ -172,6 +174,11 @@ _VERIFY_PAYMENT = (
 LINKS = {
     "initiatePayment": _VERIFY_PAYMENT,
     "initiatePaymentLegacy": _VERIFY_PAYMENT,
+    "initiateRefund": (
+        "verifyRefund",
+        "$response.body#/trx_id",
+        "`trxId` is the response's `trx_id`.",
+    ),
     "initiatePayout": (
         "verifyPayout",
         "$response.body#/trx_id",

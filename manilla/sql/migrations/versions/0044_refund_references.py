@@ -1,0 +1,26 @@
+"""Merchants' references of refunds, and an index on open payouts for the balance."""
+
+from manilla.sql import script
+
+revision = "0044"
+down_revision = "0043"
+
+SCHEMA = """
+ALTER TABLE refund
+      ADD ref_trx text,  -- the merchant's reference; null if the API did not create the refund
+      ADD scenario text;  -- the outcome that the caller requested in the sandbox
+"""
+
+
+def upgrade() -> None:
+    script.run(SCHEMA)
+    script.create_index(
+        "refund_reference",
+        "refund (merchant_id, environment, ref_trx) WHERE ref_trx IS NOT NULL",
+        unique=True,
+    )
+    # Only open payouts are in it, so it stays small. A payout's status changes once or twice, and
+    # these updates mostly write other indexed columns too.
+    script.create_index(
+        "payout_open", "payout (merchant_id, environment, currency) WHERE status = 'pending'"
+    )

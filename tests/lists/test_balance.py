@@ -1,0 +1,170 @@
+"""The balance and the statement: each line follows from the one before it."""
+
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.kit.environment import Environment
+from manilla.kit.money import Money
+from manilla.merchants import merchants, wallets
+from manilla.merchants.merchants import CommissionBearer, MerchantUpdate
+from manilla.payouts import decisions
+from tests.client import new_merchant
+from tests.lists.pages import every, get, page
+from tests.payments import steps
+from tests.payments.shop import Shop
+from tests.payouts.payout_merchant import MANUAL, PayoutMerchant, exact
+
+BALANCE, LIST = "/api/v1/balance", "/api/v1/balance-transactions"
+START = Decimal(1_000_000)
+
+
+async def _balance(payer: PayoutMerchant) -> Any:
+    reply = await payer.merchant.get(BALANCE)
+    assert reply.status == 200, reply.body
+    return exact(reply)
+
+
+async def _do_business(payer: PayoutMerchant) -> dict[str, str]:
+    """Makes a payment, its refund, a delivered payout, a failed one and an open one."""
+    paid = await steps.new_payment(payer.merchant, "success")
+    await payer.simulator.run_job_now("payment.sandbox", paid)
+    body = {"trx_id": paid, "ref_trx": f"REFUND-{paid}", "amount": 250}
+    refund = await payer.merchant.post("/api/v1/initiate-refund", body)
+    delivered, failed = [
+        (await payer.send(await payer.order(), X_Sandbox_Scenario=scenario)).json["trx_id"]
+        for scenario in ("success", "failed")
+    ]
+    for trx_id in (delivered, failed):
+        await payer.simulator.run_job_now("payout.sandbox", trx_id)
+    return {
+        "payment": paid,
+        "refund": refund.json["trx_id"],
+        "delivered": delivered,
+        "failed": failed,
+        "open": await payer.pay_out(MANUAL),
+    }
+
+
+async def test_the_balance_shows_what_is_available_and_what_open_payouts_cost(
+    sandbox_payer: PayoutMerchant, db: Database
+) -> None:
+    fresh = await _balance(sandbox_payer)
+    assert fresh["environment"] == "sandbox"
+    ngn = {"currency_code": "NGN", "available": START, "in_flight": 0}
+    assert ngn in fresh["balances"]
+    trx_id = await sandbox_payer.pay_out(MANUAL)
+    payout = await sandbox_payer.payout(trx_id)
+    (during,) = [b for b in (await _balance(sandbox_payer))["balances"] if b["in_flight"]]
+    assert during["in_flight"] == payout.payable.amount
+    assert during["available"] == START - payout.payable.amount
+    await decisions.reject(db, sandbox_payer.services.rails, trx_id, "The bank is closed.")
+    assert await _balance(sandbox_payer) == fresh
+
+
+async def test_balances_of_other_environments_and_merchants_are_not_shown(
+    sandbox_payer: PayoutMerchant, db: Database, keyring: Keyring
+) -> None:
+    await sandbox_payer.pay_out(MANUAL)
+    merchant = sandbox_payer.merchant
+    in_production = msgspec.structs.replace(merchant, environment=Environment.PRODUCTION)
+    other = await new_merchant(merchant.site, db, keyring, environment=Environment.PRODUCTION)
+    for stranger in (in_production, other):
+        answer = (await stranger.get(BALANCE)).json
+        assert answer["environment"] == "production"
+        assert {(b["available"], b["in_flight"]) for b in answer["balances"]} == {(0, 0)}
+        assert await every(stranger, LIST) == []
+
+
+async def test_the_statement_is_gapless_and_ends_at_the_balance(
+    sandbox_payer: PayoutMerchant,
+) -> None:
+    made = await _do_business(sandbox_payer)
+    merchant = sandbox_payer.merchant
+    lines = await every(merchant, LIST, limit=2)
+    assert lines == (await page(merchant, LIST))["data"]
+    before = Decimal(0)
+    for line in reversed(lines):
+        before += Decimal(str(line["amount"]))
+        assert Decimal(str(line["balance_after"])) == before
+    (balance,) = [
+        b for b in (await _balance(sandbox_payer))["balances"] if b["currency_code"] == "NGN"
+    ]
+    assert before == balance["available"]
+    kinds = [(line["kind"], line["trx_id"]) for line in lines]
+    assert kinds[:-1] == [
+        ("payout", made["open"]),
+        ("payout_refund", made["failed"]),
+        ("payout", made["failed"]),
+        ("payout", made["delivered"]),
+        ("refund", made["refund"]),
+        ("payment", made["payment"]),
+    ]
+    assert (kinds[-1][0], lines[-1]["ref_trx"]) == ("funding", None)
+    assert set(lines[0]) == {
+        *("trx_id", "ref_trx", "kind", "amount", "balance_after", "currency_code", "created_at")
+    }
+
+
+async def test_lines_have_the_references_of_their_transactions_and_can_be_found_by_them(
+    sandbox_payer: PayoutMerchant,
+) -> None:
+    made = await _do_business(sandbox_payer)
+    merchant = sandbox_payer.merchant
+    lines = await every(merchant, LIST)
+    references = {line["trx_id"]: line["ref_trx"] for line in lines}
+    assert references[made["refund"]] == f"REFUND-{made['payment']}"
+    assert references[made["delivered"]] == (await sandbox_payer.payout(made["delivered"])).ref_trx
+    for trx_id in made.values():
+        found = await page(merchant, LIST, ref_trx=references[trx_id])
+        assert found["data"] == [line for line in lines if line["trx_id"] == trx_id]
+    assert (await page(merchant, LIST, ref_trx="unknown")) == {"data": [], "next_cursor": None}
+
+
+async def test_a_commission_has_the_reference_of_its_payment(shop: Shop) -> None:
+    await shop.set_commission("1.5", CommissionBearer.MERCHANT)
+    await shop.fund("15")
+    started = await shop.start()
+    await shop.pay(await shop.choose(started, "providera-ngn"))
+    await shop.until(started, "success")
+    reference = started.info["ref_trx"]
+    found = await page(shop.merchant, LIST, ref_trx=reference)
+    lines = [(line["kind"], line["amount"], line["ref_trx"]) for line in found["data"]]
+    assert sorted(lines) == [("commission", -15, reference), ("payment", 1000, reference)]
+
+
+async def test_the_statement_takes_times_and_no_status(sandbox_payer: PayoutMerchant) -> None:
+    await _do_business(sandbox_payer)
+    merchant = sandbox_payer.merchant
+    lines = await every(merchant, LIST)
+    second, fifth = lines[1]["created_at"], lines[4]["created_at"]
+    expected = [line for line in lines if fifth <= line["created_at"] < second]
+    assert await every(merchant, LIST, since=fifth, until=second, limit=1) == expected
+    far = {"since": "0001-01-01T00:00:00+14:00", "until": "9999-12-31T23:59:59-14:00"}
+    assert await every(merchant, LIST, **far) == lines
+    reply = await get(merchant, LIST, status="success")
+    assert (reply.status, set(reply.json["errors"])) == (400, {"status"})
+
+
+async def test_the_statement_merges_wallets_and_can_show_one(
+    sandbox_payer: PayoutMerchant, services: Any
+) -> None:
+    merchant, db = sandbox_payer.merchant, sandbox_payer.services.db
+    await merchants.change(
+        db, services.keyring, merchant.new.id, MerchantUpdate(currencies=["NGN", "USD"])
+    )
+    for number in range(1, 6):
+        for currency in ("USD", "NGN"):
+            money = Money.of(number, currency)
+            await wallets.fund(db, merchant.new.id, merchant.environment, money, "for a test")
+    lines = await every(merchant, LIST, limit=3)
+    assert len(lines) == 12
+    assert [line["currency_code"] for line in lines[:10]] == ["NGN", "USD"] * 5
+    assert [line["amount"] for line in lines[:10:2]] == [5, 4, 3, 2, 1]
+    for currency in ("USD", "NGN"):
+        one = await every(merchant, LIST, currency_code=currency, limit=2)
+        assert one == [line for line in lines if line["currency_code"] == currency]
+    assert await every(merchant, LIST, currency_code="GBP") == []
