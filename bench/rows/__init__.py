@@ -10,6 +10,7 @@ from bench.rows import (
     initiate_payment,
     initiate_payout,
     ledger,
+    lists,
     notify,
     payout_growth,
     rate_limit,
@@ -38,5 +39,6 @@ ROWS: dict[str, Opener] = {
     "initiate-payout-growth": payout_growth.opened,
     "reconcile": reconcile.opened,
     "search": search.opened,
+    "lists": lists.opened,
 }
-LONG = ("reconcile", "search")  # left out of a quick run; `--only` runs it
+LONG = ("reconcile", "search", "lists")  # left out of a quick run; `--only` runs it

@@ -24,7 +24,7 @@ ROWS_MAX = 100_000
 # The time in an id can differ from the time when the row was created by this much.
 ASTRAY = timedelta(minutes=1)
 # No transaction is outside these years.
-EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 T = TypeVar("T")
 
