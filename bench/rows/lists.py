@@ -97,7 +97,8 @@ async def _payment(stage: Stage, served: Served) -> str:
     order = payment_order(new_reference())
     answer = await ask(served.port, signed(stage.merchant.sandbox, "POST", INITIATE, order))
     created = msgspec.json.decode(answer)
-    return urlsplit(created["payment_url"]).path.rsplit("/", 1)[1]
+    url: str = created["payment_url"]
+    return urlsplit(url).path.rsplit("/", 1)[1]
 
 
 def _contender(stage: Stage, name: str, served: Served, path: str) -> Contender:

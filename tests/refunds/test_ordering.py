@@ -95,7 +95,7 @@ async def test_a_refund_debits_the_wallet_and_is_paid_by_the_provider(shop: Shop
 
 async def _finish(shop: Shop, trx_id: str, status: str) -> None:
     async def is_so() -> bool:
-        return (await _verified(shop.from_new_ip(), trx_id))["status"] == status
+        return bool((await _verified(shop.from_new_ip(), trx_id))["status"] == status)
 
     await shop.simulator.until(is_so)
 
