@@ -17,7 +17,7 @@ from manilla.ledger.transactions import DuplicateReference, TransactionNotFound
 from manilla.merchants.rights import Right
 from manilla.refunds import listing, order, store, verify
 from manilla.refunds.books import RefundNotCovered, RefundRefused
-from manilla.refunds.order import InitiatedRefund, RefundOrder
+from manilla.refunds.order import InitiatedRefund, OrderedRefund
 from manilla.refunds.refund import REASON_LENGTH_MAX
 from manilla.refunds.verify import VerifiedRefund
 
@@ -111,8 +111,8 @@ def endpoints(db: Database, keyring: Keyring) -> list[Endpoint]:
     ]
 
 
-def _order(call: Call) -> RefundOrder:
-    return RefundOrder(
+def _order(call: Call) -> OrderedRefund:
+    return OrderedRefund(
         **msgspec.structs.asdict(call.body),
         scenario=read_scenario(call),
         repeat_key=read_repeat_key(call.headers, INITIATE, call.raw_body),

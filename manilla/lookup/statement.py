@@ -51,7 +51,7 @@ class StatementEntry(msgspec.Struct, frozen=True):
     ref_trx: str | None  # None for money without a reference of the merchant, such as funding
 
 
-class StatementPage(msgspec.Struct, frozen=True):
+class WalletsPage(msgspec.Struct, frozen=True):
     entries: list[StatementEntry]
     next: int | None  # the posting after which the next page starts; None: the last page
 
@@ -66,13 +66,13 @@ async def page(
     ref_trx: str | None,
     after: int | None,
     limit: int,
-) -> StatementPage:
+) -> WalletsPage:
     """Returns one page of the statements of these wallets together, newest first."""
     wanted = StatementFilter(since=since, until=until)
     if ref_trx is not None:
         named = await _named(db, tenant, ref_trx)
         if not named:
-            return StatementPage([], None)
+            return WalletsPage([], None)
         wanted = msgspec.structs.replace(wanted, search=named[0], named=named[1:])
     start = None if after is None else cursor(after)
     pages = [
@@ -80,7 +80,7 @@ async def page(
         for currency in currencies
     ]
     lines, following = _merged(pages, limit)
-    return StatementPage(await _with_references(db, tenant, lines), following)
+    return WalletsPage(await _with_references(db, tenant, lines), following)
 
 
 def _merged(

@@ -31,7 +31,7 @@ class InvalidRefundAmount(Refusal):
     message = "The amount is not valid."
 
 
-class RefundOrder(msgspec.Struct, frozen=True, kw_only=True):
+class OrderedRefund(msgspec.Struct, frozen=True, kw_only=True):
     """A refund request whose format has been validated."""
 
     trx_id: str  # of the payment
@@ -62,7 +62,7 @@ class InitiatedRefund(msgspec.Struct, frozen=True):
     info: RefundInfo
 
 
-async def place(db: Database, caller: Caller, order: RefundOrder) -> InitiatedRefund:
+async def place(db: Database, caller: Caller, order: OrderedRefund) -> InitiatedRefund:
     """Debits the wallet and leaves the rest to the refund's job, all in one transaction.
 
     The kernel answers a repeated request with the first response, so a used key is an error here.
@@ -103,7 +103,7 @@ async def _check_reference(connection: Connection, tenant: Tenant, ref_trx: str)
         raise DuplicateReference(details=details)
 
 
-async def _new(connection: Connection, payment: Payment, order: RefundOrder) -> Refund:
+async def _new(connection: Connection, payment: Payment, order: OrderedRefund) -> Refund:
     try:
         amount = None if order.amount is None else Money.of(order.amount, payment.currency)
     except MoneyError as error:
@@ -115,7 +115,7 @@ async def _new(connection: Connection, payment: Payment, order: RefundOrder) -> 
     return msgspec.structs.replace(refund, ref_trx=order.ref_trx, scenario=order.scenario)
 
 
-def _answer(caller: Caller, order: RefundOrder, refund: Refund) -> InitiatedRefund:
+def _answer(caller: Caller, order: OrderedRefund, refund: Refund) -> InitiatedRefund:
     info = RefundInfo(
         merchant_id=caller.merchant_id,
         merchant_name=caller.name,
