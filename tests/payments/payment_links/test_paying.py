@@ -50,11 +50,15 @@ async def test_a_link_creates_an_ordinary_payment_and_counts_what_it_earned(shop
     assert (after.paid_count, after.paid_minor, after.status) == (1, AMOUNT_MINOR, "active")
 
 
-async def test_a_payment_of_a_link_sends_no_notification(shop: Shop) -> None:
+async def test_a_payment_of_a_link_is_an_event_but_sends_no_notification(shop: Shop) -> None:
     started = await start(shop, await new_link(shop))
     await shop.pay(await shop.choose(started, HOSTED))
     await shop.until(started, "success")
     assert await shop.notifications(started) == []
+    events = (await shop.merchant.get("/api/v1/events")).json["data"]
+    assert [(each["type"], each["trx_id"]) for each in events] == [
+        ("payment.success", started.trx_id)
+    ]
 
 
 async def test_many_customers_pay_with_one_link_at_the_same_time(shop: Shop) -> None:
