@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from manilla_client.answers import (
     AcceptedResend,
+    Balance,
+    BalanceTransaction,
     Bank,
     BankList,
     Commission,
@@ -28,13 +30,17 @@ from manilla_client.answers import (
     PayoutInfo,
     PayoutMethod,
     PayoutMethods,
+    Refund,
+    RefundInfo,
     SiteInfo,
     UndeliveredPayout,
     UnfinishedPayment,
+    VerifiedRefund,
+    WalletBalance,
     WebhookEndpoint,
     WebhookEndpointPage,
 )
-from manilla_client.calls import PaymentLinkOrder, PaymentOrder, PayoutOrder
+from manilla_client.calls import PaymentLinkOrder, PaymentOrder, PayoutOrder, RefundOrder
 from manilla_client.credentials import Credentials
 from manilla_client.errors import (
     ApiError,
@@ -62,6 +68,7 @@ from manilla_client.errors import (
     PayoutRefused,
     ProviderInsufficientBalance,
     RateLimited,
+    RefundFailed,
     ScheduleBlocked,
     ServerError,
     ServiceUnavailable,
@@ -89,6 +96,8 @@ __all__ = [
     "AsyncClient",
     "BadAnswer",
     "BadNotification",
+    "Balance",
+    "BalanceTransaction",
     "Bank",
     "BankList",
     "Client",
@@ -138,6 +147,10 @@ __all__ = [
     "PayoutRefused",
     "ProviderInsufficientBalance",
     "RateLimited",
+    "Refund",
+    "RefundFailed",
+    "RefundInfo",
+    "RefundOrder",
     "Retries",
     "ScheduleBlocked",
     "ServerError",
@@ -150,6 +163,8 @@ __all__ = [
     "UndeliveredPayout",
     "UnfinishedPayment",
     "ValidationFailed",
+    "VerifiedRefund",
+    "WalletBalance",
     "WalletNotAvailable",
     "WebhookEndpoint",
     "WebhookEndpointDisabled",

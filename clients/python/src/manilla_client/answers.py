@@ -87,6 +87,7 @@ class UnfinishedPayment:
     ref_trx: str
     message: str
     error_code: str | None = None
+    created_at: datetime | None = None  # only in lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,6 +235,7 @@ class UndeliveredPayout:
     ref_trx: str
     message: str
     error_code: str | None = None
+    created_at: datetime | None = None  # only in lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,3 +315,65 @@ class AcceptedResend:
     id: str
     since: datetime
     status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefundInfo:
+    merchant_id: int
+    merchant_name: str
+    ref_trx: str
+    environment: str
+    is_sandbox: bool
+    trx_id: str
+    payment_trx_id: str
+    amount: Decimal
+    currency_code: str
+    reason: str | None
+    status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refund:
+    trx_id: str
+    status: str
+    info: RefundInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedRefund:
+    status: Literal["pending", "success", "failed"]
+    trx_id: str
+    ref_trx: str | None
+    payment_trx_id: str
+    amount: Decimal
+    currency: str
+    reason: str | None
+    message: str
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalletBalance:
+    currency_code: str
+    available: Decimal
+    in_flight: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Balance:
+    environment: str
+    balances: tuple[WalletBalance, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BalanceTransaction:
+    """One line of the statement."""
+
+    trx_id: str
+    ref_trx: str | None
+    kind: str
+    amount: Decimal
+    balance_after: Decimal
+    currency_code: str
+    created_at: datetime

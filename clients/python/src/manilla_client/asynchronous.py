@@ -6,15 +6,17 @@ loop, and both clients share the code that sends and retries.
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
-from manilla_client import calls, polling
+from manilla_client import calls, lists, polling
 from manilla_client.answers import (
     AcceptedResend,
+    Balance,
+    BalanceTransaction,
     BankList,
     CompletedPayment,
     CreatedPaymentLink,
@@ -28,9 +30,11 @@ from manilla_client.answers import (
     PaymentSession,
     Payout,
     PayoutMethods,
+    Refund,
     SiteInfo,
     UndeliveredPayout,
     UnfinishedPayment,
+    VerifiedRefund,
     WebhookEndpoint,
     WebhookEndpointPage,
 )
@@ -43,10 +47,12 @@ from manilla_client.calls import (
     PaymentLinkQuery,
     PaymentOrder,
     PayoutOrder,
+    RefundOrder,
     Scenario,
 )
 from manilla_client.conversation import converse
 from manilla_client.credentials import Credentials, url_of_environment
+from manilla_client.lists import Item, PageCall, StatementQuery, TransactionQuery
 from manilla_client.retries import Retries
 from manilla_client.transport import Answer, Failure, Request, Transport
 
@@ -171,6 +177,48 @@ class AsyncClient:
         """Sends the events since then that the endpoint has not received."""
         return await self._do(calls.resend_webhook_events(endpoint_id, since, include_delivered))
 
+    async def initiate_refund(
+        self,
+        *,
+        idempotency_key: str | None = None,
+        scenario: Scenario | None = None,
+        **order: Unpack[RefundOrder],
+    ) -> Refund:
+        """Debits your wallet immediately and returns the money to the customer."""
+        return await self._do(calls.initiate_refund(order, idempotency_key, scenario))
+
+    async def verify_refund(self, trx_id: str) -> VerifiedRefund:
+        return await self._do(calls.verify_refund(trx_id))
+
+    async def wait_for_refund(self, trx_id: str, timeout_seconds: float = 60) -> VerifiedRefund:
+        """Returns the refund once its status is final. Raises StillPending on timeout."""
+        return await self._wait_for(self.verify_refund, trx_id, timeout_seconds)
+
+    def payments(
+        self, **query: Unpack[TransactionQuery]
+    ) -> AsyncIterator[CompletedPayment | UnfinishedPayment]:
+        """Yields all your payments, newest first, and requests their pages when needed."""
+        return self._every(lists.payments(query))
+
+    def payouts(
+        self, **query: Unpack[TransactionQuery]
+    ) -> AsyncIterator[DeliveredPayout | UndeliveredPayout]:
+        """Yields all your payouts, newest first, and requests their pages when needed."""
+        return self._every(lists.payouts(query))
+
+    def refunds(self, **query: Unpack[TransactionQuery]) -> AsyncIterator[VerifiedRefund]:
+        """Yields all your refunds, newest first, and requests their pages when needed."""
+        return self._every(lists.refunds(query))
+
+    async def balance(self) -> Balance:
+        return await self._do(calls.balance())
+
+    def balance_transactions(
+        self, **query: Unpack[StatementQuery]
+    ) -> AsyncIterator[BalanceTransaction]:
+        """Yields your wallets' statement, newest line first, page by page."""
+        return self._every(lists.balance_transactions(query))
+
     async def initiate_payout(
         self,
         *,
@@ -215,6 +263,16 @@ class AsyncClient:
             else:
                 await asyncio.sleep(step)
                 outcome = None
+
+    async def _every(self, page_at: PageCall[Item]) -> AsyncIterator[Item]:
+        cursor: str | None = None
+        while True:
+            page = await self._do(page_at(cursor))
+            for item in page.items:
+                yield item
+            cursor = page.next_cursor
+            if cursor is None:
+                return
 
     async def _wait_for(
         self, verify: Callable[[str], Awaitable[Found]], trx_id: str, timeout_seconds: float

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 from manilla_client import exact_json
 from manilla_client.answers import (
     AcceptedResend,
+    Balance,
     BankList,
     CompletedPayment,
     CreatedPaymentLink,
@@ -24,9 +25,11 @@ from manilla_client.answers import (
     PaymentSession,
     Payout,
     PayoutMethods,
+    Refund,
     SiteInfo,
     UndeliveredPayout,
     UnfinishedPayment,
+    VerifiedRefund,
     WebhookEndpoint,
     WebhookEndpointPage,
 )
@@ -50,6 +53,15 @@ class PaymentOrder(TypedDict):
     customer_name: NotRequired[str | None]
     customer_email: NotRequired[str | None]
     allow_payment_methods: NotRequired[str | Sequence[str] | None]
+
+
+class RefundOrder(TypedDict):
+    """A refund request. Without `amount`, all that is left of the payment is refunded."""
+
+    trx_id: str
+    ref_trx: str
+    amount: NotRequired[Decimal | int | None]
+    reason: NotRequired[str | None]
 
 
 class PaymentLinkOrder(TypedDict):
@@ -158,21 +170,46 @@ def initiate_payout(
 
 
 def verify_payment(trx_id: str) -> Call[CompletedPayment | UnfinishedPayment]:
-    def read_either(document: Any) -> CompletedPayment | UnfinishedPayment:
-        if _is_success(document):
-            return read(CompletedPayment, document)
-        return read(UnfinishedPayment, document)
+    return Call("GET", "/api/v1/verify-payment/" + quote(trx_id, safe=""), read_payment)
 
-    return Call("GET", "/api/v1/verify-payment/" + quote(trx_id, safe=""), read_either)
+
+def read_payment(document: Any) -> CompletedPayment | UnfinishedPayment:
+    if _is_success(document):
+        return read(CompletedPayment, document)
+    return read(UnfinishedPayment, document)
 
 
 def verify_payout(trx_id: str) -> Call[DeliveredPayout | UndeliveredPayout]:
-    def read_either(document: Any) -> DeliveredPayout | UndeliveredPayout:
-        if _is_success(document):
-            return read(DeliveredPayout, document)
-        return read(UndeliveredPayout, document)
+    return Call("GET", "/api/v1/verify-payout/" + quote(trx_id, safe=""), read_payout)
 
-    return Call("GET", "/api/v1/verify-payout/" + quote(trx_id, safe=""), read_either)
+
+def read_payout(document: Any) -> DeliveredPayout | UndeliveredPayout:
+    if _is_success(document):
+        return read(DeliveredPayout, document)
+    return read(UndeliveredPayout, document)
+
+
+def initiate_refund(
+    order: RefundOrder, idempotency_key: str | None, scenario: Scenario | None
+) -> Call[Refund]:
+    body = _body(order, RefundOrder)
+    return Call(
+        "POST",
+        "/api/v1/initiate-refund",
+        lambda document: read(Refund, document),
+        body,
+        _key(idempotency_key),
+        scenario,
+    )
+
+
+def verify_refund(trx_id: str) -> Call[VerifiedRefund]:
+    target = "/api/v1/verify-refund/" + quote(trx_id, safe="")
+    return Call("GET", target, lambda document: read(VerifiedRefund, document))
+
+
+def balance() -> Call[Balance]:
+    return Call("GET", "/api/v1/balance", lambda document: read(Balance, document))
 
 
 def create_payment_link(order: PaymentLinkOrder) -> Call[CreatedPaymentLink]:
@@ -183,8 +220,8 @@ def create_payment_link(order: PaymentLinkOrder) -> Call[CreatedPaymentLink]:
 
 
 def list_payment_links(query: PaymentLinkQuery) -> Call[PaymentLinkPage]:
-    _check_names(query, PaymentLinkQuery)
-    target = _list(LINKS, query, {"since": "from", "until": "to"})
+    check_names(query, PaymentLinkQuery)
+    target = listed(LINKS, query, {"since": "from", "until": "to"})
     return Call("GET", target, lambda document: read(PaymentLinkPage, document))
 
 
@@ -199,8 +236,8 @@ def disable_payment_link(link_id: str) -> Call[CreatedPaymentLink]:
 
 
 def list_events(query: EventQuery) -> Call[EventPage]:
-    _check_names(query, EventQuery)
-    target = _list("/api/v1/events", query)
+    check_names(query, EventQuery)
+    target = listed("/api/v1/events", query)
     return Call("GET", target, lambda document: read(EventPage, document))
 
 
@@ -210,7 +247,7 @@ def create_webhook_endpoint(order: EndpointOrder) -> Call[EndpointSecret]:
 
 
 def list_webhook_endpoints(limit: int | None, cursor: str | None) -> Call[WebhookEndpointPage]:
-    target = _list(ENDPOINTS, {"limit": limit, "cursor": cursor})
+    target = listed(ENDPOINTS, {"limit": limit, "cursor": cursor})
     return Call("GET", target, lambda document: read(WebhookEndpointPage, document))
 
 
@@ -254,7 +291,7 @@ def _endpoint(endpoint_id: str) -> str:
     return f"{ENDPOINTS}/{quote(endpoint_id, safe='')}"
 
 
-def _list(path: str, query: Mapping[str, object], names: Mapping[str, str] | None = None) -> str:
+def listed(path: str, query: Mapping[str, object], names: Mapping[str, str] | None = None) -> str:
     """The path with the given filters. Some have another name in the API."""
     sent = {
         (names or {}).get(name, name): value.isoformat() if isinstance(value, datetime) else value
@@ -285,12 +322,12 @@ def _is_success(document: object) -> bool:
 
 def _body(order: Mapping[str, object], kind: type) -> bytes:
     # The API ignores unknown fields, so it would not report a misspelled name.
-    _check_names(order, kind)
+    check_names(order, kind)
     given = {name: value for name, value in order.items() if value is not None}
     return exact_json.dumps(given).encode()
 
 
-def _check_names(given: Mapping[str, object], kind: type) -> None:
+def check_names(given: Mapping[str, object], kind: type) -> None:
     unknown = given.keys() - kind.__annotations__.keys()
     if unknown:
         raise TypeError(f"{kind.__name__} has no {', '.join(sorted(unknown))}.")

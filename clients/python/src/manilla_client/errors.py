@@ -178,6 +178,13 @@ class ServerError(ApiError):
     advice = "Try again with the same idempotency key; tell the operator the request id."
 
 
+class RefundFailed(ApiError):
+    """A refund was rejected; your wallet has not been debited."""
+
+    codes = ("refund_failed",)
+    advice = "Check the payment's status and how much of it is left."
+
+
 class PayoutRefused(ApiError):
     """A payout was rejected; your wallet has not been debited."""
 
@@ -185,7 +192,8 @@ class PayoutRefused(ApiError):
 class InsufficientBalance(PayoutRefused):
     """The wallet's balance is too low.
 
-    Also raised by initiate_payment if your wallet cannot cover a commission that you pay.
+    Also raised by initiate_refund, and by initiate_payment if your wallet cannot cover a commission
+    that you pay.
     """
 
     codes = ("insufficient_balance",)

@@ -2,14 +2,16 @@
 
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
-from manilla_client import calls, polling
+from manilla_client import calls, lists, polling
 from manilla_client.answers import (
     AcceptedResend,
+    Balance,
+    BalanceTransaction,
     BankList,
     CompletedPayment,
     CreatedPaymentLink,
@@ -23,9 +25,11 @@ from manilla_client.answers import (
     PaymentSession,
     Payout,
     PayoutMethods,
+    Refund,
     SiteInfo,
     UndeliveredPayout,
     UnfinishedPayment,
+    VerifiedRefund,
     WebhookEndpoint,
     WebhookEndpointPage,
 )
@@ -38,10 +42,12 @@ from manilla_client.calls import (
     PaymentLinkQuery,
     PaymentOrder,
     PayoutOrder,
+    RefundOrder,
     Scenario,
 )
 from manilla_client.conversation import converse
 from manilla_client.credentials import Credentials, url_of_environment
+from manilla_client.lists import Item, PageCall, StatementQuery, TransactionQuery
 from manilla_client.retries import Retries
 from manilla_client.transport import Answer, Failure, Request, Transport
 
@@ -159,6 +165,46 @@ class Client:
         """Sends the events since then that the endpoint has not received."""
         return self._do(calls.resend_webhook_events(endpoint_id, since, include_delivered))
 
+    def initiate_refund(
+        self,
+        *,
+        idempotency_key: str | None = None,
+        scenario: Scenario | None = None,
+        **order: Unpack[RefundOrder],
+    ) -> Refund:
+        """Debits your wallet immediately and returns the money to the customer."""
+        return self._do(calls.initiate_refund(order, idempotency_key, scenario))
+
+    def verify_refund(self, trx_id: str) -> VerifiedRefund:
+        return self._do(calls.verify_refund(trx_id))
+
+    def wait_for_refund(self, trx_id: str, timeout_seconds: float = 60) -> VerifiedRefund:
+        """Returns the refund once its status is final. Raises StillPending on timeout."""
+        return self._wait_for(self.verify_refund, trx_id, timeout_seconds)
+
+    def payments(
+        self, **query: Unpack[TransactionQuery]
+    ) -> Iterator[CompletedPayment | UnfinishedPayment]:
+        """Yields all your payments, newest first, and requests their pages when needed."""
+        return self._every(lists.payments(query))
+
+    def payouts(
+        self, **query: Unpack[TransactionQuery]
+    ) -> Iterator[DeliveredPayout | UndeliveredPayout]:
+        """Yields all your payouts, newest first, and requests their pages when needed."""
+        return self._every(lists.payouts(query))
+
+    def refunds(self, **query: Unpack[TransactionQuery]) -> Iterator[VerifiedRefund]:
+        """Yields all your refunds, newest first, and requests their pages when needed."""
+        return self._every(lists.refunds(query))
+
+    def balance(self) -> Balance:
+        return self._do(calls.balance())
+
+    def balance_transactions(self, **query: Unpack[StatementQuery]) -> Iterator[BalanceTransaction]:
+        """Yields your wallets' statement, newest line first, page by page."""
+        return self._every(lists.balance_transactions(query))
+
     def initiate_payout(
         self,
         *,
@@ -202,6 +248,15 @@ class Client:
             else:
                 time.sleep(step)
                 outcome = None
+
+    def _every(self, page_at: PageCall[Item]) -> Iterator[Item]:
+        cursor: str | None = None
+        while True:
+            page = self._do(page_at(cursor))
+            yield from page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                return
 
     def _wait_for(
         self, verify: Callable[[str], Found], trx_id: str, timeout_seconds: float

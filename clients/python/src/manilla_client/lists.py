@@ -1,0 +1,84 @@
+"""The API's lists as calls for one page each, and what they contain."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypedDict, TypeVar
+
+from manilla_client import calls
+from manilla_client.answers import (
+    BalanceTransaction,
+    CompletedPayment,
+    DeliveredPayout,
+    UndeliveredPayout,
+    UnfinishedPayment,
+    VerifiedRefund,
+)
+from manilla_client.calls import Call
+from manilla_client.errors import BadAnswer
+from manilla_client.reading import read
+
+Item = TypeVar("Item")
+NAMES = {"since": "from", "until": "to"}
+PAGE_ITEMS = 100  # fewer requests for a whole list
+
+
+class Period(TypedDict, total=False):
+    """`since` is inclusive and `until` is exclusive. Both need a time zone."""
+
+    since: datetime | None
+    until: datetime | None
+    ref_trx: str | None
+
+
+class TransactionQuery(Period, total=False):
+    status: str | None  # pending, success or failed
+
+
+class StatementQuery(Period, total=False):
+    currency_code: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Item]):
+    items: tuple[Item, ...]
+    next_cursor: str | None
+
+
+PageCall = Callable[[str | None], Call[Page[Item]]]  # takes the cursor of the page
+
+
+def payments(query: TransactionQuery) -> PageCall[CompletedPayment | UnfinishedPayment]:
+    return _pages("payments", query, TransactionQuery, calls.read_payment)
+
+
+def payouts(query: TransactionQuery) -> PageCall[DeliveredPayout | UndeliveredPayout]:
+    return _pages("payouts", query, TransactionQuery, calls.read_payout)
+
+
+def refunds(query: TransactionQuery) -> PageCall[VerifiedRefund]:
+    return _pages("refunds", query, TransactionQuery, lambda item: read(VerifiedRefund, item))
+
+
+def balance_transactions(query: StatementQuery) -> PageCall[BalanceTransaction]:
+    return _pages(
+        "balance-transactions", query, StatementQuery, lambda item: read(BalanceTransaction, item)
+    )
+
+
+def _pages(
+    name: str, query: Mapping[str, object], kind: type, read_item: Callable[[Any], Item]
+) -> PageCall[Item]:
+    calls.check_names(query, kind)
+
+    def read_page(document: Any) -> Page[Item]:
+        if not isinstance(document, dict) or not isinstance(document.get("data"), list):
+            raise BadAnswer("The response is not a page of a list.")
+        items = tuple(read_item(item) for item in document["data"])
+        return Page(items, document.get("next_cursor"))
+
+    def page(cursor: str | None) -> Call[Page[Item]]:
+        sent = {"limit": PAGE_ITEMS, **query, "cursor": cursor}
+        return Call("GET", calls.listed(f"/api/v1/{name}", sent, NAMES), read_page)
+
+    return page
