@@ -1,14 +1,27 @@
 """SQL queries for approvals."""
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 import msgspec
 
 from manilla.audit.actor import Actor, ActorKind
+from manilla.kit import listing
 from manilla.kit.db import Connection, Database
+from manilla.kit.fields import Fields
+from manilla.kit.listing import PAGE_ROWS, Conditions, Page
+from manilla.kit.listing.sorting import NUMBERED, RecordFilter, Selection, Totals
 from manilla.kit.money import Money
 from manilla.people.roles import Realm
+
+
+class ApprovalStatus(StrEnum):
+    """The states of an approval that no longer waits."""
+
+    APPROVED = "approved"
+    REFUSED = "refused"
+    EXPIRED = "expired"
 
 
 class Approval(msgspec.Struct, frozen=True):
@@ -33,6 +46,11 @@ class Approval(msgspec.Struct, frozen=True):
         return team is None
 
 
+FIELDS = Fields(
+    Approval,
+    asked_by="asked_by.name",
+    decided_by=lambda row: row.decided_by and row.decided_by.name,
+)
 # An approval past its deadline has expired, even if its row does not yet have that status.
 _APPROVAL = """
     SELECT id, kind, subject, merchant_id, detail, reason,
@@ -72,6 +90,40 @@ async def approvals(
         *(waiting_only, before_id, limit, team),
     )
     return [_read(record) for record in records]
+
+
+class ApprovalFilter(RecordFilter, frozen=True, kw_only=True):
+    status: ApprovalStatus | None = None
+    kind: str | None = None
+    search: str | None = None  # the approval's number, or what it is about
+
+
+async def ended(
+    db: Database,
+    wanted: ApprovalFilter,
+    *,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
+) -> Page[Approval]:
+    """Lists the administrators' approvals that no longer wait, by default newest first."""
+    return await _selected(wanted).page(db, NUMBERED, wanted.sort, _read, after, limit)
+
+
+async def totals(db: Database, wanted: ApprovalFilter) -> Totals:
+    return await _selected(wanted).count(db)
+
+
+def _selected(wanted: ApprovalFilter) -> Selection:
+    conditions = (
+        Conditions()
+        .add("asked_realm IS DISTINCT FROM 'dashboard' AND status <> 'waiting'")
+        .add_given("status = {}", wanted.status)
+        .add_given("kind = {}", wanted.kind)
+        .add_given("asked_at >= {}", wanted.since)
+        .add_given("asked_at < {}", wanted.until)
+        .add_given("{} IN (id::text, subject)", listing.searched(wanted.search))
+    )
+    return Selection(f"({_APPROVAL}) AS approval", "*", conditions)
 
 
 async def payload(connection: Connection, approval_id: int) -> bytes:

@@ -9,6 +9,8 @@ import msgspec
 from manilla.audit.actor import current
 from manilla.audit.entry import GENESIS, AuditEntry, plain
 from manilla.kit.db import Connection, Database
+from manilla.kit.listing import Conditions
+from manilla.kit.listing.sorting import RecordFilter
 
 BATCH = 1000
 
@@ -23,15 +25,13 @@ class _Head(msgspec.Struct, frozen=True):
     hash: bytes
 
 
-class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
+class AuditFilter(RecordFilter, frozen=True, kw_only=True):
     """Filters for audit log entries. Fields that are None do not filter."""
 
-    actor: str | None = None  # name of the actor
+    search: str | None = None  # the full name or email address of the actor
     action: str | None = None  # `wallet.fund`, or `wallet` for all wallet actions
     merchant_id: int | None = None
     subject: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None  # exclusive upper bound of the time
 
 
 class AuditVerification(msgspec.Struct, frozen=True):
@@ -109,21 +109,25 @@ async def listed(
     limit: int = 100,
 ) -> list[AuditEntry]:
     """Returns entries, newest first; `before_id` is the last entry of the previous page."""
-    wanted = filters or AuditFilter()
+    wanted = conditions(filters or AuditFilter()).add_given("id < {}", before_id)
     records = await db.records(
-        _ENTRY
-        + """
-         WHERE ($1::bigint IS NULL OR id < $1)
-           AND ($2::text IS NULL OR actor_name = $2)
-           AND ($3::text IS NULL OR action = $3 OR starts_with(action, $3 || '.'))
-           AND ($4::bigint IS NULL OR merchant_id = $4)
-           AND ($5::text IS NULL OR subject = $5)
-           AND ($7::timestamptz IS NULL OR at >= $7) AND ($8::timestamptz IS NULL OR at < $8)
-         ORDER BY id DESC LIMIT $6""",
-        *(before_id, wanted.actor, wanted.action, wanted.merchant_id, wanted.subject, limit),
-        *(wanted.since, wanted.until),
+        f"{_ENTRY} WHERE {wanted.sql} ORDER BY id DESC LIMIT {limit}", *wanted.values
     )
-    return [_read(record) for record in records]
+    return [read(record) for record in records]
+
+
+def conditions(wanted: AuditFilter) -> Conditions:
+    found = (
+        Conditions()
+        .add_given("actor_name = {}", wanted.search)
+        .add_given("merchant_id = {}", wanted.merchant_id)
+        .add_given("subject = {}", wanted.subject)
+        .add_given("at >= {}", wanted.since)
+        .add_given("at < {}", wanted.until)
+    )
+    if wanted.action is None:
+        return found
+    return found.add("(action = {} OR starts_with(action, {} || '.'))", *[wanted.action] * 2)
 
 
 async def latest(db: Database, action: str) -> dict[str, AuditEntry]:
@@ -133,7 +137,7 @@ async def latest(db: Database, action: str) -> dict[str, AuditEntry]:
         " ORDER BY subject, id DESC",
         action,
     )
-    return {record["subject"]: _read(record) for record in records}
+    return {record["subject"]: read(record) for record in records}
 
 
 class SavedHead(msgspec.Struct, frozen=True):
@@ -201,9 +205,9 @@ async def _batch(connection: Connection, after: int) -> list[AuditEntry]:
     records = await connection.records(
         _ENTRY + " WHERE id > $1 ORDER BY id LIMIT $2", *(after, BATCH)
     )
-    return [_read(record) for record in records]
+    return [read(record) for record in records]
 
 
-def _read(record: Any) -> AuditEntry:
+def read(record: Any) -> AuditEntry:
     fields = dict(record)
     return AuditEntry(**{**fields, "detail": msgspec.json.decode(fields["detail"])})

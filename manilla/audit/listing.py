@@ -3,10 +3,10 @@
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.audit.entry import AuditEntry
-from manilla.kit import listing
-from manilla.kit.db import Database
+from manilla.kit.db import Database, columns
 from manilla.kit.fields import Fields
-from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Page
+from manilla.kit.listing import PAGE_ROWS, Page
+from manilla.kit.listing.sorting import NUMBERED, Selection, Totals
 
 FIELDS = Fields(AuditEntry, actor="actor_name")
 
@@ -14,7 +14,13 @@ FIELDS = Fields(AuditEntry, actor="actor_name")
 async def entries(
     db: Database, wanted: AuditFilter, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[AuditEntry]:
-    """Returns one page of entries, newest first."""
-    limit = min(limit, PAGE_ROWS_MAX)
-    rows = await audit.listed(db, wanted, listing.read_cursor(int, after), limit)
-    return Page(rows, listing.cursor(rows[-1].id) if len(rows) == limit else None)
+    """Returns one page of entries, by default newest first."""
+    return await _selected(wanted).page(db, NUMBERED, wanted.sort, audit.read, after, limit)
+
+
+async def totals(db: Database, wanted: AuditFilter) -> Totals:
+    return await _selected(wanted).count(db)
+
+
+def _selected(wanted: AuditFilter) -> Selection:
+    return Selection("audit", columns(AuditEntry), audit.conditions(wanted))

@@ -1,19 +1,35 @@
 """Lists cases. There are few, because each one is an exception."""
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
-from manilla.cases.cases import CASE, Case, CaseKind
+from manilla.cases.cases import Case, CaseKind
 from manilla.kit import listing
-from manilla.kit.db import Database
+from manilla.kit.db import Database, columns
 from manilla.kit.environment import Environment
 from manilla.kit.fields import Fields
-from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Moment, Page
+from manilla.kit.listing import PAGE_ROWS, Conditions, Page
+from manilla.kit.listing.sorting import (
+    NUMBERED,
+    AmountFilter,
+    Selection,
+    SortKeys,
+    SortOrder,
+    Totals,
+)
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant, whose, within
 
 FIELDS = Fields(Case, merchant_id=lambda case: case.merchant_id or None)
+# A case without an amount sorts like one about nothing.
+_TABLE = "(SELECT *, coalesce(amount_minor, 0) AS size FROM operator_case) AS listed"
+_ORDERS = {
+    **NUMBERED,
+    SortOrder.LARGEST: SortKeys(("size", "id"), tuple[int, int]),
+    SortOrder.SMALLEST: SortKeys(("size", "id"), tuple[int, int], False),
+}
 
 
 class CaseStatus(StrEnum):
@@ -21,11 +37,9 @@ class CaseStatus(StrEnum):
     RESOLVED = "resolved"
 
 
-class CaseFilter(msgspec.Struct, frozen=True, kw_only=True):
+class CaseFilter(AmountFilter, frozen=True, kw_only=True):
     status: CaseStatus | None = None
     kind: CaseKind | None = None
-    since: Moment | None = None
-    until: Moment | None = None  # exclusive upper bound of the time
     search: str | None = None  # a full reference or trx_id, or the case's id
 
 
@@ -37,27 +51,34 @@ async def cases(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Case]:
-    """Lists cases, newest first."""
-    limit = min(limit, PAGE_ROWS_MAX)
+    """Lists cases, by default newest first."""
+    return await _selected(scope, wanted).page(db, _ORDERS, wanted.sort, _read, after, limit)
+
+
+async def totals(db: Database, scope: Scope, wanted: CaseFilter) -> Totals:
+    return await _selected(scope, wanted).totals(db)
+
+
+def _selected(scope: Scope, wanted: CaseFilter) -> Selection:
     conditions = (
         _within(scope)
-        .add_given("id < {}", listing.read_cursor(int, after))
         .add_given("status = {}", wanted.status)
         .add_given("kind = {}", wanted.kind)
         .add_given("opened_at >= {}", wanted.since)
         .add_given("opened_at < {}", wanted.until)
+        .add_given("amount_minor >= {}", wanted.min_minor)
+        .add_given("amount_minor <= {}", wanted.max_minor)
     )
     text = listing.searched(wanted.search)
     if text is not None:
         conditions.add("{} IN (reference, trx_id, id::text)", text)
         owner = trx_ids.merchant_of(text.partition("-")[0])
         conditions.add_given("merchant_id = {}", owner)
-    rows = await db.rows(
-        Case,
-        f"{CASE} WHERE {conditions.sql} ORDER BY id DESC LIMIT {limit}",
-        *conditions.values,
-    )
-    return Page(rows, listing.cursor(rows[-1].id) if len(rows) == limit else None)
+    return Selection(_TABLE, f"{columns(Case)}, size", conditions)
+
+
+def _read(record: Any) -> Case:
+    return msgspec.convert(dict(record), Case)
 
 
 async def about(db: Database, merchant_id: int, trx_id: str) -> list[Case]:

@@ -68,7 +68,7 @@ def list_lines(
     """List entries, newest first."""
 
     async def command(tools: Tools) -> list[AuditEntry]:
-        filters = AuditFilter(actor=actor, action=action, merchant_id=merchant)
+        filters = AuditFilter(search=actor, action=action, merchant_id=merchant)
         return await audit.listed(tools.db, filters, None, limit)
 
     rows = as_rows(COLUMNS, run(data, command))

@@ -16,7 +16,7 @@ from manilla.payouts import decisions, listing, queue
 from manilla.payouts.beneficiaries.banks import Banks
 from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.payout import DETAILS, Payout, PayoutStatus
-from manilla.payouts.queue import Waiting
+from manilla.payouts.queue import QueueFilter, Waiting
 from manilla.payouts.routing.explanation import ExplainedAttempt, explained
 from manilla.transfers import holding
 
@@ -57,7 +57,9 @@ def list_payouts(
 
     async def command(tools: Tools) -> list[dict[str, Any]]:
         if on_hold:
-            waiting = await first(in_pages(queue.on_hold, tools.db, scope, search), LIST_MAX)
+            waiting = await first(
+                in_pages(queue.on_hold, tools.db, scope, QueueFilter(search=search)), LIST_MAX
+            )
         else:
             found = await first(in_pages(listing.payouts, tools.db, scope, wanted), LIST_MAX)
             holds = await decisions.holds_of(tools.db, found)

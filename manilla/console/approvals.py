@@ -3,18 +3,19 @@
 from collections.abc import Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
-from manilla.approvals import approvals
-from manilla.approvals.queries import Approval
+from manilla.approvals import approvals, queries
+from manilla.approvals.kinds import PlatformChange
+from manilla.approvals.queries import Approval, ApprovalFilter, ApprovalStatus
 from manilla.audit.actor import current
 from manilla.audit.entry import plain
 from manilla.console import list_pages
-from manilla.kit import listing
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
+from manilla.kit.listing.sorting import SortOrder
 from manilla.kit.money import Money
 from manilla.merchants import merchants, wallets
 from manilla.methods import catalogue
@@ -22,30 +23,73 @@ from manilla.methods.method import Method
 from manilla.people.roles import Permission
 from manilla.platform import settings
 from manilla.providers import credentials
-from manilla.web import lists
+from manilla.web import cells, lists, record_list
 from manilla.web.authentication import NotAllowed
-from manilla.web.display import describe_changes, title
-from manilla.web.lists import ROWS, ListView
+from manilla.web.display import badge, describe_changes, short_moment, title
 from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.record_list import ListColumn, ListFilter, RecordList, time_column
+
+KINDS = sorted(str(kind.__struct_config__.tag) for kind in get_args(PlatformChange))
+
+
+def _asked(_request: PageRequest, row: Approval) -> str:
+    return cells.text(row.asked_by.name)
+
+
+def _decided(_request: PageRequest, row: Approval) -> str:
+    return cells.text(row.decided_by and row.decided_by.name)
+
+
+LIST = RecordList(
+    "approvals",
+    "approval",
+    (
+        time_column("Requested", "asked_at"),
+        ListColumn("number", "Approval", lambda _, row: row.id),
+        ListColumn("kind", "Kind", lambda _, row: title(row.kind), is_default=False),
+        ListColumn("subject", "About", lambda _, row: cells.text(row.subject)),
+        ListColumn("change", "Change", lambda _, row: _change(row), is_wide=True),
+        ListColumn("asked", "Requested by", _asked),
+        ListColumn("status", "Status", lambda _, row: badge(row.status), sorts=(SortOrder.STATUS,)),
+        ListColumn("decided", "Decided by", _decided),
+        ListColumn("decision", "Reason", lambda _, row: cells.text(row.decision)),
+        ListColumn(
+            "ended",
+            "Decided",
+            lambda _, row: short_moment(row.decided_at),
+            is_default=False,
+        ),
+    ),
+    queries.ended,
+    queries.totals,
+)
+COLUMNS = queries.FIELDS.select(
+    "id kind subject merchant_id detail reason status asked_by asked_at decided_by decided_at"
+    " decision"
+)
 
 
 async def show(request: PageRequest) -> PageResponse:
-    db = request.db
-    before = listing.read_cursor(int, lists.after(request))
-    waiting = await approvals.waiting(db) if before is None else []
-    rows = await approvals.listed(db, before, ROWS)
-    following = listing.cursor(rows[-1].id) if len(rows) == ROWS else None
-    return request.page(
-        "approvals.html",
+    wanted = lists.read_filter(request, ApprovalFilter, "status", "kind")
+    is_plain = wanted == ApprovalFilter() and lists.after(request) is None
+    waiting = await approvals.waiting(request.db) if is_plain else []
+    filters = [
+        ListFilter("status", "Status", record_list.choices(list(ApprovalStatus))),
+        ListFilter("kind", "Kind", record_list.choices(KINDS)),
+    ]
+    return await LIST.show(
+        *(request, "approvals.html", COLUMNS, [], wanted, filters),
         waiting=[
             (each, _in_words(each, plain(await _current_values(request, each)))) for each in waiting
         ],
-        decided=[row for row in rows if row.status != "waiting"],
-        listing=ListView(request, following),
+        is_plain=is_plain,
         is_own=_is_own,
         place=partial(_place, request),
-        in_words=_in_words,
     )
+
+
+def _change(row: Approval) -> str:
+    return cells.long_text(" · ".join(_in_words(row)))
 
 
 async def _current_values(request: PageRequest, asked: Approval) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """Case pages: our evidence and the provider's, and the allowed resolutions."""
 
-from functools import partial
 from typing import Any
+
+import msgspec
+from markupsafe import Markup
 
 from manilla.approvals import approvals
 from manilla.approvals.changes import apply_or_ask
@@ -13,14 +15,18 @@ from manilla.cases.cases import NOTE_LENGTH_MAX, Case, CaseAction, CaseKind, Cas
 from manilla.cases.listing import CaseFilter, CaseStatus
 from manilla.console import evidence, list_pages, responses
 from manilla.console.providers import titles
+from manilla.kit.display import money
 from manilla.kit.errors import Refusal
+from manilla.kit.listing.sorting import SortOrder
 from manilla.merchants import roster
 from manilla.people.roles import Permission
 from manilla.providers import status_query
 from manilla.resolutions import resolutions
-from manilla.web import lists
+from manilla.web import cells, record_list
+from manilla.web.display import badge
 from manilla.web.forms import BadForm
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.record_list import ListColumn, ListFilter, RecordList, time_column
 
 TEMPLATE = "case.html"
 
@@ -54,24 +60,56 @@ COLUMNS = listing.FIELDS.select(
 )
 
 
+def _link(request: PageRequest, row: Case) -> Markup:
+    return cells.link(request, f"/cases/{row.id}", TITLES.get(row.kind, row.kind))
+
+
+LIST = RecordList(
+    "cases",
+    "case",
+    list_pages.with_merchant(
+        (
+            time_column("Opened", "opened_at"),
+            ListColumn("case", "Case", _link),
+            ListColumn("number", "Number", lambda _, row: row.id, is_default=False),
+            ListColumn("reference", "Reference", lambda _, row: cells.text(row.reference)),
+            ListColumn(
+                "details",
+                "Details",
+                lambda _, row: cells.long_text(row.resolution or row.detail),
+                is_wide=True,
+            ),
+            ListColumn(
+                "status", "Status", lambda _, row: badge(row.status), sorts=(SortOrder.STATUS,)
+            ),
+            ListColumn(
+                "amount",
+                "Amount",
+                lambda _, row: money(row.amount) if row.amount else "—",
+                is_number=True,
+                sorts=record_list.BY_AMOUNT,
+            ),
+        )
+    ),
+    listing.cases,
+    listing.totals,
+)
+
+
 async def show_all(request: PageRequest) -> PageResponse:
     status = list_pages.selected(request, "status", list(CaseStatus))
-    kind = request.query.text("kind")
-    wanted = CaseFilter(
+    wanted = msgspec.structs.replace(
+        record_list.read_amounts(request, CaseFilter, "kind"),
         status=None if status == list_pages.ALL else CaseStatus(status),
-        kind=CaseKind(kind) if kind in set(CaseKind) else None,
-        **lists.common_filters(request),
     )
+    statuses = record_list.choices([*CaseStatus, list_pages.ALL])
+    filters = [
+        ListFilter("status", "Status", statuses, value=status),
+        ListFilter("kind", "Kind", [(each.value, TITLES[each]) for each in CaseKind]),
+    ]
+    scope = list_pages.money_scope(request)
     return await list_pages.show(
-        request,
-        "cases.html",
-        "cases",
-        COLUMNS,
-        partial(listing.cases, request.db, list_pages.money_scope(request), wanted),
-        views=list_pages.VIEWS,
-        shown_status=status,
-        titles=TITLES,
-        kinds=[(each.value, TITLES[each]) for each in CaseKind],
+        *(request, LIST, "cases.html", COLUMNS, [scope], wanted, filters), views=list_pages.VIEWS
     )
 
 

@@ -1,13 +1,19 @@
 """Lists failed jobs with their errors, and retries them."""
 
-from functools import partial
+from urllib.parse import quote
+
+import msgspec
+from markupsafe import Markup
 
 from manilla.console import list_pages
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import failed
-from manilla.kit.jobs.failed import FailedJobFilter
+from manilla.kit.jobs.failed import FailedJob, FailedJobFilter
+from manilla.people.roles import Permission
 from manilla.platform import work
+from manilla.web import cells, lists
 from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.record_list import ListColumn, ListFilter, RecordList, time_column
 
 # For each kind of job, the page that shows its subject.
 PATHS = {"transfer": "/payouts/", "refund": "/refunds/", "notify": "/notifications?q="}
@@ -15,13 +21,64 @@ PATHS = {"transfer": "/payouts/", "refund": "/refunds/", "notify": "/notificatio
 COLUMNS = failed.FIELDS.select("merchant_id kind subject attempts failures parked_at last_error")
 
 
-async def show(request: PageRequest) -> PageResponse:
-    kind, subject = request.query.text("kind"), request.query.text("q")
-    wanted = FailedJobFilter(
-        merchant_id=list_pages.merchant(request), kind=kind or None, search=subject or None
+def _subject(request: PageRequest, row: FailedJob) -> Markup | str:
+    if row.kind not in PATHS:
+        return cells.text(row.subject)
+    return cells.link(request, PATHS[row.kind] + quote(row.subject), row.subject)
+
+
+def _retry(request: PageRequest, row: FailedJob) -> Markup:
+    """Returns the form that retries the job."""
+    fields = {
+        "csrf": request.csrf,
+        "merchant_id": row.merchant_id,
+        "kind": row.kind,
+        "subject": row.subject,
+    }
+    hidden = Markup("").join(
+        Markup('<input type="hidden" name="{}" value="{}">').format(*pair)
+        for pair in fields.items()
     )
-    fetch = partial(failed.failed_jobs, request.db, wanted)
-    return await list_pages.show(request, "jobs.html", "failed-jobs", COLUMNS, fetch, paths=PATHS)
+    return Markup(
+        '<form method="post" action="{}">{}<button class="btn btn-sm">Retry'
+        '<span class="visually-hidden">: {} {}</span></button></form>'
+    ).format(request.at("/jobs/retry"), hidden, row.kind, cells.text(row.subject))
+
+
+LIST = RecordList(
+    "failed_jobs",
+    "job",
+    list_pages.with_merchant(
+        (
+            time_column("Failed", "parked_at"),
+            ListColumn("kind", "Job", lambda _, row: row.kind),
+            ListColumn("subject", "Subject", _subject),
+            ListColumn(
+                "error", "Last error", lambda _, row: row.last_error or "Unknown", is_wide=True
+            ),
+            ListColumn(
+                "failures",
+                "Failures",
+                lambda _, row: f"{row.failures} of {row.attempts}",
+                is_number=True,
+            ),
+        )
+    ),
+    failed.failed_jobs,
+    failed.totals,
+)
+RETRY = list_pages.with_merchant((ListColumn("retry", "Retry", _retry),))[0]
+
+
+async def show(request: PageRequest) -> PageResponse:
+    wanted = msgspec.structs.replace(
+        lists.read_filter(request, FailedJobFilter, "kind"),
+        merchant_id=list_pages.merchant(request),
+    )
+    columns = (*LIST.columns, RETRY) if request.may(Permission.SUPPORT_TOOLS) else LIST.columns
+    shown = msgspec.structs.replace(LIST, columns=columns)
+    filters = [ListFilter("kind", "Kind")]
+    return await list_pages.show(request, shown, "jobs.html", COLUMNS, [], wanted, filters)
 
 
 async def retry(request: PageRequest) -> PageResponse:

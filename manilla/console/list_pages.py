@@ -1,27 +1,31 @@
 """Lists of all merchants' records: the filters in their query strings, and their pages."""
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
+from markupsafe import Markup
 
 from manilla.kit import listing
+from manilla.kit.db import Database
 from manilla.kit.environment import Environment
-from manilla.kit.fields import Columns
-from manilla.kit.listing import Page
+from manilla.kit.fields import Columns, insert_after
+from manilla.kit.listing.sorting import RecordFilter
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.merchants import roster
-from manilla.web import lists
+from manilla.web import cells, record_list
 from manilla.web.forms import BadForm
-from manilla.web.lists import ListView
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.record_list import ListColumn, ListFilter, RecordList
 
 ALL = "all"
 ENVIRONMENT, SHOW = "environment", "show"
 # A merchant's number, or its name and number as the suggestions have them: `Shop (12)`.
 _CHOSEN_MERCHANT = re.compile(r"(?:.*\()?([0-9]{1,11})\)?")
+SANDBOX = Markup(' <span class="quiet">Sandbox</span>')
 VIEWS = (ENVIRONMENT, SHOW)  # query parameters that select which list is shown; not filters
 
 
@@ -87,24 +91,76 @@ def path_number(request: PageRequest, name: str, at_most: int = listing.INTEGER_
     return number
 
 
+class NamedRow(msgspec.Struct, frozen=True):
+    """A row of a list with its merchant."""
+
+    row: Any
+    merchant_id: int | None
+    merchant: str
+    is_sandbox: bool
+
+
+def with_merchant(columns: Sequence[ListColumn]) -> tuple[ListColumn, ...]:
+    """Adds the merchant after the first two columns of a list whose rows get their merchant."""
+    inner = [msgspec.structs.replace(column, cell=_of_row(column.cell)) for column in columns]
+    return (*inner[:2], ListColumn("merchant", "Merchant", _merchant), *inner[2:])
+
+
+def _of_row(get: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *arguments: get(*arguments[:-1], arguments[-1].row)
+
+
+def _merchant(request: PageRequest, named: NamedRow) -> Markup | str:
+    """Shows the merchant, and marks sandbox rows."""
+    if not named.merchant_id:
+        return "—"
+    path, name = f"/merchants/{named.merchant_id}", named.merchant or str(named.merchant_id)
+    link = Markup('<a href="{}">{}</a>').format(request.at(path), cells.text(name))
+    return link + SANDBOX * named.is_sandbox
+
+
+def environment_filter() -> ListFilter:
+    options = record_list.choices([Environment.PRODUCTION, Environment.SANDBOX])
+    return ListFilter(ENVIRONMENT, "Environment", options)
+
+
+def merchant_filter(request: PageRequest) -> ListFilter:
+    return ListFilter("merchant", "Merchant", path=request.at("/merchants/names"))
+
+
 async def show(
     request: PageRequest,
+    shown: RecordList,
     template: str,
-    name: str,
-    columns: Columns[Row],
-    fetch: Callable[..., Awaitable[Page[Row]]],
+    export: Columns[Row],
+    about: Sequence[Any],
+    wanted: RecordFilter,
+    filters: Sequence[ListFilter] = (),
     *,
     views: Sequence[str] = (),
-    more: Callable[[ListView, list[Row]], Awaitable[dict[str, Any]]] | None = None,
     **values: Any,
 ) -> PageResponse:
-    """Shows or exports a list. The page template also gets the names of the rows' merchants."""
-
-    async def with_names(view: ListView, rows: list[Row]) -> dict[str, Any]:
-        found = {} if more is None else await more(view, rows)
-        owners = map(columns["merchant_id"], [*rows, *found.get("waiting", ())])
-        return {**found, "names": await roster.names(request.db, filter(None, owners))}
-
-    return await lists.show(
-        request, template, name, columns, fetch, views=views, more=with_names, **values
+    """Shows or exports a list of all merchants' records, with the merchants' names."""
+    inner: Columns[NamedRow] = {title: _of_row(get) for title, get in export.items()}
+    columns = insert_after(inner, "merchant_id", "merchant", lambda named: named.merchant)
+    filters = [*filters, merchant_filter(request)]
+    return await shown.show(
+        *(request, template, columns, about, wanted, filters),
+        views=views,
+        prepare=partial(named, request.db, export),
+        **values,
     )
+
+
+async def named(db: Database, export: Columns[Row], rows: Sequence[Row]) -> list[NamedRow]:
+    """Returns the rows with their merchants, which the columns of the export name."""
+    owners = [export["merchant_id"](row) for row in rows]
+    names = await roster.names(db, filter(None, owners))
+    environment = export.get("environment")
+    return [
+        NamedRow(
+            *(row, owner, names.get(owner, "")),
+            is_sandbox=environment is not None and environment(row) == Environment.SANDBOX,
+        )
+        for row, owner in zip(rows, owners, strict=True)
+    ]

@@ -1,16 +1,20 @@
 """Emails of the whole platform: failed ones first. In development mode also their content."""
 
-from functools import partial
-
+import msgspec
 from litestar import MediaType, Response
+from markupsafe import Markup
 
 from manilla.console import list_pages
 from manilla.mail import listing, queries
 from manilla.mail.kinds import RULES, MailKind
 from manilla.mail.letter import MailContent
-from manilla.mail.listing import MailFilter, MailState
+from manilla.mail.listing import ListedMail, MailFilter, MailState
+from manilla.web import cells, lists, record_list
+from manilla.web.display import badge, title
 from manilla.web.page_request import NO_STORE, PageNotFound, PageRequest, PageResponse
+from manilla.web.record_list import ListColumn, ListFilter, RecordList, time_column
 
+KINDS: dict[str, str] = {kind: rule.title for kind, rule in RULES.items()}
 COLUMNS = listing.FIELDS.select(
     "id merchant_id kind recipient state attempts created_at ended_at last_error"
 )
@@ -23,23 +27,52 @@ FRAMING = (
 FRAMED = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'self'"
 
 
+def _kind(request: PageRequest, row: ListedMail) -> Markup:
+    return cells.link(request, f"/mail/{row.id}", KINDS.get(row.kind, row.kind))
+
+
+def _state(_request: PageRequest, row: ListedMail) -> Markup:
+    return badge("completed" if row.state == MailState.SENT else row.state, title(row.state))
+
+
+LIST = RecordList(
+    "emails",
+    "email",
+    list_pages.with_merchant(
+        (
+            time_column("Created", "created_at"),
+            ListColumn("email", "Email", _kind),
+            ListColumn("to", "To", lambda _, row: cells.text(row.recipient)),
+            ListColumn("state", "State", _state),
+            ListColumn("attempts", "Attempts", lambda _, row: row.attempts, is_number=True),
+            ListColumn(
+                "error", "Last error", lambda _, row: cells.long_text(row.last_error), is_wide=True
+            ),
+            ListColumn("number", "Number", lambda _, row: row.id, is_default=False),
+        )
+    ),
+    listing.mails,
+    listing.totals,
+)
+
+
 async def show_all(request: PageRequest) -> PageResponse:
     """Lists failed emails; in development mode, where the list is a mailbox, all of them."""
     options = (MailState.FAILED, MailState.WAITING, MailState.SENT, MailState.SKIPPED)
     default = list_pages.ALL if request.services.is_development else MailState.FAILED
     state = list_pages.selected(request, "state", (default, *options))
-    wanted = MailFilter(
+    wanted = msgspec.structs.replace(
+        lists.read_filter(request, MailFilter, "kind"),
         state=None if state == list_pages.ALL else MailState(state),
-        search=request.query.text("q") or None,
+        merchant_id=list_pages.merchant(request),
     )
+    filters = [
+        ListFilter("state", "State", record_list.choices([*options, list_pages.ALL]), value=state),
+        ListFilter("kind", "Email", list(KINDS.items())),
+    ]
     return await list_pages.show(
-        request,
-        "mails.html",
-        "emails",
-        COLUMNS,
-        partial(listing.mails, request.db, wanted),
+        *(request, LIST, "mails.html", COLUMNS, [], wanted, filters),
         state=state,
-        titles={kind: rule.title for kind, rule in RULES.items()},
         has_mail=request.services.has_mail,
     )
 
@@ -52,7 +85,7 @@ async def show(request: PageRequest) -> PageResponse:
         headers={"Content-Security-Policy": FRAMING},
         mail=mail,
         content=content,
-        titles={kind: rule.title for kind, rule in RULES.items()},
+        titles=KINDS,
     )
 
 

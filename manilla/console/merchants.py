@@ -1,7 +1,6 @@
 """Merchant pages: merchants waiting for approval, the list, and the page of one merchant."""
 
 from decimal import Decimal
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,15 +14,13 @@ from manilla.cases import listing as cases
 from manilla.cases.listing import CaseFilter
 from manilla.compliance import reviews, sections
 from manilla.console import list_pages, responses
-from manilla.kit import listing
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
-from manilla.merchants import merchants, queries, roster, wallets
+from manilla.merchants import merchants, queries, wallets
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.merchants.queries import MerchantRow
-from manilla.merchants.roster import MerchantFilter
 from manilla.merchants.wallets import WalletStatus
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import MethodKind
@@ -35,14 +32,10 @@ from manilla.payouts import listing as payouts
 from manilla.payouts.listing import PayoutFilter
 from manilla.people import invitations, members, persons
 from manilla.people.roles import Role
-from manilla.web import lists
 from manilla.web.forms import BadForm
-from manilla.web.lists import ListView
 from manilla.web.page_request import PageRequest, PageResponse
 
-QUEUE_ROWS = 10
 RECENT_ROWS = 5
-SUGGESTED = 20
 AUDIT_ROWS = 10
 
 # For each status of a merchant, the statuses that can follow, with the label of the button.
@@ -65,43 +58,6 @@ CHECKS = {
     "phone": ("phone_verified", "Phone"),
     "payouts": ("payouts_enabled", "Payouts"),
 }
-
-COLUMNS = roster.FIELDS.select(
-    "id name email status status_reason commission_percent commission_bearer payouts kyc_verified"
-    " phone_verified currencies created_at"
-)
-
-
-async def show_names(request: PageRequest) -> PageResponse:
-    """Suggests merchants for the typed part of a name."""
-    text = request.query.text("merchant", at_most=listing.SEARCH_LENGTH_MAX)
-    wanted = MerchantFilter(search=text or None)
-    found = await roster.merchants(request.db, wanted, limit=SUGGESTED)
-    return request.page("merchant_names.html", merchants=found.rows)
-
-
-async def show_all(request: PageRequest) -> PageResponse:
-    wanted = listing.read_filter(
-        MerchantFilter,
-        {"status": request.query.text("status"), "search": request.query.text("q")},
-    )
-
-    async def queue(view: ListView, _: list[MerchantRow]) -> dict[str, Any]:
-        is_plain = not (view.is_filtered or view.is_later)
-        return {
-            "queue": await roster.pending(request.db, QUEUE_ROWS) if is_plain else [],
-            "pending": await roster.count_pending(request.db) if is_plain else 0,
-        }
-
-    return await lists.show(
-        request,
-        "merchants.html",
-        "merchants",
-        COLUMNS,
-        partial(roster.merchants, request.db, wanted),
-        more=queue,
-        statuses=[(status.value, status.value.title()) for status in MerchantStatus],
-    )
 
 
 async def show_new(request: PageRequest) -> PageResponse:

@@ -1,7 +1,8 @@
 """Notifications to all merchants: failed ones first, their delivery attempts, and redelivery."""
 
 from datetime import UTC, datetime, timedelta
-from functools import partial
+
+import msgspec
 
 from manilla.console import list_pages
 from manilla.kit.errors import Refusal
@@ -9,13 +10,21 @@ from manilla.merchants import roster
 from manilla.notify import listing, queries, redeliver
 from manilla.notify.listing import NotificationFilter, NotificationState
 from manilla.notify.queries import Notification
-from manilla.web import lists
+from manilla.web import lists, notification_columns, record_list
 from manilla.web.forms import BadForm, Form
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.record_list import ListFilter, RecordList
 
 FIELD_FORMAT = "%Y-%m-%dT%H:%M"  # format of an HTML datetime-local input
 STATES = (NotificationState.FAILED, NotificationState.WAITING, NotificationState.DELIVERED)
 
+LIST = RecordList(
+    "all_notifications",
+    "notification",
+    list_pages.with_merchant(notification_columns.COLUMNS),
+    listing.notifications,
+    listing.totals,
+)
 COLUMNS = listing.FIELDS.select(
     "id merchant_id environment event status trx_id url state attempts created_at decided_at"
 )
@@ -23,17 +32,18 @@ COLUMNS = listing.FIELDS.select(
 
 async def show_all(request: PageRequest) -> PageResponse:
     state = list_pages.selected(request, "state", STATES)
-    wanted = NotificationFilter(
+    wanted = msgspec.structs.replace(
+        lists.read_filter(request, NotificationFilter),
         state=None if state == list_pages.ALL else NotificationState(state),
-        **lists.common_filters(request),
     )
+    states = record_list.choices([*STATES, list_pages.ALL])
+    filters = [
+        ListFilter("state", "Delivery", states, value=state),
+        list_pages.environment_filter(),
+    ]
     return await list_pages.show(
-        request,
-        "notifications.html",
-        "notifications",
-        COLUMNS,
-        partial(listing.notifications, request.db, list_pages.scope(request), wanted),
-        state=state,
+        *(request, LIST, "notifications.html", COLUMNS),
+        *([list_pages.scope(request)], wanted, filters),
         a_day_ago=(datetime.now(lists.ZONE) - timedelta(days=1)).strftime(FIELD_FORMAT),
     )
 

@@ -1,8 +1,10 @@
 """Payouts that need an administrator: manual, on hold, or stuck."""
 
 from collections.abc import Awaitable
-from functools import partial
 from typing import Any
+
+import msgspec
+from markupsafe import Markup
 
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
@@ -10,22 +12,27 @@ from manilla.cases import listing as cases
 from manilla.cases.cases import CaseKind
 from manilla.console import list_pages
 from manilla.console.providers import titles
+from manilla.kit.db import Database
+from manilla.kit.display import money
 from manilla.kit.errors import Refusal
-from manilla.kit.fields import insert_after
+from manilla.kit.fields import Columns, insert_after
+from manilla.kit.listing import Page
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.lookup.story import PayoutStory, payout_story
 from manilla.merchants import merchants
-from manilla.payouts import decisions, listing, queue
+from manilla.payouts import decisions, queue
 from manilla.payouts.decisions import NotToDecide
-from manilla.payouts.payout import DETAILS, Payout
-from manilla.web import timeline
-from manilla.web.lists import ListView
+from manilla.payouts.payout import DETAILS
+from manilla.payouts.queue import QueueFilter, Stuck, Waiting
+from manilla.web import cells, exports, record_list, timeline
+from manilla.web.display import badge
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.record_list import BY_AMOUNT, BY_TIME, ListColumn, RecordList, time_column
 
 TEMPLATE = "queue_payout.html"
 
-COLUMNS = listing.FIELDS.select(
+COLUMNS = queue.ON_HOLD_FIELDS.select(
     "trx_id merchant_id environment ref_trx currency payout_amount fee bank account_number"
     f" account_name {' '.join(DETAILS)} created_at"
 )
@@ -33,51 +40,129 @@ STUCK_COLUMNS = queue.STUCK_FIELDS.select(
     "trx_id merchant_id provider currency payout_amount attempts failures last_error parked_at case"
     " created_at"
 )
-
-
 ON_HOLD_COLUMNS = queue.ON_HOLD_FIELDS.select(
     "trx_id merchant_id environment ref_trx provider currency payout_amount reason created_at"
 )
 
 
+def _reference(request: PageRequest, row: Waiting | Stuck) -> Markup:
+    payout = row.payout
+    return cells.link(request, f"/payouts/{payout.trx_id}", payout.ref_trx or payout.trx_id)
+
+
+def _provider(request: PageRequest, row: Waiting | Stuck) -> str:
+    provider = row.payout.provider or ""
+    return cells.text(titles(request).get(provider, provider))
+
+
+def _job(_request: PageRequest, row: Stuck) -> Markup | str:
+    is_parked = row.progress.parked_at is not None
+    return badge("failed", "Job failed") if is_parked else f"{row.progress.attempts} attempts"
+
+
+def _case(request: PageRequest, row: Stuck) -> Markup | str:
+    number = row.case_id
+    return cells.link(request, f"/cases/{number}", f"Case {number}") if number else "—"
+
+
+def _sent(_request: PageRequest, row: Stuck) -> str:
+    if row.payout.accepted_at:
+        return "Accepted"
+    return "Sent, no clear answer" if row.payout.began_at else "Not sent yet"
+
+
+def _queue(*columns: ListColumn, is_sorted: bool = False) -> tuple[ListColumn, ...]:
+    """Returns the columns that all queues have, with those of one queue before the amount."""
+    by_time, by_amount = (BY_TIME, BY_AMOUNT) if is_sorted else ((), ())
+    created = time_column("Created", "payout.created_at")
+    return list_pages.with_merchant(
+        (
+            msgspec.structs.replace(created, sorts=by_time),
+            ListColumn("reference", "Reference", _reference),
+            ListColumn(
+                "trx_id", "Transaction ID", lambda _, row: row.payout.trx_id, is_default=False
+            ),
+            *columns,
+            ListColumn(
+                "amount",
+                "Amount",
+                lambda _, row: money(row.payout.amount),
+                is_number=True,
+                sorts=by_amount,
+            ),
+        )
+    )
+
+
+async def _manual(db: Database, *arguments: Any, **more: Any) -> Page[Waiting]:
+    found = await queue.manual(db, *arguments, **more)
+    holds = await decisions.holds_of(db, found.rows)
+    return Page([Waiting(each, holds.get(each.trx_id)) for each in found.rows], found.next)
+
+
+HOLD = ListColumn("hold", "On hold", lambda _, row: row.hold.text if row.hold else "—")
+MANUAL = RecordList(
+    "manual_payouts",
+    "payout",
+    _queue(
+        ListColumn("to", "To", lambda _, row: cells.text(row.payout.account_name)),
+        ListColumn("account", "Account", lambda _, row: cells.text(row.payout.account_number)),
+        ListColumn(
+            "bank",
+            "Bank",
+            lambda request, row: cells.text(request.services.banks.name_of(row.payout)),
+        ),
+        HOLD,
+        is_sorted=True,
+    ),
+    _manual,
+    queue.manual_totals,
+)
+ON_HOLD = RecordList(
+    "payouts_on_hold",
+    "payout",
+    _queue(ListColumn("provider", "Provider", _provider), HOLD),
+    queue.on_hold,
+    None,
+)
+STUCK = RecordList(
+    "stuck_payouts",
+    "payout",
+    _queue(
+        ListColumn("provider", "Provider", _provider),
+        ListColumn("sent", "Sent", _sent),
+        ListColumn("job", "Job", _job),
+        ListColumn("case", "Case", _case),
+        ListColumn(
+            "error",
+            "Last error",
+            lambda _, row: cells.long_text(row.progress.last_error),
+            is_wide=True,
+        ),
+    ),
+    queue.stuck,
+    None,
+)
+QUEUES: dict[str, tuple[RecordList, str, Columns[Any]]] = {
+    "stuck": (STUCK, "queue_stuck.html", STUCK_COLUMNS),
+    "on_hold": (ON_HOLD, "queue_on_hold.html", ON_HOLD_COLUMNS),
+}
+
+
 async def show_all(request: PageRequest) -> PageResponse:
-    scope, search = list_pages.money_scope(request), request.query.text("q")
-    views = list_pages.VIEWS
-    match request.query.text(list_pages.SHOW):
-        case "stuck":
-            fetch = partial(queue.stuck, request.db, scope, search)
-            template, name = "queue_stuck.html", "stuck-payouts"
-            return await list_pages.show(
-                request,
-                template,
-                name,
-                STUCK_COLUMNS,
-                fetch,
-                views=views,
-                providers=titles(request),
-            )
-        case "on_hold":
-            held = partial(queue.on_hold, request.db, scope, search)
-            template, name = "queue_on_hold.html", "payouts-on-hold"
-            return await list_pages.show(
-                request,
-                template,
-                name,
-                ON_HOLD_COLUMNS,
-                held,
-                views=views,
-                providers=titles(request),
-            )
-
-    async def more(_: ListView, rows: list[Payout]) -> dict[str, Any]:
-        stuck = await queue.stuck(request.db, Everyone(environment=scope.environment), limit=1)
-        holds = await decisions.holds_of(request.db, rows)
-        return {"holds": holds, "has_stuck": bool(stuck.rows)}
-
-    manual = partial(queue.manual, request.db, scope, search)
-    template, name = "queue_payouts.html", "manual-payouts"
-    columns = insert_after(COLUMNS, "bank", "bank_name", request.services.banks.name_of)
-    return await list_pages.show(request, template, name, columns, manual, views=views, more=more)
+    scope = list_pages.money_scope(request)
+    wanted = record_list.read_amounts(request, QueueFilter)
+    bank_name = request.services.banks.name_of
+    columns = insert_after(COLUMNS, "bank", "bank_name", lambda row: bank_name(row.payout))
+    manual = (MANUAL, "queue_payouts.html", columns)
+    shown = QUEUES.get(request.query.text(list_pages.SHOW), manual)
+    is_first = shown is manual and not exports.is_wanted(request)
+    every = Everyone(environment=scope.environment)
+    return await list_pages.show(
+        *(request, *shown, [scope], wanted),
+        views=list_pages.VIEWS,
+        has_stuck=is_first and bool((await queue.stuck(request.db, every, limit=1)).rows),
+    )
 
 
 async def show(request: PageRequest) -> PageResponse:

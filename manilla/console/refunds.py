@@ -1,13 +1,11 @@
 """Refund pages: refunds to pay manually, and the list of all refunds."""
 
-from functools import partial
 from typing import Any
 
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.console import list_pages
 from manilla.console.providers import titles
-from manilla.kit import listing
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
 from manilla.ledger import trx_ids
@@ -18,10 +16,10 @@ from manilla.refunds import decisions, initiate, store
 from manilla.refunds import listing as listed_refunds
 from manilla.refunds.books import RefundRefused
 from manilla.refunds.listing import RefundFilter
-from manilla.refunds.refund import REASON_LENGTH_MAX, Refund, RefundStatus
-from manilla.web import timeline
-from manilla.web.lists import ListView
+from manilla.refunds.refund import REASON_LENGTH_MAX, Refund
+from manilla.web import lists, record_list, timeline, transaction_columns
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.record_list import RecordList
 
 TEMPLATE, NEW = "queue_refund.html", "transaction_refund.html"
 QUEUE_ROWS = 200
@@ -73,27 +71,26 @@ async def _about_payment(request: PageRequest) -> dict[str, Any]:
     }
 
 
+LIST = RecordList(
+    "refunds",
+    "refund",
+    list_pages.with_merchant(transaction_columns.REFUND_COLUMNS),
+    listed_refunds.refunds,
+    listed_refunds.totals,
+)
+
+
 async def show_all(request: PageRequest) -> PageResponse:
     db, scope = request.db, list_pages.money_scope(request)
-    wanted = listing.read_filter(
-        RefundFilter,
-        {"status": request.query.text("status"), "search": request.query.text("q")},
-    )
-
-    async def queue(view: ListView, _: list[Refund]) -> dict[str, Any]:
-        is_plain = not (view.is_filtered or view.is_later)
-        waiting = await store.waiting(db, scope, QUEUE_ROWS) if is_plain else []
-        return {"waiting": waiting, "is_plain": is_plain}
-
+    wanted = record_list.read_amounts(request, RefundFilter, "status")
+    is_plain = wanted == RefundFilter() and not scope.merchant_id and not lists.after(request)
+    waiting = await store.waiting(db, scope, QUEUE_ROWS) if is_plain else []
     return await list_pages.show(
-        request,
-        "queue_refunds.html",
-        "refunds",
-        COLUMNS,
-        partial(listed_refunds.refunds, db, scope, wanted),
+        *(request, LIST, "queue_refunds.html", COLUMNS),
+        *([scope], wanted, transaction_columns.refund_filters(request)),
         views=list_pages.VIEWS,
-        more=queue,
-        statuses=[(status.value, status.value.title()) for status in RefundStatus],
+        waiting=await list_pages.named(db, COLUMNS, waiting),
+        is_plain=is_plain,
     )
 
 

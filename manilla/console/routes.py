@@ -25,6 +25,7 @@ from manilla.console import (
     transactions,
 )
 from manilla.console.merchant import dossier, wallets
+from manilla.console.merchant import listing as merchant_listing
 from manilla.console.rails import banks
 from manilla.console.rails import deliveries as rails
 from manilla.people.roles import Permission, Realm
@@ -78,8 +79,8 @@ ROUTES = [
     Route("GET", "/", overview.show, VIEW),
     Route("GET", "/search", lookup.show_search, VIEW),
     Route("GET", "/search/results", lookup.show_results, VIEW, is_page=False),
-    Route("GET", "/merchants", merchants.show_all, VIEW),
-    Route("GET", "/merchants/names", merchants.show_names, VIEW, is_page=False),
+    Route("GET", "/merchants", merchant_listing.show_all, VIEW),
+    Route("GET", "/merchants/names", merchant_listing.show_names, VIEW, is_page=False),
     Route("GET", "/merchants/new", merchants.show_new, MERCHANTS),
     Route("POST", "/merchants/new", merchants.create, MERCHANTS, step_up=True),
     Route("GET", "/merchants/{merchant:int}", merchants.show, VIEW),

@@ -1,17 +1,14 @@
 """Pages of all merchants' payments, payouts and refunds, and each one's timeline."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from functools import partial
 from typing import Any
 
 import msgspec
-from markupsafe import Markup
 
 from manilla.cases import listing as cases
 from manilla.console import list_pages, lookup
 from manilla.console.providers import titles
-from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.fields import Columns, insert_after
 from manilla.ledger import trx_ids
@@ -26,10 +23,9 @@ from manilla.payouts import listing as payouts
 from manilla.payouts.payout import Payout
 from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
-from manilla.refunds.refund import Refund
-from manilla.web import cells, exports, timeline, transaction_columns, transaction_list
+from manilla.web import exports, record_list, timeline, transaction_columns
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
-from manilla.web.transaction_list import ListColumn, ListFilter, TransactionList
+from manilla.web.record_list import ListColumn, ListFilter, RecordList
 
 
 class TransactionKind(StrEnum):
@@ -38,85 +34,57 @@ class TransactionKind(StrEnum):
     REFUND = "refund"
 
 
-class NamedTransaction(msgspec.Struct, frozen=True):
-    """A transaction with its merchant's name."""
-
-    row: Any
-    merchant: str
-
-
-COLUMNS: dict[TransactionKind, Columns[NamedTransaction]] = {
-    TransactionKind.PAYMENT: payments.FIELDS.inside(NamedTransaction, "row").select(
-        "trx_id ref_trx merchant_id merchant environment status error_code currency amount"
+COLUMNS: dict[TransactionKind, Columns[Any]] = {
+    TransactionKind.PAYMENT: payments.FIELDS.select(
+        "trx_id ref_trx merchant_id environment status error_code currency amount"
         " commission_fee commission_bearer refunded customer_name customer_email created_at"
         " updated_at"
     ),
-    TransactionKind.PAYOUT: payouts.FIELDS.inside(NamedTransaction, "row").select(
-        "trx_id ref_trx merchant_id merchant environment status error_code currency amount fee"
+    TransactionKind.PAYOUT: payouts.FIELDS.select(
+        "trx_id ref_trx merchant_id environment status error_code currency amount fee"
         " method provider provider_reference session_id bank account_number account_name created_at"
         " updated_at"
     ),
-    TransactionKind.REFUND: refunds.FIELDS.inside(NamedTransaction, "row").select(
-        "trx_id payment_trx_id merchant_id merchant environment status currency amount reason"
+    TransactionKind.REFUND: refunds.FIELDS.select(
+        "trx_id payment_trx_id merchant_id environment status currency amount reason"
         " provider created_at"
     ),
 }
 
 
-def _merchant(request: PageRequest, named: NamedTransaction) -> Markup:
-    """Shows the merchant, and marks sandbox rows."""
-    path = f"/merchants/{named.row.merchant_id}"
-    link = cells.link(request, path, named.merchant or str(named.row.merchant_id))
-    is_sandbox = named.row.environment is Environment.SANDBOX
-    return link + Markup(' <span class="quiet">Sandbox</span>') * is_sandbox
+ENVIRONMENT = ListColumn(
+    "environment", "Environment", lambda _, row: row.environment.title(), is_default=False
+)
 
 
 def _with_merchant(columns: Sequence[ListColumn]) -> tuple[ListColumn, ...]:
-    """Adds the merchant and the environment after the first two columns.
+    """Adds the merchant and the environment.
 
     To leave room for them, account numbers are shown only if chosen.
     """
-    inner = [
-        msgspec.structs.replace(
-            column,
-            cell=_of_row(column.cell),
-            is_default=column.is_default and column.name != "account",
-        )
-        for column in columns
+    shown = [
+        msgspec.structs.replace(column, is_default=column.is_default and column.name != "account")
+        for column in (*columns[:2], ENVIRONMENT, *columns[2:])
     ]
-    return (
-        *inner[:2],
-        ListColumn("merchant", "Merchant", _merchant),
-        ListColumn(
-            "environment",
-            "Environment",
-            lambda _, named: named.row.environment.title(),
-            is_default=False,
-        ),
-        *inner[2:],
-    )
-
-
-def _of_row(cell: Callable[[PageRequest, Any], object]) -> Callable[[PageRequest, Any], object]:
-    return lambda request, named: cell(request, named.row)
+    return list_pages.with_merchant(shown)
 
 
 LISTS = {
-    TransactionKind.PAYMENT: TransactionList(
+    TransactionKind.PAYMENT: RecordList(
         "all_payments",
         "payment",
         _with_merchant(transaction_columns.PAYMENT_COLUMNS),
         payments.payments,
         payments.totals,
     ),
-    TransactionKind.PAYOUT: TransactionList(
+    TransactionKind.PAYOUT: RecordList(
         "all_payouts",
         "payout",
         _with_merchant(transaction_columns.PAYOUT_COLUMNS),
         payouts.payouts,
         payouts.totals,
     ),
-    TransactionKind.REFUND: TransactionList(
+    TransactionKind.REFUND: RecordList(
         "all_refunds",
         "refund",
         _with_merchant(transaction_columns.REFUND_COLUMNS),
@@ -134,24 +102,19 @@ async def show_all(request: PageRequest) -> PageResponse:
         if elsewhere is not None:
             return request.redirect(elsewhere)
     scope = list_pages.checked_scope(request)
-    return await LISTS[kind].show(
-        request,
-        "transactions.html",
-        _columns(request, kind),
-        scope,
-        _filter(request, kind, scope),
-        await _filters(request, kind),
+    return await list_pages.show(
+        *(request, LISTS[kind], "transactions.html", _columns(request, kind)),
+        *([scope], _filter(request, kind, scope), await _filters(request, kind)),
         views=("kind",),
-        named=partial(_named, request.db),
         kind=kind,
         kinds=list(TransactionKind),
     )
 
 
-def _columns(request: PageRequest, kind: TransactionKind) -> Columns[NamedTransaction]:
+def _columns(request: PageRequest, kind: TransactionKind) -> Columns[Any]:
     """Returns the columns of an export. Payouts also have the bank's name beside its code."""
     name_of = request.services.banks.name_of
-    return insert_after(COLUMNS[kind], "bank", "bank_name", lambda each: name_of(each.row))
+    return insert_after(COLUMNS[kind], "bank", "bank_name", name_of)
 
 
 async def _elsewhere(request: PageRequest, kind: TransactionKind, text: str) -> str | None:
@@ -164,12 +127,12 @@ async def _elsewhere(request: PageRequest, kind: TransactionKind, text: str) -> 
 def _filter(request: PageRequest, kind: TransactionKind, scope: Everyone) -> TransactionFilter:
     match kind:
         case TransactionKind.PAYMENT:
-            return transaction_list.read_filter(request, PaymentFilter, "method")
+            return record_list.read_amounts(request, PaymentFilter, "status", "currency", "method")
         case TransactionKind.PAYOUT:
             is_sandbox = scope.environment is Environment.SANDBOX
             return transaction_columns.read_payout_filter(request, is_sandbox=is_sandbox)
         case TransactionKind.REFUND:
-            return transaction_list.read_filter(request, RefundFilter)
+            return record_list.read_amounts(request, RefundFilter, "status", "currency")
 
 
 async def _filters(request: PageRequest, kind: TransactionKind) -> list[ListFilter]:
@@ -178,12 +141,10 @@ async def _filters(request: PageRequest, kind: TransactionKind) -> list[ListFilt
         TransactionKind.PAYOUT: transaction_columns.payout_filters,
         TransactionKind.REFUND: transaction_columns.refund_filters,
     }[kind](request)
-    environments = transaction_list.choices([Environment.PRODUCTION, Environment.SANDBOX])
     return [
         *own,
-        ListFilter("environment", "Environment", environments),
-        *transaction_list.currency_filter(await roster.currencies(request.db)),
-        ListFilter("merchant", "Merchant", path=request.at("/merchants/names")),
+        list_pages.environment_filter(),
+        *record_list.currency_filter(await roster.currencies(request.db)),
     ]
 
 
@@ -235,12 +196,6 @@ async def _show(
         cases=await cases.about(db, about.merchant_id, about.trx_id),
         timeline_events=timeline_events,
     )
-
-
-async def _named(db: Database, rows: Iterable[Payment | Payout | Refund]) -> list[NamedTransaction]:
-    rows = list(rows)
-    names = await roster.names(db, {row.merchant_id for row in rows})
-    return [NamedTransaction(row, names.get(row.merchant_id, "")) for row in rows]
 
 
 def _is_search_alone(request: PageRequest) -> bool:

@@ -5,18 +5,23 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
+from markupsafe import Markup
+
+from manilla.kit.display import money
 from manilla.kit.errors import Refusal
 from manilla.kit.fields import plain
 from manilla.kit.money import Money
 from manilla.methods.method import Method
-from manilla.payouts.bulk import batches, drafts, file, store
+from manilla.payouts.bulk import batches, drafts, file, listing
 from manilla.payouts.bulk.drafts import Drafting
-from manilla.payouts.bulk.store import Batch, BatchRow, RowState
+from manilla.payouts.bulk.listing import BatchFilter
+from manilla.payouts.bulk.store import Batch, BatchRow, BatchStatus, RowState
 from manilla.providers.port import Bank
-from manilla.web import exports
+from manilla.web import cells, exports, lists
+from manilla.web.display import badge
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.record_list import ListColumn, ListFilter, RecordList, time_column
 
-BATCHES = 20
 # maximum size of the form: the file and the other fields
 UPLOAD_BYTES_MAX = file.BYTES_MAX + 2 * 1024 * 1024
 BANK_OF_EXAMPLE = "GTBank"
@@ -25,8 +30,59 @@ AGAIN = "-2"  # added to the reference of a row whose payout was canceled
 Line = Sequence[str]
 
 
+STATES = {
+    BatchStatus.DRAFT: ("inactive", "Not confirmed"),
+    BatchStatus.ASKED: ("pending", "Waiting for approval"),
+    BatchStatus.RUNNING: ("pending", "In progress"),
+    BatchStatus.DONE: ("completed", "Done"),
+    BatchStatus.REFUSED: ("failed", "Refused"),
+}
+
+
+def _file(request: PageRequest, row: Batch) -> Markup:
+    return cells.link(request, f"~/payouts/bulk/{row.id}", row.file_name)
+
+
+def _status(_request: PageRequest, row: Batch) -> Markup:
+    tone, text = STATES[row.status]
+    return badge(tone, "Stopped" if row.stopped_at else text)
+
+
+def _payouts(_request: PageRequest, row: Batch) -> str:
+    is_open = row.status in (BatchStatus.DRAFT, BatchStatus.ASKED)
+    return str(row.payable) if is_open else f"{row.paid} of {row.payable} paid"
+
+
+LIST = RecordList(
+    "payout_files",
+    "file",
+    (
+        time_column("Uploaded", "created_at"),
+        ListColumn("file", "File", _file),
+        ListColumn("id", "Number", lambda _, row: row.id, is_default=False),
+        ListColumn("by", "Uploaded by", lambda _, row: cells.text(row.uploaded_by)),
+        ListColumn("status", "Status", _status),
+        ListColumn("errors", "Errors", lambda _, row: row.faulty or "—", is_number=True),
+        ListColumn("payouts", "Payouts", _payouts, is_number=True),
+        ListColumn("total", "Total with fees", lambda _, row: money(row.total), is_number=True),
+    ),
+    listing.files,
+    listing.totals,
+)
+COLUMNS = listing.FIELDS.select(
+    "id file_name status method_name uploaded_by confirmed_by created_at payable paid refused"
+    " faulty currency total"
+)
+
+
 async def show_all(request: PageRequest) -> PageResponse:
-    return request.page("bulk.html", **await _overview(request))
+    wanted = lists.read_filter(request, BatchFilter, "status")
+    statuses = [(status.value, STATES[status][1]) for status in STATES]
+    return await LIST.show(
+        *(request, "bulk.html", COLUMNS, [request.tenant], wanted),
+        [ListFilter("status", "Status", statuses)],
+        **await _overview(request),
+    )
 
 
 async def send_template(request: PageRequest) -> PageResponse:
@@ -64,7 +120,9 @@ async def upload(request: PageRequest) -> PageResponse:
         )
     except Refusal as refusal:
         at = ((file.BadFile, "file"),)
-        return request.form_with_errors("bulk.html", refusal, at=at, **await _overview(request))
+        return request.form_with_errors(
+            "bulk_upload.html", refusal, at=at, **await _overview(request)
+        )
     return request.redirect(f"~/payouts/bulk/{batch_id}")
 
 
@@ -100,7 +158,6 @@ def _cells(row: BatchRow, batch: Batch) -> Line:
 async def _overview(request: PageRequest) -> dict[str, Any]:
     return {
         "methods": request.services.previews.methods(await request.caller()),
-        "batches": await store.batches(request.db, request.tenant, BATCHES),
         "columns": file.COLUMNS,
         "rows_max": file.ROWS_MAX,
         "mebibytes_max": file.BYTES_MAX // file.MEBIBYTE,

@@ -1,7 +1,8 @@
 """Pages of the merchant's notifications: their delivery attempts, and redelivery."""
 
 from datetime import UTC, datetime, timedelta
-from functools import partial
+
+import msgspec
 
 from manilla.dashboard.notification_test import TEST
 from manilla.dashboard.references import transactions_named
@@ -9,8 +10,9 @@ from manilla.notify import listing, queries
 from manilla.notify import redeliver as redelivery
 from manilla.notify.listing import NotificationFilter, NotificationState
 from manilla.notify.queries import Notification
-from manilla.web import lists
+from manilla.web import lists, notification_columns, record_list
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.record_list import ListFilter, RecordList
 
 EVENTS = ("payment", "payout", "refund", TEST)
 REDELIVER_DAYS_MAX = 30
@@ -30,25 +32,29 @@ COLUMNS = listing.FIELDS.select(
 )
 
 
+LIST = RecordList(
+    "notifications",
+    "notification",
+    notification_columns.COLUMNS,
+    listing.notifications,
+    listing.totals,
+)
+
+
 async def show(request: PageRequest) -> PageResponse:
-    state, event = request.query.text("state"), request.query.text("event")
-    wanted = NotificationFilter(
-        state=NotificationState(state) if state in set(NotificationState) else None,
-        event=event if event in EVENTS else None,
+    wanted = msgspec.structs.replace(
+        lists.read_filter(request, NotificationFilter, "state", "event"),
         named=await transactions_named(request),
-        **lists.common_filters(request),
     )
+    filters = [
+        ListFilter("state", "Delivery", record_list.choices(list(NotificationState))),
+        ListFilter("event", "Event", record_list.choices(EVENTS)),
+    ]
     since = datetime.now(UTC) - timedelta(days=REDELIVER_DAYS_MAX)
-    return await lists.show(
-        request,
-        "notifications.html",
-        "notifications",
-        COLUMNS,
-        partial(listing.notifications, request.db, request.tenant, wanted),
+    return await LIST.show(
+        *(request, "notifications.html", COLUMNS, [request.tenant], wanted, filters),
         failed=await listing.count_failed(request.db, request.tenant, since),
         blocked=await queries.blocked_urls(request.db, request.merchant_id, request.environment),
-        states=[(each.value, each.title()) for each in NotificationState],
-        events=[(each, each.title()) for each in EVENTS],
     )
 
 

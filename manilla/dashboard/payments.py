@@ -10,9 +10,9 @@ from manilla.payments.listing import PaymentFilter
 from manilla.refunds import initiate
 from manilla.refunds.books import RefundNotCovered, RefundRefused
 from manilla.refunds.refund import REASON_LENGTH_MAX
-from manilla.web import timeline, transaction_columns, transaction_list
+from manilla.web import record_list, timeline, transaction_columns
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
-from manilla.web.transaction_list import ListFilter, TransactionList
+from manilla.web.record_list import ListFilter, RecordList
 
 AT_AMOUNT = ((RefundRefused, "amount"), (RefundNotCovered, "amount"))
 
@@ -22,19 +22,21 @@ COLUMNS = payments.FIELDS.select(
 )
 
 
-LIST = TransactionList(
+LIST = RecordList(
     "payments", "payment", transaction_columns.PAYMENT_COLUMNS, payments.payments, payments.totals
 )
 
 
 async def show_all(request: PageRequest) -> PageResponse:
-    wanted = transaction_list.read_filter(request, PaymentFilter, "method", "link_id")
+    wanted = record_list.read_amounts(
+        request, PaymentFilter, "status", "currency", "method", "link_id"
+    )
     filters = [
         *transaction_columns.payment_filters(request),
         ListFilter("link_id", "Payment link id"),
-        *transaction_list.currency_filter(sorted((await request.caller()).currencies)),
+        *record_list.currency_filter(sorted((await request.caller()).currencies)),
     ]
-    return await LIST.show(request, "payments.html", COLUMNS, request.tenant, wanted, filters)
+    return await LIST.show(request, "payments.html", COLUMNS, [request.tenant], wanted, filters)
 
 
 async def show(request: PageRequest) -> PageResponse:

@@ -26,10 +26,10 @@ from manilla.payouts.listing import AccountFilter
 from manilla.payouts.ordering import AccountHolder, PayoutPreview
 from manilla.payouts.payout import DETAILS
 from manilla.payouts.protection import protection
-from manilla.web import timeline, transaction_columns, transaction_list
+from manilla.web import record_list, timeline, transaction_columns
 from manilla.web.forms import BadForm, Form
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
-from manilla.web.transaction_list import TransactionList
+from manilla.web.record_list import RecordList
 
 NAMES_A_MINUTE = 60
 MANUAL_DONE = "Payout created. An administrator will pay it manually; this page shows the status."
@@ -54,7 +54,7 @@ COLUMNS = payouts.FIELDS.select(
 )
 
 
-LIST = TransactionList(
+LIST = RecordList(
     "payouts", "payout", transaction_columns.PAYOUT_COLUMNS, payouts.payouts, payouts.totals
 )
 
@@ -64,10 +64,10 @@ async def show_all(request: PageRequest) -> PageResponse:
     wanted = transaction_columns.read_payout_filter(request, is_sandbox=is_sandbox)
     filters = [
         *transaction_columns.payout_filters(request),
-        *transaction_list.currency_filter(sorted((await request.caller()).currencies)),
+        *record_list.currency_filter(sorted((await request.caller()).currencies)),
     ]
     columns = insert_after(COLUMNS, "bank", "bank_name", request.services.banks.name_of)
-    return await LIST.show(request, "payouts.html", columns, request.tenant, wanted, filters)
+    return await LIST.show(request, "payouts.html", columns, [request.tenant], wanted, filters)
 
 
 async def show(request: PageRequest) -> PageResponse:

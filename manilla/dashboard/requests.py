@@ -1,13 +1,19 @@
 """The page of the API request log, with responses and errors."""
 
-from functools import partial
+import msgspec
+from markupsafe import Markup
 
+from manilla.kit.display import clean
 from manilla.merchants.requests import listing
 from manilla.merchants.requests.listing import RequestFilter
+from manilla.merchants.requests.stored import Request
 from manilla.reference.guidance import GUIDANCE
-from manilla.web import lists
+from manilla.web import cells, lists
+from manilla.web.display import badge
 from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.record_list import ListColumn, ListFilter, RecordList, time_column
 
+PATH_LENGTH_MAX = 80
 OUTCOMES = {"answered": False, "refused": True}
 
 COLUMNS = listing.FIELDS.select(
@@ -28,18 +34,61 @@ COLUMNS = listing.FIELDS.select(
 )
 
 
+def _request(_request: PageRequest, row: Request) -> Markup:
+    return Markup("<code>{} {}</code>").format(row.method, clean(row.path, PATH_LENGTH_MAX))
+
+
+def _reference(request: PageRequest, row: Request) -> Markup | str:
+    if not row.ref_trx or not row.trx_id:
+        return cells.text(row.ref_trx)
+    kind = "payouts" if "payout" in row.path else "payments"
+    return cells.link(request, f"~/{kind}/{row.trx_id}", row.ref_trx)
+
+
+def _response(_request: PageRequest, row: Request) -> Markup:
+    code = row.error_code
+    if code is None:
+        return badge("success", str(row.status))
+    shown = badge("failed", f"{row.status} {code}")
+    link = Markup(' <a href="/docs/errors#{}">Cause and fix</a>').format(code)
+    return shown + link if code in GUIDANCE else shown
+
+
+def _error(_request: PageRequest, row: Request) -> str:
+    fields = [f"{name}: {text}" for name, text in row.errors.items()]
+    return cells.long_text(" · ".join(filter(None, (row.error, *fields))))
+
+
+LIST = RecordList(
+    "requests",
+    "request",
+    (
+        time_column("Time", "at"),
+        ListColumn("request", "Request", _request),
+        ListColumn("reference", "Reference", _reference),
+        ListColumn("response", "Response", _response),
+        ListColumn("error", "Error", _error, is_wide=True),
+        ListColumn(
+            "milliseconds",
+            "Duration",
+            lambda _, row: f"{row.milliseconds:.1f} ms",
+            is_number=True,
+            is_default=False,
+        ),
+        ListColumn("from", "From", lambda _, row: row.address, is_default=False),
+        ListColumn("id", "Request id", lambda _, row: row.request_id, is_default=False),
+    ),
+    listing.requests,
+    listing.totals,
+)
+
+
 async def show(request: PageRequest) -> PageResponse:
-    wanted = RequestFilter(
+    wanted = msgspec.structs.replace(
+        lists.read_filter(request, RequestFilter),
         refused=OUTCOMES.get(request.query.text("outcome")),
         error_code=request.query.text("code") or None,
-        **lists.common_filters(request),
     )
-    return await lists.show(
-        request,
-        "requests.html",
-        "requests",
-        COLUMNS,
-        partial(listing.requests, request.db, request.tenant, wanted),
-        documented_errors=GUIDANCE,
-        outcomes=[("answered", "Accepted"), ("refused", "Rejected")],
-    )
+    outcomes = [("answered", "Accepted"), ("refused", "Rejected")]
+    filters = [ListFilter("outcome", "Outcome", outcomes), ListFilter("code", "Error code")]
+    return await LIST.show(request, "requests.html", COLUMNS, [request.tenant], wanted, filters)

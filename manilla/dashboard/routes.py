@@ -193,7 +193,7 @@ ROUTES = [
     Route("POST", SETTLEMENTS + "/plan", settlements.set_plan, MOVE_MONEY, step_up=True),
     Route("GET", SETTLEMENTS + "/{settlement:str}", settlements.statement, VIEW),
     Route("GET", ENV + "/wallets", wallets.show, VIEW),
-    Route("GET", ENV + "/wallets/{currency:str}", wallets.statement, VIEW),
+    Route("GET", ENV + "/wallets/{currency:str}", wallets.show_statement, VIEW),
     Route("POST", ENV + "/wallets/{currency:str}/top-up", wallets.top_up, MOVE_MONEY),
     Route("GET", ENV + "/notifications", notifications.show, VIEW),
     Route(

@@ -1,8 +1,10 @@
 """Settlement pages: the plan of each currency, past settlements, and their statements."""
 
-from functools import partial
+from markupsafe import Markup
 
+from manilla.kit.display import money
 from manilla.kit.errors import Refusal
+from manilla.kit.listing.sorting import SortOrder
 from manilla.ledger.listing import STATEMENT_COLUMNS
 from manilla.payouts.beneficiaries.settlement import settlement_account
 from manilla.platform.settings import WEEKDAYS
@@ -10,9 +12,17 @@ from manilla.settlements import plans, store
 from manilla.settlements import statement as statements
 from manilla.settlements.plans import DAYS, SettlementMode, SettlementPlan
 from manilla.settlements.settling import NotSettled
-from manilla.settlements.store import SETTLEMENT_FIELDS
-from manilla.web import lists
+from manilla.settlements.store import (
+    SETTLEMENT_FIELDS,
+    Settlement,
+    SettlementFilter,
+    SettlementState,
+)
+from manilla.web import cells, record_list
+from manilla.web import statement as wallet_statement
+from manilla.web.display import badge
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.record_list import BY_AMOUNT, ListColumn, ListFilter, RecordList, time_column
 
 PAGE = "~/settlements"
 NUMBER_DIGITS_MAX = 18
@@ -29,15 +39,52 @@ COLUMNS = SETTLEMENT_FIELDS.select(
 )
 
 
+STATES = {
+    SettlementState.OPEN: ("pending", "Under way"),
+    SettlementState.PAID: ("completed", "Paid"),
+    SettlementState.FAILED: ("failed", "Failed"),
+}
+
+
+def _number(request: PageRequest, row: Settlement) -> Markup:
+    return cells.link(request, f"~/settlements/{row.id}", f"Statement {row.id}")
+
+
+def _payout(request: PageRequest, row: Settlement) -> Markup | str:
+    return cells.link(request, f"~/payouts/{row.trx_id}", row.trx_id) if row.trx_id else "—"
+
+
+LIST = RecordList(
+    "settlements",
+    "settlement",
+    (
+        time_column("Created", "created_at"),
+        ListColumn("statement", "Statement", _number),
+        ListColumn("payout", "Payout", _payout),
+        ListColumn("ordered", "Ordered by", lambda _, row: cells.text(row.ordered_by)),
+        ListColumn(
+            "state", "State", lambda _, row: badge(*STATES[row.state]), sorts=(SortOrder.STATUS,)
+        ),
+        ListColumn("remark", "Remark", lambda _, row: cells.text(row.remark)),
+        ListColumn(
+            "amount", "Amount", lambda _, row: money(row.amount), is_number=True, sorts=BY_AMOUNT
+        ),
+    ),
+    store.page,
+    store.totals,
+)
+
+
 async def show(request: PageRequest) -> PageResponse:
     caller = await request.caller()
     currencies = sorted(caller.currencies & caller.active_wallets)
-    return await lists.show(
-        request,
-        "settlements.html",
-        "settlements",
-        COLUMNS,
-        partial(store.page, request.db, request.tenant),
+    wanted = record_list.read_amounts(request, SettlementFilter, "state", "currency")
+    filters = [
+        ListFilter("state", "State", [(state.value, STATES[state][1]) for state in STATES]),
+        *record_list.currency_filter(currencies),
+    ]
+    return await LIST.show(
+        *(request, "settlements.html", COLUMNS, [request.tenant], wanted, filters),
         cards=[await _card(request, currency) for currency in currencies],
         modes=SettlementMode,
         weekdays=list(zip(WEEKDAYS, DAYS, strict=True)),
@@ -109,12 +156,11 @@ async def statement(request: PageRequest) -> PageResponse:
     if found is None:
         raise PageNotFound
     before = await store.before(request.db, found)
-    return await lists.show(
-        request,
-        "settlement_statement.html",
-        f"settlement-{found.id}",
-        STATEMENT_COLUMNS,
-        statements.pages(request.db, found, before),
+    wanted = statements.entries_of(found, before)
+    return await wallet_statement.LIST.show(
+        *(request, "settlement_statement.html", STATEMENT_COLUMNS),
+        *([request.tenant, found.currency], wanted),
+        file_name=f"settlement-{found.id}",
         settlement=found,
         before=before,
     )

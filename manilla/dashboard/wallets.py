@@ -1,6 +1,6 @@
 """Wallet pages: balances, statements, and test money for the sandbox."""
 
-from functools import partial
+import msgspec
 
 from manilla.dashboard.references import transactions_named
 from manilla.kit.environment import Environment
@@ -10,12 +10,10 @@ from manilla.ledger.listing import StatementFilter
 from manilla.merchants import merchants, wallets
 from manilla.merchants import queries as merchant_queries
 from manilla.merchants.queries import WalletRow
-from manilla.web import display, lists
+from manilla.web import record_list, statement
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
-_KINDS = ("payment", "commission", "payout", "payout_refund", "refund", "funding", "adjustment")
 TOP_UP_MAX = 10_000_000  # in major units: enough for tests, and cannot overflow the wallet
-KINDS = tuple((kind, display.title(kind)) for kind in _KINDS)
 
 
 class TopUpRefused(Refusal):
@@ -29,21 +27,17 @@ async def show(request: PageRequest) -> PageResponse:
     return request.page("wallets.html", wallets=mine, currencies=merchant.currencies)
 
 
-async def statement(request: PageRequest) -> PageResponse:
+async def show_statement(request: PageRequest) -> PageResponse:
     wallet = await _wallet(request)
-    wanted = StatementFilter(
-        kind=request.query.text("kind") or None,
+    wanted = msgspec.structs.replace(
+        record_list.read_amounts(request, StatementFilter, "kind", currency=wallet.currency),
         named=await transactions_named(request),
-        **lists.common_filters(request),
     )
-    return await lists.show(
-        request,
-        "statement.html",
-        f"statement-{wallet.currency}",
-        listing.STATEMENT_COLUMNS,
-        partial(listing.statement, request.db, request.tenant, wallet.currency, wanted),
+    about = [request.tenant, wallet.currency]
+    return await statement.LIST.show(
+        *(request, "statement.html", listing.STATEMENT_COLUMNS, about, wanted, [statement.KIND]),
+        file_name=f"statement-{wallet.currency}",
         wallet=wallet,
-        kinds=KINDS,
     )
 
 

@@ -8,7 +8,8 @@ import msgspec
 from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.fields import Fields
-from manilla.kit.listing import INTEGER_MAX, PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Moment, Page
+from manilla.kit.listing import INTEGER_MAX, PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
+from manilla.kit.listing.sorting import AmountFilter, RecordFilter, Selection, Totals
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, Tenant, within
@@ -21,12 +22,15 @@ CLOSE = 20
 ASTRAY = timedelta(minutes=5)
 
 
-class StatementFilter(msgspec.Struct, frozen=True, kw_only=True):
+_ENTRIES = "entry e JOIN posting p ON p.merchant_id = e.merchant_id AND p.id = e.posting_id"
+
+
+class StatementFilter(AmountFilter, frozen=True, kw_only=True):
+    """The bounds of the amount apply to credits and to debits."""
+
     kind: str | None = None
-    since: Moment | None = None
-    until: Moment | None = None  # exclusive upper bound of the time
     search: str | None = None  # an exact trx_id or charge reference
-    named: list[str] = []  # ids of related transactions, which the search matches too
+    named: tuple[str, ...] = ()  # ids of related transactions, which the search matches too
 
 
 class WalletStatementLine(msgspec.Struct, frozen=True):
@@ -64,11 +68,9 @@ STATEMENT_COLUMNS = STATEMENT_FIELDS.select(
 )
 
 
-class PostingFilter(msgspec.Struct, frozen=True, kw_only=True):
+class PostingFilter(RecordFilter, frozen=True, kw_only=True):
     kind: str | None = None
     currency: str | None = None
-    since: Moment | None = None
-    until: Moment | None = None  # exclusive upper bound of the time
     search: str | None = None  # an exact trx_id or charge reference
 
 
@@ -153,6 +155,32 @@ async def statement(
             return Page(lines)
         high, looked = entries[-1].posting_id, looked + len(entries)
     return Page(lines, listing.cursor(high))
+
+
+async def statement_totals(
+    db: Database, tenant: Tenant, currency: str, wanted: StatementFilter
+) -> Totals:
+    """Counts the entries that the statement has, and sums them."""
+    search = listing.searched(wanted.search)
+    numbers = search and await _numbers_of(db, tenant.merchant_id, [search, *wanted.named])
+    low = await _first_number(db, wanted.since, -ASTRAY) if wanted.since else None
+    high = await _first_number(db, wanted.until, ASTRAY) if wanted.until else None
+    about = (
+        Conditions()
+        .add("e.merchant_id = {} AND e.environment = {}", tenant.merchant_id, tenant.environment)
+        .add("e.currency = {} AND e.account = 'wallet'", currency)
+        .add_given("e.posting_id >= {}", low)
+        .add_given("e.posting_id < {}", high)
+        .add_given("e.posting_id = ANY({}::bigint[])", numbers)
+        .add_given("abs(e.amount_minor) >= {}", wanted.min_minor)
+        .add_given("abs(e.amount_minor) <= {}", wanted.max_minor)
+        .add_given("p.kind = {}", wanted.kind)
+        .add_given("p.posted_at >= {}", wanted.since)
+        .add_given("p.posted_at < {}", wanted.until)
+    )
+    with_postings = wanted.kind or wanted.since or wanted.until
+    table = _ENTRIES if with_postings else "entry e"
+    return await Selection(table, "", about, "e.currency, e.amount_minor").totals(db)
 
 
 async def postings(
@@ -338,4 +366,6 @@ def _is_wanted(line: WalletStatementLine, wanted: StatementFilter) -> bool:
         wanted.kind in (None, line.kind)
         and (wanted.since is None or line.posted_at >= wanted.since)
         and (wanted.until is None or line.posted_at < wanted.until)
+        and (wanted.min_minor is None or abs(line.amount_minor) >= wanted.min_minor)
+        and (wanted.max_minor is None or abs(line.amount_minor) <= wanted.max_minor)
     )

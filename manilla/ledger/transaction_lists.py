@@ -1,26 +1,20 @@
-"""What the lists of payments, payouts and refunds share: filters, order, totals and search.
-
-Rows are read newest first, at the same cost however many there are. Totals and other orders read
-all rows that match, so they work only up to ROWS_MAX rows.
-"""
+"""What the lists of payments, payouts and refunds share: filters, order, totals and search."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import Any, TypeVar
 
 import msgspec
 
 from manilla.kit import listing
 from manilla.kit.db import Database
-from manilla.kit.listing import PAGE_ROWS_MAX, Moment, Number, Page, Query
-from manilla.kit.money import Money
+from manilla.kit.listing import Page, Query
+from manilla.kit.listing.sorting import AmountFilter, SortKeys, SortOrder, Totals, selection
 from manilla.kit.plans import by_key
 from manilla.ledger import trx_ids
 from manilla.ledger.keyset import KeysetQuery
 from manilla.ledger.scope import Scope, Tenant, clock_of, whose, within
 
-ROWS_MAX = 100_000
 # The time in an id can differ from the time when the row was created by this much.
 ASTRAY = timedelta(minutes=1)
 # No transaction is outside these years.
@@ -29,40 +23,18 @@ EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo
 T = TypeVar("T")
 
 
-class SortOrder(StrEnum):
-    NEWEST = "newest"
-    OLDEST = "oldest"
-    LARGEST = "largest"
-    SMALLEST = "smallest"
-    STATUS = "status"
-
-
-class _Keys(msgspec.Struct, frozen=True):
-    """The columns that an order sorts by, all in the same direction."""
-
-    columns: tuple[str, ...]
-    kind: Any  # type of a cursor
-    is_descending: bool = True
-
-
 _KEYS = {
-    SortOrder.NEWEST: _Keys(("trx_id",), tuple[str]),
-    SortOrder.OLDEST: _Keys(("trx_id",), tuple[str], False),
-    SortOrder.LARGEST: _Keys(("amount_minor", "trx_id"), tuple[int, str]),
-    SortOrder.SMALLEST: _Keys(("amount_minor", "trx_id"), tuple[int, str], False),
-    SortOrder.STATUS: _Keys(("status", "trx_id"), tuple[str, str]),
+    SortOrder.NEWEST: SortKeys(("trx_id",), tuple[str]),
+    SortOrder.OLDEST: SortKeys(("trx_id",), tuple[str], False),
+    SortOrder.LARGEST: SortKeys(("amount_minor", "trx_id"), tuple[int, str]),
+    SortOrder.SMALLEST: SortKeys(("amount_minor", "trx_id"), tuple[int, str], False),
+    SortOrder.STATUS: SortKeys(("status", "trx_id"), tuple[str, str]),
 }
 
 
-class TransactionFilter(msgspec.Struct, frozen=True, kw_only=True):
+class TransactionFilter(AmountFilter, frozen=True, kw_only=True):
     status: str | None = None
     currency: str | None = None
-    since: Moment | None = None
-    until: Moment | None = None  # exclusive upper bound of the time
-    min_minor: Number | None = None
-    max_minor: Number | None = None
-    search: str | None = None
-    sort: SortOrder = SortOrder.NEWEST
 
 
 class IndexedMatch(msgspec.Struct, frozen=True):
@@ -72,16 +44,6 @@ class IndexedMatch(msgspec.Struct, frozen=True):
     sql: str
     values: tuple[Any, ...]
     is_common: bool = False  # whether a merchant can have many transactions with the value
-
-
-class Totals(msgspec.Struct, frozen=True):
-    count: int
-    sums: list[Money]  # one per currency
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether all rows were counted; otherwise there are more than ROWS_MAX."""
-        return self.count <= ROWS_MAX
 
 
 def query(table: str, columns: str, scope: Scope, wanted: TransactionFilter) -> Query:
@@ -158,48 +120,8 @@ async def page(
 ) -> Page[T]:
     if sort is SortOrder.NEWEST and not steps.is_indexed:
         return await listing.walk(db, steps, read, after, limit)
-    return await _sorted(db, steps, _KEYS[sort], read, after, min(limit, PAGE_ROWS_MAX))
-
-
-async def _sorted(
-    db: Database,
-    steps: Query,
-    keys: _Keys,
-    read: Callable[[Any], T],
-    after: str | None,
-    limit: int,
-) -> Page[T]:
-    """Sorts all matching rows."""
-    wanted = steps.bounded()
-    key = listing.read_cursor(keys.kind, after)
-    if key is not None:
-        marks = ", ".join(wanted.value(part) for part in key)
-        wanted.add(f"({', '.join(keys.columns)}) {'<' if keys.is_descending else '>'} ({marks})")
-    direction = " DESC" if keys.is_descending else ""
-    order = ", ".join(column + direction for column in keys.columns)
-    records = await db.records(
-        f"SELECT {steps.columns} FROM {steps.table} WHERE {wanted.sql}"
-        f" ORDER BY {order} LIMIT {limit}",
-        *wanted.values,
-    )
-    rows = [read(record) for record in records]
-    if len(rows) < limit:
-        return Page(rows)
-    return Page(rows, listing.cursor(tuple(records[-1][column] for column in keys.columns)))
+    return await selection(steps).page(db, _KEYS, sort, read, after, limit)
 
 
 async def totals(db: Database, steps: Query) -> Totals:
-    """Counts and sums the matching rows, up to ROWS_MAX."""
-    wanted = steps.bounded()
-    records = await db.records(
-        f"""
-        SELECT currency, count(*) AS count, sum(amount_minor)::bigint AS minor
-          FROM (SELECT currency, amount_minor FROM {steps.table}
-                 WHERE {wanted.sql} LIMIT {ROWS_MAX + 1}) AS counted
-         GROUP BY currency ORDER BY currency""",
-        *wanted.values,
-    )
-    return Totals(
-        sum(record["count"] for record in records),
-        [Money(record["currency"], record["minor"]) for record in records],
-    )
+    return await selection(steps).totals(db)

@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -10,7 +11,8 @@ from manilla.kit import jobs, listing
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.errors import Refusal
 from manilla.kit.fields import Fields
-from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
+from manilla.kit.listing import PAGE_ROWS, Conditions, Number, Page
+from manilla.kit.listing.sorting import NUMBERED, RecordFilter, Selection, Totals
 from manilla.mail.kinds import RULES, MailKind
 from manilla.mail.outbox import job_kind
 
@@ -37,9 +39,10 @@ class ListedMail(msgspec.Struct, frozen=True):
     ended_at: datetime | None
 
 
-class MailFilter(msgspec.Struct, frozen=True, kw_only=True):
+class MailFilter(RecordFilter, frozen=True, kw_only=True):
     state: MailState | None = None
     kind: MailKind | None = None
+    merchant_id: Number | None = None
     search: str | None = None  # a whole address, or the email's id
 
 
@@ -60,21 +63,29 @@ _LISTED = f"SELECT {columns(ListedMail)} FROM mail"
 async def mails(
     db: Database, wanted: MailFilter, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[ListedMail]:
-    """Lists emails, newest first."""
-    limit = min(limit, PAGE_ROWS_MAX)
+    """Lists emails, by default newest first."""
+    return await _selected(wanted).page(db, NUMBERED, wanted.sort, _read, after, limit)
+
+
+async def totals(db: Database, wanted: MailFilter) -> Totals:
+    return await _selected(wanted).count(db)
+
+
+def _selected(wanted: MailFilter) -> Selection:
     conditions = (
         Conditions()
-        .add_given("id < {}", listing.read_cursor(int, after))
         .add_given("state = {}", wanted.state)
         .add_given("kind = {}", wanted.kind)
+        .add_given("merchant_id = {}", wanted.merchant_id)
+        .add_given("created_at >= {}", wanted.since)
+        .add_given("created_at < {}", wanted.until)
         .add_given("{} IN (lower(recipient), id::text)", _searched(wanted.search))
     )
-    rows = await db.rows(
-        ListedMail,
-        f"{_LISTED} WHERE {conditions.sql} ORDER BY id DESC LIMIT {limit}",
-        *conditions.values,
-    )
-    return Page(rows, listing.cursor(rows[-1].id) if len(rows) == limit else None)
+    return Selection("mail", columns(ListedMail), conditions)
+
+
+def _read(record: Any) -> ListedMail:
+    return msgspec.convert(dict(record), ListedMail)
 
 
 def _searched(text: str | None) -> str | None:

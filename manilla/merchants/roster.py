@@ -1,14 +1,22 @@
 """Lists merchants for administrators."""
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from manilla.kit import listing
-from manilla.kit.db import Database
+from manilla.kit.db import Database, columns
 from manilla.kit.fields import Fields
-from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
+from manilla.kit.listing import PAGE_ROWS, Conditions, Page
+from manilla.kit.listing.sorting import (
+    NUMBERED,
+    RecordFilter,
+    Selection,
+    SortKeys,
+    SortOrder,
+    Totals,
+)
 from manilla.ledger import trx_ids
 from manilla.merchants.merchants import MerchantStatus
 from manilla.merchants.queries import MERCHANT, MerchantRow
@@ -21,7 +29,10 @@ FIELDS = Fields(
 )
 
 
-class MerchantFilter(msgspec.Struct, frozen=True, kw_only=True):
+_ORDERS = {**NUMBERED, SortOrder.NAME: SortKeys(("name", "id"), tuple[str, int], False)}
+
+
+class MerchantFilter(RecordFilter, frozen=True, kw_only=True):
     status: MerchantStatus | None = None
     # An exact id or merchant key, or a part of the name or email address.
     search: Annotated[str, msgspec.Meta(max_length=listing.SEARCH_LENGTH_MAX)] | None = None
@@ -30,12 +41,20 @@ class MerchantFilter(msgspec.Struct, frozen=True, kw_only=True):
 async def merchants(
     db: Database, wanted: MerchantFilter, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[MerchantRow]:
-    """Returns one page of merchants, newest first."""
-    limit = min(limit, PAGE_ROWS_MAX)
+    """Returns one page of merchants, by default newest first."""
+    return await _selected(wanted).page(db, _ORDERS, wanted.sort, _read, after, limit)
+
+
+async def totals(db: Database, wanted: MerchantFilter) -> Totals:
+    return await _selected(wanted).count(db)
+
+
+def _selected(wanted: MerchantFilter) -> Selection:
     conditions = (
         Conditions()
-        .add_given("id < {}", listing.read_cursor(int, after))
         .add_given("status = {}", wanted.status)
+        .add_given("created_at >= {}", wanted.since)
+        .add_given("created_at < {}", wanted.until)
     )
     text = listing.searched(wanted.search)
     if text is not None:
@@ -44,12 +63,11 @@ async def merchants(
             " OR id IN (SELECT merchant_id FROM merchant_key WHERE merchant_key = {}))",
             *(text, _number(text), text),
         )
-    rows = await db.rows(
-        MerchantRow,
-        f"{MERCHANT} WHERE {conditions.sql} ORDER BY id DESC LIMIT {limit}",
-        *conditions.values,
-    )
-    return Page(rows, listing.cursor(rows[-1].id) if len(rows) == limit else None)
+    return Selection(f"({MERCHANT}) AS merchant", columns(MerchantRow), conditions)
+
+
+def _read(record: Any) -> MerchantRow:
+    return msgspec.convert(dict(record), MerchantRow)
 
 
 async def pending(db: Database, limit: int) -> list[MerchantRow]:

@@ -9,18 +9,18 @@ import msgspec
 from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.fields import Fields
-from manilla.kit.listing import (
-    PAGE_ROWS,
-    Moment,
-    Page,
-    Query,
-)
+from manilla.kit.listing import PAGE_ROWS, Page, Query
+from manilla.kit.listing.sorting import RecordFilter, SortKeys, SortOrder, Totals, selection
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, whose, within
 from manilla.notify import notification_ids, queries
 from manilla.notify.queries import NOTIFICATION_COLUMNS, DeliveryAttempt, Notification
 
 FIELDS = Fields(Notification)
+_ORDERS = {
+    SortOrder.NEWEST: SortKeys(("id",), tuple[str]),
+    SortOrder.OLDEST: SortKeys(("id",), tuple[str], False),
+}
 
 
 class NotificationState(StrEnum):
@@ -30,13 +30,11 @@ class NotificationState(StrEnum):
     NOT_SENT = "not_sent"  # an event that is not sent to `ipn_url`
 
 
-class NotificationFilter(msgspec.Struct, frozen=True, kw_only=True):
+class NotificationFilter(RecordFilter, frozen=True, kw_only=True):
     state: NotificationState | None = None
     event: str | None = None
-    since: Moment | None = None
-    until: Moment | None = None  # exclusive upper bound of the time
     search: str | None = None  # id of a notification or of a transaction
-    named: list[str] = []  # ids of the merchant's transactions that match the search
+    named: tuple[str, ...] = ()  # ids of the merchant's transactions that match the search
 
 
 class NotificationWithAttempts(msgspec.Struct, frozen=True):
@@ -54,7 +52,18 @@ async def notifications(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Notification]:
-    """Lists notifications, newest first by the time in their ids."""
+    """Lists notifications, by default newest first by the time in their ids."""
+    steps = _query(scope, wanted)
+    if wanted.sort is SortOrder.NEWEST and not steps.is_indexed:
+        return await listing.walk(db, steps, _read, after, limit)
+    return await selection(steps).page(db, _ORDERS, wanted.sort, _read, after, limit)
+
+
+async def totals(db: Database, scope: Scope, wanted: NotificationFilter) -> Totals:
+    return await selection(_query(scope, wanted)).count(db)
+
+
+def _query(scope: Scope, wanted: NotificationFilter) -> Query:
     conditions = (
         within(scope)
         .add_given("state = {}", wanted.state)
@@ -70,9 +79,7 @@ async def notifications(
         wanted.until,
     )
     text = listing.searched(wanted.search)
-    if text is not None:
-        return Page(await listing.exact(db, _found_by(steps, scope, wanted, text), _read))
-    return await listing.walk(db, steps, _read, after, limit)
+    return steps if text is None else _found_by(steps, scope, wanted, text)
 
 
 async def of_transaction(
@@ -106,9 +113,10 @@ def _found_by(steps: Query, scope: Scope, wanted: NotificationFilter, text: str)
         merchant_id = notification_ids.merchant_of(text)
     if wanted.named:
         merchant_id = scope.merchant_id
-    return steps.narrowed("merchant_id = {}", merchant_id).narrowed(
+    found = steps.narrowed("merchant_id = {}", merchant_id).narrowed(
         "(id = {} OR trx_id = ANY({}::text[]))", text, [text, *wanted.named]
     )
+    return msgspec.structs.replace(found, is_indexed=True)
 
 
 def _read(record: Any) -> Notification:

@@ -8,9 +8,10 @@ from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page, Query
+from manilla.kit.listing.sorting import Totals
 from manilla.ledger import transaction_lists, trx_ids
 from manilla.ledger.scope import Scope, Tenant
-from manilla.ledger.transaction_lists import IndexedMatch, Totals, TransactionFilter
+from manilla.ledger.transaction_lists import IndexedMatch, TransactionFilter
 from manilla.payments.payment import Payment, PaymentErrorCode, PaymentStatus
 from manilla.payments.store import PAYMENT_COLUMNS
 

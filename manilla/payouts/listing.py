@@ -8,9 +8,10 @@ from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page, Query
+from manilla.kit.listing.sorting import Totals
 from manilla.ledger import transaction_lists, trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant
-from manilla.ledger.transaction_lists import IndexedMatch, Totals, TransactionFilter
+from manilla.ledger.transaction_lists import IndexedMatch, TransactionFilter
 from manilla.payouts.beneficiaries import accounts
 from manilla.payouts.beneficiaries.accounts import SavedAccount
 from manilla.payouts.payout import Payout, PayoutErrorCode, PayoutStatus

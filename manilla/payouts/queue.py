@@ -8,6 +8,7 @@ from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
+from manilla.kit.listing.sorting import AmountFilter, Selection, SortKeys, SortOrder, Totals
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, within
 from manilla.merchants.outgoing import OutgoingHold
@@ -18,6 +19,21 @@ from manilla.payouts.store import PAYOUT_COLUMNS, read
 
 # Age after which a payout without a final status counts as stuck.
 STUCK_AFTER = timedelta(hours=1)
+
+
+class QueueFilter(AmountFilter, frozen=True, kw_only=True):
+    search: str | None = None  # a transaction id, or a merchant's full reference
+    sort: SortOrder = SortOrder.OLDEST
+
+
+ALL = QueueFilter()
+# The name `production` sorts before `sandbox`.
+_ORDERS = {
+    SortOrder.NEWEST: SortKeys(("environment", "trx_id"), tuple[Environment, str]),
+    SortOrder.OLDEST: SortKeys(("environment", "trx_id"), tuple[Environment, str], False),
+    SortOrder.LARGEST: SortKeys(("amount_minor", "trx_id"), tuple[int, str]),
+    SortOrder.SMALLEST: SortKeys(("amount_minor", "trx_id"), tuple[int, str], False),
+}
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -68,36 +84,28 @@ HOLD = """
 async def manual(
     db: Database,
     scope: Everyone,
-    search: str | None = None,
+    wanted: QueueFilter = ALL,
     *,
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Payout]:
-    """Lists pending manual payouts: production first, then oldest first."""
-    limit = min(limit, PAGE_ROWS_MAX)
-    conditions = within(scope)
-    _narrow(conditions, search)
-    key = listing.read_cursor(tuple[Environment, str], after)
-    if key is not None:
-        # The name `production` sorts before `sandbox`.
-        conditions.add("(environment, trx_id) > ({}, {})", *key)
-    records = await db.records(
-        f"""
-        SELECT {PAYOUT_COLUMNS} FROM payout
-         WHERE status = 'pending' AND provider IS NULL AND {conditions.sql}
-         ORDER BY environment, trx_id LIMIT {limit}""",
-        *conditions.values,
-    )
-    rows = [read(record) for record in records]
-    if len(rows) < limit:
-        return Page(rows)
-    return Page(rows, listing.cursor((rows[-1].environment, rows[-1].trx_id)))
+    """Lists pending manual payouts, by default production first, then oldest first."""
+    return await _manual(scope, wanted).page(db, _ORDERS, wanted.sort, read, after, limit)
+
+
+async def manual_totals(db: Database, scope: Everyone, wanted: QueueFilter) -> Totals:
+    return await _manual(scope, wanted).totals(db)
+
+
+def _manual(scope: Everyone, wanted: QueueFilter) -> Selection:
+    conditions = _within(scope, wanted).add("status = 'pending' AND provider IS NULL")
+    return Selection("payout", PAYOUT_COLUMNS, conditions)
 
 
 async def stuck(
     db: Database,
     scope: Everyone,
-    search: str | None = None,
+    wanted: QueueFilter = ALL,
     *,
     after: str | None = None,
     limit: int = PAGE_ROWS,
@@ -107,8 +115,7 @@ async def stuck(
     They are found by their jobs, of which there are few, so the payout history is not read.
     """
     limit = min(limit, PAGE_ROWS_MAX)
-    conditions = within(scope)
-    _narrow(conditions, search)
+    conditions = _within(scope, wanted)
     conditions.add_given("trx_id > {}", listing.read_cursor(str, after))
     kind, age = conditions.value(SEND), conditions.value(STUCK_AFTER)
     records = await db.records(
@@ -138,15 +145,14 @@ async def stuck(
 async def on_hold(
     db: Database,
     scope: Everyone,
-    search: str | None = None,
+    wanted: QueueFilter = ALL,
     *,
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Waiting]:
     """Lists automatic payouts that were not sent because their merchant's money is on hold."""
     limit = min(limit, PAGE_ROWS_MAX)
-    conditions = within(scope)
-    _narrow(conditions, search)
+    conditions = _within(scope, wanted)
     conditions.add_given("trx_id > {}", listing.read_cursor(str, after))
     kinds = conditions.value([SEND, COMPLETE_IN_SANDBOX])
     records = await db.records(
@@ -176,13 +182,18 @@ async def progress(db: Database, payout: Payout) -> Progress | None:
     )
 
 
-def _narrow(conditions: Conditions, search: str | None) -> None:
-    """Filters by a transaction id, or by a merchant's full reference."""
-    text = listing.searched(search)
+def _within(scope: Everyone, wanted: QueueFilter) -> Conditions:
+    conditions = (
+        within(scope)
+        .add_given("trx_id >= {}", wanted.since and trx_ids.floor(wanted.since))
+        .add_given("trx_id < {}", wanted.until and trx_ids.floor(wanted.until))
+        .add_given("amount_minor >= {}", wanted.min_minor)
+        .add_given("amount_minor <= {}", wanted.max_minor)
+    )
+    text = listing.searched(wanted.search)
     if text is None:
-        return
+        return conditions
     merchant_id = trx_ids.merchant_of(text)
     if merchant_id is None:
-        conditions.add("ref_trx = {}", text)
-    else:
-        conditions.add("merchant_id = {} AND trx_id = {}", merchant_id, text)
+        return conditions.add("ref_trx = {}", text)
+    return conditions.add("merchant_id = {} AND trx_id = {}", merchant_id, text)

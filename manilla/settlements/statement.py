@@ -18,13 +18,15 @@ from manilla.settlements.store import Settlement
 ATTACHED_BYTES_MAX = 1024 * 1024
 
 
+def entries_of(settlement: Settlement, before: Settlement | None) -> StatementFilter:
+    return StatementFilter(since=before.created_at if before else None, until=settlement.created_at)
+
+
 def pages(
     db: Database, settlement: Settlement, before: Settlement | None
 ) -> Callable[..., Awaitable[Page[WalletStatementLine]]]:
     """Returns the function that reads one page of the statement."""
-    wanted = StatementFilter(
-        since=before.created_at if before else None, until=settlement.created_at
-    )
+    wanted = entries_of(settlement, before)
     return partial(listing.statement, db, settlement.tenant, settlement.currency, wanted)
 
 

@@ -10,9 +10,17 @@ from manilla.kit import listing
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.environment import Environment
 from manilla.kit.fields import Fields
-from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Page
+from manilla.kit.listing import PAGE_ROWS, Page
+from manilla.kit.listing.sorting import (
+    NUMBERED,
+    AmountFilter,
+    Selection,
+    SortKeys,
+    SortOrder,
+    Totals,
+)
 from manilla.kit.money import Money
-from manilla.ledger.scope import Tenant
+from manilla.ledger.scope import Tenant, within
 
 REFERENCE = "SETTLEMENT-"  # the start of each settlement's reference; its number follows
 
@@ -60,6 +68,18 @@ class Settlement(SettlementOrder, frozen=True, kw_only=True):
         return self.state is SettlementState.OPEN
 
 
+class SettlementFilter(AmountFilter, frozen=True, kw_only=True):
+    state: SettlementState | None = None
+    currency: str | None = None
+    search: str | None = None  # the settlement's number, or the id of its payout
+
+
+_ORDERS = {
+    **NUMBERED,
+    SortOrder.LARGEST: SortKeys(("amount_minor", "id"), tuple[int, int]),
+    SortOrder.SMALLEST: SortKeys(("amount_minor", "id"), tuple[int, int], False),
+    SortOrder.STATUS: SortKeys(("state", "id"), tuple[str, int]),
+}
 AUTOMATIC = "automatic settlement"
 SETTLEMENT_FIELDS = Fields(Settlement, time="created_at")
 _COLUMNS = columns(Settlement)
@@ -110,17 +130,33 @@ async def count_failed(db: Database, tenant: Tenant, since: datetime) -> int:
 
 
 async def page(
-    db: Database, tenant: Tenant, *, after: str | None = None, limit: int = PAGE_ROWS
+    db: Database,
+    tenant: Tenant,
+    wanted: SettlementFilter,
+    *,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
 ) -> Page[Settlement]:
-    """Returns one page of settlements, newest first."""
-    limit = min(limit, PAGE_ROWS_MAX)
-    high = listing.read_cursor(int, after) or listing.INTEGER_MAX
-    records = await db.records(
-        _SETTLEMENT + f" AND id < $3 ORDER BY id DESC LIMIT {limit}",
-        *(tenant.merchant_id, tenant.environment, high),
+    """Returns one page of settlements, by default newest first."""
+    return await _selected(tenant, wanted).page(db, _ORDERS, wanted.sort, _read, after, limit)
+
+
+async def totals(db: Database, tenant: Tenant, wanted: SettlementFilter) -> Totals:
+    return await _selected(tenant, wanted).totals(db)
+
+
+def _selected(tenant: Tenant, wanted: SettlementFilter) -> Selection:
+    conditions = (
+        within(tenant)
+        .add_given("state = {}", wanted.state)
+        .add_given("currency = {}", wanted.currency)
+        .add_given("amount_minor >= {}", wanted.min_minor)
+        .add_given("amount_minor <= {}", wanted.max_minor)
+        .add_given("created_at >= {}", wanted.since)
+        .add_given("created_at < {}", wanted.until)
+        .add_given("{} IN (trx_id, id::text)", listing.searched(wanted.search))
     )
-    rows = [_read(record) for record in records]
-    return Page(rows, listing.cursor(rows[-1].id) if len(rows) == limit else None)
+    return Selection("settlement", _COLUMNS, conditions)
 
 
 async def start(connection: Connection, order: SettlementOrder) -> Settlement | None:

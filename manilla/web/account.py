@@ -18,7 +18,7 @@ from manilla.people.sessions import NewSession
 from manilla.people.sign_in import NeedsCode, SignedIn
 from manilla.people.sign_in import sign_in as check_credentials
 from manilla.people.throttle import TooManyAttempts
-from manilla.web import email_choices, pending_sign_in, qr_code, transaction_list
+from manilla.web import email_choices, pending_sign_in, qr_code, record_list
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse, safe_path
 from manilla.web.routes import SIGNED_IN, Route
 
@@ -276,7 +276,7 @@ ROUTES = [
     Route("POST", "/sign-in", sign_in, None),
     Route("POST", "/sign-in/code", submit_code, None),
     Route("POST", "/sign-out", sign_out, SIGNED_IN, enrolls=True),
-    Route("POST", "/lists/{list:str}/columns", transaction_list.choose_columns, SIGNED_IN),
+    Route("POST", "/lists/{list:str}/columns", record_list.choose_columns, SIGNED_IN),
     Route("GET", "/forgot", show_forgot, None),
     Route("POST", "/forgot", forgot, None),
     Route("GET", "/reset/{token:str}", show_reset, None),

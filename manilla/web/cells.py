@@ -1,19 +1,11 @@
 """The content of list cells: one line each, so that many rows fit on a screen."""
 
-from datetime import datetime
-from typing import Protocol
-
 from markupsafe import Markup
 
-from manilla.web.display import badge, clean, short_moment, title
+from manilla.web.display import badge, clean, title
 from manilla.web.page_request import PageRequest
 
-TEXT_LENGTH_MAX = 60
-
-
-class _Created(Protocol):
-    @property
-    def created_at(self) -> datetime | None: ...
+TEXT_LENGTH_MAX, LONG_TEXT_LENGTH_MAX = 60, 600
 
 
 def link(request: PageRequest, path: str, text: str) -> Markup:
@@ -21,12 +13,13 @@ def link(request: PageRequest, path: str, text: str) -> Markup:
     return Markup('<a class="row-link" href="{}">{}</a>').format(request.at(path), shown)
 
 
+def long_text(value: object) -> str:
+    """Shows text of several lines, in a wide column."""
+    return clean(str(value), LONG_TEXT_LENGTH_MAX) if value else "—"
+
+
 def text(value: object) -> str:
     return clean(str(value), TEXT_LENGTH_MAX) if value else "—"
-
-
-def created(_request: PageRequest, row: _Created) -> Markup:
-    return short_moment(row.created_at)
 
 
 def status(state: str, detail: str | None = None, *, shown: str | None = None) -> Markup:

@@ -51,7 +51,8 @@ class ListView:
         self._pairs = pairs
         self.is_filtered = any(pair[0] not in views for pair in pairs)
         self.is_later = AFTER in request.query
-        kept = urlencode([pair for pair in pairs if pair[0] in views])
+        self.kept = [pair for pair in pairs if pair[0] in views]
+        kept = urlencode(self.kept)
         self.unfiltered_url = f"{self._path}?{kept}" if kept else self._path
         self.here = self._address(*(pair for pair in request.query.pairs() if pair[0] == AFTER))
         self.first_url = self._address()
@@ -107,8 +108,8 @@ def after(request: PageRequest) -> str | None:
 
 
 def read_filter(request: PageRequest, kind: type[Filter], *names: str) -> Filter:
-    """Reads these fields, the search text and the days from the query string."""
-    given = {name: request.query.text(name) for name in names}
+    """Reads these fields, the order, the search text and the days from the query string."""
+    given = {name: request.query.text(name) for name in (*names, "sort")}
     wanted = listing.read_filter(kind, {**given, "search": request.query.text("q")})
     since, until = _days(request)
     return msgspec.structs.replace(wanted, since=since, until=until)

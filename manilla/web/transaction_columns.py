@@ -6,19 +6,21 @@ from markupsafe import Markup
 from manilla.banks.nigeria import BANKS
 from manilla.banks.registry import AmbiguousBankCode
 from manilla.kit.display import money
-from manilla.ledger.transaction_lists import SortOrder
+from manilla.kit.listing.sorting import SortOrder
 from manilla.methods.method import MethodKind
 from manilla.payments.payment import Payment, PaymentStatus
 from manilla.payouts.listing import BankCodes, PayoutFilter
 from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.people.roles import Realm
 from manilla.refunds.refund import Refund, RefundStatus
-from manilla.web import cells, transaction_list
+from manilla.web import cells, record_list
 from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest
-from manilla.web.transaction_list import ListColumn, ListFilter
+from manilla.web.record_list import BY_AMOUNT, ListColumn, ListFilter, time_column
 
-BANK_NAMES = tuple(sorted(bank.name for bank in BANKS))
+BANK_OPTIONS = tuple(
+    (bank.code, bank.text, bank.words) for bank in sorted(BANKS, key=lambda bank: bank.name)
+)
 
 
 def _reference(request: PageRequest, row: Payment | Payout) -> Markup:
@@ -43,13 +45,16 @@ def _payout_status(_request: PageRequest, row: Payout) -> Markup:
     return cells.status(row.status, row.error_code, shown=shown)
 
 
+def _refund_status(_request: PageRequest, row: Refund) -> Markup:
+    is_manual = row.by_operator and row.status is RefundStatus.PENDING
+    return cells.status(row.status, "Needs manual payment" if is_manual else None)
+
+
 def _bank(request: PageRequest, row: Payout) -> str:
     return cells.text(request.services.banks.name_of(row))
 
 
-CREATED = ListColumn(
-    "created", "Created", cells.created, sorts=(SortOrder.NEWEST, SortOrder.OLDEST)
-)
+CREATED = time_column("Created", "created_at")
 TRX_ID = ListColumn("trx_id", "Transaction ID", lambda _, row: row.trx_id, is_default=False)
 DESCRIPTION = ListColumn(
     "description", "Description", lambda _, row: cells.text(row.description), is_default=False
@@ -59,7 +64,7 @@ AMOUNT = ListColumn(
     "Amount",
     lambda _, row: money(row.amount),
     is_number=True,
-    sorts=(SortOrder.LARGEST, SortOrder.SMALLEST),
+    sorts=BY_AMOUNT,
 )
 
 PAYMENT_COLUMNS = (
@@ -102,9 +107,7 @@ REFUND_COLUMNS = (
     ListColumn("refund", "Refund", _refund),
     ListColumn("payment", "Payment", lambda _, row: row.payment_trx_id, is_default=False),
     ListColumn("reason", "Reason", lambda _, row: cells.text(row.reason)),
-    ListColumn(
-        "status", "Status", lambda _, row: cells.status(row.status), sorts=(SortOrder.STATUS,)
-    ),
+    ListColumn("status", "Status", _refund_status, sorts=(SortOrder.STATUS,)),
     AMOUNT,
 )
 
@@ -117,7 +120,7 @@ def payout_filters(request: PageRequest) -> list[ListFilter]:
     return [
         _statuses(list(PayoutStatus)),
         _methods(request, MethodKind.WITHDRAW),
-        ListFilter("bank", "Bank", suggestions=BANK_NAMES),
+        ListFilter("bank", "Bank", BANK_OPTIONS, is_picked=True),
     ]
 
 
@@ -126,7 +129,7 @@ def refund_filters(_request: PageRequest) -> list[ListFilter]:
 
 
 def read_payout_filter(request: PageRequest, *, is_sandbox: bool) -> PayoutFilter:
-    wanted = transaction_list.read_filter(request, PayoutFilter, "method")
+    wanted = record_list.read_amounts(request, PayoutFilter, "status", "currency", "method")
     name = request.query.text("bank")
     if not name:
         return wanted
@@ -141,7 +144,7 @@ def read_payout_filter(request: PageRequest, *, is_sandbox: bool) -> PayoutFilte
 
 
 def _statuses(values: list[str]) -> ListFilter:
-    return ListFilter("status", "Status", transaction_list.choices(values))
+    return ListFilter("status", "Status", record_list.choices(values))
 
 
 def _methods(request: PageRequest, kind: MethodKind) -> ListFilter:

@@ -65,7 +65,7 @@ async def test_the_log_is_read_in_pages_and_filtered(db: Database) -> None:
         with acting(ADA):
             await write(db, "pages.read", f"n:{n}")
     await write(db, "pagesnot.read")
-    filters = AuditFilter(actor="Ada", action="pages")
+    filters = AuditFilter(search="Ada", action="pages")
     first = await audit.listed(db, filters, None, 2)
     second = await audit.listed(db, filters, first[-1].id, 2)
     assert [line.subject for line in first + second] == ["n:4", "n:3", "n:2", "n:1"]

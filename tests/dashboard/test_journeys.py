@@ -187,12 +187,14 @@ async def test_a_merchant_configures_methods_notifications_and_members(
         await page.get_by_role("link", name="Wallets").click()
         await page.get_by_role("link", name="Statement").first.click()
         before = await dashboard.balance()
+        await page.get_by_text("Top up").click()
         await page.get_by_label("Test money").fill("2,500.50")
-        await page.get_by_role("button", name="Top up").click()
+        await page.get_by_role("button", name="Add test money").click()
         await _sees(page, "Test money added.")
         assert await dashboard.balance() == before + 250_050
+        await page.get_by_text("Top up").click()
         await page.get_by_label("Test money").fill("-1")
-        await page.get_by_role("button", name="Top up").click()
+        await page.get_by_role("button", name="Add test money").click()
         await expect(page.locator(".notice-danger")).to_be_visible()
         assert await dashboard.balance() == before + 250_050
         await _has_a_notification_sent_again(page, dashboard)

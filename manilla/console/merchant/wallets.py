@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-from functools import partial
 
 from manilla.approvals.changes import apply_or_ask
 from manilla.approvals.kinds import WalletAdjustment
@@ -17,7 +16,7 @@ from manilla.ledger.scope import Tenant
 from manilla.merchants import merchants, wallets
 from manilla.merchants.queries import MerchantRow, WalletRow
 from manilla.people.roles import Permission
-from manilla.web import lists
+from manilla.web import record_list, statement
 from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest, PageResponse
 
@@ -29,13 +28,10 @@ AT_FIELD = ((wallets.FundingRefused, "amount"), (wallets.AdjustmentRefused, "amo
 async def show(request: PageRequest) -> PageResponse:
     merchant, wallet = await _wallet(request)
     tenant = Tenant(merchant.id, request.environment)
-    wanted = StatementFilter(**lists.common_filters(request))
-    return await lists.show(
-        request,
-        "wallet.html",
-        f"wallet-{merchant.id}-{wallet.currency}",
-        COLUMNS,
-        partial(listing.statement, request.db, tenant, wallet.currency, wanted),
+    wanted = record_list.read_amounts(request, StatementFilter, "kind", currency=wallet.currency)
+    return await statement.LIST.show(
+        *(request, "wallet.html", COLUMNS, [tenant, wallet.currency], wanted, [statement.KIND]),
+        file_name=f"wallet-{merchant.id}-{wallet.currency}",
         merchant=merchant,
         wallet=wallet,
         ticket=_ticket(request, merchant.id, wallet.currency),

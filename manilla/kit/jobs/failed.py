@@ -1,13 +1,15 @@
 """Failed jobs, which have used all their attempts and wait for an administrator."""
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from manilla.kit import listing
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Connection, Database, columns
 from manilla.kit.fields import Fields
-from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
+from manilla.kit.listing import PAGE_ROWS, Conditions, Page
+from manilla.kit.listing.sorting import RecordFilter, Selection, SortKeys, SortOrder, Totals
 
 
 class FailedJob(msgspec.Struct, frozen=True):
@@ -23,7 +25,14 @@ class FailedJob(msgspec.Struct, frozen=True):
 FIELDS = Fields(FailedJob, merchant_id=lambda job: job.merchant_id or None)
 
 
-class FailedJobFilter(msgspec.Struct, frozen=True, kw_only=True):
+_KEY = ("parked_at", "merchant_id", "kind", "subject")
+_ORDERS = {
+    SortOrder.NEWEST: SortKeys(_KEY, tuple[datetime, int, str, str]),
+    SortOrder.OLDEST: SortKeys(_KEY, tuple[datetime, int, str, str], False),
+}
+
+
+class FailedJobFilter(RecordFilter, frozen=True, kw_only=True):
     merchant_id: listing.Number | None = None
     kind: str | None = None
     search: str | None = None  # exact subject of the job
@@ -32,29 +41,29 @@ class FailedJobFilter(msgspec.Struct, frozen=True, kw_only=True):
 async def failed_jobs(
     db: Database, wanted: FailedJobFilter, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[FailedJob]:
-    """Returns one page of failed jobs, newest first."""
-    limit = min(limit, PAGE_ROWS_MAX)
+    """Returns one page of failed jobs, by default newest first."""
+    return await _selected(wanted).page(db, _ORDERS, wanted.sort, _read, after, limit)
+
+
+async def totals(db: Database, wanted: FailedJobFilter) -> Totals:
+    return await _selected(wanted).count(db)
+
+
+def _selected(wanted: FailedJobFilter) -> Selection:
     conditions = (
         Conditions()
+        .add("parked_at IS NOT NULL")
         .add_given("merchant_id = {}", wanted.merchant_id)
         .add_given("kind = {}", wanted.kind)
         .add_given("subject = {}", listing.searched(wanted.search))
+        .add_given("parked_at >= {}", wanted.since)
+        .add_given("parked_at < {}", wanted.until)
     )
-    key = listing.read_cursor(tuple[datetime, int, str, str], after)
-    if key is not None:
-        conditions.add("(parked_at, merchant_id, kind, subject) < ({}, {}, {}, {})", *key)
-    rows = await db.rows(
-        FailedJob,
-        f"""
-        SELECT merchant_id, kind, subject, attempts, failures, parked_at, last_error FROM job
-         WHERE parked_at IS NOT NULL AND {conditions.sql}
-         ORDER BY parked_at DESC, merchant_id DESC, kind DESC, subject DESC LIMIT {limit}""",
-        *conditions.values,
-    )
-    if len(rows) < limit:
-        return Page(rows)
-    last = rows[-1]
-    return Page(rows, listing.cursor((last.parked_at, last.merchant_id, last.kind, last.subject)))
+    return Selection("job", columns(FailedJob), conditions)
+
+
+def _read(record: Any) -> FailedJob:
+    return msgspec.convert(dict(record), FailedJob)
 
 
 async def count_failed_jobs(db: Database) -> int:

@@ -8,7 +8,8 @@ import msgspec
 from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.fields import Fields
-from manilla.kit.listing import PAGE_ROWS, Clock, Moment, Page, Query
+from manilla.kit.listing import PAGE_ROWS, Clock, Page, Query
+from manilla.kit.listing.sorting import RecordFilter, SortKeys, SortOrder, Totals, selection
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, whose, within
 from manilla.merchants.requests import stored
@@ -18,6 +19,10 @@ from manilla.merchants.requests.stored import REQUEST_COLUMNS, Request
 TIMES = Clock(
     ("at", "request_id"), tuple[datetime, str], lambda moment: (moment, ""), lambda key: key[0]
 )
+_ORDERS = {
+    SortOrder.NEWEST: SortKeys(TIMES.columns, TIMES.kind),
+    SortOrder.OLDEST: SortKeys(TIMES.columns, TIMES.kind, False),
+}
 FIELDS = Fields(
     Request,
     invalid_fields=lambda line: "; ".join(f"{name}: {text}" for name, text in line.errors.items()),
@@ -25,15 +30,13 @@ FIELDS = Fields(
 )
 
 
-class RequestFilter(msgspec.Struct, frozen=True, kw_only=True):
+class RequestFilter(RecordFilter, frozen=True, kw_only=True):
     # First digit of the HTTP status: 4 means 400 to 499.
     status_class: Annotated[int, msgspec.Meta(ge=1, le=5)] | None = None
     refused: bool | None = None
     error_code: str | None = None
     method: str | None = None
     path: str | None = None  # prefix of the URL path
-    since: Moment | None = None
-    until: Moment | None = None  # exclusive upper bound of the time
     search: str | None = None  # an exact ref_trx, trx_id or request id
 
 
@@ -45,7 +48,18 @@ async def requests(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Request]:
-    """Returns one page of requests, newest first."""
+    """Returns one page of requests, by default newest first."""
+    steps = _query(scope, wanted)
+    if wanted.sort is SortOrder.NEWEST:
+        return await listing.walk(db, steps, stored.read, after, limit)
+    return await selection(steps).page(db, _ORDERS, wanted.sort, stored.read, after, limit)
+
+
+async def totals(db: Database, scope: Scope, wanted: RequestFilter) -> Totals:
+    return await selection(_query(scope, wanted)).count(db)
+
+
+def _query(scope: Scope, wanted: RequestFilter) -> Query:
     kept_since = datetime.now(UTC) - KEEP - timedelta(days=1)
     conditions = (
         within(scope)
@@ -59,7 +73,7 @@ async def requests(
     if text is not None:
         conditions.add("{} IN (request_id, ref_trx, trx_id)", text)
         conditions.add_given("merchant_id = {}", trx_ids.merchant_of(text))
-    steps = Query(
+    return Query(
         "api_request",
         REQUEST_COLUMNS,
         TIMES,
@@ -68,4 +82,3 @@ async def requests(
         max(wanted.since or kept_since, kept_since),
         wanted.until,
     )
-    return await listing.walk(db, steps, stored.read, after, limit)

@@ -213,16 +213,14 @@ async def batch(db: Database | Connection, merchant_id: int, batch_id: str) -> B
     return None if record is None else msgspec.convert(dict(record), Batch)
 
 
-async def batches(db: Database, tenant: Tenant, limit: int) -> list[Batch]:
-    """Returns the most recent files first."""
+async def batches(db: Database, merchant_id: int, batch_ids: Sequence[str]) -> list[Batch]:
+    """Returns these batches, in the same order."""
     records = await db.records(
-        _BATCH
-        + """
-         WHERE b.merchant_id = $1 AND b.environment = $2 AND b.kind = 'file'
-         ORDER BY b.created_at DESC LIMIT $3""",
-        *(tenant.merchant_id, tenant.environment, limit),
+        _BATCH + " WHERE b.merchant_id = $1 AND b.id = ANY($2::text[])",
+        *(merchant_id, list(batch_ids)),
     )
-    return [msgspec.convert(dict(record), Batch) for record in records]
+    found = [msgspec.convert(dict(record), Batch) for record in records]
+    return sorted(found, key=lambda batch: batch_ids.index(batch.id))
 
 
 async def count_rejected(db: Database, tenant: Tenant, since: datetime) -> int:

@@ -1,5 +1,7 @@
 // Turns <select data-picker> into a field that is searched by name, other names or code. The select
 // stays in the form and keeps the chosen value; without this script it is an ordinary select.
+// <input data-picker="path"> gets its options from that path, as <option> elements for the typed
+// text. It stays an ordinary field: what is typed or chosen is its value.
 // Keyboard and roles are those of the combobox in the ARIA Authoring Practices Guide.
 "use strict";
 (() => {
@@ -21,20 +23,29 @@
     return option.words.some((word) => word.includes(wanted)) ? 2 : 3;
   }
 
-  function build(select) {
-    const box = document.createElement("div"), input = document.createElement("input");
+  function build(field, isRemote) {
+    const box = document.createElement("div"), input = isRemote ? field : document.createElement("input");
     const list = document.createElement("ul"), said = document.createElement("p");
     box.className = "picker";
-    list.id = `${select.id}-list`;
+    list.id = `${field.id}-list`;
     list.setAttribute("role", "listbox");
     list.setAttribute("aria-label", "Results");
     list.hidden = true;
     said.setAttribute("role", "status");
-    Object.assign(input, { type: "text", id: select.id, required: select.required, autocomplete: "off", spellcheck: false });
-    input.className = select.className.replace("form-select", "form-control");
-    input.placeholder = "Type a name or code";
+    if (isRemote) input.before(box);
+    else replace(field, input, box);
+    Object.assign(input, { autocomplete: "off", spellcheck: false });
+    input.placeholder = isRemote ? "Type a name or number" : "Type a name or code";
     const roles = { role: "combobox", "aria-autocomplete": "list", "aria-expanded": "false", "aria-controls": list.id, autocapitalize: "none" };
     for (const [name, value] of Object.entries(roles)) input.setAttribute(name, value);
+    box.append(input, list, said);
+    return { input, list, said };
+  }
+
+  // Puts the field in the place of the select, which is hidden.
+  function replace(select, input, box) {
+    Object.assign(input, { type: "text", id: select.id, required: select.required });
+    input.className = select.className.replace("form-select", "form-control");
     for (const name of ["aria-describedby", "aria-invalid"]) {
       if (select.hasAttribute(name)) input.setAttribute(name, select.getAttribute(name));
       select.removeAttribute(name);
@@ -42,28 +53,31 @@
     select.required = false;
     select.hidden = true;
     select.removeAttribute("id");
-    box.append(input, list, said);
     select.before(box);
-    return { input, list, said };
   }
 
   function start(select) {
-    const options = [...select.options].filter((one) => one.value).map((one, place) => read(one, place, select.id));
-    const { input, list, said } = build(select);
-    let found = [], active = -1;
+    const path = select.dataset.picker, isRemote = Boolean(path), id = select.id;
+    const readAll = (all) => [...all].filter((one) => one.value).map((one, place) => read(one, place, id));
+    let options = isRemote ? [] : readAll(select.options);
+    const { input, list, said } = build(select, isRemote);
+    let found = [], active = -1, asked = 0;
 
     function check() {
+      if (isRemote) return;
       input.setCustomValidity(input.value && !select.value ? "Choose an entry of the list." : "");
     }
 
     // Shows what is chosen, also after the browser has restored the form.
     function show() {
+      if (isRemote) return;
       const chosen = options.find((one) => one.value === select.value);
       input.value = chosen ? chosen.text : "";
       check();
     }
 
     function set(value) {
+      if (isRemote) return;
       if (select.value !== value) {
         select.value = value;
         select.dispatchEvent(new Event("change", { bubbles: true }));
@@ -86,8 +100,27 @@
       found[place].item.scrollIntoView({ block: "nearest" });
     }
 
+    // Loads the options for the text. Only the answer to the last question counts.
+    function ask(text) {
+      const turn = ++asked;
+      setTimeout(async () => {
+        if (turn !== asked) return;
+        const answer = await fetch(`${path}?q=${encodeURIComponent(text)}`).then((one) => (one.ok ? one.text() : ""), () => "");
+        if (turn !== asked || document.activeElement !== input) return;
+        const template = document.createElement("template");
+        template.innerHTML = answer;
+        options = readAll(template.content.querySelectorAll("option"));
+        fill(text);
+      }, 150);
+    }
+
     function open(text) {
-      const wanted = plain(text);
+      if (isRemote) ask(text);
+      else fill(text);
+    }
+
+    function fill(text) {
+      const wanted = isRemote ? "" : plain(text);
       const ranked = options.map((one) => [wanted ? rank(one, wanted) : 0, one]).filter(([place]) => place < 3);
       found = ranked.sort((one, other) => one[0] - other[0]).map(([, one]) => one);
       list.replaceChildren(...found.map((one) => one.item));
@@ -95,10 +128,12 @@
       input.setAttribute("aria-expanded", String(!list.hidden));
       said.className = found.length ? "visually-hidden" : "form-hint";
       said.textContent = found.length ? `${found.length} ${found.length === 1 ? "result" : "results"}` : "No results.";
-      mark(found.length ? (wanted ? 0 : found.findIndex((one) => one.value === select.value)) : -1);
+      const first = wanted || (isRemote && text) ? 0 : found.findIndex((one) => one.value === select.value);
+      mark(found.length ? first : -1);
     }
 
     function choose(option) {
+      asked += 1; // An answer that is still on its way comes too late.
       input.value = option.text;
       set(option.value);
       said.textContent = "";
@@ -106,6 +141,7 @@
     }
 
     function leave() {
+      if (isRemote) { asked += 1; said.textContent = ""; return close(); }
       const exact = options.filter((one) => rank(one, plain(input.value)) === 0);
       if (!select.value && exact.length === 1) choose(exact[0]);
       if (!input.value) said.textContent = "";
@@ -116,7 +152,7 @@
       const isOpen = !list.hidden;
       if (event.key === "ArrowDown" || event.key === "ArrowUp") {
         event.preventDefault();
-        if (!isOpen) return open(select.value ? "" : input.value);
+        if (!isOpen) return open(select.value && !isRemote ? "" : input.value);
         const step = event.key === "ArrowDown" ? 1 : -1;
         mark(active < 0 ? (step > 0 ? 0 : found.length - 1) : (active + step + found.length) % found.length);
       } else if (event.key === "Enter" && isOpen) {
@@ -128,7 +164,7 @@
     }
 
     input.addEventListener("input", () => { set(""); open(input.value); });
-    input.addEventListener("click", () => { input.select(); open(select.value ? "" : input.value); });
+    input.addEventListener("click", () => { input.select(); open(select.value && !isRemote ? "" : input.value); });
     input.addEventListener("keydown", press);
     input.addEventListener("blur", leave);
     list.addEventListener("mousedown", (event) => event.preventDefault()); // keeps the focus in the field
@@ -140,5 +176,5 @@
     show();
   }
 
-  for (const select of document.querySelectorAll("select[data-picker]")) start(select);
+  for (const field of document.querySelectorAll("[data-picker]")) start(field);
 })();

@@ -1,11 +1,10 @@
-"""Lists of transactions: periods, filters, order, totals, columns and many rows."""
+"""Lists: periods, filters, order, totals, columns and many rows."""
 
 from urllib.parse import urlencode
 
 import pytest
 from playwright.async_api import Browser
 
-from manilla.ledger import transaction_lists
 from manilla.services import Services
 from tests.client import Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
@@ -60,8 +59,8 @@ async def test_rows_are_sorted_by_amount_time_and_status(shop: MerchantDashboard
 async def test_too_many_rows_are_neither_counted_nor_sorted(
     shop: MerchantDashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (transaction_lists, "manilla.web.transaction_list"):
-        monkeypatch.setattr(f"{getattr(module, '__name__', module)}.ROWS_MAX", 2)
+    for module in ("manilla.kit.listing.sorting", "manilla.web.record_list"):
+        monkeypatch.setattr(f"{module}.ROWS_MAX", 2)
     page = await page_of(shop, PAYMENTS, sort="smallest")
     assert "More than 2 payments" in page
     assert "too many payments to sort" in page
@@ -114,7 +113,7 @@ async def test_the_console_filters_by_a_merchant_chosen_by_name(
     await services.db.execute(
         "UPDATE merchant SET name = 'Balogun Market' WHERE id = $1", merchant_id
     )
-    names = (await visitor.get("/merchants/names?merchant=logun")).body.decode()
+    names = (await visitor.get("/merchants/names?q=logun")).body.decode()
     assert f'value="Balogun Market ({merchant_id})"' in names
     query = urlencode({"merchant": f"Balogun Market ({merchant_id})", "max": "300"})
     page = (await visitor.get(f"/transactions?{query}")).body.decode()

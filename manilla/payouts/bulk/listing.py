@@ -1,0 +1,56 @@
+"""Lists the uploaded files of bulk payouts."""
+
+from datetime import datetime
+
+from manilla.kit import listing
+from manilla.kit.db import Database
+from manilla.kit.fields import Fields
+from manilla.kit.listing import PAGE_ROWS, Page
+from manilla.kit.listing.sorting import RecordFilter, Selection, SortKeys, SortOrder, Totals
+from manilla.ledger.scope import Tenant, within
+from manilla.payouts.bulk import store
+from manilla.payouts.bulk.store import Batch, BatchStatus
+
+FIELDS = Fields(Batch)
+_ORDERS = {
+    SortOrder.NEWEST: SortKeys(("created_at", "id"), tuple[datetime, str]),
+    SortOrder.OLDEST: SortKeys(("created_at", "id"), tuple[datetime, str], False),
+}
+
+
+class BatchFilter(RecordFilter, frozen=True, kw_only=True):
+    status: BatchStatus | None = None
+    search: str | None = None  # a batch's id, or a part of the file's name
+
+
+async def files(
+    db: Database,
+    tenant: Tenant,
+    wanted: BatchFilter,
+    *,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
+) -> Page[Batch]:
+    """Returns one page of files, by default newest first."""
+    found = await _selected(tenant, wanted).page(
+        *(db, _ORDERS, wanted.sort, lambda record: record["id"], after, limit)
+    )
+    return Page(await store.batches(db, tenant.merchant_id, found.rows), found.next)
+
+
+async def totals(db: Database, tenant: Tenant, wanted: BatchFilter) -> Totals:
+    return await _selected(tenant, wanted).count(db)
+
+
+def _selected(tenant: Tenant, wanted: BatchFilter) -> Selection:
+    text = listing.searched(wanted.search)
+    conditions = (
+        within(tenant)
+        .add("kind = 'file'")
+        .add_given("status = {}", wanted.status)
+        .add_given("created_at >= {}", wanted.since)
+        .add_given("created_at < {}", wanted.until)
+    )
+    if text is not None:
+        conditions.add("(id = {} OR position(lower({}) IN lower(file_name)) > 0)", *[text] * 2)
+    return Selection("payout_batch", "id, created_at", conditions)

@@ -1,0 +1,27 @@
+"""The columns of the lists of notifications, in both realms."""
+
+from markupsafe import Markup
+
+from manilla.notify.queries import Notification
+from manilla.people.roles import Realm
+from manilla.web import cells
+from manilla.web.display import badge, title
+from manilla.web.page_request import PageRequest
+from manilla.web.record_list import ListColumn, time_column
+
+
+def _event(request: PageRequest, row: Notification) -> Markup:
+    is_console = request.realm is Realm.CONSOLE
+    path = f"/notifications/{row.id}" if is_console else f"~/notifications/{row.id}"
+    return cells.link(request, path, f"{title(row.event)}, {row.status}")
+
+
+COLUMNS = (
+    time_column("Created", "created_at"),
+    ListColumn("event", "Event", _event),
+    ListColumn("transaction", "Transaction", lambda _, row: row.trx_id),
+    ListColumn("delivery", "Delivery", lambda _, row: badge(row.state)),
+    ListColumn("attempts", "Attempts", lambda _, row: row.attempts, is_default=False),
+    ListColumn("url", "To", lambda _, row: cells.text(row.url)),
+    ListColumn("id", "Notification ID", lambda _, row: row.id, is_default=False),
+)

@@ -1,0 +1,231 @@
+"""List pages. Each list is declared as data: its columns, filters and query.
+
+Every list has periods, a search, filters, the count of the filtered rows and their total, orders,
+columns that each user chooses, and exports.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from operator import attrgetter
+from typing import Any, TypeVar
+
+import msgspec
+
+from manilla.kit import deadline
+from manilla.kit.display import money
+from manilla.kit.fields import Columns
+from manilla.kit.listing import Page, in_pages
+from manilla.kit.listing.sorting import ROWS_MAX, AmountFilter, RecordFilter, SortOrder, Totals
+from manilla.people import list_columns
+from manilla.web import exports, lists
+from manilla.web.display import short_moment
+from manilla.web.lists import ListView
+from manilla.web.page_request import PageRequest, PageResponse, safe_path
+
+Amounts = TypeVar("Amounts", bound=AmountFilter)
+
+COLUMNS_MAX, NAME_LENGTH_MAX = 40, 40
+DEFAULT_CURRENCY = "NGN"
+BY_TIME = (SortOrder.NEWEST, SortOrder.OLDEST)
+BY_AMOUNT = (SortOrder.LARGEST, SortOrder.SMALLEST)
+FALLING = (SortOrder.NEWEST, SortOrder.LARGEST, SortOrder.STATUS)
+# The links to the first and the next page.
+PAGER = {SortOrder.NEWEST: ("Newest", "Older"), SortOrder.OLDEST: ("Oldest", "Newer")}
+
+
+class ListColumn(msgspec.Struct, frozen=True):
+    name: str
+    title: str
+    cell: Callable[[PageRequest, Any], object]  # text or markup
+    is_number: bool = False
+    is_default: bool = True  # whether it is shown until the user chooses columns
+    # The orders that the column's title switches between; the first one applies first.
+    sorts: tuple[SortOrder, ...] = ()
+    is_wide: bool = False  # whether long text continues on the next line
+
+
+class ListFilter(msgspec.Struct, frozen=True):
+    """A filter above a list. Without options it is a text field."""
+
+    name: str
+    label: str
+    options: Sequence[tuple[str, ...]] = ()  # value and text of each
+    value: str = ""  # the current value of a filter that always has one
+    path: str = ""  # where a picker gets the options for the typed text
+    # Whether there are so many options that the user types to find one. Each option has a third
+    # part: the words by which it is found.
+    is_picked: bool = False
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether it is shown beside the search; otherwise below `More`."""
+        return bool(self.options) and not self.is_picked
+
+
+def time_column(title: str, attribute: str, *, is_default: bool = True) -> ListColumn:
+    """Returns the column of the time by which the list is sorted."""
+    get = attrgetter(attribute)
+    return ListColumn(
+        title.lower(),
+        title,
+        lambda _request, row: short_moment(get(row)),
+        is_default=is_default,
+        sorts=BY_TIME,
+    )
+
+
+class RecordList(msgspec.Struct, frozen=True):
+    name: str  # under which a user's columns are saved
+    noun: str
+    columns: tuple[ListColumn, ...]
+    fetch: Callable[..., Awaitable[Page[Any]]]
+    # None: the rows are found in another way than by reading them, and cannot be counted quickly.
+    totals: Callable[..., Awaitable[Totals]] | None
+
+    async def show(
+        self,
+        request: PageRequest,
+        template: str,
+        export: Columns[Any],
+        about: Sequence[Any],
+        wanted: RecordFilter,
+        filters: Sequence[ListFilter] = (),
+        *,
+        views: Sequence[str] = (),
+        prepare: Callable[[list[Any]], Awaitable[list[Any]]] | None = None,
+        file_name: str = "",
+        **values: Any,
+    ) -> PageResponse:
+        """Shows a page of the list, or exports the list in its usual order.
+
+        `fetch` and `totals` get the database, `about` and `wanted`. `prepare` adds to the rows what
+        the cells and the export need besides them.
+        """
+        usual = type(wanted)().sort
+        if exports.is_wanted(request):
+            ordered = msgspec.structs.replace(wanted, sort=usual)
+            pages = in_pages(partial(self._rows, prepare), request.db, *about, ordered)
+            file_name = file_name or self.name.replace("_", "-")
+            return exports.send(request, file_name, export, pages)
+        totals = await self._totals(request, *about, wanted)
+        is_sortable = self.totals is None or (totals is not None and totals.is_exact)
+        ordered = msgspec.structs.replace(wanted, sort=wanted.sort if is_sortable else usual)
+        after = lists.after(request)
+        found = await self._rows(prepare, request.db, *about, ordered, after=after)
+        chosen = await list_columns.chosen(request.db, request.visitor.person_id, self.name)
+        view = RecordListView(request, found.next, self, chosen, wanted, views)
+        view.filters, view.is_sorted = filters, ordered.sort is wanted.sort
+        view.summary = "" if self.totals is None else _summary(self.noun, totals)
+        return request.page(template, rows=found.rows, listing=view, **values)
+
+    async def _totals(self, request: PageRequest, *arguments: Any) -> Totals | None:
+        if self.totals is None:
+            return None
+        return await deadline.or_none(self.totals(request.db, *arguments))
+
+    async def _rows(
+        self,
+        prepare: Callable[[list[Any]], Awaitable[list[Any]]] | None,
+        *arguments: Any,
+        **more: Any,
+    ) -> Page[Any]:
+        page = await self.fetch(*arguments, **more)
+        return page if prepare is None else Page(await prepare(page.rows), page.next)
+
+
+class RecordListView(ListView):
+    """The values that the template of a list needs."""
+
+    filters: Sequence[ListFilter]
+    is_sorted: bool  # False: there are too many rows for the wanted order
+    summary: str
+
+    def __init__(
+        self,
+        request: PageRequest,
+        following: str | None,
+        shown: RecordList,
+        chosen: Sequence[str] | None,
+        wanted: RecordFilter,
+        views: Sequence[str],
+    ) -> None:
+        super().__init__(request, following, views=(*views, "sort"))
+        self.name, self.noun, self.nouns = shown.name, shown.noun, plural(shown.noun)
+        self.all_columns = shown.columns
+        names = {column.name for column in shown.columns if column.is_default}
+        names = names if chosen is None else set(chosen)
+        self.columns = [column for column in shown.columns if column.name in names]
+        self.columns = self.columns or list(shown.columns)
+        self.has_amounts = isinstance(wanted, AmountFilter)
+        self.sort = wanted.sort
+        self.pager = PAGER.get(wanted.sort, ("First page", "Next"))
+        self.periods = [
+            (label, self.with_values(period=name, since="", until=""), self.period == name)
+            for name, label in lists.PERIODS.items()
+        ]
+
+    @property
+    def hides_filters(self) -> bool:
+        """Whether a filter is set that is not always visible."""
+        typed = [filter.name for filter in self.filters if not filter.is_visible]
+        return any(self.given.text(name) for name in ("since", "until", "min", "max", *typed))
+
+    def sort_url(self, column: ListColumn) -> str:
+        """Returns the URL that sorts by the column, or reverses its order."""
+        current = column.sorts.index(self.sort) if self.sort in column.sorts else -1
+        return self.with_values(sort=column.sorts[(current + 1) % len(column.sorts)])
+
+    def direction(self, column: ListColumn) -> str | None:
+        """Returns the value of `aria-sort`; None if the list is not sorted by the column."""
+        if not self.is_sorted or self.sort not in column.sorts:
+            return None
+        return "descending" if self.sort in FALLING else "ascending"
+
+
+def read_amounts(
+    request: PageRequest, kind: type[Amounts], *names: str, currency: str = ""
+) -> Amounts:
+    """Reads the filters of a list with amounts in this currency, or in the filter's."""
+    wanted = lists.read_filter(request, kind, *names)
+    unit = currency or request.query.text("currency") or DEFAULT_CURRENCY
+    bounds = {
+        f"{name}_minor": request.query.money(name, unit).minor
+        for name in ("min", "max")
+        if request.query.text(name)
+    }
+    return msgspec.structs.replace(wanted, **bounds)
+
+
+def choices(values: Sequence[str]) -> list[tuple[str, str]]:
+    return [(value, value.replace("_", " ").capitalize()) for value in values]
+
+
+def currency_filter(codes: Sequence[str]) -> list[ListFilter]:
+    """Returns the filter by currency, if there are several."""
+    options = [(code, code) for code in codes]
+    return [ListFilter("currency", "Currency", options)] if len(codes) > 1 else []
+
+
+async def choose_columns(request: PageRequest) -> PageResponse:
+    """Saves the columns that the user wants to see in a list."""
+    columns = request.form.all("column")[:COLUMNS_MAX]
+    name = request.parameter("list")
+    if all(len(text) <= NAME_LENGTH_MAX for text in (*columns, name)):
+        kept = [] if "default" in request.form else columns
+        await list_columns.choose(request.db, request.visitor.person_id, name, kept)
+    onward = request.form.text("next", at_most=2000)
+    return request.redirect(safe_path(request.layout, onward, "/"))
+
+
+def plural(noun: str) -> str:
+    return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+
+
+def _summary(noun: str, totals: Totals | None) -> str:
+    if totals is None:
+        return "Counting takes too long. Choose a shorter period to see the total."
+    if not totals.is_exact:
+        return f"More than {ROWS_MAX:,} {plural(noun)}. Choose a shorter period to see the total."
+    nouns = noun if totals.count == 1 else plural(noun)
+    sums = " and ".join(money(total) for total in totals.sums)
+    return f"{totals.count:,} {nouns}" + (f", total {sums}" if sums else "")

@@ -1,0 +1,41 @@
+"""The list of a wallet's entries, in both realms."""
+
+from markupsafe import Markup
+
+from manilla.kit.display import money
+from manilla.ledger import listing
+from manilla.ledger.listing import WalletStatementLine
+from manilla.people.roles import Realm
+from manilla.web import cells, display
+from manilla.web.page_request import PageRequest
+from manilla.web.record_list import ListColumn, ListFilter, RecordList
+
+_KINDS = ("payment", "commission", "payout", "payout_refund", "refund", "funding", "adjustment")
+KIND = ListFilter("kind", "Type", [(kind, display.title(kind)) for kind in _KINDS])
+# For each kind of entry, the dashboard's page of its transaction.
+_PATHS = {"payment": "payments", "payout": "payouts", "payout_refund": "payouts"}
+
+
+def _transaction(request: PageRequest, line: WalletStatementLine) -> Markup | str:
+    if line.kind not in _PATHS:
+        return line.trx_id
+    is_console = request.realm is Realm.CONSOLE
+    path = "/transactions" if is_console else f"~/{_PATHS[line.kind]}"
+    return cells.link(request, f"{path}/{line.trx_id}", line.trx_id)
+
+
+LIST = RecordList(
+    "statement",
+    "entry",
+    (
+        # The balance after each entry makes sense in one order only.
+        ListColumn("time", "Time", lambda _, line: display.short_moment(line.posted_at)),
+        ListColumn("type", "Type", lambda _, line: display.title(line.kind)),
+        ListColumn("transaction", "Transaction", _transaction),
+        ListColumn("note", "Note", lambda _, line: cells.text(line.reason)),
+        ListColumn("amount", "Amount", lambda _, line: money(line.amount), is_number=True),
+        ListColumn("balance", "Balance", lambda _, line: money(line.balance), is_number=True),
+    ),
+    listing.statement,
+    listing.statement_totals,
+)
