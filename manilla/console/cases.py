@@ -74,10 +74,7 @@ LIST = RecordList(
             ListColumn("number", "Number", lambda _, row: row.id, is_default=False),
             ListColumn("reference", "Reference", lambda _, row: cells.text(row.reference)),
             ListColumn(
-                "details",
-                "Details",
-                lambda _, row: cells.long_text(row.resolution or row.detail),
-                is_wide=True,
+                "details", "Details", lambda _, row: cells.text(row.resolution or row.detail)
             ),
             ListColumn(
                 "status", "Status", lambda _, row: badge(row.status), sorts=(SortOrder.STATUS,)

@@ -58,15 +58,16 @@ async def show_request(request: PageRequest) -> PageResponse:
 
 async def _find(request: PageRequest, text: str) -> list[SearchHit]:
     db = request.db
-    currencies = await roster.currencies(db)
-    return [
-        *await transaction_search.transactions(db, Everyone(), text, currencies),
-        *await _merchants(db, text),
-        *await _people(request, text),
-        *await _cases(db, text),
-        *await web_search.notification(db, text),
-        *await _requests(db, text),
-    ]
+    currencies = request.services.methods.currencies
+    parts = await asyncio.gather(
+        transaction_search.transactions(db, Everyone(), text, currencies),
+        _merchants(db, text),
+        _people(request, text),
+        _cases(db, text),
+        web_search.notification(db, text),
+        _requests(db, text),
+    )
+    return [hit for part in parts for hit in part]
 
 
 async def _merchants(db: Database, text: str) -> list[SearchHit]:

@@ -44,7 +44,7 @@ LIST = RecordList(
             ListColumn("email", "Email", _kind),
             ListColumn("to", "To", lambda _, row: cells.text(row.recipient)),
             ListColumn("state", "State", _state),
-            ListColumn("attempts", "Attempts", lambda _, row: row.attempts, is_number=True),
+            ListColumn("attempts", "Attempts", lambda _, row: row.attempts, is_default=False),
             ListColumn(
                 "error", "Last error", lambda _, row: cells.long_text(row.last_error), is_wide=True
             ),

@@ -31,7 +31,7 @@ class OpenTasks(msgspec.Struct, frozen=True):
 
 
 async def show(request: PageRequest) -> PageResponse:
-    currencies = await roster.currencies(request.db) or ["NGN"]
+    currencies = request.services.methods.currencies or ["NGN"]
     wanted = request.query.text("currency")
     currency = wanted if wanted in currencies else _first(currencies)
     is_sandbox = request.query.text("environment") == Environment.SANDBOX

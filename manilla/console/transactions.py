@@ -15,7 +15,7 @@ from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.ledger.transaction_lists import TransactionFilter
 from manilla.lookup.story import payment_story, payout_story
-from manilla.merchants import merchants, roster
+from manilla.merchants import merchants
 from manilla.payments import listing as payments
 from manilla.payments.listing import PaymentFilter
 from manilla.payments.payment import Payment
@@ -144,7 +144,7 @@ async def _filters(request: PageRequest, kind: TransactionKind) -> list[ListFilt
     return [
         *own,
         list_pages.environment_filter(),
-        *record_list.currency_filter(await roster.currencies(request.db)),
+        *record_list.currency_filter(request.services.methods.currencies),
     ]
 
 

@@ -1,5 +1,7 @@
 """Searches the merchant's own records of one environment."""
 
+import asyncio
+
 from manilla.lookup import search
 from manilla.lookup.search import HITS_MAX, HitKind, SearchHit
 from manilla.people import members
@@ -10,11 +12,14 @@ from manilla.web.search import RealmSearch
 
 async def _find(request: PageRequest, text: str) -> list[SearchHit]:
     caller = await request.caller()
-    hits = await search.transactions(request.db, request.tenant, text, caller.currencies)
-    notices = await web_search.notification(request.db, text)
+    hits, notices, people = await asyncio.gather(
+        search.transactions(request.db, request.tenant, text, caller.currencies),
+        web_search.notification(request.db, text),
+        _people(request, text),
+    )
     own = request.merchant_id, request.environment
     hits += [hit for hit in notices if (hit.merchant_id, hit.environment) == own]
-    return hits + await _people(request, text)
+    return hits + people
 
 
 async def _people(request: PageRequest, text: str) -> list[SearchHit]:

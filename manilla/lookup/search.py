@@ -90,17 +90,29 @@ _SEARCHED = (
 )
 
 
+class _Arm(msgspec.Struct, frozen=True):
+    """One way to find rows of one table."""
+
+    table: int  # its place in _SEARCHED
+    label: str
+    sql: str
+
+
 async def transactions(
     db: Database, scope: Scope, text: str, currencies: Iterable[str]
 ) -> list[SearchHit]:
     """Returns the newest transactions that match, those with exactly this id or value first."""
-    amounts = _amounts(text, currencies)
-    hits: list[SearchHit] = []
+    arms, conditions = _arms(scope, text, _amounts(text, currencies))
+    if not arms:
+        return []
     # The planner underestimates how few pages a Bloom filter leaves to read.
     async with by_key(db) as connection:
-        for searched in _SEARCHED:
-            hits += await _hits(connection, searched, scope, text, amounts)
-    return hits
+        found = await _fields(connection, arms, conditions)
+        return [
+            _hit(searched.kind, row, fields[row.trx_id], text)
+            for searched, fields in zip(_SEARCHED, found, strict=True)
+            for row in await _rows(connection, searched, list(fields))
+        ]
 
 
 def exact_first(hits: Sequence[SearchHit], text: str) -> list[SearchHit]:
@@ -109,25 +121,23 @@ def exact_first(hits: Sequence[SearchHit], text: str) -> list[SearchHit]:
     return sorted(hits, key=lambda hit: (hit.id != text, kinds.index(hit.kind)))
 
 
-async def _hits(
-    db: Connection, searched: _Searched, scope: Scope, text: str, amounts: Sequence[Money]
-) -> list[SearchHit]:
+def _arms(scope: Scope, text: str, amounts: Sequence[Money]) -> tuple[list[_Arm], Conditions]:
+    """Returns the ways to find transactions by the text, and their parameters."""
     conditions = within(scope)
     is_id = trx_ids.merchant_of(text.partition("-")[0]) is not None
     is_prefix = scope.merchant_id is not None and len(text) >= PREFIX_LENGTH_MIN
-    arms = {}
-    for match in searched.matches(scope, text):
-        if is_prefix and match.label == REFERENCE:
-            arms[REFERENCE] = _prefix_arm(searched.table, conditions.branch(), text)
-        else:
-            arms[match.label] = _arm(searched.table, scope, conditions.branch(), match)
-    if searched.has_reference and amounts and not is_id:
-        arms[AMOUNT] = _amount_arm(searched.table, scope, conditions, amounts)
-    fields = await _fields(db, arms, conditions) if arms else {}
-    return [
-        _hit(searched.kind, row, fields[row.trx_id], text)
-        for row in await _rows(db, searched, list(fields))
-    ]
+    arms = []
+    for place, searched in enumerate(_SEARCHED):
+        table = searched.table
+        for match in searched.matches(scope, text):
+            if is_prefix and match.label == REFERENCE:
+                sql = _prefix_arm(table, conditions.branch(), text)
+            else:
+                sql = _arm(table, scope, conditions.branch(), match)
+            arms.append(_Arm(place, match.label, sql))
+        if searched.has_reference and amounts and not is_id:
+            arms.append(_Arm(place, AMOUNT, _amount_arm(table, scope, conditions, amounts)))
+    return arms, conditions
 
 
 def _arm(table: str, scope: Scope, conditions: Conditions, match: IndexedMatch) -> str:
@@ -157,26 +167,28 @@ def _amount_arm(table: str, scope: Scope, conditions: Conditions, amounts: Seque
          LIMIT {HITS_MAX}"""
 
 
-async def _fields(db: Connection, arms: dict[str, str], conditions: Conditions) -> dict[str, str]:
-    """Returns the ids of the transactions found, with the label of the field that matched.
+async def _fields(
+    db: Connection, arms: Sequence[_Arm], conditions: Conditions
+) -> list[dict[str, str]]:
+    """Returns, for each table, the ids found with the label of the field that matched.
 
-    Returns them as one value, because PostgreSQL starts no parallel workers for a statement of
-    which one row is read. Starting them takes longer than the search.
+    One statement finds them all. It returns one value, because PostgreSQL starts no parallel
+    workers for a statement of which one row is read. Starting them takes longer than the search.
     """
-    places = enumerate(arms.values())
     union = " UNION ALL ".join(
-        f"(SELECT {place} AS arm, a.* FROM ({arm}) a)" for place, arm in places
+        f"(SELECT {place} AS arm, a.* FROM ({arm.sql}) a)" for place, arm in enumerate(arms)
     )
     found: list[str] = await db.value(
         f"SELECT array(SELECT arm || ' ' || trx_id FROM ({union}) AS found ORDER BY arm)",
         *conditions.values,
     )
-    fields: dict[str, str] = {}
-    labels = list(arms)
+    fields: list[dict[str, str]] = [{} for _ in _SEARCHED]
     for each in found:
         place, _, trx_id = each.partition(" ")
-        fields.setdefault(trx_id, labels[int(place)])
-    return dict(list(fields.items())[:HITS_MAX])
+        arm = arms[int(place)]
+        if len(fields[arm.table]) < HITS_MAX:
+            fields[arm.table].setdefault(trx_id, arm.label)
+    return fields
 
 
 async def _rows(

@@ -79,18 +79,16 @@ def _selected(wanted: MailFilter) -> Selection:
         .add_given("merchant_id = {}", wanted.merchant_id)
         .add_given("created_at >= {}", wanted.since)
         .add_given("created_at < {}", wanted.until)
-        .add_given("{} IN (lower(recipient), id::text)", _searched(wanted.search))
     )
+    text = listing.searched(wanted.search)
+    if text is not None:
+        number = int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
+        conditions.add("(lower(recipient) = {} OR id = {}::bigint)", text.lower(), number)
     return Selection("mail", columns(ListedMail), conditions)
 
 
 def _read(record: Any) -> ListedMail:
     return msgspec.convert(dict(record), ListedMail)
-
-
-def _searched(text: str | None) -> str | None:
-    found = listing.searched(text)
-    return None if found is None else found.lower()
 
 
 async def count_failed(db: Database) -> int:

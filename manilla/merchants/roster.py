@@ -89,14 +89,6 @@ async def names(db: Database, merchant_ids: Iterable[int]) -> dict[int, str]:
     return {record["id"]: record["name"] for record in records}
 
 
-async def currencies(db: Database) -> list[str]:
-    """Returns the currencies that are enabled for any merchant."""
-    records = await db.records(
-        "SELECT DISTINCT unnest(currencies) AS currency FROM merchant ORDER BY currency"
-    )
-    return [record["currency"] for record in records]
-
-
 def _number(text: str) -> int | None:
     is_number = text.isascii() and text.isdigit() and len(text) <= 18
     return int(text) if is_number and int(text) <= trx_ids.MERCHANT_ID_MAX else None

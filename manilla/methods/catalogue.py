@@ -74,6 +74,11 @@ class Catalogue:
         """Returns all methods of this kind, usable or not."""
         return [method for method in self._all if method.kind is kind]
 
+    @property
+    def currencies(self) -> list[str]:
+        """The currencies of all methods, usable or not."""
+        return sorted({method.currency for method in self._all})
+
     def by_id(self, kind: MethodKind, method_id: int) -> Method | None:
         return next((m for m in self._all if m.kind is kind and m.id == method_id), None)
 

@@ -9,7 +9,7 @@ import msgspec
 from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.fields import Fields
-from manilla.kit.listing import PAGE_ROWS, Page, Query
+from manilla.kit.listing import PAGE_ROWS, Clock, Page, Query
 from manilla.kit.listing.sorting import RecordFilter, SortKeys, SortOrder, Totals, selection
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, whose, within
@@ -17,10 +17,6 @@ from manilla.notify import notification_ids, queries
 from manilla.notify.queries import NOTIFICATION_COLUMNS, DeliveryAttempt, Notification
 
 FIELDS = Fields(Notification)
-_ORDERS = {
-    SortOrder.NEWEST: SortKeys(("id",), tuple[str]),
-    SortOrder.OLDEST: SortKeys(("id",), tuple[str], False),
-}
 
 
 class NotificationState(StrEnum):
@@ -56,7 +52,9 @@ async def notifications(
     steps = _query(scope, wanted)
     if wanted.sort is SortOrder.NEWEST and not steps.is_indexed:
         return await listing.walk(db, steps, _read, after, limit)
-    return await selection(steps).page(db, _ORDERS, wanted.sort, _read, after, limit)
+    keys = steps.clock.columns, steps.clock.kind
+    orders = {SortOrder.NEWEST: SortKeys(*keys), SortOrder.OLDEST: SortKeys(*keys, False)}
+    return await selection(steps).page(db, orders, wanted.sort, _read, after, limit)
 
 
 async def totals(db: Database, scope: Scope, wanted: NotificationFilter) -> Totals:
@@ -72,7 +70,7 @@ def _query(scope: Scope, wanted: NotificationFilter) -> Query:
     steps = Query(
         "notification",
         NOTIFICATION_COLUMNS,
-        notification_ids.CLOCK,
+        _clock(scope),
         whose(scope),
         conditions,
         wanted.since,
@@ -105,6 +103,12 @@ async def count_failed(db: Database, scope: Scope, since: datetime) -> int:
         f"SELECT count(*) FROM notification WHERE state = 'failed' AND {conditions.sql}",
         *conditions.values,
     )
+
+
+def _clock(scope: Scope) -> Clock:
+    """Returns the order whose index suits the scope."""
+    everyone = scope.merchant_id is None
+    return notification_ids.CLOCK_OF_ALL if everyone else notification_ids.CLOCK
 
 
 def _found_by(steps: Query, scope: Scope, wanted: NotificationFilter, text: str) -> Query:

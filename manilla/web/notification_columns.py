@@ -22,6 +22,6 @@ COLUMNS = (
     ListColumn("transaction", "Transaction", lambda _, row: row.trx_id),
     ListColumn("delivery", "Delivery", lambda _, row: badge(row.state)),
     ListColumn("attempts", "Attempts", lambda _, row: row.attempts, is_default=False),
-    ListColumn("url", "To", lambda _, row: cells.text(row.url)),
+    ListColumn("url", "To", lambda _, row: cells.text(row.url.removeprefix("https://"))),
     ListColumn("id", "Notification ID", lambda _, row: row.id, is_default=False),
 )

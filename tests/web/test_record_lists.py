@@ -1,11 +1,16 @@
 """Lists: periods, filters, order, totals, columns and many rows."""
 
+import re
 from urllib.parse import urlencode
 
 import pytest
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
+from manilla.kit.environment import Environment
+from manilla.kit.money import Money
+from manilla.merchants import wallets
 from manilla.services import Services
+from tests.checkout.page_checks import accessibility_violations
 from tests.client import Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
 from tests.dashboard.sample_data import create_sample_data
@@ -21,6 +26,32 @@ async def shop(services: Services, site: Site) -> MerchantDashboard:
     for amount in (1500, 300, 20_000):
         await dashboard.pay_in(ref_trx=f"ref-{amount}", payment_amount=amount)
     return dashboard
+
+
+# Every list of the realm, and the noun that its summary counts.
+DASHBOARD_LISTS = {
+    PAYMENTS: "payment",
+    PAYOUTS: "payout",
+    "/sandbox/wallets/NGN": "entr",
+    "/sandbox/notifications": "notification",
+    "/sandbox/requests": "request",
+    "/sandbox/settlements": "settlement",
+    "/sandbox/payouts/bulk": "file",
+}
+CONSOLE_LISTS = {
+    "/transactions?kind=payment": "payment",
+    "/transactions?kind=payout": "payout",
+    "/transactions?kind=refund": "refund",
+    "/refunds?environment=sandbox": "refund",
+    "/payouts?environment=sandbox": "payout",
+    "/cases?environment=sandbox": "case",
+    "/approvals?status=refused": "approval",
+    "/notifications?state=all": "notification",
+    "/mail?state=all": "email",
+    "/audit?action=merchant": "entr",
+    "/merchants?status=approved": "merchant",
+    "/jobs?kind=nothing": "job",
+}
 
 
 async def page_of(dashboard: MerchantDashboard, path: str, **query: str) -> str:
@@ -105,6 +136,33 @@ async def test_chosen_columns_are_kept_for_the_person(shop: MerchantDashboard) -
     assert has_column(await page_of(shop, PAYMENTS), "Amount")
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+async def test_a_merchant_is_picked_by_its_name_with_the_keyboard(
+    services: Services, site: Site, browser: Browser, width: int
+) -> None:
+    dashboard = await new_dashboard(services, site)
+    merchant_id = dashboard.merchant.new.id
+    name = f"Okoro Bakery {merchant_id}"
+    await services.db.execute("UPDATE merchant SET name = $2 WHERE id = $1", merchant_id, name)
+    visitor = await administrator(services, site, f"picks-{width}-{merchant_id}@example.com")
+    context = await browser.new_context(viewport={"width": width, "height": 844})
+    await visitor.enter(context)
+    page = await context.new_page()
+    await page.goto(f"{services.base_url}/console/cases")
+    await page.get_by_text("More", exact=True).click()
+    field = page.get_by_role("combobox", name="Merchant")
+    await field.press_sequentially(f"bakery {merchant_id}")
+    await expect(page.get_by_role("option")).to_have_text([f"{name} ({merchant_id})"])
+    assert not await accessibility_violations(page)
+    await field.press("Enter")
+    await expect(field).to_have_value(f"{name} ({merchant_id})")
+    await expect(page.get_by_role("option")).to_be_hidden()
+    await field.press("Enter")
+    await expect(page.get_by_text("0 cases")).to_be_visible()
+    assert f"%28{merchant_id}%29" in page.url
+    await context.close()
+
+
 async def test_the_console_filters_by_a_merchant_chosen_by_name(
     shop: MerchantDashboard, services: Services, site: Site
 ) -> None:
@@ -119,6 +177,42 @@ async def test_the_console_filters_by_a_merchant_chosen_by_name(
     page = (await visitor.get(f"/transactions?{query}")).body.decode()
     assert "1 payment, total ₦300.00" in page
     assert (await visitor.get("/transactions?merchant=Balogun")).status == 400
+
+
+async def test_every_list_counts_its_rows_for_a_period_and_keeps_the_chosen_order(
+    shop: MerchantDashboard, services: Services, site: Site
+) -> None:
+    visitor = await administrator(services, site, f"every-{shop.merchant.new.id}@example.com")
+    pages = [(shop.owner, path, noun) for path, noun in DASHBOARD_LISTS.items()]
+    pages += [(visitor, path, noun) for path, noun in CONSOLE_LISTS.items()]
+    for user, path, noun in pages:
+        start = path + ("&" if "?" in path else "?")
+        for query in ("period=7days&sort=oldest", "since=2020-01-01&until=2020-01-02"):
+            reply = await user.get(start + query)
+            body = reply.body.decode()
+            assert reply.status == 200, (path, query, body)
+            assert re.search(rf'class="list-total">[\d,]+ {noun}', body), (path, query)
+        assert 'aria-label="Period"' in body
+        assert "0 " + noun in body, path
+        assert (await user.get(start + "sort=upwards")).status == 400, path
+        export = await user.get(start + "format=csv&period=today")
+        assert export.headers["content-type"].startswith("text/csv"), path
+
+
+async def test_the_statement_sums_credits_and_debits_of_the_wanted_size(
+    services: Services, site: Site
+) -> None:
+    dashboard = await new_dashboard(services, site)
+    merchant_id = dashboard.merchant.new.id
+    for naira in (200, 50, -80):
+        await wallets.adjust(
+            services.db, merchant_id, Environment.SANDBOX, Money("NGN", naira * 100), "Correction"
+        )
+    path = "/sandbox/wallets/NGN"
+    assert "3 entries, total ₦170.00" in await page_of(dashboard, path)
+    assert "2 entries, total ₦120.00" in await page_of(dashboard, path, min="60")
+    assert "2 entries, total -₦30.00" in await page_of(dashboard, path, max="100")
+    assert "0 entries" in await page_of(dashboard, path, kind="payment", period="today")
 
 
 async def test_fifteen_rows_fit_on_a_laptop_screen(

@@ -62,6 +62,7 @@ LIST = RecordList(
             "Commission",
             lambda _, row: f"{row.commission_percent:g} %",
             is_number=True,
+            is_default=False,
         ),
     ),
     roster.merchants,
