@@ -23,7 +23,6 @@ from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant, whose, within
 
 FIELDS = Fields(Case, merchant_id=lambda case: case.merchant_id or None)
-NUMBER_DIGITS_MAX = 18
 # A case without an amount sorts like one about nothing.
 _TABLE = "(SELECT *, coalesce(amount_minor, 0) AS size FROM operator_case) AS listed"
 _ORDERS = {
@@ -78,12 +77,6 @@ def _selected(scope: Scope, wanted: CaseFilter) -> Selection:
         owner = trx_ids.merchant_of(text.partition("-")[0])
         conditions.add_given("merchant_id = {}", owner)
     return Selection(_TABLE, f"{columns(Case)}, size", conditions)
-
-
-def _number(text: str) -> int | None:
-    return (
-        int(text) if text.isascii() and text.isdigit() and len(text) <= NUMBER_DIGITS_MAX else None
-    )
 
 
 def _read(record: Any) -> Case:

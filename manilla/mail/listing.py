@@ -82,8 +82,9 @@ def _selected(wanted: MailFilter) -> Selection:
     )
     text = listing.searched(wanted.search)
     if text is not None:
-        number = int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
-        conditions.add("(lower(recipient) = {} OR id = {}::bigint)", text.lower(), number)
+        conditions.add(
+            "(lower(recipient) = {} OR id = {}::bigint)", text.lower(), listing.number(text)
+        )
     return Selection("mail", columns(ListedMail), conditions)
 
 

@@ -17,7 +17,6 @@ from manilla.kit.listing.sorting import (
     SortOrder,
     Totals,
 )
-from manilla.ledger import trx_ids
 from manilla.merchants.merchants import MerchantStatus
 from manilla.merchants.queries import MERCHANT, MerchantRow
 
@@ -61,7 +60,7 @@ def _selected(wanted: MerchantFilter) -> Selection:
         conditions.add(
             "(position(lower({}) IN lower(concat_ws(E'\\n', name, email))) > 0 OR id = {}::bigint"
             " OR id IN (SELECT merchant_id FROM merchant_key WHERE merchant_key = {}))",
-            *(text, _number(text), text),
+            *(text, listing.number(text), text),
         )
     return Selection(f"({MERCHANT}) AS merchant", columns(MerchantRow), conditions)
 
@@ -87,8 +86,3 @@ async def names(db: Database, merchant_ids: Iterable[int]) -> dict[int, str]:
         "SELECT id, name FROM merchant WHERE id = ANY($1::bigint[])", list(set(merchant_ids))
     )
     return {record["id"]: record["name"] for record in records}
-
-
-def _number(text: str) -> int | None:
-    is_number = text.isascii() and text.isdigit() and len(text) <= 18
-    return int(text) if is_number and int(text) <= trx_ids.MERCHANT_ID_MAX else None

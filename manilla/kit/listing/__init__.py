@@ -27,6 +27,7 @@ CURSOR_LENGTH_MAX = 600
 FIRST_SPAN = timedelta(minutes=1)
 WIDER = 8
 INTEGER_MAX = 2**63 - 1
+NUMBER_DIGITS_MAX = 18
 
 
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -79,6 +80,12 @@ def searched(text: str | None) -> str | None:
     if len(text) > SEARCH_LENGTH_MAX or not text.strip().isprintable():
         raise BadFilter(f"A search has 1 to {SEARCH_LENGTH_MAX} printable characters.")
     return text.strip()
+
+
+def number(text: str) -> int | None:
+    """Returns the number that the text is, or None if it is no number or too large for an id."""
+    is_number = text.isascii() and text.isdigit() and len(text) <= NUMBER_DIGITS_MAX
+    return int(text) if is_number else None
 
 
 def cursor(key: Any) -> str:
