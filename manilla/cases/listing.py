@@ -72,7 +72,7 @@ def _selected(scope: Scope, wanted: CaseFilter) -> Selection:
     text = listing.searched(wanted.search)
     if text is not None:
         conditions.add(
-            "(reference = {} OR trx_id = {} OR id = {}::bigint)", text, text, _number(text)
+            "(reference = {} OR trx_id = {} OR id = {}::bigint)", text, text, listing.number(text)
         )
         owner = trx_ids.merchant_of(text.partition("-")[0])
         conditions.add_given("merchant_id = {}", owner)
