@@ -25,7 +25,6 @@ ALL = "all"
 ENVIRONMENT, SHOW = "environment", "show"
 # A merchant's number, or its name and number as the suggestions have them: `Shop (12)`.
 _CHOSEN_MERCHANT = re.compile(r"(?:.*\()?([0-9]{1,11})\)?")
-SANDBOX = Markup(' <span class="quiet">Sandbox</span>')
 VIEWS = (ENVIRONMENT, SHOW)  # query parameters that select which list is shown; not filters
 
 
@@ -116,7 +115,7 @@ def _merchant(request: PageRequest, named: NamedRow) -> Markup | str:
         return "—"
     path, name = f"/merchants/{named.merchant_id}", named.merchant or str(named.merchant_id)
     link = Markup('<a href="{}">{}</a>').format(request.at(path), cells.text(name))
-    return link + SANDBOX * named.is_sandbox
+    return cells.beside(link, "Sandbox") if named.is_sandbox else link
 
 
 def environment_filter() -> ListFilter:

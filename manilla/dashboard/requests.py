@@ -50,8 +50,8 @@ def _response(_request: PageRequest, row: Request) -> Markup:
     if code is None:
         return badge("success", str(row.status))
     shown = badge("failed", f"{row.status} {code}")
-    link = Markup(' <a href="/docs/errors#{}">Cause and fix</a>').format(code)
-    return shown + link if code in GUIDANCE else shown
+    link = Markup('<span>{} <a href="/docs/errors#{}">Cause and fix</a></span>').format(shown, code)
+    return link if code in GUIDANCE else shown
 
 
 def _error(_request: PageRequest, row: Request) -> str:

@@ -24,7 +24,10 @@ def text(value: object) -> str:
 
 def status(state: str, detail: str | None = None, *, shown: str | None = None) -> Markup:
     """Shows a status, with the reason after it."""
-    reason = (
-        Markup(' <span class="quiet">{}</span>').format(title(detail.lower())) if detail else ""
-    )
-    return badge(state, shown) + reason
+    label = badge(state, shown)
+    return beside(label, title(detail.lower())) if detail else label
+
+
+def beside(main: Markup, detail: str) -> Markup:
+    """Shows a detail after the main content; on a phone both stay together."""
+    return Markup('<span>{} <span class="quiet">{}</span></span>').format(main, detail)
