@@ -56,8 +56,8 @@ def _provider(request: PageRequest, row: Waiting | Stuck) -> str:
 
 
 def _job(_request: PageRequest, row: Stuck) -> Markup | str:
-    is_parked = row.progress.parked_at is not None
-    return badge("failed", "Job failed") if is_parked else f"{row.progress.attempts} attempts"
+    has_failed = row.progress.parked_at is not None
+    return badge("failed", "Job failed") if has_failed else f"{row.progress.attempts} attempts"
 
 
 def _case(request: PageRequest, row: Stuck) -> Markup | str:
