@@ -17,7 +17,8 @@ from manilla.refunds import listing as listed_refunds
 from manilla.refunds.books import RefundRefused
 from manilla.refunds.listing import RefundFilter
 from manilla.refunds.refund import REASON_LENGTH_MAX, Refund
-from manilla.web import lists, record_list, timeline, transaction_columns
+from manilla.web import lists, record_list, timeline
+from manilla.web.columns import transactions as transaction_columns
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 from manilla.web.record_list import RecordList
 

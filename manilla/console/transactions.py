@@ -23,7 +23,8 @@ from manilla.payouts import listing as payouts
 from manilla.payouts.payout import Payout
 from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
-from manilla.web import exports, record_list, timeline, transaction_columns
+from manilla.web import exports, record_list, timeline
+from manilla.web.columns import transactions as transaction_columns
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 from manilla.web.record_list import ListColumn, ListFilter, RecordList
 

@@ -33,7 +33,8 @@ from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
 from manilla.refunds.refund import RefundStatus
 from manilla.settlements import store as settlements
-from manilla.web import transaction_columns, volume
+from manilla.web import volume
+from manilla.web.columns import transactions as transaction_columns
 from manilla.web.page_request import PageRequest, PageResponse
 
 RECENT = timedelta(days=7)

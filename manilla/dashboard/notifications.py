@@ -10,7 +10,8 @@ from manilla.notify import listing, queries
 from manilla.notify import redeliver as redelivery
 from manilla.notify.listing import NotificationFilter, NotificationState
 from manilla.notify.queries import Notification
-from manilla.web import lists, notification_columns, record_list
+from manilla.web import lists, record_list
+from manilla.web.columns import notifications as notification_columns
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 from manilla.web.record_list import ListFilter, RecordList
 

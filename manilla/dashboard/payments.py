@@ -10,7 +10,8 @@ from manilla.payments.listing import PaymentFilter
 from manilla.refunds import initiate
 from manilla.refunds.books import RefundNotCovered, RefundRefused
 from manilla.refunds.refund import REASON_LENGTH_MAX
-from manilla.web import record_list, timeline, transaction_columns
+from manilla.web import record_list, timeline
+from manilla.web.columns import transactions as transaction_columns
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 from manilla.web.record_list import ListFilter, RecordList
 

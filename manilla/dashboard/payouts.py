@@ -26,7 +26,8 @@ from manilla.payouts.listing import AccountFilter
 from manilla.payouts.ordering import AccountHolder, PayoutPreview
 from manilla.payouts.payout import DETAILS
 from manilla.payouts.protection import protection
-from manilla.web import record_list, timeline, transaction_columns
+from manilla.web import record_list, timeline
+from manilla.web.columns import transactions as transaction_columns
 from manilla.web.forms import BadForm, Form
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 from manilla.web.record_list import RecordList

@@ -19,7 +19,7 @@ from manilla.settlements.store import (
     SettlementState,
 )
 from manilla.web import cells, record_list
-from manilla.web import statement as wallet_statement
+from manilla.web.columns import statement as wallet_statement
 from manilla.web.display import badge
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 from manilla.web.record_list import BY_AMOUNT, ListColumn, ListFilter, RecordList, time_column

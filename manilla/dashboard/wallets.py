@@ -10,7 +10,8 @@ from manilla.ledger.listing import StatementFilter
 from manilla.merchants import merchants, wallets
 from manilla.merchants import queries as merchant_queries
 from manilla.merchants.queries import WalletRow
-from manilla.web import record_list, statement
+from manilla.web import record_list
+from manilla.web.columns import statement
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 TOP_UP_MAX = 10_000_000  # in major units: enough for tests, and cannot overflow the wallet

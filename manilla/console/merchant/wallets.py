@@ -16,7 +16,8 @@ from manilla.ledger.scope import Tenant
 from manilla.merchants import merchants, wallets
 from manilla.merchants.queries import MerchantRow, WalletRow
 from manilla.people.roles import Permission
-from manilla.web import record_list, statement
+from manilla.web import record_list
+from manilla.web.columns import statement
 from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest, PageResponse
 

@@ -1,0 +1,1 @@
+"""The columns of lists that both realms show."""
