@@ -2,8 +2,8 @@
 
 from manilla.sql import script
 
-revision = "0044"
-down_revision = "0043"
+revision = "0045"
+down_revision = "0044"
 
 INDEXES = {
     "operator_case_number": "operator_case (id)",
