@@ -4,12 +4,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from manilla_client.command import profile, request, trigger, verify_signature
+from manilla_client.command import listen, profile, request, trigger, verify_signature
 from manilla_client.command.failure import CommandFailed
 from manilla_client.errors import ManillaError
 
 INTERRUPTED = 130  # the exit code of a command that Ctrl-C ended
-COMMANDS = (profile, request, trigger, verify_signature)
+COMMANDS = (listen, profile, request, trigger, verify_signature)
 
 
 def main(words: Sequence[str] | None = None) -> int:

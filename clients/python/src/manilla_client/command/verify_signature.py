@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from manilla_client.command import accounts
+from manilla_client.command.accounts import Account
 from manilla_client.command.failure import CommandFailed
 from manilla_client.signature_check import (
     SignatureReport,
@@ -37,9 +39,10 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--target", help="Path and query, as sent.")
     parser.add_argument("--body", metavar="FILE", help="The exact body; - for standard input.")
     parser.add_argument(
-        "--secret-file", required=True, metavar="FILE", help="A file with the API secret."
+        "--secret-file", metavar="FILE", help="A file with the API secret, instead of a profile."
     )
     parser.add_argument("--json", action="store_true", help="Print JSON.")
+    accounts.add_option(parser)
     parser.set_defaults(run=partial(_run, parser))
 
 
@@ -61,7 +64,10 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
 
 def _check(given: argparse.Namespace) -> SignatureReport:
     body = b"" if given.body is None else read_file(given.body, BODY_BYTES_MAX)
-    secrets = secrets_of_file(given.secret_file)
+    if given.secret_file is None:
+        secrets = _secrets_of(accounts.choose(given.profile))
+    else:
+        secrets = secrets_of_file(given.secret_file)
     request = None if given.notification else (given.timestamp, given.method, given.target)
     return check_signature(given.signature, secrets, body, request)
 
@@ -75,6 +81,11 @@ def wrong_options(
     if not notification and any(part is None for part in request):
         return "a request needs --timestamp, --method and --target."
     return None
+
+
+def _secrets_of(account: Account) -> list[SigningSecret]:
+    secret = account.credentials.api_secret.encode()
+    return with_variants(SigningSecret(secret, f"of {account.name}"))
 
 
 def secrets_of_file(file: str) -> list[SigningSecret]:

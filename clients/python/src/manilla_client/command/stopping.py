@@ -1,0 +1,29 @@
+"""Lets a step finish when Ctrl-C or a signal asks the command to end."""
+
+import contextlib
+import signal
+from collections.abc import Iterator
+
+
+class Stopping:
+    """Raises KeyboardInterrupt after the step in progress. A second signal does not wait for it."""
+
+    def __init__(self) -> None:
+        self._is_busy = self._is_asked = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._ask)
+
+    @contextlib.contextmanager
+    def after_step(self) -> Iterator[None]:
+        self._is_busy = True
+        try:
+            yield
+        finally:
+            self._is_busy = False
+        if self._is_asked:
+            raise KeyboardInterrupt
+
+    def _ask(self, *_: object) -> None:
+        if not self._is_busy or self._is_asked:
+            raise KeyboardInterrupt
+        self._is_asked = True
