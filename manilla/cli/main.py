@@ -40,12 +40,6 @@ COMMANDS = {
     "ipn": Command("notifications.ipn:app", "Notifications to merchants (IPN)."),
     "find": Command("find:find", "Find the record that has an ID."),
     "job": Command("job:app", "Failed jobs."),
-    "listen": Command(
-        "notifications.listen:listen", "Print a merchant's notifications as they happen."
-    ),
-    "trigger": Command(
-        "notifications.trigger:trigger", "Trigger a payment, payout or refund in the sandbox."
-    ),
     "verify-signature": Command(
         "notifications.verify_signature:verify_signature",
         "Check a signature and explain a mismatch.",

@@ -1,9 +1,6 @@
-"""The `manilla` commands that operators and developers use for notifications, as real processes."""
+"""The `manilla` commands that operators use for notifications, as real processes."""
 
-import hashlib
-import hmac
 import json
-import signal
 import subprocess
 import sys
 import time
@@ -15,8 +12,9 @@ import pytest
 
 from manilla.kit.embedded.postgres import find_binaries
 from tests.cli.receiver import Shop, opened
+from tests.cli.triggering import trigger
 from tests.command import manilla
-from tests.instance import MANILLA, Instance, free_port
+from tests.instance import MANILLA, Instance
 from tests.timeouts import TIMEOUT_SECONDS
 
 
@@ -24,6 +22,7 @@ from tests.timeouts import TIMEOUT_SECONDS
 def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
     """An instance with the demo, which configures the providers and so the payout methods."""
     instance = Instance(tmp_path_factory.mktemp("ipn") / "data").wait()
+    instance.command("setting", "set", "sandbox_complete_seconds", "1")
     yield instance
     assert instance.command("ledger", "check")["ok"]
     assert instance.stop() == 0
@@ -40,20 +39,12 @@ def shop() -> Iterator[Shop]:
         yield shop
 
 
-def trigger(instance: Instance, merchant: Any, event: str, url: str) -> Any:
-    return instance.command("trigger", event, "--merchant", str(merchant["id"]), "--ipn-url", url)
-
-
 def refused(instance: Instance, *words: str) -> str:
     """Runs a command that must fail. Returns its one-line error."""
     run = manilla(*words, "--data", str(instance.folder))
     assert (run.returncode, run.stdout) == (1, ""), run.stderr
     assert len(run.stderr.splitlines()) == 1
     return run.stderr
-
-
-def is_signed(body: bytes, headers: dict[str, str], secret: str) -> bool:
-    return headers["x-signature"] == hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 
 def shown(instance: Instance, notification_id: str) -> Any:
@@ -69,70 +60,10 @@ def until_state(instance: Instance, notification_id: str, state: str, attempts: 
         assert time.monotonic() < deadline, row
 
 
-EVENTS = {
-    "payment.completed": ("payment", "completed", "Payment Completed"),
-    "payout.completed": ("payout", "completed", "Payout Completed"),
-    "payout.failed": ("payout", "failed", "Payout Failed"),
-    "refund.completed": ("refund", "completed", "Payment Refunded"),
-}
-
-
-@pytest.mark.parametrize("event", EVENTS)
-def test_a_triggered_event_happens_and_is_notified(
-    instance: Instance, merchant: Any, shop: Shop, event: str
-) -> None:
-    made = trigger(instance, merchant, event, shop.url())
-    [received] = shop.wait_for(made["notification_id"])
-    body = received.json
-    assert (body["event"], body["status"], body["message"]) == EVENTS[event]
-    assert body["data"]["trx_id"] == made["trx_id"]
-    assert body["data"].get("refund_trx_id") == made.get("refund_trx_id")
-    assert is_signed(received.body, received.headers, merchant["sandbox"]["api_secret"])
-    kind = "payout" if event.startswith("payout") else "payment"
-    row = instance.command(kind, "show", made["trx_id"])
-    wanted = {"payout.completed": "completed", "payout.failed": "failed"}.get(event, "success")
-    assert (row["status"], row["environment"], row["remarks"]) == (
-        *(wanted, "sandbox", "SANDBOX_TRANSACTION"),
-    )
-    assert len(row["timeline"]) >= 1
-
-
-def test_a_refund_is_notified_after_its_payment(
-    instance: Instance, merchant: Any, shop: Shop
-) -> None:
-    made = trigger(instance, merchant, "refund.completed", shop.url())
-    shop.wait_for(made["notification_id"])
-    printed = [each.json for each in shop.received]
-    events = [body["event"] for body in printed if body["data"]["trx_id"] == made["trx_id"]]
-    assert events == ["payment", "refund"]
-    assert instance.command("payment", "show", made["trx_id"])["refunded"] == 1000
-
-
-def test_a_manual_payout_is_used_when_no_rail_is_available(
-    instance: Instance, merchant: Any, shop: Shop
-) -> None:
-    _sql(instance, "UPDATE method SET active = false WHERE provider IS NOT NULL")
-    try:
-        made = trigger(instance, merchant, "payout.failed", shop.url())
-    finally:
-        _sql(instance, "UPDATE method SET active = true WHERE provider IS NOT NULL")
-    assert instance.command("payout", "show", made["trx_id"])["method"] == "platform"
-    [received] = shop.wait_for(made["notification_id"])
-    assert received.json["status"] == "failed"
-
-
-def test_a_blocked_merchant_gets_no_events(instance: Instance) -> None:
-    blocked = instance.command("merchant", "create", "Blocked", "b@example.com")["id"]
-    instance.command("merchant", "set", str(blocked), "--status", "disabled")
-    assert "disabled" in refused(
-        instance, "trigger", "payment.completed", "--merchant", str(blocked)
-    )
-
-
 def test_a_notification_is_shown_with_its_body_and_attempts(
     instance: Instance, merchant: Any, shop: Shop
 ) -> None:
-    made = trigger(instance, merchant, "payment.completed", shop.url())
+    made = trigger(instance, merchant, "payment.success", shop.url())
     [received] = shop.wait_for(made["notification_id"])
     row = until_state(instance, made["notification_id"], "delivered", 1)
     assert row["body"].encode() == received.body
@@ -154,7 +85,7 @@ def test_a_notification_is_shown_with_its_body_and_attempts(
 
 def test_the_list_can_be_filtered(instance: Instance, merchant: Any, shop: Shop) -> None:
     other = instance.command("merchant", "create", "Other", "o@example.com")
-    first = trigger(instance, other, "payment.completed", shop.url())
+    first = trigger(instance, other, "payment.success", shop.url())
     second = trigger(instance, other, "payout.completed", shop.url())
     for made in (first, second):
         shop.wait_for(made["notification_id"])
@@ -176,7 +107,7 @@ def test_the_list_can_be_filtered(instance: Instance, merchant: Any, shop: Shop)
 def test_a_delivered_notification_is_resent_unchanged(
     instance: Instance, merchant: Any, shop: Shop
 ) -> None:
-    made = trigger(instance, merchant, "payment.completed", shop.url())
+    made = trigger(instance, merchant, "payment.success", shop.url())
     shop.wait_for(made["notification_id"])
     until_state(instance, made["notification_id"], "delivered", 1)
     assert instance.command("ipn", "redeliver", made["notification_id"])["state"] == "waiting"
@@ -189,7 +120,7 @@ def test_a_delivered_notification_is_resent_unchanged(
 def test_a_failed_notification_is_resent(instance: Instance, shop: Shop) -> None:
     merchant = instance.command("merchant", "create", "Down", "d@example.com")
     shop.statuses["/down"] = 500
-    made = trigger(instance, merchant, "payment.completed", shop.url("/down"))
+    made = trigger(instance, merchant, "payment.success", shop.url("/down"))
     notification = made["notification_id"]
     for attempts in (1, 2):
         shop.wait_for(notification, "/down", attempts)
@@ -235,13 +166,6 @@ def _sql(instance: Instance, statement: str) -> None:
         (("ipn", "redeliver", "--failed-since", "999999999d"), "is not a time"),
         (("ipn", "redeliver", "--failed-since", "2999-01-01"), "is in the future"),
         (("ipn", "list", "--trx", "TXN1"), "is not a transaction id"),
-        (("trigger", "payment.completed", "--merchant", "999"), "There is no merchant 999."),
-        (("trigger", "payment.completed", "--merchant", "1", "--ipn-url", "ftp://x"), "URL"),
-        (("listen", "--merchant", "999"), "There is no merchant 999."),
-        (
-            ("listen", "--merchant", "1", "--forward", "localhost:9000"),
-            "is not an http:// or https:// URL",
-        ),
     ],
 )
 def test_an_error_is_one_line_and_exit_1(
@@ -258,91 +182,14 @@ def test_an_error_is_one_line_and_exit_1(
         ("ipn", "redeliver"),
         ("ipn", "redeliver", "msg_0", "--failed-since", "1h"),
         ("ipn", "redeliver", "msg_0", "--merchant", "1"),
-        ("trigger", "payment.completed"),
-        ("trigger", "payment.lost", "--merchant", "1"),
-        ("listen",),
     ],
 )
 def test_bad_usage_is_exit_2(words: tuple[str, ...]) -> None:
     assert manilla(*words).returncode == 2
 
 
-class Listening:
-    """A running `manilla listen` process."""
-
-    def __init__(self, instance: Instance, merchant: Any, *words: str) -> None:
-        options = ("--merchant", str(merchant["id"]), "--data", str(instance.folder))
-        self.process = subprocess.Popen(
-            [*MANILLA, "listen", *options, *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stderr is not None
-        assert self.process.stderr.readline().startswith("Waiting for ")
-
-    def line(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline()
-
-    def end(self, number: int | None = None) -> tuple[int, str]:
-        if number is not None:
-            self.process.send_signal(number)
-        out, err = self.process.communicate(timeout=TIMEOUT_SECONDS)
-        assert err == ""
-        return self.process.returncode, out
-
-
-def test_a_listener_forwards_the_same_bytes_with_a_new_signature(
-    instance: Instance, merchant: Any, shop: Shop
-) -> None:
-    listening = Listening(instance, merchant, "--forward", shop.url("/forward"), "--once", "--json")
-    made = trigger(instance, merchant, "payment.completed", shop.url())
-    code, out = listening.end()
-    assert code == 0
-    printed = json.loads(out)
-    assert (printed["id"], printed["trx_id"]) == (made["notification_id"], made["trx_id"])
-    assert (printed["forwarded"]["status"], printed["forwarded"]["answer"]) == (200, "thanks")
-    [forwarded] = shop.wait_for(made["notification_id"], "/forward")
-    [delivered] = shop.wait_for(made["notification_id"])
-    assert forwarded.body == delivered.body == printed["body"].encode()
-    assert is_signed(forwarded.body, forwarded.headers, merchant["sandbox"]["api_secret"])
-    ours = ("content-type", "x-environment", "webhook-id", "x-signature")
-    assert all(forwarded.headers[name] == delivered.headers[name] for name in ours)
-    row = until_state(instance, made["notification_id"], "delivered", 1)
-    assert len(row["history"]) == 1
-
-
-def test_a_listener_survives_a_target_that_is_down(
-    instance: Instance, merchant: Any, shop: Shop
-) -> None:
-    listening = Listening(instance, merchant, "--forward", f"http://127.0.0.1:{free_port()}/ipn")
-    for _ in range(2):
-        made = trigger(instance, merchant, "payout.completed", shop.url())
-        assert listening.line().split()[1:] == ["payout", "completed", made["trx_id"]]
-        assert f'"trx_id":"{made["trx_id"]}"' in listening.line()
-        assert listening.line() == "    not forwarded: Connection refused\n"
-    assert listening.end(signal.SIGINT) == (0, "")
-
-
-def test_a_listener_receives_one_merchant_in_one_environment(
-    instance: Instance, merchant: Any, shop: Shop
-) -> None:
-    other = instance.command("merchant", "create", "Quiet", "q@example.com")
-    strangers = [
-        Listening(instance, other),
-        Listening(instance, merchant, "--environment", "production"),
-    ]
-    listening = Listening(instance, merchant, "--once")
-    made = trigger(instance, merchant, "payment.completed", shop.url())
-    code, out = listening.end()
-    assert (code, len(out.splitlines())) == (0, 2)
-    assert made["trx_id"] in out
-    assert [each.end(signal.SIGTERM) for each in strangers] == [(0, "")] * 2
-
-
 def test_every_command_has_help() -> None:
-    for words in (("ipn",), ("ipn", "list"), ("listen",), ("trigger",)):
+    for words in (("ipn",), ("ipn", "list")):
         run = subprocess.run(
             [sys.executable, "-m", "manilla", *words, "--help"],
             capture_output=True,

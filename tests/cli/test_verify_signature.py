@@ -15,6 +15,7 @@ from manilla_client import signature_check as mistakes
 from manilla_client.signature_check import SigningSecret
 
 from tests.cli.receiver import Shop, opened
+from tests.cli.triggering import trigger
 from tests.command import manilla
 from tests.instance import MANILLA, Instance
 from tests.signing import sign
@@ -219,10 +220,7 @@ def _printed(body: bytes) -> bytes:
 def test_a_notifications_signature_is_explained(
     instance: Instance, merchant: Any, shop: Shop, tmp_path: Path
 ) -> None:
-    made = instance.command(
-        *("trigger", "payment.completed", "--merchant", str(merchant["id"])),
-        *("--ipn-url", shop.url()),
-    )
+    made = trigger(instance, merchant, "payment.success", shop.url())
     [received] = shop.wait_for(made["notification_id"])
     given = received.headers["x-signature"]
     changed = {
@@ -320,7 +318,7 @@ def test_bad_usage_is_exit_2(words: tuple[str, ...]) -> None:
 
 
 def test_the_clients_own_command_needs_no_platform(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "secret").write_text("test_of_a_file\n")
     words = ["verify-signature", "--secret-file", str(tmp_path / "secret"), *REQUEST[2:]]
@@ -332,6 +330,16 @@ def test_the_clients_own_command_needs_no_platform(
     assert command.main([*words, "--signature", in_base64, "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert (found["matches"], named(found)) == (False, ["base64"])
+    variables = {
+        "MANILLA_URL": "http://127.0.0.1:1",
+        "MANILLA_MERCHANT_KEY": "test_key",
+        "MANILLA_API_KEY": "test_api",
+        "MANILLA_API_SECRET": "test_of_a_file",
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    without_file = [words[0], *words[3:], "--signature", good]
+    assert command.main(without_file) == 0
     assert command.main([*words[:2], str(tmp_path / "none"), *words[3:], "--signature", good]) == 1
     with pytest.raises(SystemExit, match="2"):
         command.main([*words[:3], "--signature", good])

@@ -1,0 +1,19 @@
+"""Makes notifications: a merchant triggers sandbox transactions with its own command."""
+
+import json
+from typing import Any
+
+from tests.client_library.tool import tool, variables
+from tests.instance import Instance
+
+
+def trigger(instance: Instance, merchant: Any, event: str, url: str) -> Any:
+    """Returns the new transaction, and the id of its notification."""
+    own = merchant["sandbox"]
+    keys = variables(instance.port, own["merchant_key"], own["api_key"], own["api_secret"])
+    words = ("trigger", event, "--ipn-url", url, "--json")
+    run = tool(instance.folder.parent, *words, **keys)
+    assert run.returncode == 0, run.stderr
+    made = json.loads(run.stdout)
+    [notification] = instance.command("ipn", "list", "--trx", made["trx_id"])
+    return {**made, "notification_id": notification["id"]}
