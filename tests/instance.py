@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from manilla.kit.embedded.postgres import find_binaries
 from tests.client import Site
 from tests.command import manilla
 from tests.timeouts import TIMEOUT_SECONDS
@@ -74,6 +75,10 @@ class Instance:
         run = manilla(*words, "--json", "--data", str(self.folder))
         assert run.returncode == 0, run.stderr
         return json.loads(run.stdout)
+
+    def sql(self, statement: str) -> None:
+        url = json.loads((self.folder / "instance.json").read_text())["migration_url"]
+        subprocess.run([str(find_binaries() / "psql"), url, "-qc", statement], check=True)
 
 
 _reserved: list[socket.socket] = []

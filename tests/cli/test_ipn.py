@@ -1,6 +1,5 @@
 """The `manilla` commands that operators use for notifications, as real processes."""
 
-import json
 import subprocess
 import sys
 import time
@@ -10,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from manilla.kit.embedded.postgres import find_binaries
 from tests.cli.receiver import Shop, opened
 from tests.cli.triggering import trigger
 from tests.command import manilla
@@ -146,13 +144,8 @@ def test_a_failed_notification_is_resent(instance: Instance, shop: Shop) -> None
 def _let_time_pass(instance: Instance, merchant_id: int) -> None:
     """Makes the next delivery attempt due."""
     aged = "UPDATE delivery_attempt SET at = at - interval '1 hour'"
-    _sql(instance, f"{aged} WHERE merchant_id = {merchant_id}")
-    _sql(instance, f"UPDATE job SET due_at = now() WHERE merchant_id = {merchant_id}")
-
-
-def _sql(instance: Instance, statement: str) -> None:
-    url = json.loads((instance.folder / "instance.json").read_text())["migration_url"]
-    subprocess.run([str(find_binaries() / "psql"), url, "-qc", statement], check=True)
+    instance.sql(f"{aged} WHERE merchant_id = {merchant_id}")
+    instance.sql(f"UPDATE job SET due_at = now() WHERE merchant_id = {merchant_id}")
 
 
 @pytest.mark.parametrize(
