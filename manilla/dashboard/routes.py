@@ -28,6 +28,7 @@ from manilla.dashboard import (
     wallets,
 )
 from manilla.dashboard.receipts import pages as receipts
+from manilla.dashboard.webhooks import pages as webhooks
 from manilla.people.roles import Permission, Realm
 from manilla.services import Services
 from manilla.web import account
@@ -53,6 +54,7 @@ NAVIGATION = {
     "Developers": [
         NavigationItem("Credentials", "~/credentials", "key", Permission.USE_CREDENTIALS),
         NavigationItem("Notifications", "~/notifications", "bell", Permission.VIEW),
+        NavigationItem("Webhooks", "~/webhooks", "plug-connected", Permission.VIEW),
         NavigationItem("API requests", "~/requests", "api", Permission.USE_CREDENTIALS),
         NavigationItem("API explorer", "~/explorer", "player-play", Permission.USE_CREDENTIALS),
         NavigationItem("API reference", "/docs", "book", Permission.VIEW, is_outside=True),
@@ -87,6 +89,8 @@ DOCUMENTS = "/verification/documents"
 DOCUMENT = DOCUMENTS + "/{document:int}"
 PROTECTION_CHANGE = "/protection/changes/{approval:int}"
 NOTIFICATION = ENV + "/notifications/{notification:str}"
+WEBHOOK = ENV + "/webhooks/{endpoint:str}"
+DELIVERY = WEBHOOK + "/deliveries/{notification:str}"
 
 ROUTES = [
     *account.ROUTES,
@@ -203,6 +207,17 @@ ROUTES = [
     Route("POST", ENV + "/notifications/test", notification_test.send, USE_CREDENTIALS),
     Route("GET", NOTIFICATION, notifications.show_one, VIEW),
     Route("POST", NOTIFICATION + "/redeliver", notifications.redeliver, CONFIGURE),
+    Route("GET", ENV + "/webhooks", webhooks.show, VIEW),
+    Route("POST", ENV + "/webhooks", webhooks.create, CONFIGURE, step_up=True),
+    Route("GET", WEBHOOK, webhooks.show_one, VIEW),
+    Route("POST", WEBHOOK, webhooks.change, CONFIGURE, step_up=True),
+    Route("POST", WEBHOOK + "/status", webhooks.set_status, CONFIGURE),
+    Route("POST", WEBHOOK + "/delete", webhooks.delete, CONFIGURE, step_up=True),
+    Route("POST", WEBHOOK + "/rotate", webhooks.rotate, CONFIGURE, step_up=True),
+    Route("POST", WEBHOOK + "/test", webhooks.test, CONFIGURE),
+    Route("POST", WEBHOOK + "/resend", webhooks.resend, CONFIGURE),
+    Route("GET", DELIVERY, webhooks.show_delivery, VIEW),
+    Route("POST", DELIVERY + "/resend", webhooks.resend_one, CONFIGURE),
     Route("GET", ENV + "/requests", requests.show, USE_CREDENTIALS),
     Route("GET", ENV + "/explorer", explorer.show, USE_CREDENTIALS),
     Route("POST", ENV + "/explorer", explorer.send, USE_CREDENTIALS),

@@ -11,6 +11,9 @@ from manilla.compliance.documents import DocumentPurpose
 from manilla.compliance.dossiers import DossierState
 from manilla.ledger.scope import Tenant
 from manilla.methods.method import Method, MethodKind
+from manilla.notify.endpoints import changes as endpoint_changes
+from manilla.notify.endpoints import deliveries
+from manilla.notify.endpoints.endpoint import EndpointTerms
 from manilla.payments.checkout import SandboxOutcome
 from manilla.payments.payment_links import store as payment_links
 from manilla.payments.payment_links.link import LinkTerms
@@ -45,7 +48,9 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
         "SELECT id FROM notification WHERE merchant_id = $1 LIMIT 1", merchant.new.id
     )
     assert notification is not None
+    endpoint = await _endpoint(services, merchant, text, notification)
     return {
+        "endpoint": endpoint,
         **await _dossier(services, merchant, text),
         "trx_id": payment,
         "payout": payout,
@@ -63,6 +68,16 @@ async def _link(services: Services, merchant: Merchant, text: str) -> str:
     tenant = Tenant(merchant.new.id, merchant.environment)
     terms = LinkTerms(title=text[:100], currency="NGN", description=text, amount_minor=5000)
     return (await payment_links.create(services.db, tenant, terms)).id
+
+
+async def _endpoint(services: Services, merchant: Merchant, text: str, notification: str) -> str:
+    """Creates a webhook endpoint to which the notification is delivered."""
+    tenant = Tenant(merchant.new.id, merchant.environment)
+    url = "https://shop.example/webhooks"
+    terms = EndpointTerms(url=url, events=["*"], description=text[:200])
+    new = await endpoint_changes.create(services.db, services.keyring, tenant, terms)
+    await deliveries.schedule(services.db, new.endpoint, [notification])
+    return new.endpoint.id
 
 
 async def _dossier(services: Services, merchant: Merchant, text: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ BELONGINGS = {
     "trx_id",
     "payout",
     "notification",
+    "endpoint",
     "person",
     "invitation",
     "session",

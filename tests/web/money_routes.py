@@ -23,6 +23,7 @@ class Effect(StrEnum):
     PLATFORM = "changes fees, limits, rails, settings or people, or approves a change"
 
 
+DELIVERY = "/{environment:str}/webhooks/{endpoint:str}/deliveries/{notification:str}"
 WALLET = "/merchants/{merchant:int}/wallets/{environment:str}/{currency:str}"
 
 # The roles that may use routes with each effect in production. Other roles get 403.
@@ -145,6 +146,17 @@ DASHBOARD: dict[str, Effect] = {
     "POST /{environment:str}/notifications/test": Effect.NOTHING,
     "GET /{environment:str}/notifications/{notification:str}": Effect.NOTHING,
     "POST /{environment:str}/notifications/{notification:str}/redeliver": Effect.NOTHING,
+    "GET /{environment:str}/webhooks": Effect.NOTHING,
+    "POST /{environment:str}/webhooks": Effect.NOTHING,
+    "GET /{environment:str}/webhooks/{endpoint:str}": Effect.NOTHING,
+    "POST /{environment:str}/webhooks/{endpoint:str}": Effect.NOTHING,
+    "POST /{environment:str}/webhooks/{endpoint:str}/status": Effect.NOTHING,
+    "POST /{environment:str}/webhooks/{endpoint:str}/delete": Effect.NOTHING,
+    "POST /{environment:str}/webhooks/{endpoint:str}/rotate": Effect.NOTHING,
+    "POST /{environment:str}/webhooks/{endpoint:str}/test": Effect.NOTHING,
+    "POST /{environment:str}/webhooks/{endpoint:str}/resend": Effect.NOTHING,
+    f"GET {DELIVERY}": Effect.NOTHING,
+    f"POST {DELIVERY}/resend": Effect.NOTHING,
     "GET /{environment:str}/requests": Effect.NOTHING,
     "GET /{environment:str}/explorer": Effect.NOTHING,
     "POST /{environment:str}/explorer": Effect.NOTHING,

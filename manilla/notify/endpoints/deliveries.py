@@ -90,7 +90,7 @@ async def resend_one(db: Database, endpoint: WebhookEndpoint, notification_id: s
     _check_enabled(endpoint)
     await find(db, endpoint, notification_id)
     async with db.transaction() as connection:
-        await _schedule(connection, endpoint, [notification_id])
+        await schedule(connection, endpoint, [notification_id])
         await _record(connection, "endpoint.resend_one", endpoint, event=notification_id)
 
 
@@ -127,7 +127,7 @@ class ResendTasks:
         while endpoint is not None:
             wanted = await _missed(self._db, endpoint, last, with_delivered=with_delivered == "1")
             async with self._db.transaction() as connection:
-                await _schedule(connection, endpoint, [id for id, is_wanted in wanted if is_wanted])
+                await schedule(connection, endpoint, [id for id, is_wanted in wanted if is_wanted])
             if len(wanted) < RESEND_ROWS:
                 return
             last = wanted[-1][0]
@@ -155,8 +155,8 @@ async def _missed(
     return [(record["id"], record["is_wanted"]) for record in records]
 
 
-async def _schedule(
-    connection: Connection, endpoint: WebhookEndpoint, notification_ids: Sequence[str]
+async def schedule(
+    connection: Connection | Database, endpoint: WebhookEndpoint, notification_ids: Sequence[str]
 ) -> None:
     records = await connection.records(
         """
@@ -199,7 +199,7 @@ async def send_test(db: Database, endpoint: WebhookEndpoint) -> str:
             *(endpoint.merchant_id, event_id, endpoint.environment, kinds.TEST),
             strict_json.encode(body),
         )
-        await _schedule(connection, endpoint, [event_id])
+        await schedule(connection, endpoint, [event_id])
     return event_id
 
 
