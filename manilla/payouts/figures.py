@@ -55,7 +55,9 @@ async def balances(db: Database, tenant: Tenant) -> list[WalletFigures]:
                SELECT coalesce(sum(p.amount_minor + p.fee_minor), 0)::bigint AS minor
                  FROM payout p
                 WHERE p.merchant_id = w.merchant_id AND p.environment = w.environment
-                  AND p.currency = w.currency AND p.status = 'pending') AS open
+                  AND p.currency = w.currency
+                  AND (p.status || '') = 'pending'  -- the condition of the index `payout_open`
+              ) AS open
          WHERE w.merchant_id = $1 AND w.environment = $2
          ORDER BY w.currency""",
         *(tenant.merchant_id, tenant.environment),
