@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from bench.frame import Row
 from bench.rows import (
     disburse,
+    endpoints,
     growth,
     initiate_payment,
     initiate_payout,
@@ -35,6 +36,7 @@ ROWS: dict[str, Opener] = {
     "disburse": disburse.opened,
     "notify": notify.deliveries,
     "notify-claim": notify.claims,
+    "endpoints": endpoints.deliveries,
     "initiate-payment-growth": growth.opened,
     "initiate-payout-growth": payout_growth.opened,
     "reconcile": reconcile.opened,

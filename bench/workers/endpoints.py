@@ -1,0 +1,32 @@
+"""Delivers events to webhook endpoints, as Manilla's worker does."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from bench.workers import running
+from manilla.kit import outbound
+from manilla.kit.jobs import Work
+from manilla.ledger.job_kinds import JobKind
+from manilla.notify import delivery
+from manilla.notify.delivery import NotificationDelivery
+from manilla.notify.endpoints.destination import EndpointDestination
+from manilla.services import Services
+
+DELIVERED = "SELECT count(*) FROM endpoint_delivery WHERE state = 'delivered'"
+
+
+@asynccontextmanager
+async def opened(services: Services) -> AsyncIterator[dict[str, Work]]:
+    async with outbound.open_session(
+        is_public_only=False, connections=delivery.CONCURRENCY, seconds=delivery.ATTEMPT_SECONDS
+    ) as session:
+        destination = EndpointDestination(services.db, services.keyring)
+        yield NotificationDelivery(destination, session).works()
+
+
+def is_delivered(again_seconds: float | None) -> bool:
+    return again_seconds is None
+
+
+if __name__ == "__main__":
+    running.main(JobKind.ENDPOINT, opened, is_delivered, DELIVERED)
