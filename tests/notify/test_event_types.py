@@ -1,0 +1,75 @@
+"""Every status change of payouts and refunds is an event, whether or not `ipn_url` receives it."""
+
+from typing import Any
+
+from manilla.ledger import invariants
+from manilla.merchants import merchants
+from manilla.merchants.merchants import MerchantUpdate
+from manilla.methods.method import MethodKind
+from manilla.payouts import decisions
+from manilla.refunds import initiate, states
+from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from tests.invariants import ALL
+from tests.notify.endpoint_merchant import EndpointMerchant
+from tests.payouts.payout_merchant import ACCOUNT, INITIATE, MANUAL, new_reference
+
+NO_IPN = "http://127.0.0.1:1/"
+
+
+async def _types(shop: EndpointMerchant, trx_id: str) -> list[tuple[str, Any]]:
+    events = (await shop.merchant.get("/api/v1/events?limit=100")).json["data"]
+    return [(each["type"], each["ref_trx"]) for each in events if each["trx_id"] == trx_id]
+
+
+async def test_a_refund_has_events_of_its_start_and_its_result(shop: EndpointMerchant) -> None:
+    db = shop.services.db
+    await shop.create("refund.*")
+    trx_id = await shop.deliveries.finish_payment(ipn_url=NO_IPN)
+    for outcome in (TransferEvent.DELIVERED, TransferEvent.REJECTED):
+        refund = await initiate.start(db, trx_id, "100", "returned")
+        await states.settle(db, refund, SettlementEvent(outcome, Source.SANDBOX))
+    types = [each for each, _ in await _types(shop, trx_id)]
+    assert types == [
+        *("payment.success", "refund.pending", "refund.completed"),
+        *("refund.pending", "refund.failed"),
+    ]
+    # Only the payment and the completed refund are notifications to `ipn_url`, as before.
+    sent = [each for each in await shop.deliveries.notifications(trx_id) if each.url]
+    assert [(each.event, each.status) for each in sent] == [
+        ("payment", "completed"),
+        ("refund", "completed"),
+    ]
+    for _ in range(4):
+        await shop.deliver()
+    received = [each.json["type"] for each in shop.receiver.received]
+    assert received == ["refund.pending", "refund.completed", "refund.pending", "refund.failed"]
+    assert [each for each in await invariants.check(db, ALL) if each.count] == []
+
+
+async def test_a_payout_has_events_of_its_start_and_its_result(shop: EndpointMerchant) -> None:
+    services, merchant_id = shop.services, shop.merchant.new.id
+    update = MerchantUpdate(payouts_enabled=True, kyc_verified=True)
+    await merchants.change(services.db, services.keyring, merchant_id, update)
+    await shop.create("payout.*")
+    await shop.deliveries.finish_payment(ipn_url=NO_IPN)
+    method = services.methods.by_code(MethodKind.WITHDRAW, MANUAL)
+    assert method is not None
+    body = {
+        "payout_amount": 500,
+        "currency_code": "NGN",
+        "ref_trx": new_reference(),
+        "withdraw_method_id": method.id,
+        "ipn_url": NO_IPN,
+        "beneficiary": {"Bank Name": "Access Bank", "Account Number": ACCOUNT},
+    }
+    reply = await shop.merchant.post(INITIATE, body)
+    assert reply.status == 200, reply.body
+    trx_id = reply.json["trx_id"]
+    await decisions.reject(services.db, services.rails, trx_id, "test")
+    expected = ["payout.pending", "payout.canceled"]
+    assert await _types(shop, trx_id) == [(each, body["ref_trx"]) for each in expected]
+    for _ in range(2):
+        await shop.deliver()
+    assert [each.json["type"] for each in shop.receiver.received] == expected
+    assert shop.receiver.received[0].json["data"]["ref_trx"] == body["ref_trx"]
+    assert "refunded_amount" not in shop.receiver.received[0].json
