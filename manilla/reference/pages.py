@@ -10,7 +10,7 @@ import msgspec
 from markupsafe import Markup
 
 from manilla.ledger import idempotency
-from manilla.notify import delivery
+from manilla.notify import delivery, queries
 from manilla.platform.settings import PlatformSettings
 from manilla.reference import code_samples, guidance, operations, sections, transitions
 from manilla.reference.operations import DocumentedError, Operation
@@ -189,6 +189,7 @@ def _facts(document: Mapping[str, Any], known: Sequence[Operation]) -> dict[str,
         "sandbox_accounts": transitions.SANDBOX_ACCOUNTS,
         "sandbox_banks": transitions.SANDBOX_BANKS,
         "delivery": delivery,
+        "ipn_retry_seconds": queries.RETRY_SECONDS,
         "idempotency": idempotency,
         "version": document["info"]["version"],
     }
