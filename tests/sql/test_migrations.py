@@ -10,6 +10,7 @@ import pytest
 from alembic import command
 from alembic.config import Config
 
+from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from manilla.settings import Settings
 from manilla.sql import migrate
@@ -151,3 +152,25 @@ async def _invalidate(cluster: Cluster, name: str, index: str) -> None:
         )
     finally:
         await superuser.close()
+
+
+async def test_the_running_version_writes_notifications_before_rights_are_granted(
+    cluster: Cluster, settings: Settings
+) -> None:
+    """During a migration, its role has no rights on the tables that the trigger uses."""
+    connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER))
+    change = connection.transaction()
+    await change.start()
+    try:
+        await connection.execute(
+            "CREATE ROLE running_version; GRANT USAGE ON SCHEMA public TO running_version;"
+            "GRANT INSERT ON notification TO running_version; SET ROLE running_version"
+        )
+        written = await connection.execute(
+            "INSERT INTO notification (merchant_id, id, environment, trx_id, event, status, url,"
+            " body) VALUES (1, 'msg_1', 'sandbox', 'TXN1', 'payment', 'completed', '', '{}')"
+        )
+        assert written == "INSERT 0 1"
+    finally:
+        await change.rollback()
+        await connection.close()
