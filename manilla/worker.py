@@ -20,6 +20,7 @@ from manilla.ledger import idempotency
 from manilla.mail import queries as mail
 from manilla.mail.delivery import MailDelivery
 from manilla.mail.kinds import MailKind
+from manilla.merchants import api_keys
 from manilla.merchants import queries as merchants
 from manilla.merchants.requests import log as request_log
 from manilla.notify import delivery
@@ -77,6 +78,7 @@ def periodic_tasks(services: Services) -> list[PeriodicTask]:
         PeriodicTask("forget_rate_windows", 60, lambda: ratelimit.forget_ended_windows(db)),
         PeriodicTask("forget_answers", 60, lambda: idempotency.forget_old_answers(db)),
         PeriodicTask("forget_credentials", 3600, lambda: merchants.forget_expired_credentials(db)),
+        PeriodicTask("forget_api_keys", 3600, lambda: api_keys.forget_expired(db)),
         PeriodicTask("forget_approvals", 3600, lambda: approvals.forget_expired(db)),
         PeriodicTask("forget_requests", 600, lambda: request_log.forget_old(db)),
         PeriodicTask("forget_sessions", 600, lambda: people.forget_ended(db, KEEP_LINKS)),

@@ -159,6 +159,7 @@ async def serving(asgi: object, port: int = 0) -> AsyncIterator[int]:
             ws="none",
             lifespan="off",
             log_config=None,
+            proxy_headers=False,
             timeout_graceful_shutdown=1,
         )
     )

@@ -4,16 +4,20 @@ import hmac
 import re
 import time
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple
 
-from manilla.api.refusals import InvalidCredentials, InvalidEnvironment
+from manilla.api.refusals import InvalidEnvironment
 from manilla.kit.environment import Environment
-from manilla.merchants.credentials import LiveCredential, hash_api_key
+from manilla.merchants.api_keys import LiveKey
+from manilla.merchants.credentials import InvalidCredentials, hash_api_key
 from manilla.merchants.directory import Caller, Directory
 from manilla.merchants.rights import ALL_RIGHTS, Right
 from manilla.platform.settings import PlatformSettings
 
 Headers = Mapping[bytes, bytes]
+
+NO_GENERATION = 0  # the merchant's own credentials were not used
 
 _TIMESTAMP = re.compile(rb"[0-9]{1,12}")
 _SIGNATURE = re.compile(rb"(?:sha256=)?([0-9a-f]{64})")
@@ -33,43 +37,69 @@ async def authenticate(
     directory: Directory,
     settings: PlatformSettings,
     environment: Environment,
+    address: str,
     headers: Headers,
     signed: "SignedRequest",
 ) -> "Identity":
-    identity, live = await _identify(directory, environment, headers)
-    check_signed(live, settings, headers, signed)
+    identity = await _identify(directory, environment, address, headers)
+    check_signed(identity, settings, headers, signed)
     return identity
 
 
 def check_signed(
-    live: Sequence[LiveCredential],
+    identity: "Identity",
     settings: PlatformSettings,
     headers: Headers,
     signed: "SignedRequest",
 ) -> None:
-    """Checks the timestamp, and that one of the merchant's valid secrets signed the request."""
+    """Checks the timestamp, and that a secret which belongs to the API key signed the request."""
     if settings.signature_required:
         timestamp = _check_timestamp(headers, settings.timestamp_tolerance_seconds)
-        _check_signature(live, headers, signed.string(timestamp))
+        _check_signature(identity.secrets(), headers, signed.string(timestamp))
 
 
 async def by_bearer(directory: Directory, environment: Environment, headers: Headers) -> "Identity":
-    """Authenticates a legacy API request, which has only the API key, as a bearer token."""
+    """Authenticates a legacy API request, which has only the API key, as a bearer token.
+
+    Further API keys are not accepted, because their secret must sign every request.
+    """
     scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
     if scheme.lower() != b"bearer" or not key.strip():
         raise InvalidCredentials
     api_key_hash = hash_api_key(key.strip())
     caller = await directory.find_by_api_key(environment, api_key_hash)
-    used = None if caller is None else _matching(caller.live_credentials(), api_key_hash)
-    if caller is None or used is None:
+    identity = None if caller is None else _match_own(caller, api_key_hash)
+    if identity is None:
         raise InvalidCredentials
-    return Identity(caller, used.generation)
+    return identity
 
 
 class Identity(NamedTuple):
+    """The merchant that sent a request, and the API key that it used."""
+
     caller: Caller
-    generation: int  # generation of the credentials that the API key belongs to
-    rights: frozenset[Right] = ALL_RIGHTS
+    generation: int  # generation of the merchant's own credentials; 0 if they were not used
+    key: LiveKey | None = None  # the further API key, if one was used
+
+    @property
+    def rights(self) -> frozenset[Right]:
+        return ALL_RIGHTS if self.key is None else self.key.rights
+
+    @property
+    def key_name(self) -> str | None:
+        """The key's name in the request log."""
+        if self.key is not None:
+            return self.key.name
+        return f"Main key No. {self.generation}" if self.generation else None
+
+    def secrets(self) -> list[bytes]:
+        """The secrets that may sign this request.
+
+        While the merchant's own credentials are rotated, either secret may sign.
+        """
+        if self.key is not None:
+            return [self.key.secret]
+        return [credential.secret for credential in self.caller.live_credentials()]
 
 
 class SignedRequest:
@@ -93,23 +123,40 @@ def sign(secret: bytes, timestamp: int, method: str, target: str, body: bytes) -
 
 
 async def _identify(
-    directory: Directory, environment: Environment, headers: Headers
-) -> tuple[Identity, Sequence[LiveCredential]]:
+    directory: Directory, environment: Environment, address: str, headers: Headers
+) -> Identity:
     merchant_key = headers.get(b"x-merchant-key", b"").decode("latin-1")
     api_key_hash = hash_api_key(headers.get(b"x-api-key", b""))
     caller = await directory.find(environment, merchant_key) if merchant_key else None
-    live = [] if caller is None else caller.live_credentials()
-    used = _matching(live, api_key_hash)
-    if caller is None or used is None:
+    if caller is None:
         raise InvalidCredentials
-    return Identity(caller, used.generation), live
+    identity = _match_own(caller, api_key_hash) or _match_further(caller, api_key_hash, address)
+    if identity is None:
+        raise InvalidCredentials
+    return identity
 
 
-def _matching(live: Sequence[LiveCredential], api_key_hash: bytes) -> LiveCredential | None:
-    for credential in live:
+def _match_own(caller: Caller, api_key_hash: bytes) -> Identity | None:
+    for credential in caller.live_credentials():
         if hmac.compare_digest(credential.api_key_hash, api_key_hash):
-            return credential
+            return Identity(caller, credential.generation)
     return None
+
+
+def _match_further(caller: Caller, api_key_hash: bytes, address: str) -> Identity | None:
+    for key in caller.keys:
+        if hmac.compare_digest(key.api_key_hash, api_key_hash):
+            _check_usable(key, address)
+            return Identity(caller, NO_GENERATION, key)
+    return None
+
+
+def _check_usable(key: LiveKey, address: str) -> None:
+    """Rejects the key like an unknown one, so that a thief does not learn that it is valid."""
+    if not key.is_live(datetime.now(UTC)):
+        raise InvalidCredentials(logged=f"The API key {key.name} has expired.")
+    if not key.allows(address):
+        raise InvalidCredentials(logged=f"The API key {key.name} does not allow {address}.")
 
 
 def _check_timestamp(headers: Headers, tolerance_seconds: int) -> bytes:
@@ -123,9 +170,7 @@ def _check_timestamp(headers: Headers, tolerance_seconds: int) -> bytes:
     return text
 
 
-def _check_signature(
-    credentials: Sequence[LiveCredential], headers: Headers, string: bytes
-) -> None:
+def _check_signature(secrets: Sequence[bytes], headers: Headers, string: bytes) -> None:
     text = headers.get(b"x-signature")
     if text is None:
         raise InvalidCredentials(errors={"X-Signature": "The header is missing."})
@@ -134,7 +179,6 @@ def _check_signature(
         raise InvalidCredentials(errors={"X-Signature": "The header is not 64 hex digits."})
     given = bytes.fromhex(match[1].decode())
     if not any(
-        hmac.compare_digest(hmac.digest(credential.secret, string, "sha256"), given)
-        for credential in credentials
+        hmac.compare_digest(hmac.digest(secret, string, "sha256"), given) for secret in secrets
     ):
         raise InvalidCredentials(errors={"X-Signature": "The signature does not match."})

@@ -24,6 +24,7 @@ class Call(msgspec.Struct, frozen=True):
     raw_body: bytes
     headers: Mapping[bytes, bytes]  # only the request headers that the kernel reads
     ticket: RateTicket
+    api_key: int | None = None  # number of the further API key that was used, if any
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):

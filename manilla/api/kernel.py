@@ -16,7 +16,6 @@ from manilla.api.authenticate import Identity, SignedRequest
 from manilla.api.endpoint import PARAMETER, Call, Endpoint
 from manilla.api.optional_headers import read_repeat_key
 from manilla.api.refusals import (
-    InvalidCredentials,
     MethodNotAllowed,
     NotFound,
     ServerError,
@@ -29,6 +28,7 @@ from manilla.kit.ratelimit import RateLimitExceeded, RateTicket, address_bucket
 from manilla.ledger import idempotency
 from manilla.ledger.idempotency import Replayed
 from manilla.merchants import availability, rights
+from manilla.merchants.credentials import InvalidCredentials
 from manilla.merchants.directory import Caller
 from manilla.merchants.requests import limit as request_limit
 from manilla.merchants.requests import log as request_log
@@ -124,9 +124,8 @@ class MerchantApi:
         # Refresh cached settings and merchants before reading them: if this process was paused,
         # they may be outdated.
         await services.watch.ensure_fresh()
-        identity = await self._identify(request, scope, endpoint, body)
-        caller = request.caller = identity.caller
-        request.generation = identity.generation
+        identity = request.identity = await self._identify(request, scope, endpoint, body)
+        caller = identity.caller
         ticket = request.ticket = self._ticket(request, caller)
         try:
             if not endpoint.counts:
@@ -141,6 +140,7 @@ class MerchantApi:
                 raw_body=body,
                 headers=request.headers,
                 ticket=ticket,
+                api_key=identity.key.number if identity.key else None,
             )
             answer = request.answer = await endpoint.use_case(call)
             return _success(endpoint, answer)
@@ -151,7 +151,7 @@ class MerchantApi:
                 # The use case rejected the request before the statement that counts it toward the
                 # limit.
                 await services.limiter.spend(ticket)
-            if isinstance(refusal, InsufficientPermission):
+            if isinstance(refusal, InsufficientPermission | InvalidCredentials):
                 raise  # the stored response is not for this key
             first = await self._first_answer(endpoint, request, caller, body)
             if first is None:
@@ -184,6 +184,7 @@ class MerchantApi:
             services.directory,
             services.platform.now,
             environment,
+            request.address,
             request.headers,
             SignedRequest(scope["method"], http.target(scope), body),
         )
@@ -192,7 +193,7 @@ class MerchantApi:
         requests, caller = self._services.requests, request.caller
         at = request_log.moment_before(seconds)
         if caller is not None:
-            requests.note_use(caller.merchant_id, caller.environment, request.generation, at)
+            requests.note_use(request.key_use(), at)
         elif isinstance(request.refusal, InvalidCredentials):
             # Log failed authentication in the request log of the merchant whose key was sent. The
             # rate limit bounds how many such rows a caller can cause.

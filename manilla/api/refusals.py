@@ -21,13 +21,6 @@ class InvalidEnvironment(Refusal):
     message = "X-Environment must be `sandbox` or `production`."
 
 
-class InvalidCredentials(Refusal):
-    """Names the wrong header if that does not help an attacker; never reveals expected values."""
-
-    status, code = 401, "INVALID_CREDENTIALS"
-    message = "Invalid API credentials."
-
-
 class NotFound(Refusal):
     status, code = 404, "NOT_FOUND"
     message = "There is nothing at this URL."

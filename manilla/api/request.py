@@ -8,14 +8,16 @@ from typing import Any
 import msgspec
 
 from manilla import metrics
+from manilla.api.authenticate import Identity
 from manilla.api.endpoint import Call
 from manilla.kit import ids, logs
 from manilla.kit.errors import Refusal
 from manilla.kit.ratelimit import WINDOW_SECONDS, Allowance, RateTicket
 from manilla.ledger import trx_ids
+from manilla.merchants.credentials import InvalidCredentials
 from manilla.merchants.directory import Caller
 from manilla.merchants.requests import log as request_log
-from manilla.merchants.requests.log import RequestLogLine
+from manilla.merchants.requests.log import KeyUse, RequestLogLine
 
 # Cache the labeled counters: looking one up costs more than incrementing it, and there are few
 # combinations of endpoint and status.
@@ -30,14 +32,17 @@ class ApiRequest(msgspec.Struct):
     address: str
     id: str = msgspec.field(default_factory=ids.new_request_id)
     endpoint: str = "none"
-    caller: Caller | None = None
-    generation: int = 0
+    identity: Identity | None = None
     call: Call | None = None
     answer: msgspec.Struct | None = None
     ticket: RateTicket | None = None
     # Rate limit of an unauthenticated caller's IP address.
     address_allowance: Allowance | None = None
     refusal: Refusal | None = None
+
+    @property
+    def caller(self) -> Caller | None:
+        return None if self.identity is None else self.identity.caller
 
     @property
     def policy(self) -> str:
@@ -81,14 +86,27 @@ class ApiRequest(msgspec.Struct):
             path=request_log.plain(scope["path"]),
             status=status,
             error_code=code,
-            error=request_log.reason(refusal.text) if refusal else None,
+            error=request_log.reason(self._logged(refusal)) if refusal else None,
             errors=request_log.named(refusal.errors) if refusal else None,
             milliseconds=round(seconds * 1000, 3),
             address=self.address,
             user_agent=request_log.agent(self.headers.get(b"user-agent")),
             ref_trx=getattr(self.call.body, "ref_trx", None) if self.call else None,
             trx_id=self.trx_id,
+            api_key=self.identity.key_name if self.identity else None,
         )
+
+    @staticmethod
+    def _logged(refusal: Refusal) -> str:
+        """Returns the reason for the merchant, who may learn more than the sender."""
+        hidden = refusal.logged if isinstance(refusal, InvalidCredentials) else None
+        return hidden or refusal.text
+
+    def key_use(self) -> KeyUse:
+        assert self.identity is not None
+        caller, generation, key = self.identity
+        number = generation if key is None else key.number
+        return KeyUse(caller.merchant_id, caller.environment, number, is_further=key is not None)
 
     def record(self, scope: Any, status: int, seconds: float) -> None:
         """Updates the operator's metrics and writes a line to the process's log."""

@@ -11,7 +11,7 @@ from manilla.cli.output import Json, print_fields
 from manilla.compliance import documents
 from manilla.kit import crypto
 from manilla.mail import outbox
-from manilla.merchants import credentials, merchants
+from manilla.merchants import api_keys, credentials, merchants
 from manilla.notify.endpoints import signing_keys
 from manilla.people import second_factor
 from manilla.platform import master_key
@@ -22,6 +22,7 @@ app = typer.Typer(no_args_is_help=True)
 PLACES = (
     master_key.SEALED,
     credentials.SEALED,
+    api_keys.SEALED,
     merchants.SEALED_BVN,
     providers.SEALED,
     approvals.SEALED,

@@ -217,7 +217,7 @@ def client_address(
 
     `forwarded_for` is ignored unless the peer is a trusted proxy.
     """
-    if not trusted_proxies or forwarded_for is None or not _is_in(peer, trusted_proxies):
+    if not trusted_proxies or forwarded_for is None or not is_within(peer, trusted_proxies):
         return peer
     nearest = peer
     for hop in reversed(forwarded_for.decode("latin-1").split(",")):
@@ -225,7 +225,7 @@ def client_address(
         if not _is_address(address):
             return nearest
         nearest = address
-        if not _is_in(address, trusted_proxies):
+        if not is_within(address, trusted_proxies):
             return nearest
     return nearest
 
@@ -253,7 +253,8 @@ def is_web_address(text: str) -> bool:
 _NOT_IN_ADDRESSES = re.compile(r"[\x00-\x20\x7f\\]")
 
 
-def _is_in(address: str, networks: Sequence[Network]) -> bool:
+def is_within(address: str, networks: Sequence[Network]) -> bool:
+    """Whether the IP address is in one of the networks."""
     if not _is_address(address):
         return False
     parsed = ipaddress.ip_address(address)

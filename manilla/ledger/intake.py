@@ -31,6 +31,7 @@ class IntakeOutcome(StrEnum):
     # is known.
     AGAIN = "again"
     RATE_LIMITED = "rate_limited"
+    API_KEY_ENDED = "api_key_ended"  # the API key was revoked or has expired
     MERCHANT_BLOCKED = "merchant_blocked"
     PAYOUT_DISABLED = "payout_disabled"
     NO_WALLET = "no_wallet"

@@ -12,6 +12,7 @@ class MailKind(StrEnum):
     INVITATION = "invitation"
     NEW_DEVICE = "new_device"
     KEYS_ROTATED = "keys_rotated"
+    KEY_CHANGED = "key_changed"
     MERCHANT_SUBMITTED = "merchant_submitted"
     MERCHANT_APPROVED = "merchant_approved"
     MERCHANT_NEEDS_INFORMATION = "merchant_needs_information"
@@ -95,6 +96,13 @@ RULES: dict[MailKind, MailRule] = {
         audience=Audience.MERCHANT,
         roles=OWNERS,
         facts=_facts("by environment merchant"),
+        is_security=True,
+    ),
+    MailKind.KEY_CHANGED: MailRule(
+        title="API key created or revoked",
+        audience=Audience.MERCHANT,
+        roles=OWNERS,
+        facts=_facts("by environment merchant name rights"),
         is_security=True,
     ),
     MailKind.MERCHANT_SUBMITTED: MailRule(

@@ -1,7 +1,7 @@
 """API keys, stored as hashes, and secrets, stored encrypted because we sign with them."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -10,6 +10,20 @@ from manilla.kit import ids
 from manilla.kit.crypto import Keyring, SealedColumn
 from manilla.kit.db import Connection
 from manilla.kit.environment import Environment
+from manilla.kit.errors import Refusal
+
+
+class InvalidCredentials(Refusal):
+    """Names the wrong header if that does not help an attacker; never reveals expected values."""
+
+    status, code = 401, "INVALID_CREDENTIALS"
+    message = "Invalid API credentials."
+
+    def __init__(
+        self, *, errors: Mapping[str, str] | None = None, logged: str | None = None
+    ) -> None:
+        super().__init__(errors=errors)
+        self.logged = logged  # the reason, for the merchant's request log only
 
 
 class NewCredentials(msgspec.Struct, frozen=True):

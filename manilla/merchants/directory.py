@@ -11,7 +11,8 @@ from manilla.kit import deadline
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
-from manilla.merchants import credentials, gateway_order, queries
+from manilla.merchants import api_keys, credentials, gateway_order, queries
+from manilla.merchants.api_keys import LiveKey
 from manilla.merchants.credentials import LiveCredential
 from manilla.merchants.merchants import CommissionBearer, MerchantLevel, MerchantStatus
 from manilla.platform import changes
@@ -49,6 +50,7 @@ class Caller(msgspec.Struct, frozen=True):
     credentials: tuple[LiveCredential, ...]
     # The kinds of new transactions that an endpoint receives events of: payment, payout.
     pending_events: frozenset[str] = frozenset()
+    keys: tuple[LiveKey, ...] = ()  # further API keys
 
     def live_credentials(self) -> list[LiveCredential]:
         return credentials.live(self.credentials)
@@ -190,6 +192,7 @@ class Directory:
                 for row in rows
             ),
             pending_events=await queries.pending_events(self._db, merchant_id, environment),
+            keys=await api_keys.live(self._db, self._keyring, merchant_id, environment),
         )
 
 

@@ -220,10 +220,7 @@ async def rotate(
         generation = 1 + await credentials.expire(
             connection, merchant_id, environment, overlap_minutes
         )
-        merchant_key = await connection.value(
-            "SELECT merchant_key FROM merchant_key WHERE merchant_id = $1 AND environment = $2",
-            *(merchant_id, environment),
-        )
+        merchant_key = await queries.merchant_key(connection, merchant_id, environment)
         new = credentials.generate(environment, merchant_key)
         await credentials.insert(connection, keyring, new, merchant_id, environment, generation)
         await audit.record(

@@ -1,5 +1,7 @@
 """Emails to a merchant's users about the merchant's account."""
 
+from collections.abc import Sequence
+
 from manilla.audit.actor import current
 from manilla.kit.db import Connection
 from manilla.kit.environment import Environment
@@ -19,6 +21,24 @@ async def report_rotation(
         connection,
         MailKind.KEYS_ROTATED,
         {"by": current.get().public_name, "environment": environment},
+        path=f"/dashboard/{environment}/credentials",
+        merchant_id=merchant_id,
+    )
+
+
+async def report_key(
+    connection: Connection,
+    merchant_id: int,
+    environment: Environment,
+    name: str,
+    rights: Sequence[str],
+) -> None:
+    """Emails every owner that an API key was created or, without rights, revoked."""
+    facts = {"by": current.get().public_name, "environment": environment}
+    await outbox.put(
+        connection,
+        MailKind.KEY_CHANGED,
+        {**facts, "name": name, "rights": ", ".join(rights)},
         path=f"/dashboard/{environment}/credentials",
         merchant_id=merchant_id,
     )

@@ -167,6 +167,14 @@ async def insert_merchant_key(
     )
 
 
+async def merchant_key(connection: Connection, merchant_id: int, environment: Environment) -> str:
+    key: str = await connection.value(
+        "SELECT merchant_key FROM merchant_key WHERE merchant_id = $1 AND environment = $2",
+        *(merchant_id, environment),
+    )
+    return key
+
+
 async def changed_since(db: Database, version: int) -> list[int]:
     records = await db.records("SELECT id FROM merchant WHERE version > $1", version)
     return [record["id"] for record in records]

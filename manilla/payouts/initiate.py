@@ -26,6 +26,7 @@ from manilla.ledger.transactions import (
 from manilla.merchants import availability, limits
 from manilla.merchants import queries as merchants
 from manilla.merchants.availability import MerchantSuspended
+from manilla.merchants.credentials import InvalidCredentials
 from manilla.merchants.directory import Caller
 from manilla.merchants.merchants import MerchantStatus
 from manilla.methods.catalogue import Catalogue
@@ -59,6 +60,7 @@ class PayoutOrder(PayoutTerms, frozen=True, kw_only=True):
     # The row of a payout file that this payout pays. The row must still be ready.
     batch_id: str | None = None
     batch_row: int | None = None
+    api_key: int | None = None  # number of the further API key that ordered it, if any
     expected_name: str | None = None  # the account holder that users were shown
 
 
@@ -67,6 +69,7 @@ class PayoutItem(NewItem, frozen=True, kw_only=True):
     note: str = ""  # text for the timeline: the beneficiary, with the resolved name
     batch_id: str | None = None
     batch_row: int | None = None
+    api_key: int | None = None  # the further API key, which must still be active
     saved_account_id: int | None = None  # the saved account that the beneficiary is, if known
     mail_job_kind: str | None = None  # a second job, which writes emails
 
@@ -132,6 +135,7 @@ class PayoutInitiation:
             **limits.of_day(self._platform.now, caller, LimitKind.DAILY_PAYOUT, amount.currency),
             batch_id=order.batch_id,
             batch_row=order.batch_row,
+            api_key=order.api_key,
         )
         if not self._is_settled_locally(caller, method, order, amount):
             # Check the reference and the balance before the beneficiary, and before any call to the
@@ -369,6 +373,7 @@ def _answer(caller: Caller, method: Method, new: NewPayout) -> InitiatedPayout:
 
 REFUSALS = {
     IntakeOutcome.KEY_CONFLICT: KeyUsedBefore,
+    IntakeOutcome.API_KEY_ENDED: InvalidCredentials,
     IntakeOutcome.PAYOUT_DISABLED: refusals.PayoutDisabled,
     IntakeOutcome.INSUFFICIENT_BALANCE: refusals.InsufficientBalance,
     IntakeOutcome.ACCOUNT_NOT_SAVED: refusals.AccountNotSaved,

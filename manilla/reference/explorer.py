@@ -29,7 +29,6 @@ from manilla.services import Services
 
 USER_AGENT = "Manilla explorer"
 YOUR_API_KEY = "(your API key; not shown because we store only its hash)"
-NO_GENERATION = 0  # no API key was used, so there is no credential generation
 
 
 class ExplorerCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,13 +103,15 @@ class _SandboxApi(MerchantApi):
         self, request: ApiRequest, scope: Any, endpoint: Endpoint, body: bytes
     ) -> Identity:
         assert endpoint.is_signed
+        # No API key was used, so there is no generation.
+        identity = Identity(self._caller, authenticate.NO_GENERATION)
         authenticate.check_signed(
-            self._caller.live_credentials(),
+            identity,
             self._services.platform.now,
             request.headers,
             SignedRequest(scope["method"], http.target(scope), body),
         )
-        return Identity(self._caller, NO_GENERATION)
+        return identity
 
 
 async def _respond(api: MerchantApi, scope: Any, body: bytes) -> list[Any]:

@@ -15,6 +15,7 @@ ALL = "SELECT, INSERT, UPDATE, DELETE"
 
 RIGHTS = {
     "alembic_version": READ,
+    "api_key": KEEP,
     "api_request": EXPIRE,
     "approval": KEEP,
     "audit": APPEND,

@@ -25,6 +25,7 @@ def test_all_secrets_move_to_a_new_master_key(tmp_path: Path) -> None:
         assert moved == {
             "master_key_proof.sealed": 1,
             "credential.secret_sealed": 2,
+            "api_key.secret_sealed": 0,
             "merchant.bvn_sealed": 1,
             "provider_credentials.sealed": 1,
             "person.totp_sealed": 0,

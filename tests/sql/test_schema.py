@@ -15,7 +15,7 @@ from tests.command import manilla
 
 # Tables that do not grow with the number of transactions.
 SMALL = {"alembic_version", "function_set", "change", "setting", "master_key_proof"}
-SMALL |= {"merchant", "merchant_key", "credential", "gateway_order", "rate_window"}
+SMALL |= {"merchant", "merchant_key", "credential", "api_key", "gateway_order", "rate_window"}
 SMALL |= {
     "provider_account",
     "provider_bank",

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -54,17 +55,27 @@ class RequestLogLine(msgspec.Struct, frozen=True):
     user_agent: str | None
     ref_trx: str | None
     trx_id: str | None
+    api_key: str | None = None  # the name of the API key, if it was valid
 
 
 _COLUMNS = columns(RequestLogLine)
+
+
+class KeyUse(NamedTuple):
+    """An API key that was used."""
+
+    merchant_id: int
+    environment: str
+    number: int  # number of a further key, or generation of the merchant's own credentials
+    is_further: bool
 
 
 class RequestLog:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._lines: deque[RequestLogLine] = deque()
-        self._uses: dict[tuple[int, str, int], datetime] = {}
-        self._written_uses: dict[tuple[int, str, int], float] = {}
+        self._uses: dict[KeyUse, datetime] = {}
+        self._written_uses: dict[KeyUse, float] = {}
         self._writing = asyncio.Lock()
 
     def add(self, line: RequestLogLine) -> None:
@@ -73,11 +84,10 @@ class RequestLog:
             return
         self._lines.append(line)
 
-    def note_use(self, merchant_id: int, environment: str, generation: int, at: datetime) -> None:
-        """Records that a credential was used in an authenticated request."""
-        key = merchant_id, environment, generation
-        if time.monotonic() - self._written_uses.get(key, float("-inf")) >= USE_SECONDS:
-            self._uses[key] = at
+    def note_use(self, use: KeyUse, at: datetime) -> None:
+        """Records that an API key was used in an authenticated request."""
+        if time.monotonic() - self._written_uses.get(use, float("-inf")) >= USE_SECONDS:
+            self._uses[use] = at
 
     async def run(self) -> None:
         while True:
@@ -116,7 +126,7 @@ class RequestLog:
     async def _write_uses(self) -> None:
         if not self._uses:
             return
-        await _set_last_used(self._db, [(*key, at) for key, at in self._uses.items()])
+        await _set_last_used(self._db, self._uses)
         moment = time.monotonic()
         if len(self._written_uses) > USES_MAX:
             self._written_uses = {}
@@ -161,32 +171,42 @@ async def insert_lines(db: Database, lines: Sequence[RequestLogLine]) -> None:
         SELECT {_COLUMNS.replace("errors", "errors::jsonb")}
           FROM unnest($1::bigint[], $2::timestamptz[], $3::text[], $4::text[], $5::text[],
                       $6::text[], $7::smallint[], $8::text[], $9::text[], $10::text[],
-                      $11::real[], $12::text[], $13::text[], $14::text[], $15::text[])
+                      $11::real[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[])
                AS l ({_COLUMNS})
             ON CONFLICT DO NOTHING""",
         *map(list, zip(*map(msgspec.structs.astuple, lines), strict=True)),
     )
 
 
-async def _set_last_used(db: Database, uses: Sequence[tuple[object, ...]]) -> None:
-    """Updates when credentials were last used.
+async def _set_last_used(db: Database, uses: Mapping[KeyUse, datetime]) -> None:
+    """Updates when API keys were last used."""
+    for table, number, is_further in (
+        ("credential", "generation", False),
+        ("api_key", "number", True),
+    ):
+        rows = [(*use[:3], at) for use, at in uses.items() if use.is_further is is_further]
+        if rows:
+            await _update_last_used(db, table, number, rows)
 
-    Locks the rows in key order, as all callers do, so that they cannot deadlock.
-    """
+
+async def _update_last_used(
+    db: Database, table: str, number: str, rows: Sequence[tuple[object, ...]]
+) -> None:
+    """Locks the rows in key order, as all callers do, so that they cannot deadlock."""
     await db.execute(
-        """
+        f"""
         WITH used AS (
-            SELECT merchant_id, environment, generation, u.at
+            SELECT merchant_id, environment, {number}, u.at
               FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::timestamptz[])
-                   AS u (merchant_id, environment, generation, at)
-              JOIN credential USING (merchant_id, environment, generation)
-             ORDER BY merchant_id, environment, generation
-               FOR NO KEY UPDATE OF credential)
-        UPDATE credential AS c SET last_used_at = greatest(c.last_used_at, used.at)
+                   AS u (merchant_id, environment, {number}, at)
+              JOIN {table} USING (merchant_id, environment, {number})
+             ORDER BY merchant_id, environment, {number}
+               FOR NO KEY UPDATE OF {table})
+        UPDATE {table} AS c SET last_used_at = greatest(c.last_used_at, used.at)
           FROM used
          WHERE c.merchant_id = used.merchant_id AND c.environment = used.environment
-           AND c.generation = used.generation""",
-        *map(list, zip(*uses, strict=True)),
+           AND c.{number} = used.{number}""",
+        *map(list, zip(*rows, strict=True)),
     )
 
 

@@ -30,6 +30,7 @@ class Request(msgspec.Struct, frozen=True):
     user_agent: str | None
     ref_trx: str | None
     trx_id: str | None
+    api_key: str | None  # the name of the API key, if the request had a valid one
 
 
 REQUEST_COLUMNS = columns(Request)

@@ -12,6 +12,7 @@ from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.ratelimit import RateLimitExceeded
 from manilla.ledger.transactions import DuplicateReference
 from manilla.merchants.availability import MerchantPendingApproval, MerchantSuspended
+from manilla.merchants.credentials import InvalidCredentials
 from manilla.merchants.rights import InsufficientPermission
 from manilla.reference import examples
 from manilla.reference.openapi import fields, notices, parts, schemas
@@ -19,7 +20,7 @@ from manilla.reference.openapi import fields, notices, parts, schemas
 ALWAYS_POSSIBLE: tuple[type[Refusal], ...] = (
     refusals.ValidationFailed,
     refusals.InvalidEnvironment,
-    refusals.InvalidCredentials,
+    InvalidCredentials,
     MerchantPendingApproval,
     MerchantSuspended,
     RateLimitExceeded,

@@ -2,6 +2,7 @@
 --   created               the wallet was debited, and the payout and its job were created
 --   free                  dry run (`only_look`): nothing was found that would prevent the payout
 --   rate_limited          the caller has exceeded its rate limit; nothing was written
+--   api_key_ended         the further API key that orders the payout was revoked or has expired
 --   replayed              the key was used before with the same body; returns the first response
 --   key_conflict          the key was used before with another body
 --   duplicate             the reference was used before; returns the first payout
@@ -51,7 +52,7 @@ BEGIN
                method_name text, provider text, beneficiary jsonb, account_name text,
                description text, ipn_url text, scenario text, remarks text, note text,
                ordered_by text, rail_bank_code text, route jsonb,
-               batch_id text, batch_row integer, saved_account_id bigint,
+               batch_id text, batch_row integer, saved_account_id bigint, api_key integer,
                job_kind text, due_in_seconds float8, mail_job_kind text,
                endpoint text, key text, body_hash text, answer text,
                day_limit_minor bigint, day_from text, ahead_minor bigint,
@@ -66,6 +67,13 @@ BEGIN
                k.answer AS first_answer, p.trx_id AS first_trx_id, p.status AS first_status,
                CASE
                WHEN g.cost > 0 AND t.used - g.behind > g.rate_limit THEN 'rate_limited'
+               WHEN g.api_key IS NOT NULL AND NOT EXISTS (
+                    SELECT FROM api_key a
+                     WHERE a.merchant_id = g.merchant_id
+                       AND a.environment = g.environment::environment AND a.number = g.api_key
+                       AND a.revoked_at IS NULL
+                       AND (a.expires_at IS NULL OR a.expires_at > now()))
+                    THEN 'api_key_ended'
                WHEN k.body_hash = g.body_hash THEN 'replayed'
                WHEN k.body_hash IS NOT NULL THEN 'key_conflict'
                WHEN m.status IN ('rejected', 'disabled')
