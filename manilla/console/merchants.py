@@ -18,7 +18,8 @@ from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
-from manilla.merchants import merchants, queries, wallets
+from manilla.merchants import api_keys, merchants, queries, wallets
+from manilla.merchants.api_keys import ApiKeyRow
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.merchants.queries import MerchantRow
 from manilla.merchants.wallets import WalletStatus
@@ -120,6 +121,7 @@ async def show(request: PageRequest) -> PageResponse:
         approvals=[each for each in waiting if each.merchant_id == merchant.id],
         wallets=await queries.wallets(db, merchant.id),
         keys=await _keys(request, merchant.id),
+        further_keys=await _further_keys(request, merchant.id),
         others=[
             code
             for code in _currencies(request.services.methods)
@@ -241,6 +243,14 @@ async def _keys(request: PageRequest, merchant_id: int) -> list[Any]:
         for environment in Environment
     ]
     return [rows[0] for rows in found if rows]
+
+
+async def _further_keys(request: PageRequest, merchant_id: int) -> list[ApiKeyRow]:
+    return [
+        row
+        for environment in Environment
+        for row in await api_keys.listed(request.db, merchant_id, environment)
+    ]
 
 
 def merchant_number(request: PageRequest) -> int:

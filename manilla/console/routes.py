@@ -24,7 +24,7 @@ from manilla.console import (
     system,
     transactions,
 )
-from manilla.console.merchant import dossier, wallets
+from manilla.console.merchant import dossier, keys, wallets
 from manilla.console.merchant import listing as merchant_listing
 from manilla.console.rails import banks
 from manilla.console.rails import deliveries as rails
@@ -108,6 +108,13 @@ ROUTES = [
         "POST",
         "/merchants/{merchant:int}/wallets/{environment:str}/{currency:str}/status",
         merchants.set_wallet,
+        MERCHANTS,
+        step_up=True,
+    ),
+    Route(
+        "POST",
+        "/merchants/{merchant:int}/keys/{environment:str}/{key:int}/revoke",
+        keys.revoke,
         MERCHANTS,
         step_up=True,
     ),

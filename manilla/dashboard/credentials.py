@@ -1,12 +1,18 @@
-"""The page of API keys and secrets: the list, and rotation."""
+"""The page of API keys and secrets: the lists, rotation, and creating and revoking further keys."""
 
 import base64
+from datetime import date, datetime, timedelta
 
+from manilla.kit import clock
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
-from manilla.merchants import merchants, queries
+from manilla.kit.listing import INTEGER_MAX
+from manilla.merchants import api_keys, merchants, queries
+from manilla.merchants.api_keys import ApiKeyTerms
+from manilla.merchants.rights import GRANTABLE, Right
 from manilla.people.roles import Permission
-from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.forms import BadForm
+from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 OVERLAPS = (
     (0, "Expire immediately"),
@@ -16,12 +22,23 @@ OVERLAPS = (
 )
 
 
+# The rights that a key can have, as the form shows them.
+RIGHTS = (
+    (Right.PAYMENTS, "Payments", "Create payments and payment links."),
+    (Right.PAYOUTS, "Payouts", "Send money from your wallets to bank accounts."),
+    (Right.REFUNDS, "Refunds", "Refund payments to your customers."),
+    (Right.READ, "Read", "Read transactions, balances and events."),
+)
+assert tuple(right for right, _, _ in RIGHTS) == GRANTABLE
+
+
 async def show(request: PageRequest) -> PageResponse:
     rows = await queries.credentials(request.db, request.merchant_id, request.environment)
     return request.page(
         "credentials.html",
         merchant_key=rows[0].merchant_key,
         credentials=rows,
+        keys=await api_keys.listed(request.db, request.merchant_id, request.environment),
         overlaps=OVERLAPS,
         base_url=request.services.base_url,
         may_rotate=_may_rotate(request),
@@ -41,8 +58,56 @@ async def rotate(request: PageRequest) -> PageResponse:
         return request.redirect_with_errors("~/credentials", refusal)
     # Render a page instead of redirecting, because the keys are shown only once.
     return request.page(
-        "new_credentials.html", keys=new, webhook_key=_webhook_secret(new.api_secret)
+        "new_credentials.html", keys=new, name=None, webhook_key=_webhook_secret(new.api_secret)
     )
+
+
+async def show_new_key(request: PageRequest) -> PageResponse:
+    return request.page("key_new.html", rights=RIGHTS)
+
+
+async def create_key(request: PageRequest) -> PageResponse:
+    try:
+        terms = _read_terms(request)
+        new = await api_keys.create(
+            request.db, request.services.keyring, request.merchant_id, request.environment, terms
+        )
+    except Refusal as refusal:
+        return request.form_with_errors("key_new.html", refusal, rights=RIGHTS)
+    # Render a page instead of redirecting, because the key is shown only once.
+    return request.page("new_credentials.html", keys=new, name=terms.name, webhook_key=None)
+
+
+async def revoke_key(request: PageRequest) -> PageResponse:
+    number = int(request.parameter("key"))
+    if not 0 < number <= INTEGER_MAX:
+        raise PageNotFound
+    try:
+        name = await api_keys.revoke(request.db, request.merchant_id, request.environment, number)
+    except Refusal as refusal:
+        return request.redirect_with_errors("~/credentials", refusal)
+    return request.redirect("~/credentials", done=f"The key {name} is revoked.")
+
+
+def _read_terms(request: PageRequest) -> ApiKeyTerms:
+    form = request.form
+    chosen = form.all("rights")
+    return ApiKeyTerms(
+        name=form.required("name", at_most=api_keys.NAME_LENGTH_MAX),
+        rights=[right for right in GRANTABLE if right in chosen],
+        networks=form.text("networks", at_most=5000).replace(",", " ").split(),
+        expires_at=_read_expiry(form.text("expires_at")),
+    )
+
+
+def _read_expiry(text: str) -> datetime | None:
+    """Returns the end of the day in Lagos."""
+    if not text:
+        return None
+    try:
+        return clock.start_of_day(date.fromisoformat(text) + timedelta(days=1))
+    except (ValueError, OverflowError):
+        raise BadForm.at("expires_at", "Enter a date, such as 2027-01-31.") from None
 
 
 def _may_rotate(request: PageRequest) -> bool:

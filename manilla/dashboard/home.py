@@ -176,16 +176,18 @@ async def _blocked_notifications(request: PageRequest) -> list[AttentionItem]:
 
 
 async def _key_rotations(request: PageRequest, since: datetime) -> list[AttentionItem]:
-    """Returns recent key rotations, which only owners see.
+    """Returns API keys that were rotated or created recently, which only owners see.
 
-    Whoever rotated the keys holds a secret that can create payouts.
+    Whoever did so holds a secret that can create payouts.
     """
     if not request.may(Permission.MANAGE_TEAM):
         return []
     rotations = await key_rotations.since(request.db, request.merchant_id, since)
     return [
         AttentionItem(
-            f"{each.by} rotated the {each.environment} API keys",
+            f"{each.by} rotated the {each.environment} API keys"
+            if each.name is None
+            else f"{each.by} created the {each.environment} API key {each.name}",
             request.at(f"/{each.environment}/credentials"),
             each.at,
         )

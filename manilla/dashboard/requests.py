@@ -28,6 +28,7 @@ COLUMNS = listing.FIELDS.select(
         "Invalid fields": "invalid_fields",
         "Milliseconds": "rounded_milliseconds",
         "From": "address",
+        "API key": "api_key",
         "Reference": "ref_trx",
         "Transaction": "trx_id",
     }
@@ -75,6 +76,7 @@ LIST = RecordList(
             is_number=True,
             is_default=False,
         ),
+        ListColumn("key", "API key", lambda _, row: cells.text(row.api_key)),
         ListColumn("from", "From", lambda _, row: row.address, is_default=False),
         ListColumn("id", "Request id", lambda _, row: row.request_id, is_default=False),
     ),

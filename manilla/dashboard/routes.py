@@ -76,6 +76,7 @@ MANAGE_TEAM, PROFILE = Permission.MANAGE_TEAM, Permission.PROFILE
 USE_CREDENTIALS = Permission.USE_CREDENTIALS
 
 ENV = "/{environment:str}"
+API_KEYS = ENV + "/credentials/keys"
 PAYMENT = ENV + "/payments/{trx_id:str}"
 LINKS = ENV + "/links"
 PAYOUTS = ENV + "/payouts"
@@ -108,6 +109,28 @@ ROUTES = [
         USE_CREDENTIALS,
         needs_in_production=MOVE_MONEY,
         step_up=True,
+    ),
+    Route(
+        "GET",
+        API_KEYS + "/new",
+        credentials.show_new_key,
+        USE_CREDENTIALS,
+        needs_in_production=MOVE_MONEY,
+    ),
+    Route(
+        "POST",
+        API_KEYS,
+        credentials.create_key,
+        USE_CREDENTIALS,
+        needs_in_production=MOVE_MONEY,
+        step_up=True,
+    ),
+    Route(
+        "POST",
+        API_KEYS + "/{key:int}/revoke",
+        credentials.revoke_key,
+        USE_CREDENTIALS,
+        needs_in_production=MOVE_MONEY,
     ),
     Route("GET", ENV + "/gateways", configuration.show_gateways, VIEW),
     Route("POST", ENV + "/gateways", configuration.choose_gateways, CONFIGURE),

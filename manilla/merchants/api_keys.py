@@ -162,7 +162,7 @@ async def revoke(db: Database, merchant_id: int, environment: Environment, numbe
         name: str | None = await connection.value(
             f"""
             UPDATE api_key SET revoked_at = now(), revoked_by = $4, secret_sealed = NULL
-             WHERE merchant_id = $1 AND environment = $2 AND number = $3 AND {LIVE}
+             WHERE merchant_id = $1 AND environment = $2 AND number = $3::bigint AND {LIVE}
             RETURNING name""",
             *(merchant_id, environment, number, current.get().public_name),
         )

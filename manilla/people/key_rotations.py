@@ -1,4 +1,4 @@
-"""Rotations of a merchant's API keys, for the notice on the owners' dashboard."""
+"""New API keys of a merchant, for the notice on the owners' dashboard."""
 
 from datetime import datetime
 
@@ -12,17 +12,31 @@ from manilla.kit.environment import Environment
 SHOWN_MAX = 5
 
 
-class KeyRotation(msgspec.Struct, frozen=True):
+class NewKey(msgspec.Struct, frozen=True):
     environment: Environment
     by: str
     at: datetime
+    name: str | None  # the name of a further key; None if the main key was rotated
 
 
-async def since(db: Database, merchant_id: int, start: datetime) -> list[KeyRotation]:
-    """Returns key rotations, newest first."""
-    wanted = AuditFilter(action="merchant.rotate", merchant_id=merchant_id, since=start)
-    lines = await audit.listed(db, wanted, limit=SHOWN_MAX)
-    return [
-        KeyRotation(Environment(line.detail["environment"]), line.actor.public_name, line.at)
+async def since(db: Database, merchant_id: int, start: datetime) -> list[NewKey]:
+    """Returns rotations and further keys, newest first."""
+    lines = [
+        line
+        for action in ("merchant.rotate", "merchant.key_create")
+        for line in await audit.listed(
+            db,
+            AuditFilter(action=action, merchant_id=merchant_id, since=start),
+            limit=SHOWN_MAX,
+        )
+    ]
+    found = [
+        NewKey(
+            Environment(line.detail["environment"]),
+            line.actor.public_name,
+            line.at,
+            line.detail.get("name"),
+        )
         for line in lines
     ]
+    return sorted(found, key=lambda new: new.at, reverse=True)[:SHOWN_MAX]

@@ -134,6 +134,22 @@ def test_a_rotation_shows_new_keys_once(instance: Instance, merchant: Any) -> No
     assert rotated["api_secret"] not in json.dumps(shown)
 
 
+def test_a_further_api_key_is_created_listed_and_revoked(instance: Instance, merchant: Any) -> None:
+    which = (str(merchant["id"]), "--environment", "production")
+    terms = ("--right", "read", "--right", "payments", "--address", "203.0.113.0/24")
+    new = instance.command("api-key", "create", *which, "Shop", *terms, "--last-day", "2999-12-31")
+    assert new["merchant_key"] == merchant["production"]["merchant_key"]
+    [row] = instance.command("api-key", "list", *which)
+    assert (row["rights"], row["networks"]) == (["payments", "read"], ["203.0.113.0/24"])
+    assert (row["status"], row["expires_at"]) == ("active", "2999-12-31T23:00:00.000000Z")
+    assert new["api_secret"] not in json.dumps(row)
+    refused(instance, "api-key", "create", *which, "Shop", "--right", "read")
+    refused(instance, "api-key", "create", *which, "Other", "--right", "manage")
+    instance.command("api-key", "revoke", *which, "1")
+    refused(instance, "api-key", "revoke", *which, "1")
+    assert [row["status"] for row in instance.command("api-key", "list", *which)] == ["revoked"]
+
+
 def test_every_setting_can_be_listed_read_and_changed(instance: Instance) -> None:
     listed = {row["key"]: row for row in instance.command("setting", "list")}
     assert set(listed) == set(PlatformSettings.__struct_fields__)

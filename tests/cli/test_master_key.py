@@ -12,6 +12,8 @@ def test_all_secrets_move_to_a_new_master_key(tmp_path: Path) -> None:
     try:
         merchant = instance.command("merchant", "create", "Ada", "a@example.com")
         instance.command("merchant", "set", str(merchant["id"]), "--bvn", "22222222222")
+        key = ("api-key", "create", str(merchant["id"]), "Shop", "--environment", "sandbox")
+        instance.command(*key, "--right", "read")
         instance.command("provider", "set", "providerc", "secret_key=x", "webhook_secret=y")
         old = (instance.folder / "master.key").read_text()
         new = manilla("master-key", "generate").stdout.strip()
@@ -25,7 +27,7 @@ def test_all_secrets_move_to_a_new_master_key(tmp_path: Path) -> None:
         assert moved == {
             "master_key_proof.sealed": 1,
             "credential.secret_sealed": 2,
-            "api_key.secret_sealed": 0,
+            "api_key.secret_sealed": 1,
             "merchant.bvn_sealed": 1,
             "provider_credentials.sealed": 1,
             "person.totp_sealed": 0,

@@ -10,6 +10,9 @@ from manilla.compliance import documents, dossiers
 from manilla.compliance.documents import DocumentPurpose
 from manilla.compliance.dossiers import DossierState
 from manilla.ledger.scope import Tenant
+from manilla.merchants import api_keys
+from manilla.merchants.api_keys import ApiKeyTerms
+from manilla.merchants.rights import Right
 from manilla.methods.method import Method, MethodKind
 from manilla.notify.endpoints import changes as endpoint_changes
 from manilla.notify.endpoints import deliveries
@@ -56,6 +59,7 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
         "payout": payout,
         "link": await _link(services, merchant, text),
         "account": str(account),
+        "key": await create_key(services, merchant, text),
         "batch": await _batch(services, merchant, method, text),
         "method": str(method.id),
         "notification": notification,
@@ -78,6 +82,14 @@ async def _endpoint(services: Services, merchant: Merchant, text: str, notificat
     new = await endpoint_changes.create(services.db, services.keyring, tenant, terms)
     await deliveries.schedule(services.db, new.endpoint, [notification])
     return new.endpoint.id
+
+
+async def create_key(services: Services, merchant: Merchant, text: str) -> str:
+    """Creates a further API key and returns its number."""
+    terms = ApiKeyTerms(name=text[:60], rights=[Right.READ], networks=["203.0.113.0/24"])
+    db, merchant_id, environment = services.db, merchant.new.id, merchant.environment
+    await api_keys.create(db, services.keyring, merchant_id, environment, terms)
+    return str((await api_keys.listed(db, merchant_id, environment))[0].number)
 
 
 async def _dossier(services: Services, merchant: Merchant, text: str) -> dict[str, str]:
