@@ -23,6 +23,8 @@ class Actor(msgspec.Struct, frozen=True):
     @property
     def public_name(self) -> str:
         """The name for merchants, who do not know the operator's accounts."""
+        if self.realm == "console":
+            return "The platform's operator"
         if self.kind is ActorKind.PERSON or self == API:
             return self.name
         return f"The platform's operator ({self.name})"
