@@ -19,7 +19,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.http import Network
 from manilla.kit.texts import is_line
 from manilla.merchants import credentials, merchants, networks, notices, queries
-from manilla.merchants.credentials import NewCredentials
+from manilla.merchants.credentials import InvalidCredentials, NewCredentials
 from manilla.merchants.rights import GRANTABLE, Right
 
 LIVE_MAX = 50  # per merchant and environment
@@ -198,6 +198,19 @@ async def live(
         )
         for row in rows
     )
+
+
+async def check_active(
+    connection: Connection, merchant_id: int, environment: str, number: int
+) -> None:
+    """Rejects a request whose cached key has ended. Call it in the transaction that debits."""
+    if not await connection.has_row(
+        f"""
+        SELECT true FROM api_key
+         WHERE merchant_id = $1 AND environment = $2 AND number = $3 AND {LIVE}""",
+        *(merchant_id, environment, number),
+    ):
+        raise InvalidCredentials
 
 
 async def listed(db: Database, merchant_id: int, environment: Environment) -> list[ApiKeyRow]:

@@ -42,8 +42,8 @@ GUIDANCE: dict[str, Guidance] = {
         "Send one of the two, in lower case. If omitted, it defaults to `production`.",
     ),
     "INVALID_CREDENTIALS": Guidance(
-        "A key is missing, unknown or belongs to the other environment, or the timestamp or "
-        "signature is wrong.",
+        "A key is missing, unknown, revoked or expired, belongs to the other environment or is not "
+        "allowed from your address, or the timestamp or signature is wrong.",
         "Check `errors`: it names the invalid header. Without `errors`, a key is wrong. Compare "
         "your signed string with the signature calculator under Authentication.",
     ),

@@ -24,11 +24,13 @@ from manilla.merchants.requests import limit
 from manilla.merchants.rights import GRANTABLE, Right
 from manilla.payouts.initiate import PayoutOrder
 from manilla.platform import changes
+from manilla.refunds import initiate as refunds
 from manilla.services import Services
 from manilla.settings import Settings
 from manilla.wiring import opened
 from tests.client import Merchant, Reply, Site, new_merchant
 from tests.conftest import serving
+from tests.dashboard.merchant_dashboard import new_dashboard
 from tests.payments.orders import INITIATE, order
 from tests.payouts.payout_merchant import ACCOUNT, new_reference
 
@@ -319,6 +321,21 @@ async def test_a_payout_is_rejected_at_once_if_the_cached_key_has_ended(
     with pytest.raises(InvalidCredentials):
         await pay()
     assert await db.value(balance, merchant.new.id) == left
+
+
+async def test_a_refund_is_rejected_at_once_if_the_cached_key_has_ended(
+    services: Services, site: Site
+) -> None:
+    db, shop = services.db, await new_dashboard(services, site)
+    merchant = shop.merchant
+    trx_id = await shop.pay_in()
+    await new_key(services, merchant, Right.REFUNDS)
+    await refunds.start(db, trx_id, "1", "first", api_key=1)
+    balance = await shop.balance()
+    await api_keys.revoke(db, merchant.new.id, merchant.environment, 1)
+    with pytest.raises(InvalidCredentials):
+        await refunds.start(db, trx_id, "1", "second", api_key=1)
+    assert await shop.balance() == balance
 
 
 async def test_a_merchant_has_at_most_fifty_active_keys(

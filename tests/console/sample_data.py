@@ -40,7 +40,6 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
         "mail": str(await _mail(services, merchant, text)),
         "environment": "sandbox",
         "list": "payments",
-        "key": await sample_data.create_key(services, merchant, text),
         "currency": "NGN",
         "provider": "providerb",
         "code": "providera_ngn_transfer",

@@ -128,7 +128,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         "operationId": own_id,
         "tags": [tag(endpoint)],
         "summary": endpoint.summary,
-        "description": endpoint.description,
+        "description": _description(endpoint),
         "security": parts.SIGNED if endpoint.is_signed else parts.BEARER,
         "parameters": _parameters(endpoint),
         "responses": {"200": _success(endpoint, own_id), **_refusals(endpoint)},
@@ -140,6 +140,12 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
             "content": _json(schemas.reference(endpoint.body), examples.REQUESTS.get(own_id, {})),
         }
     return operation
+
+
+def _description(endpoint: Endpoint) -> str:
+    if endpoint.right is None or not endpoint.is_signed:
+        return endpoint.description
+    return f"{endpoint.description} Requires the right `{endpoint.right}`."
 
 
 def _success(endpoint: Endpoint, own_id: str) -> dict[str, Any]:
