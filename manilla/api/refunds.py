@@ -116,4 +116,5 @@ def _order(call: Call) -> OrderedRefund:
         **msgspec.structs.asdict(call.body),
         scenario=read_scenario(call),
         repeat_key=read_repeat_key(call.headers, INITIATE, call.raw_body),
+        api_key=call.api_key,
     )

@@ -18,6 +18,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.http import Network
 from manilla.kit.texts import is_line
+from manilla.ledger.scope import Tenant
 from manilla.merchants import credentials, merchants, networks, notices, queries
 from manilla.merchants.credentials import InvalidCredentials, NewCredentials
 from manilla.merchants.rights import GRANTABLE, Right
@@ -200,15 +201,13 @@ async def live(
     )
 
 
-async def check_active(
-    connection: Connection, merchant_id: int, environment: str, number: int
-) -> None:
+async def check_active(connection: Connection, tenant: Tenant, number: int) -> None:
     """Rejects a request whose cached key has ended. Call it in the transaction that debits."""
     if not await connection.has_row(
         f"""
         SELECT true FROM api_key
          WHERE merchant_id = $1 AND environment = $2 AND number = $3 AND {LIVE}""",
-        *(merchant_id, environment, number),
+        *(tenant.merchant_id, tenant.environment, number),
     ):
         raise InvalidCredentials
 

@@ -19,6 +19,7 @@ from manilla.ledger.transactions import (
     Scenario,
     TransactionNotFound,
 )
+from manilla.merchants import api_keys
 from manilla.merchants.directory import Caller
 from manilla.payments import store as payments
 from manilla.payments.payment import Payment
@@ -40,6 +41,7 @@ class OrderedRefund(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     scenario: Scenario | None = None
     repeat_key: RepeatKey | None = None
+    api_key: int | None = None  # number of the further API key that ordered it, if any
 
 
 class RefundInfo(msgspec.Struct, frozen=True):
@@ -70,6 +72,8 @@ async def place(db: Database, caller: Caller, order: OrderedRefund) -> Initiated
     tenant = Tenant(caller.merchant_id, caller.environment)
     with acting(API):
         async with db.transaction() as connection:
+            if order.api_key is not None:
+                await api_keys.check_active(connection, tenant, order.api_key)
             key = order.repeat_key
             if key is not None and await idempotency.is_used(connection, tenant, key):
                 raise KeyUsedBefore

@@ -24,7 +24,8 @@ from manilla.merchants.requests import limit
 from manilla.merchants.rights import GRANTABLE, Right
 from manilla.payouts.initiate import PayoutOrder
 from manilla.platform import changes
-from manilla.refunds import initiate as refunds
+from manilla.refunds import order as refunds
+from manilla.refunds.order import OrderedRefund
 from manilla.services import Services
 from manilla.settings import Settings
 from manilla.wiring import opened
@@ -330,11 +331,17 @@ async def test_a_refund_is_rejected_at_once_if_the_cached_key_has_ended(
     merchant = shop.merchant
     trx_id = await shop.pay_in()
     await new_key(services, merchant, Right.REFUNDS)
-    await refunds.start(db, trx_id, "1", "first", api_key=1)
+    cached = await services.directory.of(merchant.environment, merchant.new.id)
+
+    async def refund() -> Any:
+        made = OrderedRefund(trx_id=trx_id, ref_trx=new_reference(), amount=Decimal(1), api_key=1)
+        return await refunds.place(db, cached, made)
+
+    assert (await refund()).status == "pending"
     balance = await shop.balance()
     await api_keys.revoke(db, merchant.new.id, merchant.environment, 1)
     with pytest.raises(InvalidCredentials):
-        await refunds.start(db, trx_id, "1", "second", api_key=1)
+        await refund()
     assert await shop.balance() == balance
 
 
