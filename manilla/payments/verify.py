@@ -83,14 +83,15 @@ def describe(payment: Payment) -> VerifiedPayment | UnfinishedPayment:
             message=PENDING if payment.status is PaymentStatus.PENDING else FAILED,
             error_code=payment.error_code,
         )
+    commission = describe_commission(payment)
     return VerifiedPayment(
         status=payment.status,
         trx_id=payment.trx_id,
-        amount=payment.amount.amount,
-        fee=payment.quote.commission.amount,
+        amount=commission.base_amount,
+        fee=commission.commission_fee,
         currency=payment.currency,
-        net_amount=payment.quote.merchant_receives.amount,
-        commission=describe_commission(payment),
+        net_amount=commission.merchant_received,
+        commission=commission,
         customer=Customer(payment.customer_name, payment.customer_email),
         description=payment.description,
         created_at=clock.iso(payment.created_at),
@@ -110,11 +111,12 @@ def describe_listed(payment: Payment) -> VerifiedPayment | ListedUnfinishedPayme
 def describe_commission(payment: Payment) -> Commission:
     quote, is_paid = payment.quote, payment.status is PaymentStatus.SUCCESS
     nothing = Money(payment.currency, 0)
+    paid, received = (quote.customer_pays, quote.merchant_receives) if is_paid else (nothing,) * 2
     return Commission(
         base_amount=quote.amount.amount,
         commission_fee=quote.commission.amount,
         commission_bearer=quote.bearer,
-        customer_paid=(quote.customer_pays if is_paid else nothing).amount,
-        merchant_received=(quote.merchant_receives if is_paid else nothing).amount,
+        customer_paid=paid.amount,
+        merchant_received=received.amount,
         commission_trx_id=payment.commission_trx_id,
     )
