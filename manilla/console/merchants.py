@@ -26,6 +26,7 @@ from manilla.merchants.wallets import WalletStatus
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import MethodKind
 from manilla.notify import listing as notifications
+from manilla.notify.endpoints import store as endpoints
 from manilla.notify.listing import NotificationFilter
 from manilla.payments import listing as payments
 from manilla.payments.listing import PaymentFilter
@@ -122,6 +123,7 @@ async def show(request: PageRequest) -> PageResponse:
         wallets=await queries.wallets(db, merchant.id),
         keys=await _keys(request, merchant.id),
         further_keys=await _further_keys(request, merchant.id),
+        endpoints=await endpoints.of_merchant(db, merchant.id),
         others=[
             code
             for code in _currencies(request.services.methods)

@@ -223,6 +223,19 @@ async def test_the_keys_of_a_new_merchant_are_shown_once(
     ).status == 400
 
 
+async def test_the_page_of_a_merchant_shows_its_webhook_endpoints_without_secrets(
+    services: Services, site: Site, populated: PopulatedConsole
+) -> None:
+    merchant = await new_merchant(site, services.db, services.keyring)
+    body = {"url": "https://shop.example/hook<i>", "events": ["payment.*", "refund.completed"]}
+    created = await merchant.post("/api/v1/webhook-endpoints", body)
+    assert created.status == 200, created.body
+    page = (await populated.administrator.get(at(merchant, ""))).body.decode()
+    assert "https://shop.example/hook&lt;i&gt;" in page
+    assert "payment.*, refund.completed" in page
+    assert created.json["secret"] not in page
+
+
 async def test_a_form_sent_twice_adjusts_once(
     services: Services, site: Site, populated: PopulatedConsole
 ) -> None:

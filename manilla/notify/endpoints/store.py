@@ -34,6 +34,16 @@ async def page(
     return EndpointPage([WebhookEndpoint(**record) for record in found.records], found.next)
 
 
+async def of_merchant(db: Database, merchant_id: int) -> list[WebhookEndpoint]:
+    """Returns a merchant's endpoints of both environments, newest first."""
+    return await db.rows(
+        WebhookEndpoint,
+        f"SELECT {_COLUMNS} FROM webhook_endpoint"
+        " WHERE merchant_id = $1 AND deleted_at IS NULL ORDER BY environment, id DESC",
+        merchant_id,
+    )
+
+
 async def find(
     db: Database | Connection, tenant: Tenant, endpoint_id: str, *, lock: bool = False
 ) -> WebhookEndpoint:
