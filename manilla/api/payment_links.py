@@ -11,6 +11,7 @@ from manilla.api.fields import Amount, CurrencyCode, Lines, Title, WebAddress, m
 from manilla.api.lists import Cursors, PeriodQuery
 from manilla.api.payments import amount_problem
 from manilla.api.refusals import InvalidAmount
+from manilla.audit.actor import API, acting
 from manilla.kit import clock
 from manilla.kit.listing import Moment
 from manilla.ledger.scope import Tenant
@@ -88,7 +89,8 @@ def endpoints(services: Services) -> list[Endpoint]:
 
     async def create_link(call: Call) -> Any:
         terms = _terms(call.body)
-        return created(await creation.create(db, services.payments, call.caller, terms))
+        with acting(API):
+            return created(await creation.create(db, services.payments, call.caller, terms))
 
     async def list_links(call: Call) -> Any:
         since, until = call.query.period
@@ -105,7 +107,8 @@ def endpoints(services: Services) -> list[Endpoint]:
         return _item(link, services.base_url)
 
     async def disable_link(call: Call) -> Any:
-        return created(await store.disable(db, _tenant(call.caller), call.parameter))
+        with acting(API):
+            return created(await store.disable(db, _tenant(call.caller), call.parameter))
 
     return [
         Endpoint(

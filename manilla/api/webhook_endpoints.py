@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from manilla.api.endpoint import Call, Endpoint
 from manilla.api.fields import CallbackAddress, Line
 from manilla.api.lists import Cursors, ListQuery
-from manilla.audit.actor import Actor, ActorKind, acting
+from manilla.audit.actor import API, acting
 from manilla.kit.clock import iso
 from manilla.kit.listing import Moment
 from manilla.ledger.scope import Tenant
@@ -31,7 +31,6 @@ from manilla.notify.events.kinds import PATTERNS
 from manilla.services import Services
 
 ENDPOINTS, ENDPOINT = "/api/v1/webhook-endpoints", "/api/v1/webhook-endpoints/{endpointId}"
-BY_API = Actor(ActorKind.SYSTEM, None, "API")
 
 EndpointUrl = Annotated[CallbackAddress, Meta(max_length=URL_LENGTH_MAX)]
 EventPatterns = Annotated[list[str], Meta(max_length=100)]
@@ -126,7 +125,7 @@ def endpoints(services: Services) -> list[Endpoint]:
         terms = EndpointTerms(
             url=call.body.url, events=call.body.events, description=call.body.description
         )
-        with acting(BY_API):
+        with acting(API):
             new = await changes.create(db, keyring, _tenant(call), terms)
         return EndpointSecret(new.endpoint.id, new.secret)
 
@@ -145,11 +144,11 @@ def endpoints(services: Services) -> list[Endpoint]:
         terms = EndpointTerms(
             url=body.url, events=body.events, description=body.description, status=status
         )
-        with acting(BY_API):
+        with acting(API):
             return _item(await changes.update(db, _tenant(call), call.parameter, terms))
 
     async def delete_endpoint(call: Call) -> Any:
-        with acting(BY_API):
+        with acting(API):
             await changes.delete(db, _tenant(call), call.parameter)
         return DeletedEndpoint(call.parameter)
 
@@ -160,14 +159,14 @@ def endpoints(services: Services) -> list[Endpoint]:
 
     async def rotate_secret(call: Call) -> Any:
         key = _tenant(call), call.parameter
-        with acting(BY_API):
+        with acting(API):
             secret = await changes.rotate(db, keyring, *key, call.body.overlap_minutes)
         return EndpointSecret(call.parameter, secret)
 
     async def resend_events(call: Call) -> Any:
         endpoint = await store.find(db, _tenant(call), call.parameter)
         since, with_delivered = call.body.since, call.body.include_delivered
-        with acting(BY_API):
+        with acting(API):
             await deliveries.resend_since(db, endpoint, since, with_delivered=with_delivered)
         return AcceptedResend(endpoint.id, iso(since))
 

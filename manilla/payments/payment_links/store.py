@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from manilla.audit import audit
 from manilla.kit import listing
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.listing import PAGE_ROWS, Conditions, Moment, Page
@@ -56,15 +57,18 @@ class LinkTotals(msgspec.Struct, frozen=True):
 async def create(db: Database, tenant: Tenant, terms: LinkTerms) -> PaymentLink:
     link_id = LINK_IDS.new(tenant.merchant_id)
     names = msgspec.structs.fields(LinkTerms)
-    record = await db.record(
-        f"""
-        INSERT INTO payment_link (merchant_id, id, environment, {columns(LinkTerms)})
-        VALUES ($1, $2, $3, {", ".join(f"${place}" for place in range(4, 4 + len(names)))})
-        RETURNING {_COLUMNS}""",
-        *(tenant.merchant_id, link_id, tenant.environment),
-        *(getattr(terms, field.name) for field in names),
-    )
-    return _read(record)
+    async with db.transaction() as connection:
+        record = await connection.record(
+            f"""
+            INSERT INTO payment_link (merchant_id, id, environment, {columns(LinkTerms)})
+            VALUES ($1, $2, $3, {", ".join(f"${place}" for place in range(4, 4 + len(names)))})
+            RETURNING {_COLUMNS}""",
+            *(tenant.merchant_id, link_id, tenant.environment),
+            *(getattr(terms, field.name) for field in names),
+        )
+        link = _read(record)
+        await _audit(connection, "payment_link.create", link)
+    return link
 
 
 async def find(db: Database | Connection, link_id: str) -> PaymentLink:
@@ -93,16 +97,30 @@ async def find_own(db: Database, tenant: Tenant, link_id: str) -> PaymentLink:
 
 async def disable(db: Database, tenant: Tenant, link_id: str) -> PaymentLink:
     """Stops new payments. Payments that customers have already started can still be paid."""
-    record = await db.record(
-        f"""
-        UPDATE payment_link SET disabled_at = coalesce(disabled_at, now())
-         WHERE merchant_id = $1 AND environment = $2 AND id = $3
-        RETURNING {_COLUMNS}""",
-        *(tenant.merchant_id, tenant.environment, link_id),
+    async with db.transaction() as connection:
+        record = await connection.record(
+            f"""
+            UPDATE payment_link SET disabled_at = coalesce(disabled_at, now())
+             WHERE merchant_id = $1 AND environment = $2 AND id = $3
+            RETURNING {_COLUMNS}""",
+            *(tenant.merchant_id, tenant.environment, link_id),
+        )
+        if record is None:
+            raise LinkNotFound
+        link = _read(record)
+        await _audit(connection, "payment_link.disable", link)
+    return link
+
+
+async def _audit(connection: Connection, action: str, link: PaymentLink) -> None:
+    await audit.record(
+        connection,
+        action,
+        f"payment_link:{link.id}",
+        merchant_id=link.merchant_id,
+        environment=link.environment,
+        title=link.title,
     )
-    if record is None:
-        raise LinkNotFound
-    return _read(record)
 
 
 async def links(

@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
+from manilla.audit import audit
+from manilla.audit.audit import AuditFilter
 from manilla.kit.clock import iso
 from manilla.services import Services
 from tests.client import Merchant, Reply
@@ -38,6 +40,19 @@ async def test_a_link_has_an_id_a_url_and_a_status(sandbox: Merchant, services: 
         "url": f"{services.base_url}/pay/{created['id']}",
         "status": "active",
     }
+
+
+async def test_creating_and_disabling_a_link_is_in_the_audit_log(
+    sandbox: Merchant, services: Services
+) -> None:
+    link_id = (await create(sandbox))["id"]
+    await sandbox.post(f"{LINKS}/{link_id}/disable", {})
+    wanted = AuditFilter(merchant_id=sandbox.new.id, subject=f"payment_link:{link_id}")
+    entries = await audit.listed(services.db, wanted)
+    assert [(entry.action, entry.actor_name) for entry in entries] == [
+        ("payment_link.disable", "API"),
+        ("payment_link.create", "API"),
+    ]
 
 
 async def test_a_link_comes_back_as_it_was_sent(sandbox: Merchant) -> None:
