@@ -26,7 +26,8 @@ __all__ = [
 TONES = {
     state: tone
     for tone, states in {
-        "green": "success completed delivered paid approved active enabled used resolved healthy up",
+        "green": "success completed delivered paid approved active enabled used resolved healthy "
+        "up",
         "yellow": "pending waiting open opening held submitted needs_information",
         "orange": "suspense",
         "red": "failed rejected refused down",
