@@ -13,7 +13,7 @@ async def test_money_held_by_a_provider_is_shown_as_positive(
     populated: PopulatedConsole, services: Services
 ) -> None:
     # The sandbox then holds money, whatever other tests have paid out.
-    reply = await populated.merchant.post(INITIATE, order(payment_amount=50_000_000_000))
+    reply = await populated.merchant.post(INITIATE, order(payment_amount=50_000_000))
     trx_id = reply.headers["x-transaction-id"].upper()
     await services.checkout.pretend(trx_id, SandboxOutcome.PAY)
     page = (await populated.administrator.get("/ledger")).body.decode()

@@ -282,7 +282,8 @@ async def test_refunds_are_listed_and_a_payment_shows_its_full_history(
     ]
     assert all(sum(entry.amount_minor for entry in p.entries) == 0 for p in story.postings)
     assert story.steps[0].to_status == "success"
-    assert [notified.notification.event for notified in story.notifications] == ["payment"]
+    notified = [(each.notification.event, each.notification.state) for each in story.notifications]
+    assert notified == [("payment", "waiting"), ("refund", "not_sent")]
     of_the_other = Environment.PRODUCTION
     assert await payment_story(db, merchant.new.id, trx_id, environment=of_the_other) is None
     assert await payment_story(db, merchant.new.id + 1, trx_id) is None
