@@ -18,6 +18,7 @@ EVENTS = {
     "payment.failed": ("failed", "payment", "failed"),
     "payout.completed": ("success", "payout", "completed"),
     "payout.failed": ("failed", "payout", "failed"),
+    "refund.completed": ("success", "refund", "completed"),
 }
 
 
@@ -53,9 +54,10 @@ async def test_a_triggered_event_happens_and_is_notified(
     assert code == 0, err
     status, kind, notified = EVENTS[event]
     assert (made["event"], made["status"]) == (event, status)
-    [notification] = await queries.notifications(
+    notification, *earlier = await queries.notifications(
         simulator.services.db, merchant_id=merchant.new.id, trx_id=made["trx_id"]
     )
+    assert [each.event for each in earlier] == (["payment"] if kind == "refund" else [])
     assert (notification.event, notification.status) == (kind, notified)
     assert (notification.environment, notification.url) == (
         Environment.SANDBOX,
@@ -63,6 +65,7 @@ async def test_a_triggered_event_happens_and_is_notified(
     )
     assert f'"ref_trx":"{made["ref_trx"]}"' in notification.body.decode()
     assert "1500.50" in notification.body.decode()
+    assert made.get("refund_trx_id", made["trx_id"]) in notification.body.decode()
 
 
 async def test_production_keys_are_refused_before_anything_is_sent(

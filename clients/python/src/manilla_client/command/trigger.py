@@ -29,11 +29,12 @@ TRIGGERS = {
     "payment.failed": Trigger("payment", "failed"),
     "payout.completed": Trigger("payout", "success"),
     "payout.failed": Trigger("payout", "failed"),
+    "refund.completed": Trigger("refund", "success"),
 }
 
 
 def add_to(commands: Any) -> None:
-    about = "Create a payment or payout in the sandbox, and wait for its event."
+    about = "Create a payment, payout or refund in the sandbox, and wait for its event."
     parser = commands.add_parser("trigger", help=about, description=about)
     parser.add_argument("event", metavar="EVENT", choices=TRIGGERS, help=", ".join(TRIGGERS))
     parser.add_argument("--amount", type=_amount, default=Decimal(1000), help="Default: 1000.")
@@ -55,7 +56,7 @@ def _run(given: argparse.Namespace) -> int:
         raise CommandFailed("This works in the sandbox only: use keys that begin with test_.")
     kind, scenario = TRIGGERS[given.event]
     with Client(account.url, account.credentials) as client:
-        create = _pay if kind == "payment" else _pay_out
+        create = {"payment": _pay, "payout": _pay_out, "refund": _refund}[kind]
         made = create(client, scenario, given.amount, given.currency, given.ipn_url)
     print_fields({"event": given.event, **made}, as_json=given.json)
     return 0
@@ -101,6 +102,18 @@ def _pay_out(
     trx_id = client.initiate_payout(scenario=scenario, **order).trx_id
     found = client.wait_for_payout(trx_id, OUTCOME_SECONDS_MAX)
     return {"trx_id": trx_id, "ref_trx": order["ref_trx"], "status": found.status}
+
+
+def _refund(
+    client: Client, scenario: Scenario, amount: Decimal, currency: str, ipn_url: str
+) -> Mapping[str, str]:
+    """Refunds a new payment. The ids are those of the notification: `trx_id` is the payment's."""
+    payment = _pay(client, "success", amount, currency, ipn_url)
+    made = client.initiate_refund(
+        trx_id=payment["trx_id"], ref_trx=_new_reference(), reason=REASON, scenario=scenario
+    )
+    found = client.wait_for_refund(made.trx_id, OUTCOME_SECONDS_MAX)
+    return {**payment, "refund_trx_id": made.trx_id, "status": found.status}
 
 
 def _payout_method(client: Client, currency: str) -> PayoutMethod:
