@@ -187,7 +187,12 @@ async def send_test(db: Database, endpoint: WebhookEndpoint) -> str:
     body = {
         "event": kinds.TEST,
         "message": "Test event",
-        "data": {"endpoint_id": endpoint.id, "environment": endpoint.environment},
+        "status": "test",
+        "data": {
+            "trx_id": event_id,  # receivers expect one; no transaction has it
+            "endpoint_id": endpoint.id,
+            "environment": endpoint.environment,
+        },
         "timestamp": int(time.time()),
     }
     async with db.transaction() as connection:
