@@ -21,16 +21,14 @@ LANGUAGES = {
     "go": ("go", ".go"),
     "java": ("javac", ".java"),
 }
-NAMES = {
-    "sign_and_pay": "SignAndPay",
-    "verify_payment": "VerifyPayment",
-    "payout": "Payout",
-    "verify_ipn": "VerifyIpn",
-}
+
+
+def java_class(sample: str) -> str:
+    return sample.title().replace("_", "")
 
 
 def file(language: str, sample: str) -> Path:
-    name = NAMES[sample] if language == "java" else sample
+    name = java_class(sample) if language == "java" else sample
     return SAMPLES / language / (name + LANGUAGES[language][1])
 
 
@@ -65,11 +63,13 @@ class Runner:
             case "go":
                 return [self._compiled(sample, "go", "build", "-o", self._output(sample), path)]
             case "java":
-                self._compiled(NAMES[sample] + ".class", "javac", "-d", str(self._folder), path)
+                self._compiled(
+                    java_class(sample) + ".class", "javac", "-d", str(self._folder), path
+                )
                 # These options shorten the JVM's startup, which takes most of a short program's
                 # time.
                 quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-                return ["java", *quick, "-cp", str(self._folder), NAMES[sample]]
+                return ["java", *quick, "-cp", str(self._folder), java_class(sample)]
             case _:
                 return [LANGUAGES[self.language][0], path]
 

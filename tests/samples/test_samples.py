@@ -60,6 +60,11 @@ def runner(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return Runner(request.param, tmp_path_factory.mktemp("programs"))
 
 
+def client_of(environment: dict[str, str]) -> Client:
+    names = ("MANILLA_MERCHANT_KEY", "MANILLA_API_KEY", "MANILLA_API_SECRET")
+    return Client(environment["MANILLA_URL"], Credentials(*(environment[name] for name in names)))
+
+
 def made(runner: Runner, sample: str, environment: dict[str, str]) -> str:
     """The transaction id that the sample printed."""
     run = runner.run(sample, **environment)
@@ -110,9 +115,7 @@ def test_a_payment_is_verified(runner: Runner, environment: dict[str, str], shop
 def test_a_payment_that_is_not_paid_is_not_a_success(
     runner: Runner, environment: dict[str, str]
 ) -> None:
-    names = ("MANILLA_MERCHANT_KEY", "MANILLA_API_KEY", "MANILLA_API_SECRET")
-    keys = Credentials(*(environment[name] for name in names))
-    with Client(environment["MANILLA_URL"], keys) as client:
+    with client_of(environment) as client:
         session = client.initiate_payment(
             payment_amount=Decimal("1500.50"),
             currency_code="NGN",
@@ -134,7 +137,54 @@ def test_a_payout_is_sent(runner: Runner, environment: dict[str, str], shop: Sho
     assert (notification.amount, notification.trx_id) == (Decimal("5000.25"), trx_id)
 
 
-@pytest.mark.parametrize("sample", ["sign_and_pay", "verify_payment", "payout"])
+def test_a_refund_is_made_once_and_verified(
+    runner: Runner, environment: dict[str, str], shop: Shop
+) -> None:
+    payment = made(runner, "sign_and_pay", environment)
+    received_by(shop, payment)
+    runs = [runner.run("refund", payment, **environment) for _ in range(2)]
+    assert [(run.returncode, run.stderr) for run in runs] == [(0, b"")] * 2, runs
+    refunds = {re.findall(r"TXN[0-9A-Z]+", run.stdout.decode())[0] for run in runs}
+    with client_of(environment) as client:
+        [refund] = client.refunds(ref_trx=f"REFUND-{payment}")
+        assert refunds == {refund.trx_id}
+        assert client.wait_for_refund(refund.trx_id).status == "success"
+    assert (refund.payment_trx_id, refund.amount) == (payment, Decimal("1500.50"))
+
+
+def test_payments_are_listed_over_several_pages(
+    runner: Runner, environment: dict[str, str], shop: Shop
+) -> None:
+    created = [made(runner, "sign_and_pay", environment) for _ in range(3)]
+    for trx_id in created:
+        received_by(shop, trx_id)
+    run = runner.run("list_payments", "limit=2&status=success", **environment)
+    assert (run.returncode, run.stderr) == (0, b""), run.stdout
+    listed = re.findall(r"TXN[0-9A-Z]+", run.stdout.decode())
+    assert [trx_id for trx_id in listed if trx_id in created] == created[::-1]
+
+
+def test_a_webhook_is_received_and_verified(
+    runner: Runner, environment: dict[str, str], shop: Shop, tmp_path: Path
+) -> None:
+    with client_of(environment) as client:
+        endpoint = client.create_webhook_endpoint(url=shop.url("/webhooks"), events=["*"])
+        assert client.test_webhook_endpoint(endpoint.id).http_status == 200
+        client.delete_webhook_endpoint(endpoint.id)
+    [received] = [each for each in shop.received if endpoint.id.encode() in each.body]
+    headers = [received.headers[f"webhook-{name}"] for name in ("id", "timestamp", "signature")]
+    body = tmp_path / "body"
+    for content, result in ((received.body, 0), (received.body + b" ", 1)):
+        body.write_bytes(content)
+        run = runner.run(
+            "verify_webhook", str(body), *headers, MANILLA_WEBHOOK_SECRET=endpoint.secret
+        )
+        assert run.returncode == result, run.stderr
+
+
+@pytest.mark.parametrize(
+    "sample", ["sign_and_pay", "verify_payment", "payout", "refund", "list_payments"]
+)
 def test_an_error_is_shown_and_is_not_a_success(
     runner: Runner, environment: dict[str, str], sample: str
 ) -> None:
