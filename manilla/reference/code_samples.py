@@ -1,6 +1,7 @@
 """Code on the documentation pages: samples that the tests run, and highlighted responses."""
 
 import re
+import shlex
 from collections.abc import Iterable
 from functools import cache
 from importlib import resources
@@ -31,11 +32,16 @@ LANGUAGES = (
     Language("Java", "java", ".java", "java"),
     Language("Python client", "python-client", ".py", "python3"),
 )
-JAVA_NAMES = {
-    "sign_and_pay": "SignAndPay",
-    "verify_payment": "VerifyPayment",
-    "payout": "Payout",
-    "verify_ipn": "VerifyIpn",
+# The program on the page of an endpoint. The pages of the others have a command.
+PROGRAMS = {
+    "initiatePayment": "sign_and_pay",
+    "verifyPayment": "verify_payment",
+    "initiatePayout": "payout",
+    "initiateRefund": "refund",
+    "verifyRefund": "refund",
+    **dict.fromkeys(
+        ("listPayments", "listPayouts", "listRefunds", "listBalanceTransactions"), "list_payments"
+    ),
 }
 
 WORDS = (
@@ -69,9 +75,15 @@ def samples(name: str) -> list[Sample]:
 
 
 def _sample(language: Language, name: str) -> Sample:
-    stem = JAVA_NAMES[name] if language.folder == "java" else name
+    stem = name.title().replace("_", "") if language.folder == "java" else name
     path = SAMPLES / language.folder / (stem + language.ending)
     return Sample(language.name, path.name, f"{language.command} {path.name}", path.read_text())
+
+
+def command(method: str, target: str, body: str | None) -> str:
+    """Returns the command of the Python client that sends the request."""
+    data = ["--data", body] if body else []
+    return shlex.join(["manilla-client", "request", method, target, *data])
 
 
 @cache

@@ -58,6 +58,17 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     def is_repeatable(self) -> bool:
         return any(header.name == IDEMPOTENCY_KEY for header in self.headers)
 
+    @property
+    def command(self) -> str:
+        """The command that sends the first example; the reader fills in what is in braces."""
+        needed = [
+            f"{one.name}={{{one.name}}}"
+            for one in self.parameters
+            if one.is_required and f"{{{one.name}}}" not in self.path
+        ]
+        target = self.path + ("?" + "&".join(needed) if needed else "")
+        return code_samples.command(self.method, target, next(iter(self.requests.values()), None))
+
 
 def operations(document: Mapping[str, Any]) -> list[Operation]:
     return [

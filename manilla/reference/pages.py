@@ -11,6 +11,8 @@ from markupsafe import Markup
 
 from manilla.ledger import idempotency
 from manilla.notify import delivery, queries
+from manilla.notify.endpoints import endpoint
+from manilla.notify.events.kinds import EventType
 from manilla.platform.settings import PlatformSettings
 from manilla.reference import code_samples, guidance, operations, sections, transitions
 from manilla.reference.operations import DocumentedError, Operation
@@ -55,6 +57,7 @@ FIRST = (
     _guide("/payouts", "Send payouts", "Guides"),
     _guide("/refunds", "Refunds", "Guides"),
     _guide("/notifications", "Notifications", "Guides"),
+    _guide("/webhook-endpoints", "Webhook endpoints", "Guides"),
     _guide("/idempotency", "Idempotency and retries", "Guides"),
     _guide("/python-client", "Python client", "Guides"),
     _guide("/going-live", "Going live", "Guides"),
@@ -176,6 +179,7 @@ def _facts(document: Mapping[str, Any], known: Sequence[Operation]) -> dict[str,
     """Returns values that the pages mention, from the code that defines them."""
     return {
         "samples": code_samples.samples,
+        "programs": code_samples.PROGRAMS,
         "postman_script": (code_samples.SAMPLES / "postman" / "sign.js").read_text(),
         "notices": operations.notices(document),
         "errors": _errors(known),
@@ -189,6 +193,8 @@ def _facts(document: Mapping[str, Any], known: Sequence[Operation]) -> dict[str,
         "sandbox_accounts": transitions.SANDBOX_ACCOUNTS,
         "sandbox_banks": transitions.SANDBOX_BANKS,
         "delivery": delivery,
+        "endpoints": endpoint,
+        "event_types": list(EventType),
         "ipn_retry_seconds": queries.RETRY_SECONDS,
         "idempotency": idempotency,
         "version": document["info"]["version"],

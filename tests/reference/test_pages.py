@@ -2,11 +2,13 @@
 
 import html
 import re
+import shlex
 from urllib.parse import quote, urljoin
 
 import msgspec
 
 from manilla.kit.errors import Refusal
+from manilla.notify.events.kinds import EventType
 from manilla.payments.payment import PaymentErrorCode
 from manilla.payouts.payout import PayoutErrorCode
 from manilla.platform.settings import PlatformSettings
@@ -127,13 +129,42 @@ async def test_the_programs_shown_are_the_tested_files(site: Site) -> None:
         ("/docs/quick-start", "verify_ipn"),
         ("/docs/api/verify-payment", "verify_payment"),
         ("/docs/payouts", "payout"),
+        ("/docs/refunds", "refund"),
+        ("/docs/api/verify-refund", "refund"),
+        ("/docs/api/list-payouts", "list_payments"),
         ("/docs/notifications", "verify_ipn"),
+        ("/docs/webhook-endpoints", "verify_webhook"),
     ):
         text = html.unescape(TAG.sub("", (await site.send("GET", address)).body.decode()))
         for sample in code_samples.samples(name):
             assert sample.text.strip() in text, f"{address}: {sample.language}"
             path = code_samples.SAMPLES.rglob(sample.file)
             assert sample.text in [file.read_text() for file in path]
+
+
+async def test_every_signed_endpoint_shows_a_program_or_the_command_of_its_example(
+    site: Site, documentation: Documentation
+) -> None:
+    for operation in documentation.operations:
+        text = (await site.send("GET", f"/docs/api/{operation.slug}")).body.decode()
+        shown = 'id="complete-programs"' in text
+        assert shown == (operation.id in code_samples.PROGRAMS), operation.id
+        if not shown and operation.is_signed:
+            assert operation.command in html.unescape(TAG.sub("", text)), operation.id
+            tool, command, method, target, *data = shlex.split(operation.command)
+            assert (tool, command, method) == ("manilla-client", "request", operation.method)
+            assert target.partition("?")[0] == operation.path
+            assert data == (["--data", next(iter(operation.requests.values()))] if data else [])
+            assert bool(data) == (operation.body is not None), operation.id
+    methods = documentation.of("payoutMethods").command
+    assert methods == "manilla-client request GET '/api/v1/payout-methods?currency={currency}'"
+
+
+async def test_the_page_of_webhook_endpoints_explains_every_type(site: Site) -> None:
+    text = (await site.send("GET", "/docs/webhook-endpoints")).body.decode()
+    for event_type in EventType:
+        assert re.search(rf"<td><code>{event_type}</code></td><td>\w", text), event_type
+    assert "5 seconds, 5 minutes, 30 minutes, 2 hours, 5 hours" in text
 
 
 async def test_the_search_works_without_javascript(site: Site) -> None:
@@ -155,6 +186,7 @@ async def test_the_search_ranks_titles_before_headings_before_text(site: Site) -
     assert (refunds[0], headings[0]) == (["Refunds"], ["Take payments", "Refunds"])
     assert refunds.index(headings[0]) == len(refunds) - len(headings)  # titles come first
     assert (await found("errors"))[0] == ["Errors"]
+    assert (await found("webhook endpoint"))[0] == ["Webhook endpoints"]
     assert (await found("verify-payment"))[0] == ["Verify a payment"]
     assert (await found("python errors"))[0] == ["Python client", "Errors"]
     is_heading = [len(title) == 2 for title in await found("payout")]
