@@ -29,6 +29,7 @@ def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
     """An instance with the demo, which configures the providers and so the payout methods."""
     instance = Instance(tmp_path_factory.mktemp("samples") / "data").wait()
     instance.command("setting", "set", "sandbox_complete_seconds", "0")
+    instance.command("setting", "set", "rate_limit_per_minute", "1000")
     yield instance
     assert instance.stop() == 0
 
@@ -155,10 +156,11 @@ def test_a_refund_is_made_once_and_verified(
 def test_payments_are_listed_over_several_pages(
     runner: Runner, environment: dict[str, str], shop: Shop
 ) -> None:
+    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     created = [made(runner, "sign_and_pay", environment) for _ in range(3)]
     for trx_id in created:
         received_by(shop, trx_id)
-    run = runner.run("list_payments", "limit=2&status=success", **environment)
+    run = runner.run("list_payments", f"limit=2&status=success&from={since}", **environment)
     assert (run.returncode, run.stderr) == (0, b""), run.stdout
     listed = re.findall(r"TXN[0-9A-Z]+", run.stdout.decode())
     assert [trx_id for trx_id in listed if trx_id in created] == created[::-1]
