@@ -75,7 +75,7 @@ async def _measure(server: Server, names: Sequence[str], plan: Plan) -> list[Mea
             print(f"measuring {name} ...", file=sys.stderr, flush=True)
             async with asyncio.timeout(ROW_SECONDS_MAX), ROWS[name](stage) as row:
                 await server.analyze()
-                rows.append(await measure(row, plan, server.postmaster))
+                rows.append(await measure(row, plan, server))
     return rows
 
 

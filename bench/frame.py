@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import msgspec
 
 from bench import cpu
+from bench.server import Server
 
 SETTLE_SECONDS = 0.05
 MICROSECONDS = 1_000_000
@@ -39,6 +40,7 @@ class Block(msgspec.Struct, frozen=True):
     rate: float  # operations per second of wall time
     program_us: float  # CPU microseconds per operation
     database_us: float
+    wal_bytes: float  # of write-ahead log for each operation
 
     @property
     def total_us(self) -> float:
@@ -96,54 +98,58 @@ class Measured(msgspec.Struct, frozen=True):
             statistics.median(block.rate for block in blocks),
             statistics.median(block.program_us for block in blocks),
             statistics.median(block.database_us for block in blocks),
+            statistics.median(block.wal_bytes for block in blocks),
         )
 
     def values(self, comparison: Comparison) -> list[float]:
         return [comparison.value(blocks) for blocks in self.rounds]
 
 
-async def measure(row: Row, plan: Plan, postmaster: int) -> Measured:
+async def measure(row: Row, plan: Plan, server: Server) -> Measured:
     pids = {contender.name: contender.pid for contender in row.contenders if contender.pid}
     for pid in pids.values():
         cpu.pin(pid)
     if not row.once:
         # Warms up all contenders at once, which is faster.
-        await _blocks(row.contenders, plan.warm_seconds, postmaster)
+        await _blocks(row.contenders, plan.warm_seconds, server)
     numbers = range(1 if row.once else plan.rounds)
-    rounds = [await _round(row, number, plan, postmaster) for number in numbers]
+    rounds = [await _round(row, number, plan, server) for number in numbers]
     memory = {name: cpu.resident_bytes(pid) for name, pid in pids.items()}
     return Measured(row, rounds, memory)
 
 
-async def _round(row: Row, number: int, plan: Plan, postmaster: int) -> Round:
+async def _round(row: Row, number: int, plan: Plan, server: Server) -> Round:
     if row.together:
-        return await _blocks(row.contenders, plan.block_seconds, postmaster)
+        return await _blocks(row.contenders, plan.block_seconds, server)
     # Each round starts with another contender, so that none always follows the same one.
     start = number % len(row.contenders)
     blocks: dict[str, Block] = {}
     for contender in [*row.contenders[start:], *row.contenders[:start]]:
-        blocks |= await _blocks([contender], plan.block_seconds, postmaster)
+        blocks |= await _blocks([contender], plan.block_seconds, server)
     return blocks
 
 
 async def _blocks(
-    contenders: Sequence[Contender], seconds: float, postmaster: int
+    contenders: Sequence[Contender], seconds: float, server: Server
 ) -> dict[str, Block]:
     """Runs the contenders at the same time. The database's CPU time counts toward the first one."""
     await asyncio.sleep(SETTLE_SECONDS)
-    before, database_before = _program_seconds(contenders), cpu.of_server(postmaster)
+    wal_before = await server.wal_bytes()
+    before, database_before = _program_seconds(contenders), cpu.of_server(server.postmaster)
     works = await asyncio.gather(*(contender.run(seconds) for contender in contenders))
     assert all(work.done for work in works), "a contender has done nothing"
-    after, database_after = _program_seconds(contenders), cpu.of_server(postmaster)
+    after, database_after = _program_seconds(contenders), cpu.of_server(server.postmaster)
     database_seconds = [database_after - database_before, *(0.0 for _ in contenders[1:])]
+    wal_bytes = [await server.wal_bytes() - wal_before, *(0 for _ in contenders[1:])]
     return {
         contender.name: Block(
             work.done / work.seconds,
             (end - begin) * MICROSECONDS / work.done,
             database * MICROSECONDS / work.done,
+            wal / work.done,
         )
-        for contender, work, begin, end, database in zip(
-            contenders, works, before, after, database_seconds, strict=True
+        for contender, work, begin, end, database, wal in zip(
+            contenders, works, before, after, database_seconds, wal_bytes, strict=True
         )
     }
 

@@ -24,7 +24,7 @@ def _numbers(rows: Sequence[Measured]) -> Table:
     """Medians over the rounds, for information only: they differ between machines."""
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("medians; CPU in µs for each", no_wrap=True)
-    for heading in ("a second", "program", "database", "RSS MiB"):
+    for heading in ("a second", "program", "database", "WAL bytes", "RSS MiB"):
         table.add_column(heading, justify="right")
     for measured in rows:
         table.add_row(f"[bold]{measured.row.name}[/] {measured.row.title}")
@@ -42,6 +42,7 @@ def _number_cells(measured: Measured, contender: Contender) -> list[str]:
         f"{block.rate:,.0f}",
         "" if contender.pid is None else f"{block.program_us:,.0f}",
         f"{block.database_us:,.0f}",
+        f"{block.wal_bytes:,.0f}",
         "" if resident is None else f"{resident / MEBIBYTE:,.0f}",
     ]
 

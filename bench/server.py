@@ -35,13 +35,27 @@ class Server(msgspec.Struct, frozen=True):
 
     async def analyze(self) -> None:
         """Updates the planner's statistics, so that autovacuum's timing does not matter."""
-        for database in await self._databases():
+        for database in await self.databases():
             await self.execute(database, "ANALYZE")
 
     async def add_database(self, name: str) -> None:
         """Adds another empty, migrated database for Manilla."""
         await self.execute("postgres", f"CREATE DATABASE {name} OWNER {OWNER}")
         await migrate.upgrade(self.cluster.url(OWNER, name), self.cluster.url(APPLICATION, name))
+
+    async def add_empty_database(self, name: str) -> None:
+        await self.execute("postgres", f"CREATE DATABASE {name} OWNER {APPLICATION}")
+
+    async def wal_bytes(self) -> int:
+        """Returns how many bytes of write-ahead log the server has written so far."""
+        connection = await asyncpg.connect(self.cluster.url(SUPERUSER, "postgres"))
+        try:
+            written: int = await connection.fetchval(
+                "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"
+            )
+        finally:
+            await connection.close()
+        return written
 
     async def execute(self, database: str, sql: str) -> None:
         connection = await asyncpg.connect(self.cluster.url(SUPERUSER, database))
@@ -50,7 +64,7 @@ class Server(msgspec.Struct, frozen=True):
         finally:
             await connection.close()
 
-    async def _databases(self) -> list[str]:
+    async def databases(self) -> list[str]:
         connection = await asyncpg.connect(self.cluster.url(SUPERUSER, "postgres"))
         try:
             records = await connection.fetch(
@@ -74,9 +88,7 @@ async def private_server() -> AsyncIterator[Server]:
             await postgres.create_database(cluster)
             await migrate.upgrade(cluster.url(OWNER), cluster.url(APPLICATION))
             server = Server(folder, cluster, supervisor)
-            await server.execute(
-                "postgres", f"CREATE DATABASE {BASELINE_DATABASE} OWNER {APPLICATION}"
-            )
+            await server.add_empty_database(BASELINE_DATABASE)
             yield server
         except Exception:
             _show_logs(folder)

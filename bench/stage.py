@@ -42,6 +42,7 @@ class Stage:
         self.server = server
         self.db = db
         self.merchant = merchant
+        self.clients = plan.clients
         self.pgbench = Pgbench(server.cluster, db, server.folder, plan.clients)
         self.master_key = master_key
         self._served: dict[str, Served] = {}

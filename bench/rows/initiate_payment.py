@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from bench import floor
 from bench.comparisons import against_baseline, database_cpu_against_pgbench, rate_against_pgbench
 from bench.frame import BASELINE, PRODUCT, Contender, Row, Target, Work
 from bench.load import ask, load
@@ -27,6 +28,7 @@ from manilla.payments.payment import NewPayment
 
 CALLERS = 64
 PGBENCH_RATE_MIN = 0.45
+FLOOR_RATE_MIN = 0.5
 BASELINE_TIMES_MIN = 10
 
 LONE_REQUESTS = 1000
@@ -52,18 +54,21 @@ async def opened(stage: Stage) -> AsyncIterator[Row]:
     product, baseline = await asyncio.gather(stage.product(), stage.baseline())
     await _check_same_answer(stage, product, baseline)
     trips = await _transactions_for_each(stage, product)
-    async with stage.pgbench.started(await one_by_one(stage.merchant.id)) as pgbench:
+    script = await one_by_one(stage.merchant.id)
+    async with stage.pgbench.started(script) as pgbench, floor.started(stage) as least:
         yield Row(
             name="initiate-payment",
             title=f"callers: {CALLERS}",
             contenders=[
                 orders(stage, PRODUCT, product, detail=f"{trips:.2f} transactions"),
                 pgbench,
+                least,
                 orders(stage, BASELINE, baseline),
             ],
             comparisons=[
                 rate_against_pgbench(Target(PGBENCH_RATE_MIN)),
                 database_cpu_against_pgbench(),
+                *floor.against_floor(FLOOR_RATE_MIN),
                 *against_baseline(Target(BASELINE_TIMES_MIN)),
             ],
         )

@@ -8,9 +8,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import msgspec
 
-from bench import merchants, worker
+from bench import floor, merchants, worker
 from bench.comparisons import against_baseline, database_cpu_against_pgbench, rate_against_pgbench
-from bench.frame import BASELINE, PRODUCT, Contender, Row, Target, Work
+from bench.frame import BASELINE, PRODUCT, Comparison, Contender, Row, Target, Work
 from bench.load import ask, load
 from bench.merchants import Seeded
 from bench.pgbench import Script
@@ -62,16 +62,29 @@ def many_wallets(stage: Stage) -> AbstractAsyncContextManager[Row]:
         MERCHANTS,
         Target(MANY_RATE_MIN),
         Target(BASELINE_TIMES_MIN),
+        above_floor=floor.against_floor(0.45, 1.2, 1.1),
     )
 
 
 def one_wallet(stage: Stage) -> AbstractAsyncContextManager[Row]:
-    return _opened(stage, "initiate-payout-one", 1, Target(ONE_RATE_MIN), None)
+    return _opened(
+        stage,
+        "initiate-payout-one",
+        1,
+        Target(ONE_RATE_MIN),
+        None,
+        above_floor=floor.against_floor(2.0),
+    )
 
 
 @asynccontextmanager
 async def _opened(
-    stage: Stage, name: str, number: int, rate: Target, times: Target | None
+    stage: Stage,
+    name: str,
+    number: int,
+    rate: Target,
+    times: Target | None,
+    above_floor: Sequence[Comparison],
 ) -> AsyncIterator[Row]:
     product, baseline = await asyncio.gather(stage.product(), stage.baseline())
     method = await charged_method(stage.db)
@@ -84,18 +97,20 @@ async def _opened(
         requests = (_order(merchant, method) for merchant in seeded)
         await load(served.port, requests, CALLERS, 60)
     script = await one_by_one(seeded[0].id, method, number)
-    async with stage.pgbench.started(script) as pgbench:
+    async with stage.pgbench.started(script) as pgbench, floor.started(stage, number) as least:
         yield Row(
             name=name,
             title=f"wallets: {number:,}",
             contenders=[
                 orders(PRODUCT, product, seeded, method),
                 pgbench,
+                least,
                 orders(BASELINE, baseline, seeded, method),
             ],
             comparisons=[
                 rate_against_pgbench(rate),
                 database_cpu_against_pgbench(),
+                *above_floor,
                 *against_baseline(times),
             ],
         )
