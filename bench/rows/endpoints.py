@@ -1,8 +1,8 @@
 """How many events one worker delivers to endpoints, and whether a dead endpoint slows others."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 from bench import merchants, seed, worker
 from bench.frame import PRODUCT, Comparison, Contender, Row, Target
@@ -35,7 +35,7 @@ EVENT = """
 async def deliveries(stage: Stage) -> AsyncIterator[Row]:
     async with AsyncExitStack() as stack:
         port = await stack.enter_async_context(receiver(stage, "shop"))
-        silent = await stack.enter_async_context(_silent())
+        silent = stack.enter_context(_silent())
         alone = await stack.enter_async_context(_worker(stage, PRODUCT, "endpoints", port))
         beside = await stack.enter_async_context(
             _worker(stage, DEAD, "endpoints_dead", port, silent)
@@ -55,19 +55,11 @@ async def deliveries(stage: Stage) -> AsyncIterator[Row]:
         )
 
 
-@asynccontextmanager
-async def _silent() -> AsyncIterator[int]:
-    """A server that accepts connections and never answers."""
-
-    async def hang(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(60)
-        writer.close()
-
-    server = await asyncio.start_server(hang, "127.0.0.1", 0)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
+@contextmanager
+def _silent() -> Iterator[int]:
+    """A port where the kernel accepts connections, and nothing ever answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
+        yield listener.getsockname()[1]
 
 
 @asynccontextmanager

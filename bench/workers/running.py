@@ -62,20 +62,24 @@ async def _main(kind: str, opened: Works, counter: Counter, total: str) -> None:
         print("{}", flush=True)
         async for order in _orders():
             counter.done = 0
-            seconds = await _run(Runner(opened_services.db, counted), order.seconds)
+            work = await _run(Runner(opened_services.db, counted), counter, order.seconds)
             in_all += counter.done
-            work = bench.frame.Work(counter.done, seconds)
             print(msgspec.json.encode(work).decode(), flush=True)
         found = await opened_services.db.value(total)
         assert found == in_all, f"counted {in_all}, and the database has {found}"
 
 
-async def _run(runner: Runner, seconds: float) -> float:
-    stop = asyncio.Event()
-    asyncio.get_running_loop().call_later(seconds, stop.set)
-    began = time.monotonic()
+async def _run(runner: Runner, counter: Counter, seconds: float) -> bench.frame.Work:
+    """Returns what was done when the time was over. Jobs in progress still end after it."""
+    stop, began, works = asyncio.Event(), time.monotonic(), list[bench.frame.Work]()
+
+    def end() -> None:
+        works.append(bench.frame.Work(counter.done, time.monotonic() - began))
+        stop.set()
+
+    asyncio.get_running_loop().call_later(seconds, end)
     await runner.run(stop)
-    return time.monotonic() - began
+    return works[0]
 
 
 async def _orders() -> AsyncIterator[Order]:
