@@ -65,7 +65,7 @@ async def test_a_signed_webhook_with_a_wrong_amount_after_the_credit_opens_a_cas
 async def test_a_thousand_payments_settled_three_times_concurrently_are_credited_once(
     shop: Shop,
 ) -> None:
-    rounds, at_once = 1000, 20
+    rounds, at_once = 1000, 5  # three times as many never wait for one of the 20 connections
     db, state = shop.services.db, ChargeState(ReportedChargeStatus.PAID, paid=Money("NGN", 100_000))
     for _ in range(rounds // at_once):
         charges = await asyncio.gather(*(_open_charge(shop) for _ in range(at_once)))
