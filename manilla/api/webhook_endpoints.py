@@ -117,59 +117,71 @@ class AcceptedResend(Struct, frozen=True):
     status: str = "accepted"
 
 
-def endpoints(services: Services) -> list[Endpoint]:
-    db, keyring = services.db, services.keyring
-    cursors = Cursors(keyring, ENDPOINTS, tuple[str])
+class WebhookEndpointCalls:
+    """What each request does."""
 
-    async def create_endpoint(call: Call) -> Any:
+    def __init__(self, services: Services) -> None:
+        self._db, self._keyring = services.db, services.keyring
+        self._cursors = Cursors(services.keyring, ENDPOINTS, tuple[str])
+
+    async def create_endpoint(self, call: Call) -> Any:
         terms = EndpointTerms(
             url=call.body.url, events=call.body.events, description=call.body.description
         )
         with acting(API):
-            new = await changes.create(db, keyring, _tenant(call), terms)
+            new = await changes.create(self._db, self._keyring, _tenant(call), terms)
         return EndpointSecret(new.endpoint.id, new.secret)
 
-    async def list_endpoints(call: Call) -> Any:
-        found = await store.page(db, _tenant(call), cursors.read(call), call.query.limit)
+    async def list_endpoints(self, call: Call) -> Any:
+        found = await store.page(
+            self._db, _tenant(call), self._cursors.read(call), call.query.limit
+        )
         return WebhookEndpointList(
-            [_item(each) for each in found.rows], cursors.write(call, found.next)
+            [_item(each) for each in found.rows], self._cursors.write(call, found.next)
         )
 
-    async def get_endpoint(call: Call) -> Any:
-        return _item(await store.find(db, _tenant(call), call.parameter))
+    async def get_endpoint(self, call: Call) -> Any:
+        return _item(await store.find(self._db, _tenant(call), call.parameter))
 
-    async def change_endpoint(call: Call) -> Any:
+    async def change_endpoint(self, call: Call) -> Any:
         body: WebhookEndpointChangeRequest = call.body
         status = EndpointStatus(body.status) if body.status else None
         terms = EndpointTerms(
             url=body.url, events=body.events, description=body.description, status=status
         )
         with acting(API):
-            return _item(await changes.update(db, _tenant(call), call.parameter, terms))
+            return _item(await changes.update(self._db, _tenant(call), call.parameter, terms))
 
-    async def delete_endpoint(call: Call) -> Any:
+    async def delete_endpoint(self, call: Call) -> Any:
         with acting(API):
-            await changes.delete(db, _tenant(call), call.parameter)
+            await changes.delete(self._db, _tenant(call), call.parameter)
         return DeletedEndpoint(call.parameter)
 
-    async def test_endpoint(call: Call) -> Any:
-        endpoint = await store.find(db, _tenant(call), call.parameter)
-        event_id = await deliveries.send_test(db, endpoint)
-        return _tested(await deliveries.outcome(db, endpoint, event_id))
+    async def test_endpoint(self, call: Call) -> Any:
+        endpoint = await store.find(self._db, _tenant(call), call.parameter)
+        event_id = await deliveries.send_test(self._db, endpoint)
+        return _tested(await deliveries.outcome(self._db, endpoint, event_id))
 
-    async def rotate_secret(call: Call) -> Any:
+    async def rotate_secret(self, call: Call) -> Any:
         key = _tenant(call), call.parameter
         with acting(API):
-            secret = await changes.rotate(db, keyring, *key, call.body.overlap_minutes)
+            secret = await changes.rotate(self._db, self._keyring, *key, call.body.overlap_minutes)
         return EndpointSecret(call.parameter, secret)
 
-    async def resend_events(call: Call) -> Any:
-        endpoint = await store.find(db, _tenant(call), call.parameter)
+    async def resend_events(self, call: Call) -> Any:
+        endpoint = await store.find(self._db, _tenant(call), call.parameter)
         since, with_delivered = call.body.since, call.body.include_delivered
         with acting(API):
-            await deliveries.resend_since(db, endpoint, since, with_delivered=with_delivered)
+            await deliveries.resend_since(self._db, endpoint, since, with_delivered=with_delivered)
         return AcceptedResend(endpoint.id, iso(since))
 
+
+def endpoints(services: Services) -> list[Endpoint]:
+    calls = WebhookEndpointCalls(services)
+    return [*_managing(calls), *_sending(calls)]
+
+
+def _managing(calls: WebhookEndpointCalls) -> list[Endpoint]:
     return [
         Endpoint(
             method="POST",
@@ -180,7 +192,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             "Webhooks. The secret is shown only once.",
             right=Right.MANAGE,
             answers=(EndpointSecret,),
-            use_case=create_endpoint,
+            use_case=calls.create_endpoint,
             body=WebhookEndpointRequest,
             refusals=(TooManyEndpoints,),
         ),
@@ -192,7 +204,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             description="Returns your webhook endpoints of this environment, newest first.",
             right=Right.READ,
             answers=(WebhookEndpointList,),
-            use_case=list_endpoints,
+            use_case=calls.list_endpoints,
             query=ListQuery,
         ),
         Endpoint(
@@ -203,7 +215,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             description="Returns one webhook endpoint, without its secret.",
             right=Right.READ,
             answers=(WebhookEndpointItem,),
-            use_case=get_endpoint,
+            use_case=calls.get_endpoint,
             refusals=(EndpointNotFound,),
         ),
         Endpoint(
@@ -215,7 +227,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             "endpoint that was disabled.",
             right=Right.MANAGE,
             answers=(WebhookEndpointItem,),
-            use_case=change_endpoint,
+            use_case=calls.change_endpoint,
             body=WebhookEndpointChangeRequest,
             refusals=(EndpointNotFound,),
         ),
@@ -227,9 +239,15 @@ def endpoints(services: Services) -> list[Endpoint]:
             description="Stops its deliveries and destroys its secret.",
             right=Right.MANAGE,
             answers=(DeletedEndpoint,),
-            use_case=delete_endpoint,
+            use_case=calls.delete_endpoint,
             refusals=(EndpointNotFound,),
         ),
+    ]
+
+
+def _sending(calls: WebhookEndpointCalls) -> list[Endpoint]:
+    """What concerns the messages to an endpoint, and their signatures."""
+    return [
         Endpoint(
             method="POST",
             path=ENDPOINT + "/test",
@@ -239,7 +257,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             "answered. Works for a disabled endpoint too.",
             right=Right.MANAGE,
             answers=(EndpointTestResult,),
-            use_case=test_endpoint,
+            use_case=calls.test_endpoint,
             refusals=(EndpointNotFound,),
         ),
         Endpoint(
@@ -251,7 +269,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             "of the old secret too.",
             right=Right.MANAGE,
             answers=(EndpointSecret,),
-            use_case=rotate_secret,
+            use_case=calls.rotate_secret,
             body=RotateSecretRequest,
             refusals=(EndpointNotFound,),
         ),
@@ -264,7 +282,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             "received, in the background.",
             right=Right.MANAGE,
             answers=(AcceptedResend,),
-            use_case=resend_events,
+            use_case=calls.resend_events,
             body=ResendEventsRequest,
             refusals=(EndpointNotFound, EndpointDisabled),
         ),
