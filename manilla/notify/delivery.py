@@ -32,6 +32,9 @@ class Destination(Protocol[Due]):
     kind: str  # of the jobs
 
     async def due(self, jobs: Sequence[Job]) -> Sequence[Due | None]: ...
+    def retry_seconds(self, due: Due) -> Sequence[float]:
+        """Seconds from each failed attempt to the next one."""
+
     async def headers(self, due: Due, now: int) -> dict[str, str]: ...
     async def record(self, attempts: Sequence[AttemptResult]) -> Sequence[None]: ...
 
@@ -55,7 +58,7 @@ class NotificationDelivery(Generic[Due]):
         due = await self._load.submit(job)
         if due is None:
             return None
-        wait = _wait_seconds(due)
+        wait = _wait_seconds(due, self._destination.retry_seconds(due))
         if wait > SLACK_SECONDS:
             return wait  # the job ran early, because another message was enqueued
         host = host_of(due.url)
@@ -72,7 +75,7 @@ class NotificationDelivery(Generic[Due]):
         await self._record.submit(attempt)
         metrics.notifications.labels(attempt.state).inc()
         if attempt.state == "waiting":
-            return due.retry_seconds[attempt.attempts - 1]
+            return self._destination.retry_seconds(due)[attempt.attempts - 1]
         return 0 if due.has_more else None
 
     async def _attempt(self, due: Due, began: float) -> AttemptResult:
@@ -80,7 +83,7 @@ class NotificationDelivery(Generic[Due]):
         headers = await self._destination.headers(due, int(at.timestamp()))
         status, answer, error = await self._call(due, headers)
         attempts = due.attempts + 1
-        is_last = attempts > len(due.retry_seconds)
+        is_last = attempts > len(self._destination.retry_seconds(due))
         state = "delivered" if error is None else "failed" if is_last else "waiting"
         return AttemptResult(
             merchant_id=due.merchant_id,
@@ -120,11 +123,11 @@ class NotificationDelivery(Generic[Due]):
         return status, None if status is None else bytes(answer[:ANSWER_BYTES_KEPT]), error
 
 
-def _wait_seconds(due: DueMessage) -> float:
+def _wait_seconds(due: DueMessage, retry_seconds: Sequence[float]) -> float:
     """Returns the seconds until the next attempt is due."""
     if due.attempts == 0 or due.ended_at is None:
         return 0
-    next_at = due.ended_at + timedelta(seconds=due.retry_seconds[due.attempts - 1])
+    next_at = due.ended_at + timedelta(seconds=retry_seconds[due.attempts - 1])
     return (next_at - datetime.now(UTC)).total_seconds()
 
 

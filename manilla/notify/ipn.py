@@ -21,6 +21,9 @@ class IpnDestination:
     async def due(self, jobs: Sequence[Job]) -> list[DueNotification | None]:
         return await queries.due(self._db, jobs)
 
+    def retry_seconds(self, _due: DueNotification) -> Sequence[float]:
+        return queries.RETRY_SECONDS
+
     async def headers(self, due: DueNotification, now: int) -> dict[str, str]:
         return await signed_headers(self._directory, due, now)
 

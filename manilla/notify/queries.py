@@ -40,11 +40,6 @@ class DueMessage(msgspec.Struct, frozen=True):
         """The key under which the attempts are stored."""
         return self.id
 
-    @property
-    def retry_seconds(self) -> Sequence[float]:
-        """Seconds from a failed attempt to the next one; there is none after the last attempt."""
-        raise NotImplementedError
-
     def busy_seconds(self, *, is_slow: bool) -> float:
         """Seconds to wait while the host already has its share of concurrent calls."""
         return SLOW_BUSY_SECONDS if is_slow else BUSY_SECONDS
@@ -52,10 +47,6 @@ class DueMessage(msgspec.Struct, frozen=True):
 
 class DueNotification(DueMessage, frozen=True):
     """The oldest undelivered notification of a transaction."""
-
-    @property
-    def retry_seconds(self) -> Sequence[float]:
-        return RETRY_SECONDS
 
 
 class DeliveryAttempt(msgspec.Struct, frozen=True):

@@ -42,10 +42,6 @@ class DueDelivery(DueMessage, frozen=True):
     def key(self) -> str:
         return attempts_key(self.id, self.endpoint_id)
 
-    @property
-    def retry_seconds(self) -> Sequence[float]:
-        return () if self.type == kinds.TEST else RETRY_SECONDS
-
     def busy_seconds(self, *, is_slow: bool) -> float:
         """Waits longer the longer the endpoint fails, so that its backlog costs little."""
         least = super().busy_seconds(is_slow=is_slow)
@@ -76,6 +72,9 @@ class EndpointDestination:
         if None in found:
             await _stop(self._db, [job for job, due in zip(jobs, found, strict=True) if not due])
         return found
+
+    def retry_seconds(self, due: DueDelivery) -> Sequence[float]:
+        return () if due.type == kinds.TEST else RETRY_SECONDS
 
     async def headers(self, due: DueDelivery, now: int) -> dict[str, str]:
         contexts = signing_keys.contexts(due.merchant_id, due.endpoint_id, due.numbers)
