@@ -56,7 +56,7 @@ def endpoints(db: Database, keyring: Keyring) -> list[Endpoint]:
     cursors = Cursors(keyring, LIST, int)
 
     async def balance(call: Call) -> Balance:
-        wallets = await figures.balances(db, _tenant(call))
+        wallets = await figures.balances(db, call.tenant)
         return Balance(
             call.caller.environment,
             [
@@ -70,7 +70,7 @@ def endpoints(db: Database, keyring: Keyring) -> list[Endpoint]:
         )
 
     async def list_balance_transactions(call: Call) -> BalanceTransactionList:
-        tenant, wanted = _tenant(call), call.query
+        tenant, wanted = call.tenant, call.query
         since, until = wanted.period
         page = await statement.page(
             db,
@@ -109,10 +109,6 @@ def endpoints(db: Database, keyring: Keyring) -> list[Endpoint]:
             query=BalanceTransactionsQuery,
         ),
     ]
-
-
-def _tenant(call: Call) -> Tenant:
-    return Tenant(call.caller.merchant_id, call.caller.environment)
 
 
 async def _currencies(db: Database, tenant: Tenant, wanted: str | None) -> list[str]:

@@ -8,6 +8,7 @@ import msgspec
 
 from manilla.kit.errors import Refusal
 from manilla.kit.ratelimit import RateTicket
+from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.merchants.rights import Right
 
@@ -25,6 +26,11 @@ class Call(msgspec.Struct, frozen=True):
     headers: Mapping[bytes, bytes]  # only the request headers that the kernel reads
     ticket: RateTicket
     api_key: int | None = None  # number of the further API key that was used, if any
+
+    @property
+    def tenant(self) -> Tenant:
+        """The merchant and the environment whose data alone the call may read or change."""
+        return Tenant(self.caller.merchant_id, self.caller.environment)
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):

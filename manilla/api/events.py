@@ -14,7 +14,6 @@ from manilla.kit.clock import iso
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.listing import Moment
-from manilla.ledger.scope import Tenant
 from manilla.ledger.transaction_lists import EARLIEST, LATEST
 from manilla.merchants.rights import Right
 from manilla.notify import notification_ids
@@ -63,7 +62,7 @@ def endpoints(db: Database, keyring: Keyring) -> list[Endpoint]:
 
     async def list_events(call: Call) -> EventList:
         query: EventsQuery = call.query
-        tenant = Tenant(call.caller.merchant_id, call.caller.environment)
+        tenant = call.tenant
         wanted, after = EventFilter(_type(query.type), _moment(query.since)), cursors.read(call)
         if after is None and query.since is not None and wanted.since is None:
             after = await listing.position_of(db, tenant, query.since)

@@ -17,7 +17,6 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.listing import Moment
 from manilla.ledger import keyset, transaction_lists
-from manilla.ledger.scope import Tenant
 from manilla.ledger.transaction_lists import EARLIEST, LATEST
 
 LIMIT, LIMIT_MAX = 20, 100
@@ -166,7 +165,7 @@ class TransactionPages:
         query = transaction_lists.newest_first(
             self._table,
             self._columns,
-            Tenant(call.caller.merchant_id, call.caller.environment),
+            call.tenant,
             statuses=self._statuses[wanted.status] if wanted.status else None,
             ref_trx=wanted.ref_trx,
             since=since,

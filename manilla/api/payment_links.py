@@ -14,9 +14,7 @@ from manilla.api.refusals import InvalidAmount
 from manilla.audit.actor import API, acting
 from manilla.kit import clock
 from manilla.kit.listing import Moment
-from manilla.ledger.scope import Tenant
 from manilla.ledger.transactions import CurrencyNotEnabled
-from manilla.merchants.directory import Caller
 from manilla.merchants.rights import Right
 from manilla.payments.initiate import PaymentLimitExceeded
 from manilla.payments.payment_links import creation, store
@@ -96,19 +94,17 @@ def endpoints(services: Services) -> list[Endpoint]:
         since, until = call.query.period
         status = LinkStatus(call.query.status) if call.query.status else None
         wanted = LinkFilter(status=status, since=since, until=until)
-        page = await store.page(
-            db, _tenant(call.caller), wanted, cursors.read(call), call.query.limit
-        )
+        page = await store.page(db, call.tenant, wanted, cursors.read(call), call.query.limit)
         items = [_item(link, services.base_url) for link in page.rows]
         return PaymentLinkList(items, cursors.write(call, page.next))
 
     async def get_link(call: Call) -> Any:
-        link = await store.find_own(db, _tenant(call.caller), call.parameter)
+        link = await store.find_own(db, call.tenant, call.parameter)
         return _item(link, services.base_url)
 
     async def disable_link(call: Call) -> Any:
         with acting(API):
-            return created(await store.disable(db, _tenant(call.caller), call.parameter))
+            return created(await store.disable(db, call.tenant, call.parameter))
 
     return [
         Endpoint(
@@ -159,10 +155,6 @@ def endpoints(services: Services) -> list[Endpoint]:
             refusals=(LinkNotFound,),
         ),
     ]
-
-
-def _tenant(caller: Caller) -> Tenant:
-    return Tenant(caller.merchant_id, caller.environment)
 
 
 def _terms(body: PaymentLinkRequest) -> LinkTerms:

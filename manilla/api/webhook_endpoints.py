@@ -11,7 +11,6 @@ from manilla.api.lists import Cursors, ListQuery
 from manilla.audit.actor import API, acting
 from manilla.kit.clock import iso
 from manilla.kit.listing import Moment
-from manilla.ledger.scope import Tenant
 from manilla.merchants.rights import Right
 from manilla.notify.endpoints import changes, deliveries, store
 from manilla.notify.endpoints.deliveries import EndpointTest
@@ -129,19 +128,17 @@ class WebhookEndpointCalls:
             url=call.body.url, events=call.body.events, description=call.body.description
         )
         with acting(API):
-            new = await changes.create(self._db, self._keyring, _tenant(call), terms)
+            new = await changes.create(self._db, self._keyring, call.tenant, terms)
         return EndpointSecret(new.endpoint.id, new.secret)
 
     async def list_endpoints(self, call: Call) -> Any:
-        found = await store.page(
-            self._db, _tenant(call), self._cursors.read(call), call.query.limit
-        )
+        found = await store.page(self._db, call.tenant, self._cursors.read(call), call.query.limit)
         return WebhookEndpointList(
             [_item(each) for each in found.rows], self._cursors.write(call, found.next)
         )
 
     async def get_endpoint(self, call: Call) -> Any:
-        return _item(await store.find(self._db, _tenant(call), call.parameter))
+        return _item(await store.find(self._db, call.tenant, call.parameter))
 
     async def change_endpoint(self, call: Call) -> Any:
         body: WebhookEndpointChangeRequest = call.body
@@ -150,26 +147,26 @@ class WebhookEndpointCalls:
             url=body.url, events=body.events, description=body.description, status=status
         )
         with acting(API):
-            return _item(await changes.update(self._db, _tenant(call), call.parameter, terms))
+            return _item(await changes.update(self._db, call.tenant, call.parameter, terms))
 
     async def delete_endpoint(self, call: Call) -> Any:
         with acting(API):
-            await changes.delete(self._db, _tenant(call), call.parameter)
+            await changes.delete(self._db, call.tenant, call.parameter)
         return DeletedEndpoint(call.parameter)
 
     async def test_endpoint(self, call: Call) -> Any:
-        endpoint = await store.find(self._db, _tenant(call), call.parameter)
+        endpoint = await store.find(self._db, call.tenant, call.parameter)
         event_id = await deliveries.send_test(self._db, endpoint)
         return _tested(await deliveries.outcome(self._db, endpoint, event_id))
 
     async def rotate_secret(self, call: Call) -> Any:
-        key = _tenant(call), call.parameter
+        key = call.tenant, call.parameter
         with acting(API):
             secret = await changes.rotate(self._db, self._keyring, *key, call.body.overlap_minutes)
         return EndpointSecret(call.parameter, secret)
 
     async def resend_events(self, call: Call) -> Any:
-        endpoint = await store.find(self._db, _tenant(call), call.parameter)
+        endpoint = await store.find(self._db, call.tenant, call.parameter)
         since, with_delivered = call.body.since, call.body.include_delivered
         with acting(API):
             await deliveries.resend_since(self._db, endpoint, since, with_delivered=with_delivered)
@@ -287,10 +284,6 @@ def _sending(calls: WebhookEndpointCalls) -> list[Endpoint]:
             refusals=(EndpointNotFound, EndpointDisabled),
         ),
     ]
-
-
-def _tenant(call: Call) -> Tenant:
-    return Tenant(call.caller.merchant_id, call.caller.environment)
 
 
 def _item(endpoint: WebhookEndpoint) -> WebhookEndpointItem:
