@@ -1,5 +1,6 @@
 """Every status change of payouts and refunds is an event, whether or not `ipn_url` receives it."""
 
+import asyncio
 from typing import Any
 
 from manilla.ledger import invariants
@@ -47,21 +48,9 @@ async def test_a_refund_has_events_of_its_start_and_its_result(shop: EndpointMer
 
 
 async def test_a_payout_has_events_of_its_start_and_its_result(shop: EndpointMerchant) -> None:
-    services, merchant_id = shop.services, shop.merchant.new.id
-    update = MerchantUpdate(payouts_enabled=True, kyc_verified=True)
-    await merchants.change(services.db, services.keyring, merchant_id, update)
-    await shop.create("payout.*")
-    await shop.deliveries.finish_payment(ipn_url=NO_IPN)
-    method = services.methods.by_code(MethodKind.WITHDRAW, MANUAL)
-    assert method is not None
-    body = {
-        "payout_amount": 500,
-        "currency_code": "NGN",
-        "ref_trx": new_reference(),
-        "withdraw_method_id": method.id,
-        "ipn_url": NO_IPN,
-        "beneficiary": {"Bank Name": "Access Bank", "Account Number": ACCOUNT},
-    }
+    services = shop.services
+    await _enable_payouts(shop)
+    body = _order(shop)
     reply = await shop.merchant.post(INITIATE, body)
     assert reply.status == 200, reply.body
     trx_id = reply.json["trx_id"]
@@ -73,3 +62,43 @@ async def test_a_payout_has_events_of_its_start_and_its_result(shop: EndpointMer
     assert [each.json["type"] for each in shop.receiver.received] == expected
     assert shop.receiver.received[0].json["data"]["ref_trx"] == body["ref_trx"]
     assert "refunded_amount" not in shop.receiver.received[0].json
+
+
+async def test_a_payout_that_the_wallet_cannot_cover_has_no_event(shop: EndpointMerchant) -> None:
+    await _enable_payouts(shop)
+    balance = (await shop.merchant.get("/api/v1/balance")).json["balances"][0]["available"]
+    orders = [_order(shop, amount=balance // 2) for _ in range(20)]
+    replies = await asyncio.gather(*(shop.merchant.post(INITIATE, order) for order in orders))
+    accepted = {
+        order["ref_trx"]
+        for order, reply in zip(orders, replies, strict=True)
+        if reply.status == 200
+    }
+    events = (await shop.merchant.get("/api/v1/events?limit=100")).json["data"]
+    pending = [each["ref_trx"] for each in events if each["type"] == "payout.pending"]
+    assert 0 < len(accepted) < len(orders)
+    assert len(pending) == len(accepted)
+    assert set(pending) == accepted
+    assert [each for each in await invariants.check(shop.services.db, ALL) if each.count] == []
+
+
+async def _enable_payouts(shop: EndpointMerchant) -> None:
+    """Enables payouts, funds the wallet, and adds an endpoint for the events of payouts."""
+    services, merchant_id = shop.services, shop.merchant.new.id
+    update = MerchantUpdate(payouts_enabled=True, kyc_verified=True)
+    await merchants.change(services.db, services.keyring, merchant_id, update)
+    await shop.create("payout.*")
+    await shop.deliveries.finish_payment(ipn_url=NO_IPN)
+
+
+def _order(shop: EndpointMerchant, amount: int = 500) -> dict[str, Any]:
+    method = shop.services.methods.by_code(MethodKind.WITHDRAW, MANUAL)
+    assert method is not None
+    return {
+        "payout_amount": amount,
+        "currency_code": "NGN",
+        "ref_trx": new_reference(),
+        "withdraw_method_id": method.id,
+        "ipn_url": NO_IPN,
+        "beneficiary": {"Bank Name": "Access Bank", "Account Number": ACCOUNT},
+    }

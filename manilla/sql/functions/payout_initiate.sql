@@ -207,7 +207,7 @@ BEGIN
                merchant_id, id, environment, trx_id, event, status, url, body, state)
         SELECT merchant_id, event_id, environment::environment, trx_id, event, 'pending', '',
                convert_to(event_body, 'UTF8'), 'not_sent'
-          FROM judged WHERE outcome = 'created' AND event_id IS NOT NULL
+          FROM decided WHERE decision = 'created' AND event_id IS NOT NULL
     ), answers AS (
         INSERT INTO idempotency (merchant_id, environment, endpoint, key, body_hash, answer)
         SELECT merchant_id, environment::environment, endpoint, key, body_hash, answer
