@@ -15,6 +15,7 @@ from bench import seed
 from bench.frame import Plan
 from bench.pgbench import Pgbench
 from bench.server import BASELINE_DATABASE, Server
+from manilla import program
 from manilla.cli.running.programs import listen
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
@@ -49,7 +50,7 @@ class Stage:
 
     async def product(self, database: str = postgres.NAME) -> Served:
         """Starts Manilla as in production, in one process."""
-        command = [sys.executable, "-m", "manilla", "serve", "--fd"]
+        command = program.command("serve")
         return await self._serve(f"product-{database}", command, self.environment(database))
 
     async def product_without_limit(self) -> Served:

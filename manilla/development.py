@@ -8,15 +8,17 @@ imports them by name.
 import socket
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
-from litestar import Router
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.merchants.credentials import NewCredentials
+
+if TYPE_CHECKING:
+    from litestar import Router
 
 
 class NotInstalled(Refusal):
@@ -36,7 +38,7 @@ class Demo(msgspec.Struct, frozen=True):
 class Development(Protocol):
     """The functions of the module `manilla_simulator.development`."""
 
-    def shop(self, db: Database, keyring: Keyring, base_url: str) -> Router: ...
+    def shop(self, db: Database, keyring: Keyring, base_url: str) -> "Router": ...
 
     async def seed(
         self, db: Database, keyring: Keyring, simulator_url: str, history_folder: Path | None

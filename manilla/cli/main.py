@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from manilla import __version__
-from manilla.kit.errors import Refusal
+from manilla.kit.errors import reported_in_one_line
 
 
 class Command(NamedTuple):
@@ -130,8 +130,5 @@ def main() -> None:
 
     # Write logs to standard error, because programs may read standard output.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-    try:
+    with reported_in_one_line():
         build(wanted)()
-    except Refusal as refusal:
-        print(f"manilla: {refusal.text}", file=sys.stderr)
-        raise SystemExit(1) from None

@@ -1,6 +1,8 @@
 """Expected errors, which the caller can act on. Any other exception is a bug."""
 
-from collections.abc import Mapping
+import contextlib
+import sys
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 
@@ -52,3 +54,13 @@ class Unavailable(Refusal):
             "too many requests are waiting" if error is None else str(error) or type(error).__name__
         )
         return {"cause": cause, **({"host": self.host} if self.host else {})}
+
+
+@contextlib.contextmanager
+def reported_in_one_line() -> Iterator[None]:
+    """Ends the process with exit code 1 and a one-line message if an expected error is raised."""
+    try:
+        yield
+    except Refusal as refusal:
+        print(f"manilla: {refusal.text}", file=sys.stderr)
+        raise SystemExit(1) from None

@@ -3,14 +3,12 @@
 import asyncio
 import os
 import socket
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-import uvloop
 
-from manilla import development
+from manilla import development, program
 from manilla.cli.instance import Data, InstanceRefusal, environment_of
 from manilla.cli.output import Json, print_json
 from manilla.kit import logs
@@ -26,29 +24,24 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = 8000,
     workers: Workers = None,
-    fd: Annotated[int | None, typer.Option(hidden=True)] = None,
     data: Data = None,
     _as_json: Json = False,
 ) -> None:
     """Serve the API and the pages (MANILLA_MODE defaults to production)."""
     logs.configure("api")
-    settings = _settings(data)
-    if fd is not None:
-        _serve_here(settings, socket.socket(fileno=fd))
-        return
+    _settings(data)
     listener = listen(host, port)
     if (workers or 1) == 1:
-        _serve_here(settings, listener)
-    else:
-        asyncio.run(until_stopped(_serve_many(listener, workers or 1)))
+        listener.set_inheritable(True)
+        program.become("serve", str(listener.fileno()))
+    asyncio.run(until_stopped(_serve_many(listener, workers or 1)))
 
 
 def worker(data: Data = None, _as_json: Json = False) -> None:
     """Run the worker (MANILLA_MODE defaults to production)."""
-    from manilla.worker import work
-
     logs.configure("worker")
-    asyncio.run(work(_settings(data)))
+    _settings(data)
+    program.become("worker")
 
 
 def simulator(
@@ -57,26 +50,22 @@ def simulator(
     platform: Annotated[
         str, typer.Option(metavar="URL", help="The URL to send webhooks to.")
     ] = "http://127.0.0.1:8000",
-    fd: Annotated[int | None, typer.Option(hidden=True)] = None,
     _data: Data = None,
     as_json: Json = False,
 ) -> None:
     """Simulate providers A, B and C over HTTP, with faults on demand; never in production."""
     logs.configure("simulator")
     mode = read_mode(os.environ, Mode.DEVELOPMENT)
-    world = development.required()
-    listener = listen(host, port) if fd is None else socket.socket(fileno=fd)
+    development.required()
+    listener = listen(host, port)
     base_url = local_address(host, listener.getsockname()[1])
-    simulation = world.simulate(
-        listener, mode=mode, base_url=base_url, platform_url=platform.rstrip("/")
-    )
-    if mode is not Mode.PRODUCTION and fd is None:
+    if mode is not Mode.PRODUCTION:
         if as_json:
             print_json({"base_url": base_url})
         else:
             print(f"The simulator is running at {base_url}/control", flush=True)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(simulation)
+    listener.set_inheritable(True)
+    program.become("simulator", str(listener.fileno()), base_url, platform.rstrip("/"))
 
 
 def migrate(data: Data = None, as_json: Json = False) -> None:
@@ -102,7 +91,7 @@ def api_program(listener: socket.socket, number: int, environment: dict[str, str
     """Returns an API process, which accepts connections on the socket of all API processes."""
     return Program(
         name=f"api {number}",
-        command=[sys.executable, "-m", "manilla", "serve", "--fd", str(listener.fileno())],
+        command=program.command("serve", str(listener.fileno())),
         environment=environment,
         sockets=[listener],
         stop_seconds=DRAIN_SECONDS_MAX + 20,
@@ -129,13 +118,6 @@ def reachable(host: str) -> str:
 def local_address(host: str, port: int) -> str:
     host = reachable(host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _serve_here(settings: Settings, listener: socket.socket) -> None:
-    from manilla.app import serve as serve_app
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve_app(settings, listener))
 
 
 async def _serve_many(listener: socket.socket, workers: int) -> Supervisor:

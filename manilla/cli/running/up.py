@@ -4,7 +4,6 @@ import asyncio
 import os
 import shutil
 import socket
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from manilla import development
+from manilla import development, program
 from manilla.cli import instance
 from manilla.cli.instance import Data, InstanceRefusal, Running
 from manilla.cli.output import Json, print_json
@@ -134,8 +133,8 @@ async def _start_programs(plan: _Plan, supervisor: Supervisor) -> None:
     await _migrate(settings)
     await _prove_master_key(settings)
     for number in range(1, plan.workers + 1):
-        program = api_program(listener, number, environment)
-        await supervisor.start(msgspec.structs.replace(program, log_file=log_folder / "api.log"))
+        api = api_program(listener, number, environment)
+        await supervisor.start(msgspec.structs.replace(api, log_file=log_folder / "api.log"))
     seeded, worker = None, None
     if plan.with_demo:
         simulator_url = await _start_simulator(plan, supervisor, environment, listener, log_folder)
@@ -146,7 +145,7 @@ async def _start_programs(plan: _Plan, supervisor: Supervisor) -> None:
     await supervisor.start(
         Program(
             name="worker",
-            command=worker or [sys.executable, "-m", "manilla", "worker"],
+            command=worker or program.command("worker"),
             environment=environment,
             log_file=log_folder / "worker.log",
         )
@@ -240,19 +239,17 @@ async def _start_simulator(
     except (InstanceRefusal, OverflowError):
         listener = listen(plan.host, 0)
     here = local_address(plan.host, platform.getsockname()[1])
+    base_url = local_address(plan.host, listener.getsockname()[1])
     await supervisor.start(
         Program(
             name="simulator",
-            command=[
-                *(sys.executable, "-m", "manilla", "simulator", "--host", plan.host),
-                *("--platform", here, "--fd", str(listener.fileno())),
-            ],
+            command=program.command("simulator", str(listener.fileno()), base_url, here),
             environment=environment,
             sockets=[listener],
             log_file=log_folder / "simulator.log",
         )
     )
-    return local_address(plan.host, listener.getsockname()[1])
+    return base_url
 
 
 async def _seed(

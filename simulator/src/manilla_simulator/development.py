@@ -1,27 +1,33 @@
-"""The entry points that the platform calls in development mode; see `manilla.development`."""
+"""The entry points that the platform calls in development mode; see `manilla.development`.
+
+Each imports what it needs when it is called, because each runs in a different process.
+"""
 
 import socket
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
-from litestar import Router
 
 from manilla.development import Demo
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.merchants import credentials
-from manilla_simulator import demo, program
 from manilla_simulator.history import file
 from manilla_simulator.settings import CredentialsA, CredentialsB, CredentialsC, SimulatorSettings
-from manilla_simulator.shop import routes
+
+if TYPE_CHECKING:
+    from litestar import Router
 
 WEMA_BANK = "000017"  # provider B's code for Wema Bank
 
 
-def shop(db: Database, keyring: Keyring, base_url: str) -> Router:
+def shop(db: Database, keyring: Keyring, base_url: str) -> "Router":
     """The routes of the demo shop, which uses the demo merchant's sandbox credentials."""
+    from manilla_simulator.shop import routes
+
     return routes.build(db, base_url, credentials.derived(keyring, Environment.SANDBOX))
 
 
@@ -33,6 +39,8 @@ async def seed(
     `history_folder`: where a new demo merchant's history is noted; None if it gets none. Returns
     None if the demo merchant's keys were rotated.
     """
+    from manilla_simulator import demo
+
     simulated = {
         "providera": (f"{simulator_url}/a", CredentialsA()),
         "providerb": (f"{simulator_url}/b", CredentialsB()),
@@ -56,5 +64,7 @@ def history_command(folder: Path, simulator_url: str) -> list[str] | None:
 
 async def simulate(listener: socket.socket, *, mode: str, base_url: str, platform_url: str) -> None:
     """Serves the simulated providers until the process receives a stop signal."""
+    from manilla_simulator import program
+
     settings = SimulatorSettings(mode=mode, base_url=base_url, webhook_base_url=platform_url)
     await program.run(settings, listener)

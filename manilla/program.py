@@ -1,0 +1,87 @@
+"""The programs of an installation, as processes: `python -m manilla.program NAME ARGUMENTS`.
+
+Such a process loads what its program needs, and none of the libraries of the command line. The
+commands `manilla serve`, `worker` and `simulator` check their options and then become one.
+"""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from manilla.kit.errors import reported_in_one_line
+
+# Libraries that are installed for the command line only. structlog and Litestar would import them.
+UNUSED = ("pydantic", "rich")
+
+
+def command(name: str, *arguments: str) -> list[str]:
+    """Returns the command that starts a program: `serve`, `worker` or `simulator`."""
+    return [sys.executable, "-m", "manilla.program", name, *arguments]
+
+
+def become(name: str, *arguments: str) -> NoReturn:
+    """Replaces this process with a program, which keeps the process id and the environment."""
+    words = command(name, *arguments)
+    os.execv(words[0], words)  # noqa: S606
+
+
+def serve(fd: str) -> None:
+    import uvloop
+
+    from manilla import app
+    from manilla.kit import logs
+    from manilla.settings import Mode, Settings
+
+    logs.configure("api")
+    settings = Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(app.serve(settings, socket.socket(fileno=int(fd))))
+
+
+def worker() -> None:
+    from manilla.kit import logs
+    from manilla.settings import Mode, Settings
+    from manilla.worker import work
+
+    logs.configure("worker")
+    asyncio.run(work(Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)))
+
+
+def simulator(fd: str, base_url: str, platform_url: str) -> None:
+    import uvloop
+
+    from manilla import development
+    from manilla.kit import logs
+    from manilla.settings import Mode, read_mode
+
+    logs.configure("simulator")
+    simulation = development.required().simulate(
+        socket.socket(fileno=int(fd)),
+        mode=read_mode(os.environ, Mode.DEVELOPMENT),
+        base_url=base_url,
+        platform_url=platform_url,
+    )
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(simulation)
+
+
+PROGRAMS: dict[str, Callable[..., None]] = {
+    "serve": serve,
+    "worker": worker,
+    "simulator": simulator,
+}
+
+
+def main() -> None:
+    for library in UNUSED:
+        sys.modules[library] = None  # type: ignore[assignment]  # Python takes it for missing
+    name, *arguments = sys.argv[1:]
+    with reported_in_one_line():
+        PROGRAMS[name](*arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Each process loads the modules that it needs, so that it starts fast and stays small."""
+
+import subprocess
+import sys
+
+import pytest
+
+LOADED = """
+import atexit, runpy, sys
+atexit.register(lambda: print("loaded", *(name for name in sys.modules if sys.modules[name])))
+module, *words = sys.argv[1:]
+sys.argv = [module, *words]
+runpy.run_module(module, run_name="__main__", alter_sys=True)
+"""
+PAGES = {"manilla.checkout", "manilla.dashboard", "manilla.console", "manilla.pages", "manilla.web"}
+COMMAND_LINE = {"typer", "pydantic", "rich", "manilla.cli"}
+
+
+def loaded(module: str, *words: str) -> set[str]:
+    """Returns the modules that a process without settings has loaded when it ends."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, module, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={},
+    )
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("loaded ")]
+    return set(line.split())
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_the_help_overview_loads_no_command(option: str) -> None:
+    modules = loaded("manilla", option)
+    heavy = {"asyncio", "asyncpg", "aiohttp", "cryptography", "litestar", "msgspec", "structlog"}
+    assert "manilla.cli.main" in modules
+    assert not modules & heavy
+    assert {name for name in modules if name.startswith("manilla.cli.")} == {"manilla.cli.main"}
+
+
+def test_the_worker_loads_neither_the_pages_nor_the_command_line() -> None:
+    modules = loaded("manilla.program", "worker")
+    assert "manilla.worker" in modules
+    assert not modules & {*PAGES, *COMMAND_LINE, "litestar", "manilla.api", "manilla.reference"}
+
+
+def test_the_api_process_loads_the_pages_and_not_the_command_line() -> None:
+    modules = loaded("manilla.program", "serve", "0")
+    assert modules >= PAGES
+    assert not modules & COMMAND_LINE
