@@ -31,10 +31,11 @@ from manilla.ledger.transactions import (
     TransactionNotFound,
 )
 from manilla.merchants.rights import Right
-from manilla.payments import commission, initiate, listing, store, verify
+from manilla.payments import commission, initiate, verify
 from manilla.payments.eligibility import read_keywords
 from manilla.payments.initiate import PaymentInitiation, PaymentOrder, PaymentSession
 from manilla.payments.payment import PaymentStatus
+from manilla.payments.verify import ReportedPayment
 
 CustomerName = Annotated[Line, Meta(max_length=100)]
 # Any text, because legacy clients send values that are not emails.
@@ -99,7 +100,7 @@ def endpoints(db: Database, keyring: Keyring, initiation: PaymentInitiation) -> 
         keyring,
         LIST,
         table="payment",
-        columns=store.PAYMENT_COLUMNS,
+        columns=verify.COLUMNS,
         statuses={status: (status,) for status in PaymentStatus},
     )
 
@@ -115,7 +116,8 @@ def endpoints(db: Database, keyring: Keyring, initiation: PaymentInitiation) -> 
 
     async def list_payments(call: Call) -> PaymentList:
         rows, cursor = await payments.page(call)
-        return PaymentList([verify.describe_listed(listing.read(row)) for row in rows], cursor)
+        found = [verify.describe_listed(ReportedPayment(*row)) for row in rows]
+        return PaymentList(found, cursor)
 
     return [
         Endpoint(

@@ -21,12 +21,13 @@ from manilla.ledger.transactions import (
 )
 from manilla.merchants.rights import Right
 from manilla.methods.catalogue import Catalogue
-from manilla.payouts import refusals, store, verify
+from manilla.payouts import refusals, verify
 from manilla.payouts.beneficiaries import methods
 from manilla.payouts.beneficiaries.banks import BankList, Banks
 from manilla.payouts.beneficiaries.methods import PayoutMethods
 from manilla.payouts.initiate import InitiatedPayout, PayoutInitiation, PayoutOrder
 from manilla.payouts.payout import PayoutStatus
+from manilla.payouts.verify import ReportedPayout
 
 INITIATE, LIST = "/api/v1/initiate-payout", "/api/v1/payouts"
 NEITHER = "Send either `beneficiary` or `withdraw_account_id`."
@@ -103,13 +104,14 @@ def endpoints(
         keyring,
         LIST,
         table="payout",
-        columns=store.PAYOUT_COLUMNS,
+        columns=verify.COLUMNS,
         statuses=STATUSES,
     )
 
     async def list_payouts(call: Call) -> PayoutList:
         rows, cursor = await payouts.page(call)
-        return PayoutList([verify.describe_listed(store.read(row)) for row in rows], cursor)
+        found = [verify.describe_listed(ReportedPayout(*row)) for row in rows]
+        return PayoutList(found, cursor)
 
     async def payout_methods(call: Call) -> PayoutMethods:
         return methods.offered(catalogue, call.caller, call.query.currency)

@@ -15,11 +15,11 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.ledger.transactions import DuplicateReference, TransactionNotFound
 from manilla.merchants.rights import Right
-from manilla.refunds import listing, order, store, verify
+from manilla.refunds import order, verify
 from manilla.refunds.books import RefundNotCovered, RefundRefused
 from manilla.refunds.order import InitiatedRefund, OrderedRefund
 from manilla.refunds.refund import REASON_LENGTH_MAX
-from manilla.refunds.verify import VerifiedRefund
+from manilla.refunds.verify import ReportedRefund, VerifiedRefund
 
 INITIATE, LIST = "/api/v1/initiate-refund", "/api/v1/refunds"
 NOT_ABOVE_ZERO = "The amount must be above zero."
@@ -52,7 +52,7 @@ def endpoints(db: Database, keyring: Keyring) -> list[Endpoint]:
         keyring,
         LIST,
         table="refund",
-        columns=store.REFUND_COLUMNS,
+        columns=verify.COLUMNS,
         statuses={word: (status,) for word, status in verify.STATUSES.items()},
     )
 
@@ -64,7 +64,7 @@ def endpoints(db: Database, keyring: Keyring) -> list[Endpoint]:
 
     async def list_refunds(call: Call) -> RefundList:
         rows, cursor = await refunds.page(call)
-        return RefundList([verify.describe(listing.read(row)) for row in rows], cursor)
+        return RefundList([verify.describe(ReportedRefund(*row)) for row in rows], cursor)
 
     return [
         Endpoint(

@@ -11,6 +11,11 @@ def iso(moment: datetime) -> str:
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
+def iso_sql(column: str) -> str:
+    """Returns the SQL that formats a time as `iso` does; the sessions' time zone is UTC."""
+    return f"""to_char({column}, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"""
+
+
 def start_of_day(day: date) -> datetime:
     return datetime.combine(day, time(), LAGOS).astimezone(UTC)
 

@@ -49,9 +49,15 @@ CONFLICTS = (
 )
 
 
-def columns(kind: type[msgspec.Struct]) -> str:
-    """Returns the struct's fields as a column list, so that only the struct names columns."""
-    return ", ".join(kind.__struct_fields__)
+def columns(kind: type[msgspec.Struct], **computed: str) -> str:
+    """Returns the struct's fields as a column list, so that only the struct names columns.
+
+    `computed` has the SQL of fields that are not columns.
+    """
+    return ", ".join(
+        f"{computed[name]} AS {name}" if name in computed else name
+        for name in kind.__struct_fields__
+    )
 
 
 def shared(kind: type[msgspec.Struct], source: msgspec.Struct) -> dict[str, Any]:

@@ -19,6 +19,8 @@ _BY_DECIMALS = {
     4: "CLF UYW",
 }
 DECIMALS = {code: decimals for decimals, codes in _BY_DECIMALS.items() for code in codes.split()}
+# The minor unit of each currency in major units, with all of its decimals: 0.01.
+_UNITS = {code: Decimal(1).scaleb(-decimals) for code, decimals in DECIMALS.items()}
 
 _AMOUNT = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
 
@@ -45,7 +47,7 @@ class Money(msgspec.Struct, frozen=True, order=True):
     @property
     def amount(self) -> Decimal:
         """The amount in major units, with all of the currency's decimals: 1000.00."""
-        return Decimal(self.minor).scaleb(-DECIMALS[self.currency])
+        return _UNITS[self.currency] * self.minor
 
     def percent(self, rate: Decimal) -> Self:
         """Returns a percentage of the amount, rounded half up. No other function rounds money."""

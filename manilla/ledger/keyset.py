@@ -22,6 +22,8 @@ class KeysetQuery(msgspec.Struct, frozen=True):
     # Other conditions: each `{}` is replaced with the placeholder of one value.
     filters: tuple[tuple[str, tuple[Any, ...]], ...] = ()
     is_ascending: bool = False
+    # What the records contain, which must include the key. It is computed only for them.
+    shown: str = "*"
 
 
 class KeysetPage(msgspec.Struct, frozen=True):
@@ -36,7 +38,7 @@ async def page(
     filters = [sql.format(*map(looked.value, values)) for sql, values in query.filters]
     records = await db.records(
         f"""
-        SELECT * FROM (
+        SELECT {query.shown} FROM (
             SELECT {query.columns} FROM {query.table}
              WHERE {looked.sql} ORDER BY {order} LIMIT {LOOK_MAX}) AS looked
          WHERE {" AND ".join(filters) or "true"} ORDER BY {order} LIMIT {limit + 1}""",

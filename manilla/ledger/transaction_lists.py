@@ -68,7 +68,10 @@ def newest_first(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> KeysetQuery:
-    """Returns the query for pages of a merchant's transactions, newest first."""
+    """Returns the query for pages of a merchant's transactions, newest first.
+
+    `columns` must include the id and the reference.
+    """
     # Always bound the id on both sides: then the planner uses the primary key even if it believes
     # that the table is small.
     low = trx_ids.floor(EARLIEST if since is None else since - ASTRAY)
@@ -86,7 +89,7 @@ def newest_first(
         "created_at < {}": until,
     }
     given = tuple((sql, (value,)) for sql, value in filters.items() if value is not None)
-    return KeysetQuery(table, columns, (key,), owned, given)
+    return KeysetQuery(table, "*", (key,), owned, given, shown=columns)
 
 
 async def searched(

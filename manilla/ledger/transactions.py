@@ -45,17 +45,20 @@ class Scenario(StrEnum):
 
 async def find_counted(
     db: Database, table: str, columns: str, tenant: Tenant, trx_id: str, ticket: RateTicket
-) -> Any:
-    """Reads a transaction and counts the request toward the rate limit, in one statement."""
+) -> tuple[Any, ...]:
+    """Reads columns of a transaction and counts the request toward the rate limit.
+
+    One statement does both. `columns` must include the id.
+    """
     if trx_ids.merchant_of(trx_id) != tenant.merchant_id:
         raise TransactionNotFound
     record = await db.record(
         f"""
-        SELECT taken.used, taken.resets_in_seconds, found.*
+        SELECT taken.used, taken.resets_in_seconds, {columns}
           FROM rate_take(ARRAY[$4], ARRAY[1::bigint], $5) AS taken
           -- This order forces a plan on the primary key, which does not read all of
           -- the merchant's rows.
-          LEFT JOIN LATERAL (SELECT {columns} FROM {table}
+          LEFT JOIN LATERAL (SELECT * FROM {table}
                 WHERE merchant_id = $1 AND trx_id BETWEEN $3 AND $3
                 ORDER BY trx_id LIMIT 1) AS found
             ON found.environment = $2""",
@@ -64,4 +67,5 @@ async def find_counted(
     ticket.spend(record["used"], record["resets_in_seconds"])
     if record["trx_id"] is None:
         raise TransactionNotFound
-    return record
+    found: tuple[Any, ...] = record[2:]
+    return found

@@ -24,7 +24,7 @@ class Quote(msgspec.Struct, frozen=True):
     def customer_pays(self) -> Money:
         return (
             self.amount + self.commission
-            if self.bearer is CommissionBearer.CUSTOMER
+            if self.bearer == CommissionBearer.CUSTOMER
             else self.amount
         )
 

@@ -1,18 +1,19 @@
-"""The response of verify-payment."""
+"""The response of verify-payment, and the item of a payment in a list."""
 
 from decimal import Decimal
 
 import msgspec
 
-from manilla.kit import clock
-from manilla.kit.db import Database
+from manilla.kit.clock import iso_sql
+from manilla.kit.db import Database, columns
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import RateTicket
 from manilla.ledger import transactions
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
-from manilla.payments import store
-from manilla.payments.payment import Payment, PaymentStatus
+from manilla.merchants.merchants import CommissionBearer
+from manilla.payments.commission import Quote
+from manilla.payments.payment import PaymentErrorCode, PaymentStatus
 
 PENDING = "Payment is still pending."
 FAILED = "Payment failed or was canceled."
@@ -63,27 +64,58 @@ class ListedUnfinishedPayment(UnfinishedPayment, frozen=True, kw_only=True, omit
     created_at: str
 
 
+class ReportedPayment(msgspec.Struct, frozen=True):
+    """The columns of a payment that the response needs.
+
+    A page has many, so they are read without conversion: statuses and other words are plain texts,
+    which equal the members of their enum.
+    """
+
+    status: PaymentStatus
+    trx_id: str
+    ref_trx: str
+    currency: str
+    amount_minor: int
+    commission_minor: int
+    commission_bearer: CommissionBearer
+    commission_trx_id: str | None
+    customer_name: str | None
+    customer_email: str | None
+    description: str | None
+    error_code: PaymentErrorCode | None
+    created_at: str
+    updated_at: str
+
+    @property
+    def quote(self) -> Quote:
+        amount = Money(self.currency, self.amount_minor)
+        return Quote(amount, Money(self.currency, self.commission_minor), self.commission_bearer)
+
+
+COLUMNS = columns(
+    ReportedPayment, created_at=iso_sql("created_at"), updated_at=iso_sql("updated_at")
+)
+
+
 async def verify(
     db: Database, caller: Caller, trx_id: str, ticket: RateTicket
 ) -> VerifiedPayment | UnfinishedPayment:
     tenant = Tenant(caller.merchant_id, caller.environment)
-    record = await transactions.find_counted(
-        db, "payment", store.PAYMENT_COLUMNS, tenant, trx_id, ticket
-    )
-    return describe(msgspec.convert(dict(record), Payment))
+    found = await transactions.find_counted(db, "payment", COLUMNS, tenant, trx_id, ticket)
+    return describe(ReportedPayment(*found))
 
 
-def describe(payment: Payment) -> VerifiedPayment | UnfinishedPayment:
-    if payment.status is not PaymentStatus.SUCCESS:
+def describe(payment: ReportedPayment) -> VerifiedPayment | UnfinishedPayment:
+    if payment.status != PaymentStatus.SUCCESS:
         return UnfinishedPayment(
             status=payment.status,
             event="payment",
             trx_id=payment.trx_id,
             ref_trx=payment.ref_trx,
-            message=PENDING if payment.status is PaymentStatus.PENDING else FAILED,
+            message=PENDING if payment.status == PaymentStatus.PENDING else FAILED,
             error_code=payment.error_code,
         )
-    commission = describe_commission(payment)
+    commission = describe_commission(payment.quote, payment.commission_trx_id, is_paid=True)
     return VerifiedPayment(
         status=payment.status,
         trx_id=payment.trx_id,
@@ -94,23 +126,24 @@ def describe(payment: Payment) -> VerifiedPayment | UnfinishedPayment:
         commission=commission,
         customer=Customer(payment.customer_name, payment.customer_email),
         description=payment.description,
-        created_at=clock.iso(payment.created_at),
-        updated_at=clock.iso(payment.updated_at),
+        created_at=payment.created_at,
+        updated_at=payment.updated_at,
     )
 
 
-def describe_listed(payment: Payment) -> VerifiedPayment | ListedUnfinishedPayment:
+def describe_listed(payment: ReportedPayment) -> VerifiedPayment | ListedUnfinishedPayment:
     """Returns the response of verify-payment, with the time of creation."""
     answer = describe(payment)
     if isinstance(answer, VerifiedPayment):
         return answer
-    fields = msgspec.structs.asdict(answer)
-    return ListedUnfinishedPayment(**fields, created_at=clock.iso(payment.created_at))
+    fields = msgspec.structs.astuple(answer)
+    return ListedUnfinishedPayment(*fields, created_at=payment.created_at)
 
 
-def describe_commission(payment: Payment) -> Commission:
-    quote, is_paid = payment.quote, payment.status is PaymentStatus.SUCCESS
-    nothing = Money(payment.currency, 0)
+def describe_commission(
+    quote: Quote, commission_trx_id: str | None, *, is_paid: bool
+) -> Commission:
+    nothing = Money(quote.amount.currency, 0)
     paid, received = (quote.customer_pays, quote.merchant_receives) if is_paid else (nothing,) * 2
     return Commission(
         base_amount=quote.amount.amount,
@@ -118,5 +151,5 @@ def describe_commission(payment: Payment) -> Commission:
         commission_bearer=quote.bearer,
         customer_paid=paid.amount,
         merchant_received=received.amount,
-        commission_trx_id=payment.commission_trx_id,
+        commission_trx_id=commission_trx_id,
     )

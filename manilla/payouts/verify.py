@@ -1,17 +1,17 @@
-"""The response of verify-payout."""
+"""The response of verify-payout, and the item of a payout in a list."""
 
 from decimal import Decimal
 
 import msgspec
 
-from manilla.kit import clock
-from manilla.kit.db import Database
+from manilla.kit.clock import iso_sql
+from manilla.kit.db import Database, columns
+from manilla.kit.money import Money
 from manilla.kit.ratelimit import RateTicket
 from manilla.ledger import transactions
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
-from manilla.payouts import store
-from manilla.payouts.payout import Payout, PayoutStatus
+from manilla.payouts.payout import PayoutErrorCode, PayoutStatus
 
 EVENT = "payout"
 PENDING = "Payout is still pending."
@@ -50,33 +50,54 @@ class ListedUndeliveredPayout(UndeliveredPayout, frozen=True, kw_only=True, omit
     created_at: str
 
 
+class ReportedPayout(msgspec.Struct, frozen=True):
+    """The columns of a payout that the response needs: read as those of ReportedPayment."""
+
+    status: PayoutStatus
+    trx_id: str
+    ref_trx: str
+    currency: str
+    amount_minor: int
+    fee_minor: int
+    description: str | None
+    session_id: str | None
+    error_code: PayoutErrorCode | None
+    guidance: str | None
+    created_at: str
+    updated_at: str
+
+
+COLUMNS = columns(
+    ReportedPayout, created_at=iso_sql("created_at"), updated_at=iso_sql("updated_at")
+)
+
+
 async def verify(
     db: Database, caller: Caller, trx_id: str, ticket: RateTicket
 ) -> DeliveredPayout | UndeliveredPayout:
     tenant = Tenant(caller.merchant_id, caller.environment)
-    record = await transactions.find_counted(
-        db, "payout", store.PAYOUT_COLUMNS, tenant, trx_id, ticket
-    )
-    return describe(store.read(record))
+    found = await transactions.find_counted(db, "payout", COLUMNS, tenant, trx_id, ticket)
+    return describe(ReportedPayout(*found))
 
 
-def describe(payout: Payout) -> DeliveredPayout | UndeliveredPayout:
-    if payout.status is PayoutStatus.COMPLETED:
+def describe(payout: ReportedPayout) -> DeliveredPayout | UndeliveredPayout:
+    if payout.status == PayoutStatus.COMPLETED:
+        amount = Money(payout.currency, payout.amount_minor).amount
         return DeliveredPayout(
             status="success",
             event=EVENT,
             trx_id=payout.trx_id,
             ref_trx=payout.ref_trx,
-            amount=payout.amount.amount,
-            fee=payout.fee.amount,
+            amount=amount,
+            fee=Money(payout.currency, payout.fee_minor).amount,
             currency=payout.currency,
-            net_amount=payout.amount.amount,
+            net_amount=amount,
             description=payout.description,
             session_id=payout.session_id,
-            created_at=clock.iso(payout.created_at),
-            updated_at=clock.iso(payout.updated_at),
+            created_at=payout.created_at,
+            updated_at=payout.updated_at,
         )
-    is_pending = payout.status is PayoutStatus.PENDING
+    is_pending = payout.status == PayoutStatus.PENDING
     return UndeliveredPayout(
         status="pending" if is_pending else "failed",
         event=EVENT,
@@ -87,10 +108,10 @@ def describe(payout: Payout) -> DeliveredPayout | UndeliveredPayout:
     )
 
 
-def describe_listed(payout: Payout) -> DeliveredPayout | ListedUndeliveredPayout:
+def describe_listed(payout: ReportedPayout) -> DeliveredPayout | ListedUndeliveredPayout:
     """Returns the response of verify-payout, with the time of creation."""
     answer = describe(payout)
     if isinstance(answer, DeliveredPayout):
         return answer
-    fields = msgspec.structs.asdict(answer)
-    return ListedUndeliveredPayout(**fields, created_at=clock.iso(payout.created_at))
+    fields = msgspec.structs.astuple(answer)
+    return ListedUndeliveredPayout(*fields, created_at=payout.created_at)

@@ -1,17 +1,17 @@
-"""The response of verify-refund."""
+"""The response of verify-refund, and the item of a refund in a list."""
 
 from decimal import Decimal
 
 import msgspec
 
-from manilla.kit import clock
-from manilla.kit.db import Database
+from manilla.kit.clock import iso_sql
+from manilla.kit.db import Database, columns
+from manilla.kit.money import Money
 from manilla.kit.ratelimit import RateTicket
 from manilla.ledger import transactions
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
-from manilla.refunds import listing, store
-from manilla.refunds.refund import NO_REASON, Refund, RefundStatus
+from manilla.refunds.refund import NO_REASON, RefundStatus
 
 # The stored status for each word of verify-refund.
 STATUSES = {
@@ -41,27 +41,42 @@ class VerifiedRefund(msgspec.Struct, frozen=True):
     updated_at: str
 
 
+class ReportedRefund(msgspec.Struct, frozen=True):
+    """The columns of a refund that the response needs: read as those of ReportedPayment."""
+
+    status: RefundStatus
+    trx_id: str
+    ref_trx: str | None
+    payment_trx_id: str
+    currency: str
+    amount_minor: int
+    reason: str
+    created_at: str
+    updated_at: str
+
+
+COLUMNS = columns(
+    ReportedRefund, created_at=iso_sql("created_at"), updated_at=iso_sql("updated_at")
+)
+
+
 async def verify(db: Database, caller: Caller, trx_id: str, ticket: RateTicket) -> VerifiedRefund:
     tenant = Tenant(caller.merchant_id, caller.environment)
-    record = await transactions.find_counted(
-        db, "refund", store.REFUND_COLUMNS, tenant, trx_id, ticket
-    )
-    return describe(listing.read(record))
+    found = await transactions.find_counted(db, "refund", COLUMNS, tenant, trx_id, ticket)
+    return describe(ReportedRefund(*found))
 
 
-def describe(refund: Refund) -> VerifiedRefund:
-    assert refund.created_at is not None
-    assert refund.updated_at is not None
+def describe(refund: ReportedRefund) -> VerifiedRefund:
     return VerifiedRefund(
         status=_WORDS[refund.status],
         event="refund",
         trx_id=refund.trx_id,
         ref_trx=refund.ref_trx,
         payment_trx_id=refund.payment_trx_id,
-        amount=refund.amount.amount,
+        amount=Money(refund.currency, refund.amount_minor).amount,
         currency=refund.currency,
         reason=None if refund.reason == NO_REASON else refund.reason,
         message=MESSAGES[refund.status],
-        created_at=clock.iso(refund.created_at),
-        updated_at=clock.iso(refund.updated_at),
+        created_at=refund.created_at,
+        updated_at=refund.updated_at,
     )
