@@ -19,9 +19,10 @@ from bench.server import Server, private_server
 from bench.stage import BASELINE_PYTHON, prepared
 
 FULL = Plan(rounds=9, block_seconds=0.8, warm_seconds=1.0, clients=(1, 2, 4, 8, 16))
-QUICK = Plan(rounds=5, block_seconds=0.2, warm_seconds=0.2, clients=(1, 8))
+QUICK = Plan(rounds=5, block_seconds=0.2, warm_seconds=0.2, clients=(1, 8), overload_seconds=10)
 ROW_SECONDS_MAX = 600
 LOOK_SECONDS = 0.5
+FILE_WIDTH = 130
 
 
 def main() -> None:
@@ -58,7 +59,7 @@ async def _run(names: Sequence[str], plan: Plan) -> dict[str, Any]:
     async with private_server() as server:
         rows = await _measure(server, names, plan)
         used = _memory(server)
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else FILE_WIDTH)
     report.print_tables(console, rows)
     console.print(
         f"  PostgreSQL: {used['processes']} processes, {used['bytes'] // report.MEBIBYTE} MiB."

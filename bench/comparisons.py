@@ -37,6 +37,23 @@ def share_of_cpu(name: str, without: str, target: Target | None = None) -> Compa
     return Comparison(name, value, target)
 
 
+def cost(name: str, one: str, other: str, maximum: float | None = None) -> Comparison:
+    """The CPU of the program and the database together, divided by another contender's."""
+    target = None if maximum is None else Target(maximum, at_most=True)
+    return Comparison(
+        f"cost: {name}", lambda blocks: blocks[one].total_us / blocks[other].total_us, target
+    )
+
+
+def speed(name: str, one: str, other: str, target: Target | None = None) -> Comparison:
+    return Comparison(f"rate: {name}", _rate(one, other), target)
+
+
+def detail(name: str, contender: str, target: Target | None = None) -> Comparison:
+    """A result that a contender reports itself, such as a time."""
+    return Comparison(name, lambda blocks: blocks[contender].details[name], target)
+
+
 def growth(name: str, small: str, large: str, target: Target | None = None) -> list[Comparison]:
     """How much longer a request takes, and how much more CPU it costs, on a larger database."""
     return [

@@ -9,6 +9,11 @@ NANOSECONDS = 1_000_000_000
 READ_TRIES = 20
 
 
+def of_program(pid: int) -> float:
+    """The CPU seconds so far of a process and of its children that are alive."""
+    return sum(of_process(each) for each in (pid, *children(pid)))
+
+
 def of_process(pid: int) -> float:
     """A process's CPU seconds so far.
 
@@ -53,14 +58,16 @@ def children(parent: int) -> list[int]:
     return sorted(found)
 
 
-def pin(pid: int) -> None:
-    """Pins a process to one CPU, the same for all, because CPUs are rarely equally fast.
+def pin(pid: int, number: int = 1) -> None:
+    """Pins a process and its children to the first CPUs, which are the same for all contenders.
 
-    On a virtual machine, a CPU can be half as fast while a neighbor is busy.
+    CPUs are rarely equally fast: a virtual machine's CPU can be half as fast while a neighbor is
+    busy.
     """
-    first = min(os.sched_getaffinity(0))
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        os.sched_setaffinity(int(task.name), {first})
+    first = sorted(os.sched_getaffinity(0))[:number]
+    for each in (pid, *children(pid)):
+        for task in Path(f"/proc/{each}/task").iterdir():
+            os.sched_setaffinity(int(task.name), first)
 
 
 def busy_share(seconds: float) -> float:
@@ -78,8 +85,8 @@ def _machine_ticks() -> tuple[int, int]:
 
 
 def resident_bytes(pid: int) -> int:
-    """The process's resident memory, including shared pages."""
-    return _memory(pid, "Rss:")
+    """The resident memory of the process and its children, including shared pages."""
+    return sum(_memory(each, "Rss:") for each in (pid, *children(pid)))
 
 
 def proportional_bytes(pid: int) -> int:

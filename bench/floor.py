@@ -63,14 +63,16 @@ async def started(stage: Stage, wallets: int = ACCOUNTS) -> AsyncIterator[Conten
 
 
 def against_floor(
-    rate_min: float, program_max: float | None = None, database_max: float | None = None
+    rate_min: float | None = None,
+    program_max: float | None = None,
+    database_max: float | None = None,
 ) -> list[Comparison]:
     """Manilla's rate, and its CPU in units of the CPU that the floor takes in the database."""
     return [
         Comparison(
             "rate: product / floor",
             lambda blocks: blocks[PRODUCT].rate / blocks[FLOOR].rate,
-            Target(rate_min),
+            None if rate_min is None else Target(rate_min),
         ),
         Comparison(
             "program CPU: product / floor",

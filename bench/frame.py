@@ -25,12 +25,13 @@ class Work(msgspec.Struct, frozen=True):
 
     done: int
     seconds: float
+    details: Mapping[str, float] = {}  # other results, by name
 
 
 class Contender(msgspec.Struct, frozen=True):
     name: str
     run: Callable[[float], Awaitable[Work]]  # works for about this many seconds
-    pid: int | None  # the process whose CPU time, with its children, counts; None for pgbench
+    pid: int | None  # the process that counts, with its children; None for pgbench
     detail: str = ""
 
 
@@ -41,6 +42,7 @@ class Block(msgspec.Struct, frozen=True):
     program_us: float  # CPU microseconds per operation
     database_us: float
     wal_bytes: float  # of write-ahead log for each operation
+    details: Mapping[str, float] = {}
 
     @property
     def total_us(self) -> float:
@@ -76,6 +78,7 @@ class Row(msgspec.Struct, frozen=True):
     together: bool = False
     # Runs every contender once, in order and without a warm-up, because one run takes long.
     once: bool = False
+    cpus: int = 1  # how many CPUs the measured programs may use
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -85,12 +88,14 @@ class Plan(msgspec.Struct, frozen=True):
     block_seconds: float
     warm_seconds: float
     clients: Sequence[int]  # numbers of connections that pgbench may choose from
+    overload_seconds: float = 60
 
 
 class Measured(msgspec.Struct, frozen=True):
     row: Row
     rounds: list[Round]
     memory: dict[str, int]  # resident bytes of each contender's program
+    statements: dict[str, float]  # that a contender sends to the database for each operation
 
     def typical(self, name: str) -> Block:
         blocks = [blocks[name] for blocks in self.rounds]
@@ -108,14 +113,14 @@ class Measured(msgspec.Struct, frozen=True):
 async def measure(row: Row, plan: Plan, server: Server) -> Measured:
     pids = {contender.name: contender.pid for contender in row.contenders if contender.pid}
     for pid in pids.values():
-        cpu.pin(pid)
+        cpu.pin(pid, row.cpus)
     if not row.once:
         # Warms up all contenders at once, which is faster.
         await _blocks(row.contenders, plan.warm_seconds, server)
     numbers = range(1 if row.once else plan.rounds)
     rounds = [await _round(row, number, plan, server) for number in numbers]
     memory = {name: cpu.resident_bytes(pid) for name, pid in pids.items()}
-    return Measured(row, rounds, memory)
+    return Measured(row, rounds, memory, await _statements(row, plan, server))
 
 
 async def _round(row: Row, number: int, plan: Plan, server: Server) -> Round:
@@ -127,6 +132,18 @@ async def _round(row: Row, number: int, plan: Plan, server: Server) -> Round:
     for contender in [*row.contenders[start:], *row.contenders[:start]]:
         blocks |= await _blocks([contender], plan.block_seconds, server)
     return blocks
+
+
+async def _statements(row: Row, plan: Plan, server: Server) -> dict[str, float]:
+    """Counts in blocks of their own, because counting costs the server a little CPU."""
+    if row.once or row.together:
+        return {}
+    counts = {}
+    for contender in row.contenders:
+        async with server.counted_statements() as counted:
+            work = await contender.run(plan.block_seconds)
+            counts[contender.name] = await counted() / work.done
+    return counts
 
 
 async def _blocks(
@@ -147,6 +164,7 @@ async def _blocks(
             (end - begin) * MICROSECONDS / work.done,
             database * MICROSECONDS / work.done,
             wal / work.done,
+            work.details,
         )
         for contender, work, begin, end, database, wal in zip(
             contenders, works, before, after, database_seconds, wal_bytes, strict=True
@@ -155,4 +173,4 @@ async def _blocks(
 
 
 def _program_seconds(contenders: Sequence[Contender]) -> list[float]:
-    return [0.0 if each.pid is None else cpu.of_process(each.pid) for each in contenders]
+    return [0.0 if each.pid is None else cpu.of_program(each.pid) for each in contenders]

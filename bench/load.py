@@ -37,7 +37,7 @@ async def ask(port: int, request: bytes) -> bytes:
     async with asyncio.timeout(GRACE_SECONDS):
         writer.write(request)
         answer = b""
-        while not _is_whole(answer):
+        while not is_whole(answer):
             answer += await reader.read(65536)
         writer.close()
     head, _, body = answer.partition(b"\r\n\r\n")
@@ -87,7 +87,7 @@ class _Caller(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._received = self._received + data if self._received else data
-        if _is_whole(self._received):
+        if is_whole(self._received):
             if not self._received.startswith(b"HTTP/1.1 200 "):
                 # A rejection costs less than the work, so a rate that includes rejections is
                 # meaningless.
@@ -112,7 +112,7 @@ class _Caller(asyncio.Protocol):
         self._transport.close()
 
 
-def _is_whole(answer: bytes) -> bool:
+def is_whole(answer: bytes) -> bool:
     head = answer.find(b"\r\n\r\n")
     if head < 0:
         return False

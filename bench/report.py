@@ -24,7 +24,7 @@ def _numbers(rows: Sequence[Measured]) -> Table:
     """Medians over the rounds, for information only: they differ between machines."""
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("medians; CPU in µs for each", no_wrap=True)
-    for heading in ("a second", "program", "database", "WAL bytes", "RSS MiB"):
+    for heading in ("a second", "program", "database", "WAL bytes", "statements", "RSS MiB"):
         table.add_column(heading, justify="right")
     for measured in rows:
         table.add_row(f"[bold]{measured.row.name}[/] {measured.row.title}")
@@ -37,12 +37,14 @@ def _numbers(rows: Sequence[Measured]) -> Table:
 def _number_cells(measured: Measured, contender: Contender) -> list[str]:
     block = measured.typical(contender.name)
     resident = measured.memory.get(contender.name)
+    statements = measured.statements.get(contender.name)
     return [
         "  " + ", ".join(filter(None, (contender.name, contender.detail))),
         f"{block.rate:,.0f}",
         "" if contender.pid is None else f"{block.program_us:,.0f}",
         f"{block.database_us:,.0f}",
         f"{block.wal_bytes:,.0f}",
+        "" if statements is None else f"{statements:.3f}",
         "" if resident is None else f"{resident / MEBIBYTE:,.0f}",
     ]
 
@@ -92,6 +94,7 @@ def as_json(rows: Sequence[Measured], server: dict[str, int], busy: float) -> di
                 "title": measured.row.title,
                 "rounds": measured.rounds,
                 "resident_bytes": measured.memory,
+                "statements": measured.statements,
                 "comparisons": [
                     _comparison(measured, comparison) for comparison in measured.row.comparisons
                 ],

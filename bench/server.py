@@ -1,11 +1,13 @@
 """A private, durable PostgreSQL server with Manilla's own settings, for one run."""
 
+import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import msgspec
@@ -17,6 +19,12 @@ from manilla.sql import migrate
 
 BASELINE_DATABASE = "baseline"
 LOG_LINES_SHOWN = 15
+# Counts the statements of each program, but only while a block asks for it.
+COUNTING = """
+shared_preload_libraries = 'pg_stat_statements'
+pg_stat_statements.track = none
+"""
+RELOAD_SECONDS = 0.1  # an idle connection reads the new configuration with its next statement
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -48,14 +56,39 @@ class Server(msgspec.Struct, frozen=True):
 
     async def wal_bytes(self) -> int:
         """Returns how many bytes of write-ahead log the server has written so far."""
+        written: int = await self.value("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint")
+        return written
+
+    async def value(self, sql: str) -> Any:
         connection = await asyncpg.connect(self.cluster.url(SUPERUSER, "postgres"))
         try:
-            written: int = await connection.fetchval(
-                "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"
-            )
+            return await connection.fetchval(sql)
         finally:
             await connection.close()
-        return written
+
+    @asynccontextmanager
+    async def counted_statements(self) -> AsyncIterator[Callable[[], Awaitable[int]]]:
+        """Counts the statements that programs send. What a stored function runs does not count."""
+
+        async def counted() -> int:
+            number: int = await self.value(
+                f"""
+                SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements
+                 WHERE userid = '{APPLICATION}'::regrole"""
+            )
+            return number
+
+        try:
+            await self._track("top")
+            yield counted
+        finally:
+            await self._track("none")
+
+    async def _track(self, which: str) -> None:
+        await self.execute("postgres", f"ALTER SYSTEM SET pg_stat_statements.track = {which}")
+        await self.execute("postgres", "SELECT pg_reload_conf()")
+        await asyncio.sleep(RELOAD_SECONDS)
+        await self.execute("postgres", "SELECT pg_stat_statements_reset()")
 
     async def execute(self, database: str, sql: str) -> None:
         connection = await asyncpg.connect(self.cluster.url(SUPERUSER, database))
@@ -82,12 +115,15 @@ async def private_server() -> AsyncIterator[Server]:
         folder, supervisor = Path(name), Supervisor()
         named = os.environ.get("MANILLA_POSTGRES_BIN")
         cluster = postgres.prepare(folder, Path(named) if named else None)
+        with (cluster.folder / "manilla.conf").open("a") as configuration:
+            configuration.write(COUNTING)
         try:
             await supervisor.start(cluster.program(folder / "postgres.log"))
             await postgres.wait_until_ready(cluster)
             await postgres.create_database(cluster)
             await migrate.upgrade(cluster.url(OWNER), cluster.url(APPLICATION))
             server = Server(folder, cluster, supervisor)
+            await server.execute("postgres", "CREATE EXTENSION pg_stat_statements")
             await server.add_empty_database(BASELINE_DATABASE)
             yield server
         except Exception:

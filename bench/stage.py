@@ -43,6 +43,7 @@ class Stage:
         self.server = server
         self.db = db
         self.merchant = merchant
+        self.plan = plan
         self.clients = plan.clients
         self.pgbench = Pgbench(server.cluster, db, server.folder, plan.clients)
         self.master_key = master_key
@@ -52,6 +53,15 @@ class Stage:
         """Starts Manilla as in production, in one process."""
         command = program.command("serve")
         return await self._serve(f"product-{database}", command, self.environment(database))
+
+    async def product_with(self, processes: int) -> Served:
+        """Starts Manilla with this many API processes on one socket, as `manilla up` does it."""
+        with listen("127.0.0.1", 0) as listener:
+            port: int = listener.getsockname()[1]  # free again when the listener is closed
+        command = [sys.executable, "-m", "manilla", "serve", f"--port={port}"]
+        name = f"product-with-{processes}"
+        program = self._program(name, [*command, f"--workers={processes}"], self.environment())
+        return await self._start(program, port)
 
     async def product_without_limit(self) -> Served:
         command = [sys.executable, "-m", "bench.workers.unlimited"]
@@ -86,26 +96,33 @@ class Stage:
         self, name: str, command: Sequence[str], environment: dict[str, str]
     ) -> Served:
         if name not in self._served:
-            self._served[name] = await self._start(name, command, environment)
+            listener = listen("127.0.0.1", 0)
+            command = [*command, str(listener.fileno())]
+            program = self._program(name, command, environment, listener)
+            self._served[name] = await self._start(program, listener.getsockname()[1])
         return self._served[name]
 
-    async def _start(
-        self, name: str, command: Sequence[str], environment: dict[str, str]
-    ) -> Served:
-        listener = listen("127.0.0.1", 0)
-        port: int = listener.getsockname()[1]
+    def _program(
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: dict[str, str],
+        *sockets: socket.socket,
+    ) -> Program:
         metrics = self.server.folder / f"{name}.metrics"
         metrics.mkdir()
-        program = Program(
+        return Program(
             name=name,
-            command=[*command, str(listener.fileno())],
+            command=command,
             environment={**environment, "PROMETHEUS_MULTIPROC_DIR": str(metrics)},
             log_file=self.server.folder / f"{name}.log",
-            sockets=[listener],
+            sockets=sockets,
         )
+
+    async def _start(self, program: Program, port: int) -> Served:
         await self.server.supervisor.start(program)
         await _until_ready(program, port)
-        pid = self.server.supervisor.pid(name)
+        pid = self.server.supervisor.pid(program.name)
         assert pid is not None
         return Served(port, pid)
 

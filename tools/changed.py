@@ -17,6 +17,7 @@ TESTS = {
     "manilla/approvals": ("tests/audit", "tests/console"),
     "clients/python": ("tests/client_library", "tests/samples"),
     "simulator/src": ("tests/simulator", "tests/providers"),
+    "bench": ("tests/bench",),
     "docs": ("tests/operating",),
     "deploy": ("tests/operating",),
 }

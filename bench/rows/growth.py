@@ -60,7 +60,10 @@ def opened(stage: Stage) -> AbstractAsyncContextManager[Row]:
 
 
 async def _payments(stage: Stage, _db: Database, merchant: NewMerchant) -> Measured:
-    return Measured(lambda name, served: orders(stage, name, served), await one_by_one(merchant.id))
+    sandbox = [stage.merchant.sandbox]
+    return Measured(
+        lambda name, served: orders(name, served, sandbox), await one_by_one(merchant.id)
+    )
 
 
 @asynccontextmanager

@@ -2,8 +2,9 @@
 
 import asyncio
 import itertools
+import random
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,6 +23,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.ratelimit import RateTicket
 from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult, NewItem, NewRow
 from manilla.ledger.transactions import SANDBOX_REMARK
+from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.merchants import CommissionBearer
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, PaymentItem
 from manilla.payments.payment import NewPayment
@@ -60,10 +62,10 @@ async def opened(stage: Stage) -> AsyncIterator[Row]:
             name="initiate-payment",
             title=f"callers: {CALLERS}",
             contenders=[
-                orders(stage, PRODUCT, product, detail=f"{trips:.2f} transactions"),
+                orders(PRODUCT, product, [stage.merchant.sandbox], f"{trips:.2f} transactions"),
                 pgbench,
                 least,
-                orders(stage, BASELINE, baseline),
+                orders(BASELINE, baseline, [stage.merchant.sandbox]),
             ],
             comparisons=[
                 rate_against_pgbench(Target(PGBENCH_RATE_MIN)),
@@ -74,9 +76,14 @@ async def opened(stage: Stage) -> AsyncIterator[Row]:
         )
 
 
-def orders(stage: Stage, name: str, served: Served, detail: str = "") -> Contender:
+def orders(
+    name: str, served: Served, credentials: Sequence[NewCredentials], detail: str = ""
+) -> Contender:
+    """Requests of randomly chosen merchants."""
+    merchants = [payment_orders(each) for each in credentials]
+
     async def run(seconds: float) -> Work:
-        requests = payment_orders(stage.merchant.sandbox)
+        requests = (next(random.choice(merchants)) for _ in itertools.count())
         return await load(served.port, requests, CALLERS, seconds)
 
     return Contender(name, run, served.pid, detail)

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import msgspec
@@ -27,6 +27,9 @@ from manilla.methods import catalogue
 from manilla.methods.method import Method, MethodKind
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND, PayoutItem
 from manilla.payouts.payout import NewPayout
+
+# Sends requests to a port, for some time.
+Sender = Callable[[int, Iterator[bytes], float], Awaitable[Work]]
 
 PATH = "/api/v1/initiate-payout"
 CALLERS = 64
@@ -87,15 +90,11 @@ async def _opened(
     above_floor: Sequence[Comparison],
 ) -> AsyncIterator[Row]:
     product, baseline = await asyncio.gather(stage.product(), stage.baseline())
-    method = await charged_method(stage.db)
-    keyring = Keyring([crypto.decode_key(stage.master_key)])
-    seeded = await merchants.add(stage.db, keyring, number, Environment.SANDBOX)
+    seeded, method = await funded_merchants(stage, number)
     await _tell_baseline(stage, seeded, method)
     await _check_same_answer(seeded, method, product, baseline)
     for served in (product, baseline):
-        # Send one request per merchant, so that Manilla has cached all of them.
-        requests = (_order(merchant, method) for merchant in seeded)
-        await load(served.port, requests, CALLERS, 60)
+        await ask_once_for_each(served, seeded, method)
     script = await one_by_one(seeded[0].id, method, number)
     async with stage.pgbench.started(script) as pgbench, floor.started(stage, number) as least:
         yield Row(
@@ -116,9 +115,28 @@ async def _opened(
         )
 
 
-def orders(name: str, served: Served, seeded: Sequence[Seeded], method: Method) -> Contender:
+async def funded_merchants(stage: Stage, number: int) -> tuple[list[Seeded], Method]:
+    """New merchants, and the method with which their payouts are sent."""
+    method = await charged_method(stage.db)
+    keyring = Keyring([crypto.decode_key(stage.master_key)])
+    return await merchants.add(stage.db, keyring, number, Environment.SANDBOX), method
+
+
+async def ask_once_for_each(served: Served, seeded: Sequence[Seeded], method: Method) -> None:
+    """Sends one request per merchant, so that Manilla has cached all of them."""
+    requests = (_order(merchant, method) for merchant in seeded)
+    await load(served.port, requests, CALLERS, 60)
+
+
+async def by_callers(port: int, requests: Iterator[bytes], seconds: float) -> Work:
+    return await load(port, requests, CALLERS, seconds)
+
+
+def orders(
+    name: str, served: Served, seeded: Sequence[Seeded], method: Method, send: Sender = by_callers
+) -> Contender:
     async def run(seconds: float) -> Work:
-        return await load(served.port, _orders(seeded, method), CALLERS, seconds)
+        return await send(served.port, _orders(seeded, method), seconds)
 
     return Contender(name, run, served.pid)
 

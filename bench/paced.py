@@ -1,0 +1,168 @@
+"""An HTTP load on a schedule: each request is sent at its time, whatever the responses do.
+
+Callers that wait for their response slow down with the program they measure. A schedule does not,
+so it shows how long requests take at a given rate, and what happens above the maximum.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import uvloop
+
+from bench.load import GRACE_SECONDS, is_whole
+
+TICK_SECONDS = 0.001
+OK, REFUSED, LOST = 200, 503, 0
+
+
+class Answer(msgspec.Struct, frozen=True):
+    due: float  # when the request had to be sent, in seconds after the start
+    seconds: float  # from that time until the response was complete
+    status: int  # LOST if no response came
+    has_retry_after: bool = False
+
+
+class Offered(msgspec.Struct, frozen=True):
+    """The requests of one schedule and their answers."""
+
+    number: int  # of requests; those without an answer were unsent or took too long
+    seconds: float
+    answers: Sequence[Answer]
+
+    @property
+    def served(self) -> list[Answer]:
+        return [answer for answer in self.answers if answer.status == OK]
+
+    @property
+    def refused(self) -> list[Answer]:
+        """The requests that were properly refused: the caller knows when to repeat them."""
+        return [each for each in self.answers if each.status == REFUSED and each.has_retry_after]
+
+
+def percentile_ms(answers: Sequence[Answer], percent: float) -> float:
+    """The time in milliseconds that this share of the answers did not exceed; 0 without answers."""
+    times = sorted(answer.seconds for answer in answers)
+    return times[min(len(times) - 1, int(len(times) * percent / 100))] * 1000 if times else 0.0
+
+
+async def offer(
+    port: int, requests: Iterator[bytes], rate: float, seconds: float, connections: int
+) -> Offered:
+    """Sends so many requests a second. Runs in a thread, on a faster event loop."""
+
+    def run() -> Offered:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_Schedule(port, requests, rate, seconds).run(connections))
+
+    return await asyncio.to_thread(run)
+
+
+class _Schedule:
+    def __init__(self, port: int, requests: Iterator[bytes], rate: float, seconds: float) -> None:
+        self._port = port
+        self._requests = requests
+        self._rate = rate
+        self._seconds = seconds
+        self._began = 0.0
+        self._waiting: deque[float] = deque()  # due times of requests without a connection
+        self._free: list[_Connection] = []
+        self._busy = 0
+        self._is_over = False
+        self._last: asyncio.Event | None = None  # the last answer has come
+        self._answers: list[Answer] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self, connections: int) -> Offered:
+        await asyncio.gather(*(self._connect() for _ in range(connections)))
+        self._began = time.monotonic()
+        number, total = 0, int(self._rate * self._seconds)
+        while number < total:
+            while number < total and number / self._rate <= self._now():
+                self._waiting.append(number / self._rate)
+                number += 1
+            self.send_waiting()
+            await asyncio.sleep(TICK_SECONDS)
+        self._waiting.clear()
+        await self._last_answers()
+        return Offered(total, self._seconds, self._answers)
+
+    def send_waiting(self) -> None:
+        while self._waiting and self._free:
+            self._busy += 1
+            self._free.pop().send(next(self._requests), self._waiting.popleft())
+
+    def answered(self, connection: "_Connection", due: float, status: int, retry: bool) -> None:
+        self._busy -= 1
+        self._answers.append(Answer(due, self._now() - due, status, retry))
+        if status != LOST:
+            self._free.append(connection)
+        self.send_waiting()
+        if self._last is not None and not self._busy:
+            self._last.set()
+
+    def lost(self, connection: "_Connection", due: float | None) -> None:
+        """Opens another connection instead of one that the server has closed."""
+        if self._is_over:
+            return
+        if due is None:
+            self._free.remove(connection)
+        else:
+            self.answered(connection, due, LOST, retry=False)
+        task = asyncio.create_task(self._connect())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_connection(
+            lambda: _Connection(self), "127.0.0.1", self._port
+        )
+        self._free.append(connection)
+
+    async def _last_answers(self) -> None:
+        if self._busy:
+            self._last = asyncio.Event()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._last.wait(), GRACE_SECONDS)
+        self._is_over = True
+        await asyncio.gather(*self._tasks)
+        for connection in self._free:
+            connection.close()
+
+    def _now(self) -> float:
+        return time.monotonic() - self._began
+
+
+class _Connection(asyncio.Protocol):
+    def __init__(self, schedule: _Schedule) -> None:
+        self._schedule = schedule
+        self._received = b""
+        self._due: float | None = None  # of the request that waits for its response
+        self._transport: Any = None  # uvloop has its own type for it
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        due, self._due = self._due, None
+        self._schedule.lost(self, due)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def send(self, request: bytes, due: float) -> None:
+        self._due = due
+        self._transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        if self._due is not None and is_whole(self._received):
+            received, self._received = self._received, b""
+            due, self._due = self._due, None
+            retry = b"\r\nretry-after: " in received.lower()
+            self._schedule.answered(self, due, int(received[9:12]), retry)

@@ -1,0 +1,42 @@
+"""Whether several API processes handle more payouts than one, and what each payout costs then."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from bench.comparisons import cost, speed
+from bench.frame import Row, Target
+from bench.rows.initiate_payout import MERCHANTS, ask_once_for_each, funded_merchants, orders
+from bench.stage import Stage
+
+PROCESSES_MAX = 4  # as many as `manilla up` starts at most
+RATE_MIN, COST_MAX = 1.0, 1.1
+WARM_UPS = 12  # after so many requests, nearly every merchant is known to each process
+
+
+@asynccontextmanager
+async def opened(stage: Stage) -> AsyncIterator[Row]:
+    cpus = len(os.sched_getaffinity(0))
+    seeded, method = await funded_merchants(stage, MERCHANTS)
+    contenders = {}
+    for number in sorted({1, 2, min(PROCESSES_MAX, max(2, cpus))}):
+        served = await stage.product_with(number)
+        for _ in range(WARM_UPS if number > 1 else 1):
+            await ask_once_for_each(served, seeded, method)
+        name = f"{number} processes" if number > 1 else "1 process"
+        contenders[number] = orders(name, served, seeded, method)
+    one = contenders.pop(1)
+    yield Row(
+        name="processes",
+        title=f"wallets: {MERCHANTS:,}, CPUs: {cpus}",
+        contenders=[one, *contenders.values()],
+        comparisons=[
+            comparison
+            for several in contenders.values()
+            for comparison in (
+                speed(f"{several.name} / 1", several.name, one.name, Target(RATE_MIN)),
+                cost(f"{several.name} / 1", several.name, one.name, COST_MAX),
+            )
+        ],
+        cpus=cpus,
+    )
