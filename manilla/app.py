@@ -2,6 +2,7 @@
 
 import gc
 import socket
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -16,7 +17,8 @@ from manilla.checkout import routes as checkout
 from manilla.console import routes as console
 from manilla.dashboard import routes as dashboard
 from manilla.kit import deadline, http, strict_json
-from manilla.kit.serving import Drain, DrainingServer
+from manilla.kit.protocol import Drain, Protocol
+from manilla.kit.serving import DrainingServer
 from manilla.pages import app as pages
 from manilla.reference import llms, openapi
 from manilla.reference import routes as reference
@@ -30,16 +32,40 @@ GRACE_SECONDS = 10
 GARBAGE_MIN = 50_000  # number of objects allocated before the garbage collector runs
 
 
-def build(services: Services, drain: Drain | None = None) -> Any:
-    """Builds the ASGI application. API requests bypass the web framework: see decision record 2."""
-    base_url = services.base_url
-    endpoints = v1.endpoints(services)
-    api = MerchantApi(services, endpoints)
-    description = openapi.document(endpoints, base_url, __version__)
-    documents = _documents(description)
-    inbox = pages.hardened(webhooks.build(services))
+class WebApplication:
+    """The merchant API, which responds directly, and an ASGI application for everything else."""
+
+    def __init__(self, services: Services, drain: Drain | None = None) -> None:
+        endpoints = v1.endpoints(services)
+        description = openapi.document(endpoints, services.base_url, __version__)
+        self._api = MerchantApi(services, endpoints)
+        self._documents = _documents(description)
+        self._inbox = pages.hardened(webhooks.build(services))
+        self._site = _site(services, description, drain)
+        self.read_headers = self._api.read_headers
+        self.respond = self._api.respond
+
+    def handles(self, path: str) -> bool:
+        return self._api.handles(path) and path not in self._documents
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        with deadline.limited():
+            await self._dispatch(scope, receive, send)
+
+    async def _dispatch(self, scope: Any, receive: Any, send: Any) -> None:
+        path = scope["path"] if scope["type"] == "http" else ""
+        if path.startswith(PREFIX):
+            await self._inbox(scope, receive, send)
+            return
+        if scope.get("method") == "HEAD":
+            # Handle HEAD like GET; the server then sends only the headers.
+            scope = {**scope, "method": "GET"}
+        await self._documents.get(path, self._site)(scope, receive, send)
+
+
+def _site(services: Services, description: dict[str, Any], drain: Drain | None) -> Any:
     shop = _shop(services)
-    site = pages.build(
+    return pages.build(
         services,
         [
             *checkout.build(services),
@@ -51,27 +77,6 @@ def build(services: Services, drain: Drain | None = None) -> Any:
         drain=drain,
         has_shop=bool(shop),
     )
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        with deadline.limited():
-            await dispatch(scope, receive, send)
-
-    async def dispatch(scope: Any, receive: Any, send: Any) -> None:
-        path = scope["path"] if scope["type"] == "http" else ""
-        is_page = path in documents or not path.startswith(("/api/", PREFIX))
-        if is_page and scope.get("method") == "HEAD":
-            # Handle HEAD like GET; the server then sends only the headers.
-            scope = {**scope, "method": "GET"}
-        if path in documents:
-            await documents[path](scope, receive, send)
-        elif path.startswith("/api/"):
-            await api(scope, receive, send)
-        elif path.startswith(PREFIX):
-            await inbox(scope, receive, send)
-        else:
-            await site(scope, receive, send)
-
-    return app
 
 
 def _shop(services: Services) -> list[Router]:
@@ -91,10 +96,11 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
         statement_seconds=STATEMENT_SECONDS,
     ) as services:
         drain = Drain()
+        web = WebApplication(services, drain)
         server = DrainingServer(
             uvicorn.Config(
-                build(services, drain),
-                http=http.Protocol,
+                web,
+                http=partial(Protocol, direct=web, drain=drain),  # type: ignore[arg-type]
                 ws="none",
                 lifespan="off",
                 log_config=None,

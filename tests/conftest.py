@@ -4,8 +4,10 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -13,13 +15,14 @@ import pytest
 import uvicorn
 from playwright.async_api import Browser, async_playwright, expect
 
-from manilla import app
-from manilla.kit import crypto, deadline, http
+from manilla.app import WebApplication
+from manilla.kit import crypto, deadline
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.embedded.process import Supervisor
+from manilla.kit.protocol import Protocol
 from manilla.ledger import invariants
 from manilla.providers import rails, wire
 from manilla.services import Services
@@ -145,17 +148,19 @@ async def site(services: Services) -> AsyncIterator[Site]:
     """The whole web application, served over real HTTP."""
     port = urlsplit(services.base_url).port
     assert port is not None
-    async with serving(app.build(services), port):
+    async with serving(WebApplication(services), port):
         yield Site(port)
 
 
 @contextlib.asynccontextmanager
-async def serving(asgi: object, port: int = 0) -> AsyncIterator[int]:
+async def serving(web: Any, port: int = 0) -> AsyncIterator[int]:
+    """Serves an ASGI application, an API, or both, as `manilla serve` does."""
+    direct = web if hasattr(web, "respond") else None
     listener = socket.create_server(("127.0.0.1", port))
     server = uvicorn.Server(
         uvicorn.Config(
-            asgi,  # type: ignore[arg-type]
-            http=http.Protocol,
+            web,
+            http=partial(Protocol, direct=direct),  # type: ignore[arg-type]
             ws="none",
             lifespan="off",
             log_config=None,

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import msgspec
 
-from manilla import app
+from manilla.app import WebApplication
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from manilla.services import Services
@@ -41,6 +41,6 @@ async def running(settings: Settings) -> AsyncIterator[tuple[Services, Site]]:
     assert port is not None
     async with (
         opened(settings, name="tests", connections=5) as services,
-        serving(app.build(services), port),
+        serving(WebApplication(services), port),
     ):
         yield services, Site(port)

@@ -22,8 +22,9 @@ from manilla.api.refusals import (
     ValidationFailed,
 )
 from manilla.api.request import ApiRequest
-from manilla.kit import http, strict_json
+from manilla.kit import deadline, http, protocol, strict_json
 from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.protocol import Request, Response
 from manilla.kit.ratelimit import RateLimitExceeded, RateTicket, address_bucket
 from manilla.ledger import idempotency
 from manilla.ledger.idempotency import Replayed
@@ -37,30 +38,33 @@ from manilla.services import Services
 
 log = structlog.get_logger(__name__)
 
-BODY_BYTES_MAX = 64 * 1024
-
 # The only request headers that the kernel reads.
-READ = frozenset(
+READ_HEADERS = frozenset(
     b"x-environment x-merchant-key x-api-key x-timestamp x-signature authorization"
     b" idempotency-key x-sandbox-scenario content-encoding content-length transfer-encoding"
     b" x-forwarded-for user-agent".split()
 )
 FORWARDED_FOR = b"x-forwarded-for"
-FIXED_HEADERS = (
-    (b"cache-control", b"no-store"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"cross-origin-resource-policy", b"same-origin"),
+FIXED_LINES = protocol.lines(
+    (
+        (b"content-type", http.JSON),
+        (b"cache-control", b"no-store"),
+        (b"x-content-type-options", b"nosniff"),
+        (b"cross-origin-resource-policy", b"same-origin"),
+    )
 )
 
 
-class ApiResponse(msgspec.Struct, frozen=True):
+class ApiAnswer(msgspec.Struct, frozen=True):
     status: int
     body: bytes
     headers: Sequence[http.Header] = ()
 
 
 class MerchantApi:
-    """An ASGI application for everything under /api/."""
+    """Responds to every request under /api/."""
+
+    read_headers = READ_HEADERS
 
     def __init__(self, services: Services, endpoints: Sequence[Endpoint]) -> None:
         self._services = services
@@ -71,60 +75,43 @@ class MerchantApi:
             routes = self._routes_with_parameter if found else self._routes
             routes.setdefault(route, {})[endpoint.method] = endpoint
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    def handles(self, path: str) -> bool:
+        return path.startswith("/api/")
+
+    async def respond(self, sent: Request) -> Response:
         began = time.perf_counter()
-        request = self._read(scope)
-        try:
-            answer = await self._answer(request, scope, receive)
-        except http.ClientGone:
-            return
-        headers = [
-            *FIXED_HEADERS,
-            (b"x-request-id", request.id.encode()),
-            *request.limit_headers(self._services.platform.now.rate_limit_per_minute),
-            *answer.headers,
-        ]
-        await http.respond(send, answer.status, answer.body, headers)
+        proxies, forwarded = self._services.trusted_proxies, sent.headers.get(FORWARDED_FOR)
+        request = ApiRequest(sent, http.client_address(sent.peer, forwarded, proxies))
+        with deadline.limited():
+            answer = await self._answer(request)
         seconds = time.perf_counter() - began
-        request.record(scope, answer.status, seconds)
-        self._log(request, scope, answer.status, seconds)
+        request.record(answer.status, seconds)
+        self._log(request, answer.status, seconds)
+        limit = self._services.platform.now.rate_limit_per_minute
+        lines = protocol.lines(answer.headers) if answer.headers else b""
+        return Response(answer.status, answer.body, FIXED_LINES + request.lines(limit) + lines)
 
-    def _read(self, scope: Any) -> ApiRequest:
-        headers: dict[bytes, bytes] = {}
-        for name, sent in scope["headers"]:
-            if name in READ:
-                # The parser leaves trailing whitespace, which is not part of the value.
-                value = sent.rstrip(b" \t")
-                # Join repeated headers with a comma: the joined value matches no key and no
-                # signature, so the request is rejected.
-                headers[name] = headers[name] + b"," + value if name in headers else value
-        peer = scope["client"][0] if scope.get("client") else ""
-        address = http.client_address(
-            peer, headers.get(FORWARDED_FOR), self._services.trusted_proxies
-        )
-        return ApiRequest(headers, address)
-
-    async def _answer(self, request: ApiRequest, scope: Any, receive: Any) -> ApiResponse:
+    async def _answer(self, request: ApiRequest) -> ApiAnswer:
         try:
-            return await self._call(request, scope, receive)
+            return await self._call(request)
         except Refusal as refusal:
             return await self._refuse(request, refusal)
-        except http.ClientGone:
-            raise
         except Exception:
             log.exception("request_failed", request_id=request.id, endpoint=request.endpoint)
             text = f"{ServerError.message} Please quote request {request.id}."
             return _refused(ServerError(text))
 
-    async def _call(self, request: ApiRequest, scope: Any, receive: Any) -> ApiResponse:
-        services = self._services
-        endpoint, parameter = self._find(scope["method"], scope["path"])
+    async def _call(self, request: ApiRequest) -> ApiAnswer:
+        services, sent = self._services, request.sent
+        endpoint, parameter = self._find(sent.method, sent.path)
         request.endpoint = endpoint.path
-        body = await _read_body(request, receive)
+        body = sent.body
+        if body is None:
+            raise ValidationFailed("The body is larger than 64 KiB.")
         # Refresh cached settings and merchants before reading them: if this process was paused,
         # they may be outdated.
         await services.watch.ensure_fresh()
-        identity = request.identity = await self._identify(request, scope, endpoint, body)
+        identity = request.identity = await self._identify(request, endpoint, body)
         caller = identity.caller
         ticket = request.ticket = self._ticket(request, caller)
         try:
@@ -135,10 +122,10 @@ class MerchantApi:
             call = request.call = Call(
                 caller=caller,
                 parameter=parameter,
-                query=_read_query(endpoint, scope),
+                query=fields.read_query(endpoint.query, sent.query) if endpoint.query else None,
                 body=self._read_fields(endpoint, request, body),
                 raw_body=body,
-                headers=request.headers,
+                headers=sent.headers,
                 ticket=ticket,
                 api_key=identity.key.number if identity.key else None,
             )
@@ -165,31 +152,29 @@ class MerchantApi:
 
         A repeated request is never rejected, whatever has changed since the first one.
         """
-        if not endpoint.is_repeatable or b"idempotency-key" not in request.headers:
+        if not endpoint.is_repeatable or b"idempotency-key" not in request.sent.headers:
             return None
-        repeat = read_repeat_key(request.headers, endpoint.path, body)
+        repeat = read_repeat_key(request.sent.headers, endpoint.path, body)
         assert repeat is not None
         return await idempotency.find_answer(
             self._services.db, caller.merchant_id, caller.environment, repeat
         )
 
-    async def _identify(
-        self, request: ApiRequest, scope: Any, endpoint: Endpoint, body: bytes
-    ) -> Identity:
-        services = self._services
-        environment = authenticate.read_environment(request.headers)
+    async def _identify(self, request: ApiRequest, endpoint: Endpoint, body: bytes) -> Identity:
+        services, headers = self._services, request.sent.headers
+        environment = authenticate.read_environment(headers)
         if not endpoint.is_signed:
-            return await authenticate.by_bearer(services.directory, environment, request.headers)
+            return await authenticate.by_bearer(services.directory, environment, headers)
         return await authenticate.authenticate(
             services.directory,
             services.platform.now,
             environment,
             request.address,
-            request.headers,
-            SignedRequest(scope["method"], http.target(scope), body),
+            headers,
+            SignedRequest(request.sent.method, request.sent.target, body),
         )
 
-    def _log(self, request: ApiRequest, scope: Any, status: int, seconds: float) -> None:
+    def _log(self, request: ApiRequest, status: int, seconds: float) -> None:
         requests, caller = self._services.requests, request.caller
         at = request_log.moment_before(seconds)
         if caller is not None:
@@ -199,12 +184,12 @@ class MerchantApi:
             # rate limit bounds how many such rows a caller can cause.
             caller = self._named_merchant(request)
         if caller is not None:
-            requests.add(request.line(caller, scope, status, seconds, at))
+            requests.add(request.line(caller, status, seconds, at))
 
     def _named_merchant(self, request: ApiRequest) -> Caller | None:
         """Returns the merchant whose key was sent with invalid credentials, if it is cached."""
-        merchant_key = request.headers.get(b"x-merchant-key", b"").decode("latin-1")
-        environment = authenticate.read_environment(request.headers)
+        merchant_key = request.sent.headers.get(b"x-merchant-key", b"").decode("latin-1")
+        environment = authenticate.read_environment(request.sent.headers)
         return self._services.directory.remembered(environment, merchant_key)
 
     def _ticket(self, request: ApiRequest, caller: Caller) -> RateTicket:
@@ -217,7 +202,7 @@ class MerchantApi:
         return fields.read_body(
             endpoint.body,
             body,
-            compressed=b"content-encoding" in request.headers,
+            compressed=b"content-encoding" in request.sent.headers,
             is_public_only=not self._services.is_development,
         )
 
@@ -243,7 +228,7 @@ class MerchantApi:
         methods = self._routes_with_parameter.get(f"{head}/{{}}/{last}")
         return (methods if parameter else None), parameter
 
-    async def _refuse(self, request: ApiRequest, refusal: Refusal) -> ApiResponse:
+    async def _refuse(self, request: ApiRequest, refusal: Refusal) -> ApiAnswer:
         if request.ticket is None and not isinstance(refusal, Unavailable):
             try:
                 refusal = await self._count_address(request, refusal)
@@ -267,27 +252,11 @@ class MerchantApi:
         return refusal
 
 
-async def _read_body(request: ApiRequest, receive: Any) -> bytes:
-    declared = request.headers.get(b"content-length", b"0")
-    if declared == b"0" and b"transfer-encoding" not in request.headers:
-        return b""
-    try:
-        if declared.isdigit() and int(declared) > BODY_BYTES_MAX:
-            raise http.BodyTooLarge
-        return await http.read_body(receive, BODY_BYTES_MAX)
-    except http.BodyTooLarge:
-        raise ValidationFailed("The body is larger than 64 KiB.") from None
-
-
-def _read_query(endpoint: Endpoint, scope: Any) -> Any:
-    return fields.read_query(endpoint.query, scope["query_string"]) if endpoint.query else None
-
-
-def _success(endpoint: Endpoint, answer: msgspec.Struct) -> ApiResponse:
+def _success(endpoint: Endpoint, answer: msgspec.Struct) -> ApiAnswer:
     headers = _transaction(answer) if endpoint.is_repeatable else ()
     if isinstance(answer, Replayed):
-        return ApiResponse(200, answer.body.encode(), (*headers, (b"idempotent-replayed", b"true")))
-    return ApiResponse(200, strict_json.encode(answer), headers)
+        return ApiAnswer(200, answer.body.encode(), (*headers, (b"idempotent-replayed", b"true")))
+    return ApiAnswer(200, strict_json.encode(answer), headers)
 
 
 def _transaction(answer: Any) -> tuple[http.Header, ...]:
@@ -296,5 +265,5 @@ def _transaction(answer: Any) -> tuple[http.Header, ...]:
     return () if trx_id is None else ((b"x-transaction-id", trx_id.encode()),)
 
 
-def _refused(refusal: Refusal) -> ApiResponse:
-    return ApiResponse(refusal.status, refusals.body(refusal), refusals.headers(refusal))
+def _refused(refusal: Refusal) -> ApiAnswer:
+    return ApiAnswer(refusal.status, refusals.body(refusal), refusals.headers(refusal))

@@ -1,9 +1,7 @@
 """A request while the kernel processes it, and what is logged about it."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
-from typing import Any
 
 import msgspec
 
@@ -12,6 +10,7 @@ from manilla.api.authenticate import Identity
 from manilla.api.endpoint import Call
 from manilla.kit import ids, logs
 from manilla.kit.errors import Refusal
+from manilla.kit.protocol import Request
 from manilla.kit.ratelimit import WINDOW_SECONDS, Allowance, RateTicket
 from manilla.ledger import trx_ids
 from manilla.merchants.credentials import InvalidCredentials
@@ -28,7 +27,7 @@ _request_seconds = cache(metrics.request_seconds.labels)
 class ApiRequest(msgspec.Struct):
     """The facts that the kernel has collected about a request so far."""
 
-    headers: Mapping[bytes, bytes]
+    sent: Request
     address: str
     id: str = msgspec.field(default_factory=ids.new_request_id)
     endpoint: str = "none"
@@ -64,16 +63,19 @@ class ApiRequest(msgspec.Struct):
             made = self.call.parameter
         return made
 
-    def limit_headers(self, limit: int) -> list[tuple[bytes, bytes]]:
-        headers = [(b"ratelimit-policy", f'"{self.policy}";q={limit};w={WINDOW_SECONDS}'.encode())]
-        if self.allowance is not None:
-            rest, seconds = self.allowance.remaining, self.allowance.resets_in_seconds
-            headers.append((b"ratelimit", f'"{self.policy}";r={rest};t={seconds}'.encode()))
-        return headers
+    def lines(self, limit: int) -> bytes:
+        """Returns the header lines with the request's id and the rate limit."""
+        policy, allowance = self.policy, self.allowance
+        lines = (
+            f"x-request-id: {self.id}\r\n"
+            f'ratelimit-policy: "{policy}";q={limit};w={WINDOW_SECONDS}\r\n'
+        )
+        if allowance is not None:
+            rest, seconds = allowance.remaining, allowance.resets_in_seconds
+            lines += f'ratelimit: "{policy}";r={rest};t={seconds}\r\n'
+        return lines.encode()
 
-    def line(
-        self, caller: Caller, scope: Any, status: int, seconds: float, at: datetime
-    ) -> RequestLogLine:
+    def line(self, caller: Caller, status: int, seconds: float, at: datetime) -> RequestLogLine:
         """Returns the row for the merchant's request log."""
         refusal = self.refusal
         code = None if status == 200 else refusal.code if refusal else "SERVER_ERROR"
@@ -82,15 +84,15 @@ class ApiRequest(msgspec.Struct):
             at=at,
             request_id=self.id,
             environment=caller.environment,
-            method=scope["method"],
-            path=request_log.plain(scope["path"]),
+            method=self.sent.method,
+            path=request_log.plain(self.sent.path),
             status=status,
             error_code=code,
             error=request_log.reason(self._logged(refusal)) if refusal else None,
             errors=request_log.named(refusal.errors) if refusal else None,
             milliseconds=round(seconds * 1000, 3),
             address=self.address,
-            user_agent=request_log.agent(self.headers.get(b"user-agent")),
+            user_agent=request_log.agent(self.sent.headers.get(b"user-agent")),
             ref_trx=getattr(self.call.body, "ref_trx", None) if self.call else None,
             trx_id=self.trx_id,
             api_key=self.identity.key_name if self.identity else None,
@@ -108,14 +110,14 @@ class ApiRequest(msgspec.Struct):
         number = generation if key is None else key.number
         return KeyUse(caller.merchant_id, caller.environment, number, is_further=key is not None)
 
-    def record(self, scope: Any, status: int, seconds: float) -> None:
+    def record(self, status: int, seconds: float) -> None:
         """Updates the operator's metrics and writes a line to the process's log."""
         _requests(self.endpoint, status).inc()
         _request_seconds(self.endpoint).observe(seconds)
         logs.write_request(
             request_id=self.id,
-            method=scope["method"],
-            path=scope["path"],
+            method=self.sent.method,
+            path=self.sent.path,
             status=status,
             error_code=self.refusal.code if self.refusal else None,
             merchant_id=self.caller.merchant_id if self.caller else None,

@@ -4,16 +4,11 @@ import asyncio
 import socket
 from typing import Any
 
-import msgspec
 import uvicorn
 
+from manilla.kit.protocol import Drain
+
 POLL_SECONDS = 0.1
-
-
-class Drain(msgspec.Struct):
-    """Whether this process is about to stop. If so, its readiness check fails."""
-
-    is_on: bool = False
 
 
 class DrainingServer(uvicorn.Server):

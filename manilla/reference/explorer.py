@@ -20,8 +20,8 @@ from manilla.api.endpoint import PARAMETER, Endpoint
 from manilla.api.kernel import MerchantApi
 from manilla.api.optional_headers import IDEMPOTENCY_KEY, SANDBOX_SCENARIO
 from manilla.api.request import ApiRequest
-from manilla.kit import http
 from manilla.kit.environment import Environment
+from manilla.kit.protocol import Request
 from manilla.merchants.directory import Caller
 from manilla.reference import examples, openapi
 from manilla.reference.operations import Operation, operations
@@ -76,17 +76,17 @@ class ExplorerApi:
             ("X-Signature", authenticate.sign(secret, now, method, target, body)),
             *_optional(call),
         ]
-        start, end = await _respond(api, _scope(call, target, sent), body)
-        headers = [(name.decode(), value.decode()) for name, value in start["headers"]]
+        response = await api.respond(_request(call, target, sent))
+        headers = _read_lines(response.head)
         return ExplorerResult(
             method=method,
             target=target,
             headers=[("X-Merchant-Key", call.merchant_key), ("X-API-Key", YOUR_API_KEY), *sent],
             signed=f"{now}.{method}.{target}.{call.body}",
             body=call.body,
-            status=start["status"],
+            status=response.status,
             answer_headers=headers,
-            answer=msgspec.json.format(end["body"], indent=2).decode(),
+            answer=msgspec.json.format(response.body, indent=2).decode(),
             trx_id=dict(headers).get("x-transaction-id"),
         )
 
@@ -99,49 +99,36 @@ class _SandboxApi(MerchantApi):
         super().__init__(services, endpoints)
         self._caller = caller
 
-    async def _identify(
-        self, request: ApiRequest, scope: Any, endpoint: Endpoint, body: bytes
-    ) -> Identity:
+    async def _identify(self, request: ApiRequest, endpoint: Endpoint, body: bytes) -> Identity:
         assert endpoint.is_signed
         # No API key was used, so there is no generation.
         identity = Identity(self._caller, authenticate.NO_GENERATION)
         authenticate.check_signed(
             identity,
             self._services.platform.now,
-            request.headers,
-            SignedRequest(scope["method"], http.target(scope), body),
+            request.sent.headers,
+            SignedRequest(request.sent.method, request.sent.target, body),
         )
         return identity
 
 
-async def _respond(api: MerchantApi, scope: Any, body: bytes) -> list[Any]:
-    """Returns the two ASGI messages of the response."""
-    messages: list[Any] = []
-
-    async def receive() -> Any:
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    async def send(message: Any) -> None:
-        messages.append(message)
-
-    await api(scope, receive, send)
-    return messages
-
-
-def _scope(call: ExplorerCall, target: str, headers: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def _request(call: ExplorerCall, target: str, headers: Sequence[tuple[str, str]]) -> Request:
     path, _, query = target.partition("?")
-    length = ("Content-Length", str(len(call.body.encode())))
-    sent = [*headers, ("User-Agent", USER_AGENT), length]
-    return {
-        "type": "http",
-        "method": call.operation.method,
-        "path": unquote(path),
-        "raw_path": path.encode(),
-        "query_string": query.encode(),
-        "headers": [(name.lower().encode(), value.encode()) for name, value in sent],
-        "client": (call.address, 0),
-        "state": {},
-    }
+    sent = [*headers, ("User-Agent", USER_AGENT)]
+    return Request(
+        method=call.operation.method,
+        path=unquote(path),
+        target=target.encode(),
+        query=query.encode(),
+        headers={name.lower().encode(): value.encode() for name, value in sent},
+        peer=call.address,
+        body=call.body.encode(),
+    )
+
+
+def _read_lines(head: bytes) -> list[tuple[str, str]]:
+    lines = head.decode().splitlines()
+    return [(name, value) for name, _, value in (line.partition(": ") for line in lines)]
 
 
 def _target(call: ExplorerCall) -> str:

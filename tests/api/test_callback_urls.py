@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from manilla import app
+from manilla.app import WebApplication
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.services import Services
@@ -37,7 +37,7 @@ PUBLIC = ["shop.example", "8.8.8.8", "134744072", "[2606:4700:4700::1111]", "loc
 async def live(services: Services, db: Database, keyring: Keyring) -> AsyncIterator[Merchant]:
     """A merchant that calls a web process in production mode."""
     program = msgspec.structs.replace(services, is_development=False)
-    async with serving(app.build(program)) as port:
+    async with serving(WebApplication(program)) as port:
         yield await new_merchant(Site(port), db, keyring)
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from manilla import app
 from manilla.api import v1
 from manilla.api.endpoint import PARAMETER, Call, Endpoint
 from manilla.api.kernel import MerchantApi
+from manilla.app import WebApplication
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
@@ -223,7 +223,7 @@ async def test_the_address_is_the_nearest_one_that_is_not_a_trusted_proxy(
     # A sender that writes an allowed address into the header does not become that address.
     assert_unknown(await coming_from(key, "203.0.113.7, 198.51.100.9").get(PATH))
     no_proxies = msgspec.structs.replace(services, trusted_proxies=())
-    async with serving(app.build(no_proxies)) as port:
+    async with serving(WebApplication(no_proxies)) as port:
         untrusted = msgspec.structs.replace(key, site=Site(port, "203.0.113.7"))
         assert_unknown(await untrusted.get(PATH))
 
@@ -275,7 +275,7 @@ async def test_every_process_rejects_a_revoked_key_within_a_second(
     key = await new_key(services, merchant)
     async with (
         opened(settings, name="second process", connections=4) as others,
-        serving(app.build(others)) as port,
+        serving(WebApplication(others)) as port,
     ):
         elsewhere = msgspec.structs.replace(key, site=Site(port))
         assert [(await one.get(PATH)).status for one in (key, elsewhere)] == [200, 200]

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from manilla import app
+from manilla.app import STATEMENT_SECONDS, WebApplication
 from manilla.settings import Settings
 from manilla.wiring import opened
 from tests.client import Site
@@ -23,9 +23,9 @@ async def second_process(
             settings,
             name="second process",
             connections=connections,
-            statement_seconds=app.STATEMENT_SECONDS,
+            statement_seconds=STATEMENT_SECONDS,
         ) as services,
-        serving(app.build(services)) as port,
+        serving(WebApplication(services)) as port,
     ):
         simulator = ProviderSimulator(services, payer.simulator._session, payer.simulator.url)
         merchant = msgspec.structs.replace(payer.merchant, site=Site(port))

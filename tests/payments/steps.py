@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from manilla import app
+from manilla.app import WebApplication
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
@@ -91,7 +91,7 @@ def trx_id_of(reply: Reply) -> str:
 @contextlib.asynccontextmanager
 async def second_program(services: Services, merchant: Merchant) -> AsyncIterator[Merchant]:
     """The same merchant and IP address, calling a second web process on the same database."""
-    async with serving(app.build(services)) as port:
+    async with serving(WebApplication(services)) as port:
         yield msgspec.structs.replace(merchant, site=Site(port, merchant.site.address))
 
 

@@ -12,7 +12,6 @@ import msgspec
 
 from manilla.api import v1
 from manilla.api.kernel import MerchantApi
-from manilla.kit import deadline
 from manilla.kit.money import Money
 from manilla.ledger.timeline import TimelineEvent, steps
 from manilla.merchants import merchants, wallets
@@ -60,15 +59,9 @@ def exact(reply: Reply) -> Any:
     return json.loads(reply.body, parse_float=Decimal)
 
 
-def _api_of(services: Services) -> Any:
-    """The merchant API with its time limit, without the pages, which take long to build."""
-    api = MerchantApi(services, v1.endpoints(services))
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        with deadline.limited():
-            await api(scope, receive, send)
-
-    return app
+def _api_of(services: Services) -> MerchantApi:
+    """The merchant API without the pages, which take long to build."""
+    return MerchantApi(services, v1.endpoints(services))
 
 
 def _with_empty_caches(services: Services) -> Services:
