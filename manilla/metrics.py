@@ -1,6 +1,6 @@
 """All metrics of Manilla. Each process on a machine updates them; `/metrics` serves them."""
 
-from manilla.kit.prometheus import Counter, Histogram, gauge
+from manilla.kit.prometheus import Counter, Histogram, RequestTimes, gauge
 
 requests = Counter(
     "manilla_requests", "Merchant API requests that were answered.", ["endpoint", "status"]
@@ -11,6 +11,7 @@ request_seconds = Histogram(
     ["endpoint"],
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
 )
+request_times = RequestTimes(requests, request_seconds)
 request_lines_dropped = Counter(
     "manilla_request_lines_dropped",
     "Requests that were answered but not written to the merchants' request log.",

@@ -19,6 +19,7 @@ Headers = Mapping[bytes, bytes]
 
 NO_GENERATION = 0  # the merchant's own credentials were not used
 
+_ENVIRONMENTS = {environment.encode(): environment for environment in Environment}
 _TIMESTAMP = re.compile(rb"[0-9]{1,12}")
 _SIGNATURE = re.compile(rb"(?:sha256=)?([0-9a-f]{64})")
 
@@ -27,10 +28,10 @@ def read_environment(headers: Headers) -> Environment:
     value = headers.get(b"x-environment")
     if value is None:
         return Environment.PRODUCTION
-    try:
-        return Environment(value.decode("latin-1"))
-    except ValueError:
-        raise InvalidEnvironment from None
+    environment = _ENVIRONMENTS.get(value)
+    if environment is None:
+        raise InvalidEnvironment
+    return environment
 
 
 async def authenticate(
@@ -178,7 +179,7 @@ def _check_signature(secrets: Sequence[bytes], headers: Headers, string: bytes) 
     if match is None:
         raise InvalidCredentials(errors={"X-Signature": "The header is not 64 hex digits."})
     given = bytes.fromhex(match[1].decode())
-    if not any(
-        hmac.compare_digest(hmac.digest(secret, string, "sha256"), given) for secret in secrets
-    ):
-        raise InvalidCredentials(errors={"X-Signature": "The signature does not match."})
+    for secret in secrets:
+        if hmac.compare_digest(hmac.digest(secret, string, "sha256"), given):
+            return
+    raise InvalidCredentials(errors={"X-Signature": "The signature does not match."})

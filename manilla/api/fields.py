@@ -112,18 +112,16 @@ def _read_at_once(
     kind: type[Given], fields: Sequence["_Field"], given: dict[str, Any]
 ) -> Given | None:
     """Fast path for a valid body. Returns None if any field must be read one by one."""
-    sent = {name: value for name, value in given.items() if value is not None}
-    for field in fields:
-        value = sent.get(field.sent_as)
-        if field.is_amount and type(value) not in (int, Decimal):
-            return None
-        if value == "" and field.is_optional_text:
-            del sent[field.sent_as]
+    values = given.values()
+    if None in values or "" in values:
+        given = _without_absent(fields, given)
     try:
-        read = msgspec.convert(sent, kind)
+        read = msgspec.convert(given, kind)
     except msgspec.ValidationError:
         return None
     for field in fields:
+        if field.is_amount and type(given.get(field.sent_as)) not in (int, Decimal):
+            return None
         if field.check is not None:
             value = getattr(read, field.name)
             if value is not None and field.check(value):
@@ -132,6 +130,16 @@ def _read_at_once(
     if check_together is not None and check_together(msgspec.structs.asdict(read)):
         return None
     return read
+
+
+def _without_absent(fields: Sequence["_Field"], given: dict[str, Any]) -> dict[str, Any]:
+    """Omits values that count as absent: null, and empty text in an optional text field."""
+    optional = {field.sent_as for field in fields if field.is_optional_text}
+    return {
+        name: value
+        for name, value in given.items()
+        if value is not None and not (value == "" and name in optional)
+    }
 
 
 def read_query(kind: type[Given], raw: bytes) -> Given:

@@ -5,8 +5,7 @@ Time spent waiting for other services, such as a provider, does not count.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Coroutine
 from contextvars import ContextVar, copy_context
 from typing import Any, TypeVar
 
@@ -49,14 +48,17 @@ class Budget:
 _budget: ContextVar[Budget | None] = ContextVar("database_budget", default=None)
 
 
-@contextmanager
-def limited(seconds: float | None = None) -> Iterator[None]:
+class limited:  # noqa: N801 (it is used like a function)
     """Limits database work in this block, which raises Unavailable once the time is used up."""
-    token = _budget.set(Budget(seconds or REQUEST_SECONDS))
-    try:
-        yield
-    finally:
-        _budget.reset(token)
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self._seconds = seconds or REQUEST_SECONDS
+
+    def __enter__(self) -> None:
+        self._token = _budget.set(Budget(self._seconds))
+
+    def __exit__(self, *_error: object) -> None:
+        _budget.reset(self._token)
 
 
 def renew() -> None:
@@ -78,18 +80,17 @@ def left() -> float | None:
     return seconds
 
 
-@contextmanager
-def counted() -> Iterator[None]:
+class counted:  # noqa: N801 (it is used like a function)
     """Counts the duration of this block toward the request's database time."""
-    budget = _budget.get()
-    if budget is None:
-        yield
-        return
-    budget.begin()
-    try:
-        yield
-    finally:
-        budget.end()
+
+    def __enter__(self) -> None:
+        self._budget = _budget.get()
+        if self._budget is not None:
+            self._budget.begin()
+
+    def __exit__(self, *_error: object) -> None:
+        if self._budget is not None:
+            self._budget.end()
 
 
 def detached(work: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":

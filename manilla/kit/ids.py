@@ -1,8 +1,9 @@
 """Generates ids that sort by time, request ids and random keys."""
 
-import secrets
+import os
 import time
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache, partial
 
 import msgspec
 
@@ -15,11 +16,21 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # Encode two digits at a time, which halves the number of steps.
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
+# Translates each random byte to a character. Each character stands for eight bytes.
+_OF_BYTE = (ALPHABET * 8).encode()
 
 
 def base32(number: int, characters: int) -> str:
     pairs = range(10 * ((characters + 1) // 2 - 1), -1, -10)
     return "".join([_PAIRS[(number >> shift) & 1023] for shift in pairs])[characters & 1 :]
+
+
+def random_base32(characters: int) -> str:
+    """Returns random characters, each with five random bits."""
+    return os.urandom(characters).translate(_OF_BYTE).decode()
+
+
+_owner = lru_cache(maxsize=10_000)(partial(base32, characters=OWNER_CHARACTERS))
 
 
 class TimedIds(msgspec.Struct, frozen=True):
@@ -42,8 +53,8 @@ class TimedIds(msgspec.Struct, frozen=True):
         return (
             self.prefix
             + base32(nanoseconds // (1_000 * self.unit_microseconds), self.time_characters)
-            + base32(owner, OWNER_CHARACTERS)
-            + base32(secrets.randbits(5 * RANDOM_CHARACTERS), RANDOM_CHARACTERS)
+            + _owner(owner)
+            + random_base32(RANDOM_CHARACTERS)
         )
 
     def owner_of(self, text: str) -> int | None:
@@ -82,9 +93,9 @@ def _number(text: str) -> int | None:
 
 
 def new_request_id() -> str:
-    return secrets.token_hex(12)
+    return os.urandom(12).hex()
 
 
 def new_key(prefix: str = "") -> str:
     """Returns a key of 160 random bits, as text that a double click selects completely."""
-    return prefix + base32(secrets.randbits(160), 32).lower()
+    return prefix + random_base32(32).lower()

@@ -1,5 +1,6 @@
 """Structured logs: one JSON object per line, from which secrets are removed."""
 
+import asyncio
 import logging
 import os
 import re
@@ -18,6 +19,7 @@ _SECRET = re.compile(
 )
 _ACCOUNT_NUMBER = re.compile(r"account_number|nuban", re.IGNORECASE)
 HIDDEN = "[hidden]"
+LINE_END = ord("\n")
 
 
 def redact(value: Any, name: str = "") -> Any:
@@ -67,12 +69,30 @@ class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
 _encode_line = msgspec.json.Encoder().encode
 _program: str | None = None  # None if logging is not configured; then nothing is written
 
+# Lines of this turn of the event loop, which are written together. A pipe that several processes
+# share keeps a write together only up to this size.
+_lines = bytearray()
+WRITE_BYTES_MAX = 4096
+
 
 def write_request(**fields: Any) -> None:
-    if _program is not None:
-        moment = datetime.now(UTC).isoformat(timespec="microseconds")
-        line = RequestLine(timestamp=moment, program=_program, **fields)
-        os.write(2, _encode_line(line) + b"\n")
+    """Writes the log line of a request when the event loop has done what is due."""
+    if _program is None:
+        return
+    moment = datetime.now(UTC).isoformat(timespec="microseconds")
+    line = _encode_line(RequestLine(timestamp=moment, program=_program, **fields))
+    if not _lines:
+        asyncio.get_running_loop().call_soon(_write_lines)
+    elif len(_lines) + len(line) >= WRITE_BYTES_MAX:
+        _write_lines()
+    _lines.extend(line)
+    _lines.append(LINE_END)
+
+
+def _write_lines() -> None:
+    if _lines:
+        os.write(2, _lines)
+        _lines.clear()
 
 
 def configure(program: str) -> None:

@@ -69,14 +69,16 @@ class Money(msgspec.Struct, frozen=True, order=True):
 def to_minor(amount: Decimal, decimals: int) -> int:
     if not amount.is_finite():
         raise MoneyError("The amount must be a finite number.")
-    sign, digits, exponent = amount.as_tuple()
+    exponent = amount.as_tuple().exponent
     assert isinstance(exponent, int)
     if exponent < -decimals:
         raise MoneyError(f"The amount may have at most {decimals} decimals.")
-    if amount and amount.adjusted() + decimals > 16:
+    if not amount:
+        return 0
+    if amount.adjusted() + decimals > 16:
         raise MoneyError("The amount is too large.")
-    minor = int("".join(map(str, digits))) * 10 ** (exponent + decimals) if amount else 0
-    return -minor if sign else minor
+    # The result has at most 17 digits, and decimals have 28, so nothing is rounded.
+    return int(amount.scaleb(decimals))
 
 
 def exact_decimal(amount: Decimal | int | str) -> Decimal:

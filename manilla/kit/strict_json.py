@@ -1,7 +1,8 @@
 """Strict JSON for money: numbers are exact, and ambiguous documents are rejected.
 
-The standard library decodes, because it passes on every key-value pair of an object (so repeated
-keys are detected) and every number as text (so no digit goes through a float). msgspec encodes.
+msgspec decodes documents that are certainly unambiguous. For all others the standard library
+decides, because it passes on every key-value pair of an object (so repeated keys are detected) and
+every number as text (so no digit goes through a float). msgspec encodes.
 """
 
 import json
@@ -10,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 DEPTH_MAX = 16
 
@@ -24,6 +26,44 @@ class JsonError(ValueError):
 
 
 def decode(raw: bytes) -> Any:
+    value = _decode_fast(raw)
+    return _decode_strictly(raw) if value is UNSET else value
+
+
+def _decode_fast(raw: bytes) -> Any:
+    """Returns the value if the document is certainly valid and unambiguous, otherwise UNSET.
+
+    msgspec is fast, but keeps the last of repeated keys. Without escapes, each key and each string
+    has two quotation marks, so a document with more of them than the decoded value needs has
+    repeated a key.
+    """
+    if b"\\" in raw:
+        return UNSET
+    try:
+        value = _fast.decode(raw)
+        return value if raw.count(b'"') == 2 * _texts(value, DEPTH_MAX) else UNSET
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return UNSET
+
+
+def _texts(value: Any, levels: int) -> int:
+    """Counts the keys and strings of a value that is nested at most this deep."""
+    is_object = type(value) is dict
+    if not is_object and type(value) is not list:
+        return type(value) is str
+    if levels == 0:
+        raise _too_deep()
+    number = len(value) if is_object else 0
+    for item in value.values() if is_object else value:
+        kind = type(item)
+        if kind is str:
+            number += 1
+        elif kind is dict or kind is list:
+            number += _texts(item, levels - 1)
+    return number
+
+
+def _decode_strictly(raw: bytes) -> Any:
     try:
         value = _decoder.decode(raw.decode("utf-8"))
     except UnicodeDecodeError:
@@ -68,6 +108,7 @@ def _integer(text: str) -> int | Decimal:
 # amount, so field validation rejects it.
 BEYOND_BOUNDS = Decimal("Infinity")
 
+_fast = msgspec.json.Decoder(float_hook=_number)
 _decoder = json.JSONDecoder(
     object_pairs_hook=_pairs, parse_float=_number, parse_int=_integer, parse_constant=_constant
 )

@@ -23,6 +23,8 @@ def is_line(text: str, length_max: int) -> bool:
 
 def has_controls(text: str, *, allowed: str = "") -> bool:
     """Whether the text has a control character other than the allowed ones."""
+    if text.isprintable():
+        return False  # this test is fast, and most texts pass it
     return any(found not in allowed for found in _CONTROLS.findall(text))
 
 

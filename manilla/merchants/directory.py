@@ -1,7 +1,7 @@
 """A cache of merchants and their valid credentials, at most a second out of date."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
 from functools import partial
 
@@ -52,7 +52,7 @@ class Caller(msgspec.Struct, frozen=True):
     pending_events: frozenset[str] = frozenset()
     keys: tuple[LiveKey, ...] = ()  # further API keys
 
-    def live_credentials(self) -> list[LiveCredential]:
+    def live_credentials(self) -> Sequence[LiveCredential]:
         return credentials.live(self.credentials)
 
     @property

@@ -65,6 +65,7 @@ class Catalogue:
         self._db = db
         self._rails = rails
         self._all: list[Method] = []
+        self._by_id: dict[tuple[MethodKind, int], Method] = {}
         # Cached results of `offered`, until the methods, the credentials or drained rails change.
         self._offered: dict[tuple[MethodKind, str, Environment], list[Method]] = {}
         self._offered_of: tuple[int, Mapping[str, datetime]] = (-1, {})
@@ -80,7 +81,7 @@ class Catalogue:
         return sorted({method.currency for method in self._all})
 
     def by_id(self, kind: MethodKind, method_id: int) -> Method | None:
-        return next((m for m in self._all if m.kind is kind and m.id == method_id), None)
+        return self._by_id.get((kind, method_id))
 
     def by_code(self, kind: MethodKind, code: str) -> Method | None:
         return next((m for m in self._all if m.kind is kind and m.code == code), None)
@@ -144,6 +145,7 @@ class Catalogue:
 
     async def _refresh(self, _known_version: int) -> None:
         self._all = await load(self._db)
+        self._by_id = {(method.kind, method.id): method for method in self._all}
         self._offered = {}
 
 

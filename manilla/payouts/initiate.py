@@ -129,21 +129,21 @@ class PayoutInitiation:
         rules.check_amount(method, amount)
         rules.check_limit(self._platform.now, caller, amount)
         new = _row(caller, order, method, amount)
-        item = PayoutItem.of_request(
-            ticket,
-            order.repeat_key,
+        checked = {
             **limits.of_day(self._platform.now, caller, LimitKind.DAILY_PAYOUT, amount.currency),
-            batch_id=order.batch_id,
-            batch_row=order.batch_row,
-            api_key=order.api_key,
-        )
-        if not self._is_settled_locally(caller, method, order, amount):
+            "batch_id": order.batch_id,
+            "batch_row": order.batch_row,
+            "api_key": order.api_key,
+        }
+        known = self._known_beneficiary(caller, method, order, amount)
+        if known is None:
             # Check the reference and the balance before the beneficiary, and before any call to the
             # provider.
-            looked = await self._take(new, msgspec.structs.replace(item, dry_run=True), ticket)
+            item = PayoutItem.of_request(ticket, order.repeat_key, **checked, dry_run=True)
+            looked = await self._take(new, item, ticket)
             if looked.answer is not None:
                 return Replayed(looked.answer)
-        who, saved_id = await self._read_beneficiary(caller, method, order)
+        who, saved_id = await self._read_beneficiary(caller, method, order, known)
         route = await self._route(caller, who, amount) if method.is_auto else None
         if route is not None:
             new = msgspec.structs.replace(
@@ -153,8 +153,10 @@ class PayoutInitiation:
         _check_holder(order, account)
         ready = _with_beneficiary(new, who, account)
         initiated = _answer(caller, method, ready)
-        item = msgspec.structs.replace(
-            item,
+        item = PayoutItem.of_request(
+            ticket,
+            order.repeat_key,
+            **checked,
             route=route.decision if route else None,
             note=_note(who, account, order, route),
             saved_account_id=saved_id,
@@ -185,29 +187,33 @@ class PayoutInitiation:
         found = availability.obstacle(MerchantStatus(merchant.status), is_sandbox=is_sandbox)
         return (found or MerchantSuspended)()
 
-    def _is_settled_locally(
+    def _known_beneficiary(
         self, caller: Caller, method: Method, order: PayoutOrder, amount: Money
-    ) -> bool:
-        """Whether all checks after the balance check pass without a call to the provider."""
+    ) -> Beneficiary | None:
+        """Returns the beneficiary if all checks after the balance check pass without the provider.
+
+        Otherwise returns None, and the balance must be checked first.
+        """
         if order.beneficiary is None or method.is_auto:
-            return False
+            return None
         try:
             who = beneficiary.read(method, order.beneficiary)
             if method.provider is None:
-                return True
+                return who
             if caller.is_sandbox:
                 self._resolver.resolve_in_sandbox(method.provider, who)
-                return True
+                return who
         except Refusal:
-            return False
-        return (
+            return None
+        is_known = (
             self._resolver.known(method.provider, who) is not None
             and self._funds.is_known(method.provider, amount.currency)
             and not self._rails.is_down(method.provider, Direction.PAY_OUT)
         )
+        return who if is_known else None
 
     async def _read_beneficiary(
-        self, caller: Caller, method: Method, order: PayoutOrder
+        self, caller: Caller, method: Method, order: PayoutOrder, known: Beneficiary | None
     ) -> tuple[Beneficiary, int | None]:
         """Returns the beneficiary, and the id of its saved account as far as it matters."""
         given: Mapping[str, Any] | None = order.beneficiary
@@ -218,7 +224,7 @@ class PayoutInitiation:
             if saved is None:
                 raise refusals.InvalidBeneficiary("There is no such saved account.")
             given = self._saved(method, saved)
-        who = beneficiary.read(method, given)
+        who = known or beneficiary.read(method, given)
         if method.is_auto:
             bank = self._router.bank(who.bank_code)
             who = Beneficiary({**who.fields, BANK_CODE: bank.code})

@@ -2,6 +2,7 @@
 
 from datetime import date
 from enum import StrEnum
+from functools import lru_cache
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -376,6 +377,7 @@ def _parse_holidays(text: str) -> str:
     return ",".join(day.isoformat() for day in sorted(days))
 
 
+@lru_cache(maxsize=1000)  # cached, because payouts and payments look up the same limits
 def _limit_in(text: str, currency: str) -> Money | None:
     limit = parse_limits(text).get(currency)
     return None if limit is None else Money.of(limit, currency)

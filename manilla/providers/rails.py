@@ -57,6 +57,7 @@ class Rails:
         self._is_production_mode = is_production_mode
         self._credentials = {name: Credentials(name, kind) for name, kind in KINDS.items()}
         self._adapters: dict[str, Adapter] = {}
+        self._offered: dict[tuple[str, Direction, Environment], bool] = {}
         # Incremented with every load, so that callers can cache what they derive from it.
         self.loads = 0
         self._loading = asyncio.Lock()
@@ -137,6 +138,12 @@ class Rails:
 
         In production, a provider's test account is never offered.
         """
+        key = provider, direction, environment
+        if key not in self._offered:
+            self._offered[key] = self._is_offered(*key)
+        return self._offered[key]
+
+    def _is_offered(self, provider: str, direction: Direction, environment: Environment) -> bool:
         current = self._credentials.get(provider)
         if current is None:
             return False
@@ -173,6 +180,7 @@ class Rails:
         """Reads the accounts again, one call at a time: an older answer never replaces a newer."""
         async with self._loading:
             self._credentials = await credentials.load(self._db, self._keyring)
+            self._offered = {}
             self.loads += 1
             self._adapters = {
                 provider: self._build(current)

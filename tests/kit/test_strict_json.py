@@ -1,6 +1,9 @@
 from decimal import Decimal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
 
 from manilla.kit import strict_json
 from manilla.kit.strict_json import JsonError
@@ -42,6 +45,36 @@ def test_numbers_are_exact_and_large_exponents_are_not_expanded() -> None:
 
 def test_sixteen_levels_of_nesting_are_accepted() -> None:
     assert strict_json.decode(b"[" * 16 + b"]" * 16)
+
+
+LEAVES = st.sampled_from(
+    ['""', '"a"', '"\\u0061"', '"a b"', '"\\""', "0", "-0", "1", "0.10", "1e400", "null", "true"]
+)
+KEYS = st.sampled_from(['"a"', '"b"', '"\\u0061"', '""'])
+DOCUMENTS = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]"),
+        st.lists(st.tuples(KEYS, inner), max_size=3).map(
+            lambda pairs: "{" + ",".join(f"{key}: {value}" for key, value in pairs) + "}"
+        ),
+    ),
+)
+
+
+@given(DOCUMENTS)
+def test_the_fast_decoder_returns_only_what_the_strict_one_does(document: str) -> None:
+    fast = strict_json._decode_fast(document.encode())
+    try:
+        strict = strict_json._decode_strictly(document.encode())
+    except JsonError:
+        strict = UNSET
+    assert fast is UNSET or (fast == strict and repr(fast) == repr(strict))
+
+
+def test_a_plain_document_needs_only_the_fast_decoder() -> None:
+    document = b'{"amount": 10.50, "beneficiary": {"bank_code": "058"}, "list": ["a", 1]}'
+    assert strict_json._decode_fast(document) == strict_json.decode(document)
 
 
 @pytest.mark.parametrize("text", ["\x00", "a\x00b", "\ud800", "x\udfff", "\udc00\ud800"])

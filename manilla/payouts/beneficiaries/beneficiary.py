@@ -36,6 +36,11 @@ ALIASES = {
     "nameEnquiryReference": "name_enquiry_reference",
 }
 OPTIONAL = (methods.ACCOUNT_NAME, "name_enquiry_reference")
+KNOWN = (methods.BANK_CODE, methods.ACCOUNT_NUMBER, *OPTIONAL)
+REQUIRED, REQUIRED_MANUAL = (
+    [field.name for field in schema if field.validation == "required"]
+    for schema in (methods.AUTOMATIC, methods.MANUAL)
+)
 TEXT_LENGTH_MAX = 200
 NUBAN_DIGITS = 10
 KEEP_SECONDS = 600
@@ -74,16 +79,16 @@ def read(method: Method, given: Mapping[str, Any]) -> Beneficiary:
         canonical = _canonical(method, name)
         if canonical is None or value is None:
             continue
-        if isinstance(value, str) and not value.strip():
-            continue  # an empty field counts as absent, even as an alias of a field that is set
         if not isinstance(value, str) or len(value) > TEXT_LENGTH_MAX:
             raise InvalidBeneficiary(f"{name} must be text of 1 to {TEXT_LENGTH_MAX} characters.")
-        if has_controls(value.strip()):
+        text = value.strip()
+        if not text:
+            continue  # an empty field counts as absent, even as an alias of a field that is set
+        if has_controls(text):
             raise InvalidBeneficiary(f"{name}: {ONE_LINE}")
-        if fields.get(canonical, value.strip()) != value.strip():
+        if fields.setdefault(canonical, text) != text:
             raise InvalidBeneficiary(f"{canonical} is given twice, with different values.")
-        fields[canonical] = value.strip()
-    required = [field.name for field in _schema(method) if field.validation == "required"]
+    required = REQUIRED_MANUAL if method.is_manual else REQUIRED
     missing = [name for name in required if name not in fields]
     if missing:
         raise InvalidBeneficiary(f"The beneficiary lacks {' and '.join(missing)}.")
@@ -92,17 +97,12 @@ def read(method: Method, given: Mapping[str, Any]) -> Beneficiary:
     return Beneficiary(fields)
 
 
-def _schema(method: Method) -> list[methods.BeneficiaryField]:
-    return methods.MANUAL if method.is_manual else methods.AUTOMATIC
-
-
 def _canonical(method: Method, name: str) -> str | None:
     if method.is_manual:
         plain = name.replace("_", " ").lower()
         return next((f.name for f in methods.MANUAL if f.name.lower() == plain), None)
     canonical = ALIASES.get(name, name)
-    known = (methods.BANK_CODE, methods.ACCOUNT_NUMBER, *OPTIONAL)
-    return canonical if canonical in known else None
+    return canonical if canonical in KNOWN else None
 
 
 def check_account_number(text: str) -> None:
@@ -139,8 +139,9 @@ class AccountResolver:
         self._kept: dict[tuple[str, str, str], tuple[Credentials, float, ResolvedAccount]] = {}
 
     def resolve_in_sandbox(self, provider: str, who: Beneficiary) -> ResolvedAccount:
-        own = sandbox.banks(self._rails.credentials(provider).kind)
-        _check_bank(provider, who, {**sandbox.BANKS, provider: own})
+        kind = self._rails.credentials(provider).kind
+        if not sandbox.has_bank(kind, who.bank_code):
+            _check_bank(provider, who, {**sandbox.BANKS, provider: sandbox.banks(kind)})
         if who.account_number == sandbox.INVALID:
             raise InvalidBeneficiary("The account could not be verified.")
         if who.account_number == sandbox.PROVIDER_POOR:

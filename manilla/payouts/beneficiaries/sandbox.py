@@ -19,6 +19,10 @@ def banks(kind: ProviderKind) -> list[Bank]:
     return BANKS[kind.name]
 
 
+def has_bank(kind: ProviderKind, code: str) -> bool:
+    return code in _CODES[kind.name]
+
+
 def code_at(kind: ProviderKind, bank: NigerianBank) -> str | None:
     return kind.sandbox_bank_code(bank) if bank.is_in_sandbox else None
 
@@ -31,3 +35,4 @@ BANKS: dict[str, list[Bank]] = {
     kind.name: [Bank(kind.sandbox_bank_code(bank), bank.name) for bank in SANDBOX_BANKS]
     for kind in KINDS.values()
 }
+_CODES = {name: frozenset(bank.code for bank in banks) for name, banks in BANKS.items()}
