@@ -24,7 +24,7 @@ from manilla.api.refusals import (
 from manilla.api.request import ApiRequest
 from manilla.kit import deadline, http, protocol, strict_json
 from manilla.kit.errors import Refusal, Unavailable
-from manilla.kit.protocol import Request, Response
+from manilla.kit.protocol import HttpRequest, HttpResponse
 from manilla.kit.ratelimit import RateLimitExceeded, RateTicket, address_bucket
 from manilla.ledger import idempotency
 from manilla.ledger.idempotency import Replayed
@@ -78,7 +78,7 @@ class MerchantApi:
     def handles(self, path: str) -> bool:
         return path.startswith("/api/")
 
-    async def respond(self, sent: Request) -> Response:
+    async def respond(self, sent: HttpRequest) -> HttpResponse:
         began = time.perf_counter()
         proxies, forwarded = self._services.trusted_proxies, sent.headers.get(FORWARDED_FOR)
         request = ApiRequest(sent, http.client_address(sent.peer, forwarded, proxies))
@@ -89,7 +89,7 @@ class MerchantApi:
         self._log(request, answer.status, seconds)
         limit = self._services.platform.now.rate_limit_per_minute
         lines = protocol.lines(answer.headers) if answer.headers else b""
-        return Response(answer.status, answer.body, FIXED_LINES + request.lines(limit) + lines)
+        return HttpResponse(answer.status, answer.body, FIXED_LINES + request.lines(limit) + lines)
 
     async def _answer(self, request: ApiRequest) -> ApiAnswer:
         try:

@@ -9,7 +9,7 @@ from manilla.api.authenticate import Identity
 from manilla.api.endpoint import Call
 from manilla.kit import ids, logs
 from manilla.kit.errors import Refusal
-from manilla.kit.protocol import Request
+from manilla.kit.protocol import HttpRequest
 from manilla.kit.ratelimit import WINDOW_SECONDS, Allowance, RateTicket
 from manilla.ledger import trx_ids
 from manilla.merchants.credentials import InvalidCredentials
@@ -21,7 +21,7 @@ from manilla.merchants.requests.log import KeyUse, RequestLogLine
 class ApiRequest(msgspec.Struct):
     """The facts that the kernel has collected about a request so far."""
 
-    sent: Request
+    sent: HttpRequest
     address: str
     id: str = msgspec.field(default_factory=ids.new_request_id)
     endpoint: str = "none"

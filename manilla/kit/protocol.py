@@ -27,7 +27,7 @@ Header = tuple[bytes, bytes]
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class Request(msgspec.Struct):
+class HttpRequest(msgspec.Struct):
     """A complete request for a direct response."""
 
     method: str
@@ -39,7 +39,7 @@ class Request(msgspec.Struct):
     body: bytes | None = b""  # None if it is too large
 
 
-class Response(msgspec.Struct):
+class HttpResponse(msgspec.Struct):
     status: int
     body: bytes
     head: bytes  # header lines, each with its line end
@@ -52,7 +52,7 @@ class Direct(Interface):
 
     def handles(self, path: str) -> bool: ...
 
-    async def respond(self, request: Request) -> Response: ...
+    async def respond(self, request: HttpRequest) -> HttpResponse: ...
 
 
 class Drain(msgspec.Struct):
@@ -80,7 +80,7 @@ class DirectCycle:
         "response_started",
     )
 
-    def __init__(self, request: Request, *, keep_alive: bool) -> None:
+    def __init__(self, request: HttpRequest, *, keep_alive: bool) -> None:
         self.request = request
         self.keep_alive = keep_alive
         self.body = b""
@@ -237,7 +237,7 @@ class Protocol(HttpToolsProtocol):
         if self._direct is None or not self._direct.handles(path):
             super().on_headers_complete()
             return
-        request = Request(
+        request = HttpRequest(
             method=self.parser.get_method().decode(),
             path=path,
             target=self.url if self.url.startswith(b"/") else _joined(raw_path, query),
@@ -296,7 +296,7 @@ class Protocol(HttpToolsProtocol):
         if not cycle.disconnected:
             self._send(cycle, response)
 
-    def _send(self, cycle: DirectCycle, response: Response) -> None:
+    def _send(self, cycle: DirectCycle, response: HttpResponse) -> None:
         keep_alive = cycle.keep_alive and not self._drain.is_on
         self.transport.write(
             b"%b%b%bcontent-length: %d\r\n%b\r\n%b"

@@ -21,7 +21,7 @@ from manilla.api.kernel import MerchantApi
 from manilla.api.optional_headers import IDEMPOTENCY_KEY, SANDBOX_SCENARIO
 from manilla.api.request import ApiRequest
 from manilla.kit.environment import Environment
-from manilla.kit.protocol import Request
+from manilla.kit.protocol import HttpRequest
 from manilla.merchants.directory import Caller
 from manilla.reference import examples, openapi
 from manilla.reference.operations import Operation, operations
@@ -112,10 +112,10 @@ class _SandboxApi(MerchantApi):
         return identity
 
 
-def _request(call: ExplorerCall, target: str, headers: Sequence[tuple[str, str]]) -> Request:
+def _request(call: ExplorerCall, target: str, headers: Sequence[tuple[str, str]]) -> HttpRequest:
     path, _, query = target.partition("?")
     sent = [*headers, ("User-Agent", USER_AGENT)]
-    return Request(
+    return HttpRequest(
         method=call.operation.method,
         path=unquote(path),
         target=target.encode(),
