@@ -126,8 +126,11 @@ def main() -> None:
     if wanted not in COMMANDS:
         _overview()()
         return
-    import structlog  # imported here because it is slow to load
+    # Imported here because it is slow to load. It would also load rich, to color tracebacks.
+    sys.modules["rich"] = None  # type: ignore[assignment]
+    import structlog
 
+    del sys.modules["rich"]
     # Write logs to standard error, because programs may read standard output.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     with reported_in_one_line():

@@ -4,17 +4,17 @@ import csv
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from manilla.kit import strict_json
 from manilla.kit.clock import iso
 from manilla.kit.fields import Columns
 from manilla.kit.money import Money
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -23,7 +23,12 @@ FORMULA_STARTS = ("=", "+", "-", "@")
 
 Record = TypeVar("Record")
 
-console = Console(highlight=False, soft_wrap=True, emoji=False)
+
+def console(width: int | None = None, *, soft_wrap: bool = True) -> "Console":
+    # Imported here because it is slow to load, and neither help nor JSON needs it.
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=soft_wrap, emoji=False, width=width)
 
 
 def as_row(columns: Columns[Record], record: Record) -> dict[str, Any]:
@@ -56,8 +61,11 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, empty: str) 
     if as_json:
         print_json(list(rows))
     elif not rows:
-        console.print(empty)
+        console().print(empty)
     else:
+        from rich.table import Table
+        from rich.text import Text
+
         table = Table(box=None, pad_edge=False, header_style="bold")
         for name in rows[0]:
             table.add_column(name.replace("_", " "), overflow="fold")
@@ -65,7 +73,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, empty: str) 
             table.add_row(*(Text(_cell(value)) for value in row.values()))
         # Do not wrap a table that is written to a pipe, which has no width.
         width = None if sys.stdout.isatty() else PIPE_WIDTH
-        Console(highlight=False, emoji=False, width=width).print(table)
+        console(width, soft_wrap=False).print(table)
 
 
 def print_csv(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> None:
@@ -87,10 +95,10 @@ def print_fields(fields: Mapping[str, Any], *, as_json: bool) -> None:
         print_json(fields)
         return
     flat = dict(_flattened(fields))
-    width = max(map(len, flat))
+    width, screen = max(map(len, flat)), console()
     for name, value in flat.items():
-        console.print(f"[bold]{name:<{width}}[/]  ", end="")
-        console.print(_cell(value), markup=False)
+        screen.print(f"[bold]{name:<{width}}[/]  ", end="")
+        screen.print(_cell(value), markup=False)
 
 
 def print_record(fields: dict[str, Any], *, as_json: bool, **lists: str) -> None:

@@ -202,7 +202,7 @@ def check(
         print_json(report.document())
     else:
         for line in report.lines():
-            console.print(printable(line), markup=False)
+            console().print(printable(line), markup=False)
     if not report.is_ok:
         raise typer.Exit(1)
 

@@ -24,7 +24,6 @@ from manilla.cli.running.programs import (
     local_address,
     reachable,
 )
-from manilla.cli.running.summary import print_summary
 from manilla.kit import logs
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
@@ -132,40 +131,52 @@ async def _start_programs(plan: _Plan, supervisor: Supervisor) -> None:
     settings = Settings.read(environment, assumed_mode=plan.mode)
     await _migrate(settings)
     await _prove_master_key(settings)
-    for number in range(1, plan.workers + 1):
-        api = api_program(listener, number, environment)
-        await supervisor.start(msgspec.structs.replace(api, log_file=log_folder / "api.log"))
-    seeded, worker = None, None
+    simulator_url, seeded, worker = "", None, None
     if plan.with_demo:
         simulator_url = await _start_simulator(plan, supervisor, environment, listener, log_folder)
+    first, *further = _api_programs(plan, listener, environment, log_folder)
+    await supervisor.start(first)
+    if plan.with_demo:
         history_folder = plan.folder if plan.with_history else None
         seeded = await _seed(settings, simulator_url, history_folder)
         if plan.with_history:
             worker = development.required().history_command(plan.folder, simulator_url)
-    await supervisor.start(
-        Program(
-            name="worker",
-            command=worker or program.command("worker"),
-            environment=environment,
-            log_file=log_folder / "worker.log",
-        )
-    )
-    instance.write_running(
-        plan.folder,
-        Running(
-            os.getpid(),
-            settings.mode,
-            settings.base_url,
-            settings.database_url,
-            settings.migration_url,
-        ),
-    )
+    _write_running(plan, settings)
+    from manilla.cli.running.summary import print_summary  # loaded while the API process starts
+
     await _until_ready(plan.host, listener.getsockname()[1], log_folder)
     seconds = time.monotonic() - began
+    # Started after the first API process, so that they do not take processor time from it.
+    for each in (*further, _worker_program(worker, environment, log_folder)):
+        await supervisor.start(each)
     if plan.as_json:
         print_json({"base_url": settings.base_url, "mode": settings.mode, "demo": seeded})
     else:
         print_summary(settings, seeded, plan.folder, seconds, fills_history=worker is not None)
+
+
+def _api_programs(
+    plan: _Plan, listener: socket.socket, environment: dict[str, str], log_folder: Path
+) -> list[Program]:
+    programs = [api_program(listener, number + 1, environment) for number in range(plan.workers)]
+    log_file = log_folder / "api.log"
+    return [msgspec.structs.replace(each, log_file=log_file) for each in programs]
+
+
+def _worker_program(
+    command: list[str] | None, environment: dict[str, str], log_folder: Path
+) -> Program:
+    return Program(
+        name="worker",
+        command=command or program.command("worker"),
+        environment=environment,
+        log_file=log_folder / "worker.log",
+    )
+
+
+def _write_running(plan: _Plan, settings: Settings) -> None:
+    urls = (settings.base_url, settings.database_url, settings.migration_url)
+    instance.write_running(plan.folder, Running(os.getpid(), settings.mode, *urls))
 
 
 def _fresh_folders(folder: Path) -> Path:
