@@ -4,6 +4,7 @@ PORT ?= 8000
 DATA ?= .manilla
 UP ?=
 TESTS ?= tests
+ROWS ?= 10000000
 
 # Tests wait almost as often as they compute: three of them keep two processors busy.
 TESTERS := $(shell echo $$(( $$(nproc) * 3 / 2 )))
@@ -18,10 +19,10 @@ PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check insta
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup test changed faults fuzz check format docs pictures bench lock clean installed-run installed-dev
+.PHONY: help run setup test changed faults fuzz check format docs pictures bench bench-growth lock clean installed-run installed-dev
 
 help: ## what this file can do
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 run: installed-run ## run Manilla on this machine (PORT=8000 DATA=.manilla)
 	@exec $(RUN) manilla up --port "$(PORT)" --data "$(DATA)" --follow-parent $(UP)
@@ -64,6 +65,9 @@ pictures: installed-dev ## make the README's pictures again, from the running pr
 
 bench: installed-dev $(VENV)-baseline/.installed ## measure, as ratios within one run
 	@$(RUN) bench
+
+bench-growth: installed-dev $(VENV)-baseline/.installed ## measure what a long history costs (ROWS=10000000)
+	@MANILLA_BENCH_ROWS=$(ROWS) $(RUN) bench --growth
 
 lock: ## update the pinned requirements (needs uv)
 	uv pip compile pyproject.toml --extra embedded --group build --universal --generate-hashes \

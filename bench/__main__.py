@@ -14,13 +14,13 @@ from rich.console import Console
 
 from bench import cpu, report
 from bench.frame import Measured, Plan, measure
-from bench.rows import LONG, ROWS
+from bench.rows import GROWTH, LONG, ROWS
 from bench.server import Server, private_server
 from bench.stage import BASELINE_PYTHON, prepared
 
 FULL = Plan(rounds=9, block_seconds=0.8, warm_seconds=1.0, clients=(1, 2, 4, 8, 16))
 QUICK = Plan(rounds=5, block_seconds=0.2, warm_seconds=0.2, clients=(1, 8), overload_seconds=10)
-ROW_SECONDS_MAX = 600
+ROW_SECONDS_MAX, GROWTH_SECONDS_MAX = 600, 3 * 3600
 LOOK_SECONDS = 0.5
 FILE_WIDTH = 130
 
@@ -31,21 +31,24 @@ def main() -> None:
         raise SystemExit("The baseline is not installed: run `make bench` once.")
     plan = QUICK if options.quick else FULL
     try:
-        found = asyncio.run(_run(options.only or _names(options.quick), plan))
+        found = asyncio.run(_run(options.only or _names(options), plan))
     except (KeyboardInterrupt, asyncio.CancelledError):
         raise SystemExit("Stopped; every process has been ended.") from None
     if options.json is not None:
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(found)))
 
 
-def _names(is_quick: bool) -> list[str]:
-    return [name for name in ROWS if not (is_quick and name in LONG)]
+def _names(options: argparse.Namespace) -> list[str]:
+    if options.growth:
+        return list(GROWTH)
+    return [name for name in ROWS if not (options.quick and name in LONG)]
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="shorter, and therefore rougher")
-    parser.add_argument("--only", choices=list(ROWS), action="append", help="this row alone")
+    parser.add_argument("--growth", action="store_true", help="only the rows of long histories")
+    parser.add_argument("--only", choices=[*ROWS, *GROWTH], action="append", help="this row alone")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers to FILE")
     return parser.parse_args()
 
@@ -74,7 +77,8 @@ async def _measure(server: Server, names: Sequence[str], plan: Plan) -> list[Mea
     async with prepared(server, plan) as stage:
         for name in names:
             print(f"measuring {name} ...", file=sys.stderr, flush=True)
-            async with asyncio.timeout(ROW_SECONDS_MAX), ROWS[name](stage) as row:
+            seconds_max = GROWTH_SECONDS_MAX if name in GROWTH else ROW_SECONDS_MAX
+            async with asyncio.timeout(seconds_max), {**ROWS, **GROWTH}[name](stage) as row:
                 await server.analyze()
                 rows.append(await measure(row, plan, server))
     return rows

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -20,7 +21,7 @@ from manilla.cli.running.programs import listen
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.kit.embedded import postgres
+from manilla.kit.embedded import postgres, process
 from manilla.kit.embedded.process import Program
 from manilla.merchants.merchants import NewMerchant
 
@@ -48,20 +49,27 @@ class Stage:
         self.pgbench = Pgbench(server.cluster, db, server.folder, plan.clients)
         self.master_key = master_key
         self._served: dict[str, Served] = {}
+        self.histories: dict[int, Any] = {}  # databases with a long history, by their size
 
     async def product(self, database: str = postgres.NAME) -> Served:
         """Starts Manilla as in production, in one process."""
         command = program.command("serve")
         return await self._serve(f"product-{database}", command, self.environment(database))
 
-    async def product_with(self, processes: int) -> Served:
-        """Starts Manilla with this many API processes on one socket, as `manilla up` does it."""
+    @asynccontextmanager
+    async def product_with(self, processes: int) -> AsyncIterator[Served]:
+        """Runs Manilla with this many API processes on one socket, as `manilla up` does it."""
         with listen("127.0.0.1", 0) as listener:
             port: int = listener.getsockname()[1]  # free again when the listener is closed
         command = [sys.executable, "-m", "manilla", "serve", f"--port={port}"]
         name = f"product-with-{processes}"
         program = self._program(name, [*command, f"--workers={processes}"], self.environment())
-        return await self._start(program, port)
+        running = await process.spawn(program)
+        try:
+            await _until_ready(program, port)
+            yield Served(port, running.pid)
+        finally:
+            await process.end(running, program)
 
     async def product_without_limit(self) -> Served:
         command = [sys.executable, "-m", "bench.workers.unlimited"]

@@ -13,7 +13,6 @@ from bench.rows import (
     ledger,
     lists,
     notify,
-    payout_growth,
     processes,
     rate_limit,
     reconcile,
@@ -47,9 +46,8 @@ ROWS: dict[str, Opener] = {
     "notify": notify.deliveries,
     "notify-claim": notify.claims,
     "endpoints": endpoints.deliveries,
-    "initiate-payment-growth": growth.opened,
-    "initiate-payout-growth": payout_growth.opened,
     "reconcile": reconcile.opened,
     "search": search.opened,
 }
+GROWTH = growth.ROWS  # run by `--growth`, because filling their databases takes long
 LONG = ("reconcile", "search")  # left out of a quick run; `--only` runs it

@@ -1,112 +1,136 @@
-"""The cost of a payment after ten thousand and after a million others. It must not grow."""
+"""The cost of each operation in a short and in a long history. It must not grow."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import hashlib
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
-import msgspec
-
-from bench import seed
-from bench.comparisons import growth
-from bench.frame import PGBENCH, PRODUCT, Contender, Row, Target
-from bench.pgbench import Pgbench, Script
-from bench.rows.initiate_payment import one_by_one, orders
-from bench.stage import Served, Stage
-from manilla.kit import crypto
-from manilla.kit.crypto import Keyring
+from bench import history
+from bench.comparisons import cost, growth
+from bench.frame import Contender, Row
+from bench.history import LARGE, SMALL, History
+from bench.rows import initiate_payment, initiate_payout, notify, search, verify
+from bench.stage import Stage
 from manilla.kit.db import Database
-from manilla.merchants.merchants import NewMerchant
+from manilla.people.roles import Realm
 
-SMALL, LARGE = 10_000, 1_000_000
-SHOWN = {SMALL: "10⁴", LARGE: "10⁶"}
-TIME_MAX = 1.15
-PGBENCH_CLIENTS = 8  # the same for both databases, and enough that the disk is not the limit
-
-# Two thirds of the earlier payments belong to the measured merchant and the rest to ten thousand
-# others, so that a query plan for the average merchant would show. They are finished, so they have
-# no jobs. Their ids are ordered by time, and their references are random.
-EARLIER_PAYMENTS = """
-    INSERT INTO payment (
-           merchant_id, trx_id, environment, ref_trx, status, currency, amount_minor,
-           commission_minor, commission_bearer, description, customer_name, customer_email,
-           ipn_url, success_redirect, cancel_redirect, allow_payment_methods, is_legacy,
-           remarks, created_at, updated_at, expires_at)
-    SELECT {merchant_id} + CASE WHEN n % 3 = 0 THEN 1 + n % 10000 ELSE 0 END,
-           'TXN' || lpad(n::text, 30, '0'), 'sandbox', md5(n::text), 'success', 'NGN', 100000,
-           1500, 'customer', 'Two chairs and a table', 'Ada Obi', 'ada@example.com',
-           'https://shop.example/ipn', 'https://shop.example/thanks?order=7',
-           'https://shop.example/cart', '{{}}', false,
-           'SANDBOX_TRANSACTION', moment, moment, moment + interval '30 minutes'
-      FROM generate_series(1, {number}) AS n,
-           LATERAL (SELECT now() - ({number} - n) * interval '1 second' AS moment) AS m"""
+COST_MAX = 1.1
+READ = 1000  # transactions that are read in turn
+# Opens an operation's contender with this name, on the database of this history.
+Measured = Callable[[Stage, History, str], AbstractAsyncContextManager[Contender]]
 
 
-class Measured(msgspec.Struct, frozen=True):
-    """How to call Manilla and pgbench on one database."""
+def _row(operation: str, measured: Measured) -> Callable[[Stage], AbstractAsyncContextManager[Row]]:
+    @asynccontextmanager
+    async def opened(stage: Stage) -> AsyncIterator[Row]:
+        async with AsyncExitStack() as stack:
+            few, many = [
+                await stack.enter_async_context(
+                    measured(stage, await history.prepared(stage, number), f"after {number:,}")
+                )
+                for number in (SMALL, LARGE)
+            ]
+            shown = f"{LARGE:,} / {SMALL:,}"
+            yield Row(
+                name=f"growth-{operation}",
+                title="",
+                contenders=[few, many],
+                comparisons=[
+                    cost(shown, many.name, few.name, COST_MAX),
+                    *growth(shown, few.name, many.name),
+                ],
+            )
 
-    orders: Callable[[str, Served], Contender]
-    one_by_one: Script
-
-
-class Growing(msgspec.Struct, frozen=True):
-    """The measured operation, and the rows that exist before it."""
-
-    name: str
-    earlier: str  # SQL that creates this many rows, of the measured merchant and of others
-    prepare: Callable[[Stage, Database, NewMerchant], Awaitable[Measured]]
-
-
-def opened(stage: Stage) -> AbstractAsyncContextManager[Row]:
-    return grown(stage, Growing("initiate-payment", EARLIER_PAYMENTS, _payments))
-
-
-async def _payments(stage: Stage, _db: Database, merchant: NewMerchant) -> Measured:
-    sandbox = [stage.merchant.sandbox]
-    return Measured(
-        lambda name, served: orders(name, served, sandbox), await one_by_one(merchant.id)
-    )
+    return opened
 
 
 @asynccontextmanager
-async def grown(stage: Stage, growing: Growing) -> AsyncIterator[Row]:
-    target = Target(TIME_MAX, at_most=True)
-    async with AsyncExitStack() as stack:
-        small = await _contenders(stage, stack, growing, SMALL)
-        large = await _contenders(stage, stack, growing, LARGE)
-        yield Row(
-            name=f"{growing.name}-growth",
-            title="",
-            # Both run at the same time, so that they run under the same conditions.
-            contenders=[small[PRODUCT], large[PRODUCT], small[PGBENCH], large[PGBENCH]],
-            comparisons=[
-                comparison
-                for kind in (PRODUCT, PGBENCH)
-                for comparison in growth(
-                    f"{kind} {SHOWN[LARGE]} / {SHOWN[SMALL]}",
-                    small[kind].name,
-                    large[kind].name,
-                    target,
-                )
-            ],
-        )
+async def _initiate_payment(stage: Stage, past: History, name: str) -> AsyncIterator[Contender]:
+    served = await stage.product(past.database)
+    yield initiate_payment.orders(name, served, [past.merchant.credentials])
 
 
-async def _contenders(
-    stage: Stage, stack: AsyncExitStack, growing: Growing, number: int
-) -> dict[str, Contender]:
-    """Manilla and pgbench on a database with this many rows."""
-    database, server = f"{growing.name}-after-{number}".replace("-", "_"), stage.server
-    await server.add_database(database)
-    db = await Database.open(server.url(database), size=1, name="bench")
-    stack.push_async_callback(db.close)
-    keyring = Keyring([crypto.decode_key(stage.master_key)])
-    merchant = await seed.product(db, keyring, stage.merchant.sandbox)
-    earlier = growing.earlier.format(merchant_id=merchant.id, number=number)
-    await server.execute(database, earlier)
-    measured = await growing.prepare(stage, db, merchant)
-    served = await stage.product(database)
-    pgbench = Pgbench(server.cluster, db, server.folder, [PGBENCH_CLIENTS], database)
-    started = pgbench.started(measured.one_by_one, f"{PGBENCH} after {SHOWN[number]}")
-    return {
-        PRODUCT: measured.orders(f"{PRODUCT} after {SHOWN[number]}", served),
-        PGBENCH: await stack.enter_async_context(started),
-    }
+@asynccontextmanager
+async def _initiate_payout(stage: Stage, past: History, name: str) -> AsyncIterator[Contender]:
+    served = await stage.product(past.database)
+    async with _database(stage, past) as db:
+        method = await initiate_payout.charged_method(db)
+    yield initiate_payout.orders(name, served, [past.merchant], method)
+
+
+def _verify(table: str, prefix: str) -> Measured:
+    @asynccontextmanager
+    async def contender(stage: Stage, past: History, name: str) -> AsyncIterator[Contender]:
+        async with _database(stage, past) as db:
+            trx_ids = await _sample(db, past, table, prefix)
+        paths = [f"/api/v1/verify-{table}/{trx_id}" for trx_id in trx_ids]
+        served = await stage.product(past.database)
+        yield await verify.reader(name, served, {past.merchant: paths})
+
+    return contender
+
+
+async def _sample(db: Database, past: History, table: str, prefix: str) -> list[str]:
+    """Ids of the merchant's transactions, taken evenly from the whole history."""
+    numbers = range(1, past.number, max(1, past.number // READ))
+    references = [f"{prefix}-{hashlib.md5(str(each).encode()).hexdigest()}" for each in numbers]
+    found: list[str] = await db.value(
+        f"""
+        SELECT array_agg(trx_id) FROM {table}
+         WHERE merchant_id = $1 AND environment = 'sandbox' AND ref_trx = ANY ($2)""",
+        past.merchant.id,
+        references,
+    )
+    return found
+
+
+def _list(table: str) -> Measured:
+    @asynccontextmanager
+    async def contender(stage: Stage, past: History, name: str) -> AsyncIterator[Contender]:
+        served = await stage.product(past.database)
+        yield await verify.reader(name, served, {past.merchant: [f"/api/v1/{table}s"]})
+
+    return contender
+
+
+def _search(realm: Realm) -> Measured:
+    @asynccontextmanager
+    async def contender(stage: Stage, past: History, name: str) -> AsyncIterator[Contender]:
+        yield (await search.searches(stage, past, realm, name))[-1]
+
+    return contender
+
+
+@asynccontextmanager
+async def _claim(stage: Stage, past: History, name: str) -> AsyncIterator[Contender]:
+    async with notify.waiting(stage, past.number) as claimer:
+        yield claimer.contender(name, {})
+
+
+@asynccontextmanager
+async def _deliver(stage: Stage, past: History, name: str) -> AsyncIterator[Contender]:
+    async with notify.delivering(stage, past.database, past.notified[0].id) as worker:
+        yield worker.contender(name, {})
+
+
+@asynccontextmanager
+async def _database(stage: Stage, past: History) -> AsyncIterator[Database]:
+    db = await Database.open(stage.server.url(past.database), size=1, name="bench")
+    try:
+        yield db
+    finally:
+        await db.close()
+
+
+OPERATIONS: Mapping[str, Measured] = {
+    "initiate-payment": _initiate_payment,
+    "initiate-payout": _initiate_payout,
+    "verify-payment": _verify("payment", "order"),
+    "verify-payout": _verify("payout", "payout"),
+    "list-payments": _list("payment"),
+    "list-payouts": _list("payout"),
+    "search-dashboard": _search(Realm.DASHBOARD),
+    "search-console": _search(Realm.CONSOLE),
+    "claim": _claim,
+    "notify": _deliver,
+}
+ROWS = {f"growth-{name}": _row(name, measured) for name, measured in OPERATIONS.items()}

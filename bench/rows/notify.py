@@ -7,12 +7,14 @@ from contextlib import asynccontextmanager
 from bench import merchants, seed, worker
 from bench.comparisons import growth
 from bench.frame import PRODUCT, Comparison, Row, Target
+from bench.history import fill
 from bench.rows.disburse import rate, receiver
 from bench.stage import Stage
 from bench.worker import Worker
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
+from manilla.kit.embedded.postgres import SUPERUSER
 from manilla.kit.environment import Environment
 
 RATE_MIN = 1000
@@ -51,25 +53,32 @@ WAIT = """
 @asynccontextmanager
 async def deliveries(stage: Stage) -> AsyncIterator[Row]:
     database = "notify"
+    await stage.server.add_database(database)
+    first = await _merchants(stage, database)
+    async with delivering(stage, database, first) as product:
+        yield Row(
+            name="notify",
+            title=f"merchants: {MERCHANTS}",
+            contenders=[product.contender(PRODUCT, {})],
+            comparisons=[rate("notifications a second", Target(RATE_MIN))],
+        )
+
+
+@asynccontextmanager
+async def delivering(stage: Stage, database: str, first: int) -> AsyncIterator[Worker]:
+    """A worker that delivers notifications of so many merchants from the first one on."""
     async with receiver(stage, "shop") as port:
-        await stage.server.add_database(database)
-        first = await _merchants(stage, database)
         notify = NOTIFY.format(first=first, merchants=MERCHANTS, number=NOTIFICATIONS, port=port)
         await stage.server.execute(database, notify)
         async with worker.started("bench.workers.notify", stage.environment(database)) as product:
-            yield Row(
-                name="notify",
-                title=f"merchants: {MERCHANTS}",
-                contenders=[product.contender(PRODUCT, {})],
-                comparisons=[rate("notifications a second", Target(RATE_MIN))],
-            )
+            yield product
 
 
 @asynccontextmanager
 async def claims(stage: Stage) -> AsyncIterator[Row]:
     async with contextlib.AsyncExitStack() as stack:
         contenders = {
-            number: (await stack.enter_async_context(_waiting(stage, number))).contender(
+            number: (await stack.enter_async_context(waiting(stage, number))).contender(
                 f"{shown} waiting", {}
             )
             for number, shown in SHOWN.items()
@@ -89,11 +98,12 @@ async def claims(stage: Stage) -> AsyncIterator[Row]:
 
 
 @asynccontextmanager
-async def _waiting(stage: Stage, number: int) -> AsyncIterator[Worker]:
+async def waiting(stage: Stage, number: int) -> AsyncIterator[Worker]:
     """A vacuumed database with this many waiting notifications, and a worker that claims them."""
     database = f"notify_{number}"
     await stage.server.add_database(database)
-    await stage.server.execute(database, WAIT.format(merchants=MERCHANTS, number=number))
+    url = stage.server.cluster.url(SUPERUSER, database)
+    await fill(url, {"job": WAIT.format(merchants=MERCHANTS, number=number)})
     await stage.server.execute(database, "VACUUM job")
     async with worker.started("bench.workers.claim", stage.environment(database)) as claimer:
         yield claimer

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from bench.comparisons import cost, speed
 from bench.frame import Row, Target
@@ -18,25 +18,25 @@ WARM_UPS = 12  # after so many requests, nearly every merchant is known to each 
 async def opened(stage: Stage) -> AsyncIterator[Row]:
     cpus = len(os.sched_getaffinity(0))
     seeded, method = await funded_merchants(stage, MERCHANTS)
-    contenders = {}
-    for number in sorted({1, 2, min(PROCESSES_MAX, max(2, cpus))}):
-        served = await stage.product_with(number)
-        for _ in range(WARM_UPS if number > 1 else 1):
-            await ask_once_for_each(served, seeded, method)
-        name = f"{number} processes" if number > 1 else "1 process"
-        contenders[number] = orders(name, served, seeded, method)
-    one = contenders.pop(1)
-    yield Row(
-        name="processes",
-        title=f"wallets: {MERCHANTS:,}, CPUs: {cpus}",
-        contenders=[one, *contenders.values()],
-        comparisons=[
-            comparison
-            for several in contenders.values()
-            for comparison in (
-                speed(f"{several.name} / 1", several.name, one.name, Target(RATE_MIN)),
-                cost(f"{several.name} / 1", several.name, one.name, COST_MAX),
-            )
-        ],
-        cpus=cpus,
-    )
+    contenders = []
+    async with AsyncExitStack() as stack:
+        for number in sorted({1, 2, min(PROCESSES_MAX, max(2, cpus))}):
+            served = await stack.enter_async_context(stage.product_with(number))
+            for _ in range(WARM_UPS if number > 1 else 1):
+                await ask_once_for_each(served, seeded, method)
+            contenders.append(orders(f"{number} processes", served, seeded, method))
+        one, *several = [contender.name for contender in contenders]
+        yield Row(
+            name="processes",
+            title=f"wallets: {MERCHANTS:,}, CPUs: {cpus}",
+            contenders=contenders,
+            comparisons=[
+                comparison
+                for each in several
+                for comparison in (
+                    speed(f"{each} / 1", each, one, Target(RATE_MIN)),
+                    cost(f"{each} / 1", each, one, COST_MAX),
+                )
+            ],
+            cpus=cpus,
+        )

@@ -47,7 +47,7 @@ async def read(
     seeded, initiate = await _transactions(stage, served, table)
     trx_ids = {each.id: await _ids(stage, table, each) for each in seeded}
     contenders = [
-        await _reader(contender, served, {each: paths(trx_ids[each.id]) for each in seeded})
+        await reader(contender, served, {each: paths(trx_ids[each.id]) for each in seeded})
         for contender, paths in reads.items()
     ]
     async with floor.started(stage) as least:
@@ -84,7 +84,7 @@ async def _ids(stage: Stage, table: str, merchant: Seeded) -> list[str]:
     return found
 
 
-async def _reader(name: str, served: Served, paths: Mapping[Seeded, Sequence[str]]) -> Contender:
+async def reader(name: str, served: Served, paths: Mapping[Seeded, Sequence[str]]) -> Contender:
     def requests() -> Iterator[bytes]:
         merchants = list(paths)
         while True:

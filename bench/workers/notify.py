@@ -12,7 +12,8 @@ from manilla.notify.ipn import IpnDestination
 from manilla.notify.outbox import DELIVER
 from manilla.services import Services
 
-DELIVERED = "SELECT count(*) FROM notification WHERE state = 'delivered'"
+# No notification is added meanwhile, so each that no longer waits was delivered or has failed.
+DELIVERED = "SELECT -count(*) FROM notification WHERE state = 'waiting'"
 
 
 @asynccontextmanager

@@ -45,7 +45,7 @@ class Counter:
 
 
 def main(kind: str, opened: Works, is_done: Callable[[float | None], bool], total: str) -> None:
-    """`total` is an SQL query that verifies at the end that all counted work was done."""
+    """`total` is an SQL query whose growth verifies at the end that all counted work was done."""
     logs.configure("bench")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_main(kind, opened, Counter(is_done), total))
@@ -58,6 +58,7 @@ async def _main(kind: str, opened: Works, counter: Counter, total: str) -> None:
         wiring.opened(settings, name="bench", connections=CONNECTIONS) as opened_services,
         opened(opened_services) as works,
     ):
+        before = await opened_services.db.value(total)
         counted = {**works, kind: counter.counted(works[kind])}
         print("{}", flush=True)
         async for order in _orders():
@@ -65,7 +66,7 @@ async def _main(kind: str, opened: Works, counter: Counter, total: str) -> None:
             work = await _run(Runner(opened_services.db, counted), counter, order.seconds)
             in_all += counter.done
             print(msgspec.json.encode(work).decode(), flush=True)
-        found = await opened_services.db.value(total)
+        found = await opened_services.db.value(total) - before
         assert found == in_all, f"counted {in_all}, and the database has {found}"
 
 
