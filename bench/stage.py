@@ -152,13 +152,13 @@ async def prepared(server: Server, plan: Plan) -> AsyncIterator[Stage]:
 
 async def _until_ready(program: Program, port: int) -> None:
     deadline = time.monotonic() + READY_SECONDS_MAX
-    while not await asyncio.to_thread(_answers, port):
+    while not await asyncio.to_thread(answers, port):
         if time.monotonic() > deadline:
             raise RuntimeError(f"{program.name} does not answer.")
         await asyncio.sleep(0.05)
 
 
-def _answers(port: int) -> bool:
+def answers(port: int) -> bool:
     """Whether the health endpoint reports that the program can reach its database."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:

@@ -19,6 +19,7 @@ from bench.rows import (
     scheduled,
     search,
     site_info,
+    start,
     verify,
 )
 from bench.stage import Stage
@@ -46,6 +47,7 @@ ROWS: dict[str, Opener] = {
     "notify": notify.deliveries,
     "notify-claim": notify.claims,
     "endpoints": endpoints.deliveries,
+    "start": start.opened,
     "reconcile": reconcile.opened,
     "search": search.opened,
 }

@@ -7,7 +7,6 @@ import msgspec
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_rows
 from manilla.sql import migrate
-from manilla.wiring import mail_transport
 
 NO_MAIL = (
     "Neither MANILLA_SMTP_URL nor MANILLA_MAIL_HOOK is set. Users get no links to choose a "
@@ -43,6 +42,8 @@ async def _checks(tools: Tools) -> list[ConfigurationCheck]:
 
 
 def _mail(tools: Tools) -> ConfigurationCheck:
+    from manilla.wiring import mail_transport
+
     transport = mail_transport(tools.settings)
     if transport is not None:
         return ConfigurationCheck("mail", CheckOutcome.OK, transport.name)

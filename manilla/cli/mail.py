@@ -11,12 +11,10 @@ from manilla.cli.output import Json, as_row, as_rows, print_fields, print_rows
 from manilla.kit.texts import is_email
 from manilla.mail import listing
 from manilla.mail.kinds import MailKind
-from manilla.mail.letter import LetterWriter
 from manilla.mail.listing import ListedMail, MailFilter, MailState
 from manilla.mail.queries import Mail
 from manilla.mail.transport import NotSent
 from manilla.platform.settings import load
-from manilla.wiring import mail_transport
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -34,6 +32,9 @@ def send_test(
     """Send a test email at once, and print the mail server's answer."""
     if not is_email(address):
         raise typer.BadParameter("use an email address, such as ada@example.com.")
+
+    from manilla.mail.letter import LetterWriter
+    from manilla.wiring import mail_transport
 
     async def command(tools: Tools) -> str:
         transport = mail_transport(tools.settings)

@@ -29,6 +29,17 @@ def loaded(module: str, *words: str) -> set[str]:
     return set(line.split())
 
 
+def test_no_command_loads_the_programs_before_it_runs() -> None:
+    commands = "from manilla.cli import main; main.build()"
+    script = f"import sys; {commands}; print(*(name for name in sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    modules = set(done.stdout.split())
+    assert "manilla.cli.merchant" in modules
+    assert not modules & {"litestar", "uvicorn", "jinja2", "sqlalchemy", "manilla.wiring"}
+
+
 @pytest.mark.parametrize("option", ["--version", "--help"])
 def test_the_help_overview_loads_no_command(option: str) -> None:
     modules = loaded("manilla", option)
@@ -41,7 +52,7 @@ def test_the_help_overview_loads_no_command(option: str) -> None:
 def test_the_worker_loads_neither_the_pages_nor_the_command_line() -> None:
     modules = loaded("manilla.program", "worker")
     assert "manilla.worker" in modules
-    assert not modules & {*PAGES, *COMMAND_LINE, "litestar", "manilla.api", "manilla.reference"}
+    assert not modules & {*PAGES, *COMMAND_LINE, "litestar", "uvicorn", "manilla.api"}
 
 
 def test_the_api_process_loads_the_pages_and_not_the_command_line() -> None:
