@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from functools import cached_property
 
 import aiosmtplib
 
@@ -23,8 +24,13 @@ class SmtpTransport:
     ) -> None:
         self.name = repr(server)
         self._server = server
-        self._tls = tls or ssl.create_default_context()
+        self._given_tls = tls
         self._seconds = seconds
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        """Holds all certificate authorities, so a process that sends no email never creates it."""
+        return self._given_tls or ssl.create_default_context()
 
     async def send(self, mail: OutgoingMail) -> None:
         try:
