@@ -128,7 +128,9 @@ async def _identify(
 ) -> Identity:
     merchant_key = headers.get(b"x-merchant-key", b"").decode("latin-1")
     api_key_hash = hash_api_key(headers.get(b"x-api-key", b""))
-    caller = await directory.find(environment, merchant_key) if merchant_key else None
+    caller = directory.remembered(environment, merchant_key)
+    if caller is None and merchant_key:
+        caller = await directory.find(environment, merchant_key)
     if caller is None:
         raise InvalidCredentials
     identity = _match_own(caller, api_key_hash) or _match_further(caller, api_key_hash, address)

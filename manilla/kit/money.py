@@ -24,6 +24,8 @@ _UNITS = {code: Decimal(1).scaleb(-decimals) for code, decimals in DECIMALS.item
 
 _AMOUNT = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
 
+_ONE = Decimal(1)  # has no decimals, as most amounts
+
 # The largest amount. A 64-bit integer can hold the sum of ninety such amounts.
 MINOR_MAX = 10**17 - 1
 
@@ -69,9 +71,7 @@ class Money(msgspec.Struct, frozen=True, order=True):
 def to_minor(amount: Decimal, decimals: int) -> int:
     if not amount.is_finite():
         raise MoneyError("The amount must be a finite number.")
-    exponent = amount.as_tuple().exponent
-    assert isinstance(exponent, int)
-    if exponent < -decimals:
+    if not amount.same_quantum(_ONE) and _exponent(amount) < -decimals:
         raise MoneyError(f"The amount may have at most {decimals} decimals.")
     if not amount:
         return 0
@@ -79,6 +79,12 @@ def to_minor(amount: Decimal, decimals: int) -> int:
         raise MoneyError("The amount is too large.")
     # The result has at most 17 digits, and decimals have 28, so nothing is rounded.
     return int(amount.scaleb(decimals))
+
+
+def _exponent(amount: Decimal) -> int:
+    exponent = amount.as_tuple().exponent
+    assert isinstance(exponent, int)
+    return exponent
 
 
 def exact_decimal(amount: Decimal | int | str) -> Decimal:
