@@ -17,8 +17,8 @@ from manilla.checkout import routes as checkout
 from manilla.console import routes as console
 from manilla.dashboard import routes as dashboard
 from manilla.kit import deadline, http, strict_json
-from manilla.kit.protocol import Drain, Protocol
-from manilla.kit.serving import DrainingServer
+from manilla.kit.protocol import Protocol
+from manilla.kit.serving import Backlog, Drain, DrainingServer
 from manilla.pages import app as pages
 from manilla.reference import llms, openapi
 from manilla.reference import routes as reference
@@ -43,7 +43,7 @@ class WebApplication:
         self._inbox = pages.hardened(webhooks.build(services))
         self._site = _site(services, description, drain)
         self.read_headers = self._api.read_headers
-        self.respond = self._api.respond
+        self.respond, self.busy = self._api.respond, self._api.busy
 
     def handles(self, path: str) -> bool:
         return self._api.handles(path) and path not in self._documents
@@ -100,7 +100,7 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
         server = DrainingServer(
             uvicorn.Config(
                 web,
-                http=partial(Protocol, direct=web, drain=drain),  # type: ignore[arg-type]
+                http=partial(Protocol, direct=web, drain=drain, backlog=Backlog()),  # type: ignore[arg-type]
                 ws="none",
                 lifespan="off",
                 log_config=None,

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from manilla import metrics
 from manilla.api import authenticate, fields, refusals
 from manilla.api.authenticate import Identity, SignedRequest
 from manilla.api.endpoint import PARAMETER, Call, Endpoint
@@ -21,8 +22,8 @@ from manilla.api.refusals import (
     ServerError,
     ValidationFailed,
 )
-from manilla.api.request import ApiRequest
-from manilla.kit import deadline, http, protocol, strict_json
+from manilla.api.request import NO_ENDPOINT, ApiRequest
+from manilla.kit import deadline, http, ids, protocol, strict_json
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.protocol import HttpRequest, HttpResponse
 from manilla.kit.ratelimit import RateLimitExceeded, RateTicket, address_bucket
@@ -90,6 +91,12 @@ class MerchantApi:
         limit = self._services.platform.now.rate_limit_per_minute
         lines = protocol.lines(answer.headers) if answer.headers else b""
         return HttpResponse(answer.status, answer.body, FIXED_LINES + request.lines(limit) + lines)
+
+    def busy(self) -> HttpResponse:
+        request_id, refusal = ids.new_request_id(), Unavailable()
+        metrics.request_times.add(NO_ENDPOINT, refusal.status, 0)
+        lines = protocol.lines([(b"x-request-id", request_id.encode()), *refusals.headers(refusal)])
+        return HttpResponse(refusal.status, refusals.body(refusal), FIXED_LINES + lines)
 
     async def _answer(self, request: ApiRequest) -> ApiAnswer:
         try:

@@ -17,6 +17,8 @@ from manilla.merchants.directory import Caller
 from manilla.merchants.requests import log as request_log
 from manilla.merchants.requests.log import KeyUse, RequestLogLine
 
+NO_ENDPOINT = "none"  # of a request that was rejected before its path was read
+
 
 class ApiRequest(msgspec.Struct):
     """The facts that the kernel has collected about a request so far."""
@@ -24,7 +26,7 @@ class ApiRequest(msgspec.Struct):
     sent: HttpRequest
     address: str
     id: str = msgspec.field(default_factory=ids.new_request_id)
-    endpoint: str = "none"
+    endpoint: str = NO_ENDPOINT
     identity: Identity | None = None
     call: Call | None = None
     answer: msgspec.Struct | None = None

@@ -17,6 +17,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CONFLICT_TRIES = 5
+# A new item is refused if the first of those before it has waited this long: the database is slower
+# than the submitters, and the new item would wait even longer.
+WAIT_SECONDS_MAX = 1.0
 
 
 class Batcher(Generic[Item, Result]):
@@ -45,15 +48,17 @@ class Batcher(Generic[Item, Result]):
         self._batch_max = batch_max
         self._waiting_max = waiting_max
         self._gather_seconds = gather_seconds
-        self._queue: deque[tuple[Item, asyncio.Future[Result]]] = deque()
+        self._queue: deque[tuple[Item, asyncio.Future[Result], float]] = deque()
         self._drain: asyncio.Task[None] | None = None
 
     async def submit(self, item: Item) -> Result:
-        if len(self._queue) >= self._waiting_max:
+        loop, queue = asyncio.get_running_loop(), self._queue
+        now = loop.time()
+        if queue and (len(queue) >= self._waiting_max or now - queue[0][2] > WAIT_SECONDS_MAX):
             raise Unavailable
         deadline.left()  # raises if the request's time is up, because it must not write
-        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._queue.append((item, future))
+        future: asyncio.Future[Result] = loop.create_future()
+        queue.append((item, future, now))
         if self._drain is None:
             self._drain = deadline.detached(self._settle_all())
         return await deadline.answered(future)
@@ -70,7 +75,9 @@ class Batcher(Generic[Item, Result]):
                 taken = [queue.popleft() for _ in range(min(len(queue), self._batch_max))]
                 # Skip submitters that no longer wait, because their request timed out or their
                 # client disconnected.
-                await self._settle([pair for pair in taken if not pair[1].done()])
+                await self._settle(
+                    [(item, answer) for item, answer, _ in taken if not answer.done()]
+                )
                 if self._gather_seconds and len(taken) > 1:
                     # The batcher is busy. Pause briefly, so that more items share the next
                     # statement.

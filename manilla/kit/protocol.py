@@ -6,6 +6,7 @@ returns a whole response, which costs a third of the time that ASGI's messages t
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 from typing import Protocol as Interface
 from urllib.parse import unquote
@@ -15,6 +16,7 @@ import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from manilla.kit import ids, strict_json
+from manilla.kit.serving import Backlog, Drain
 
 HEAD_BYTES_MAX = 32 * 1024
 HEAD_SECONDS_MAX = 15
@@ -54,11 +56,8 @@ class Direct(Interface):
 
     async def respond(self, request: HttpRequest) -> HttpResponse: ...
 
-
-class Drain(msgspec.Struct):
-    """Whether this process is about to stop. If so, its readiness check fails."""
-
-    is_on: bool = False
+    def busy(self) -> HttpResponse:
+        """Returns the response to a request that cannot be processed soon."""
 
 
 class DirectCycle:
@@ -104,8 +103,6 @@ _nobody_waits = _NobodyWaits()
 class Protocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol with limits, errors in the API's format, and direct responses."""
 
-    _direct: Direct | None = None
-    _drain = Drain()
     _head_bytes = 0  # received since the last complete request
     _head_size = 0  # of the URL and all headers of this request
     _part_bytes = 0
@@ -119,11 +116,17 @@ class Protocol(HttpToolsProtocol):
     _problem = "Invalid HTTP request received."
 
     def __init__(
-        self, *given: Any, direct: Direct | None = None, drain: Drain | None = None, **named: Any
+        self,
+        *given: Any,
+        direct: Direct | None = None,
+        drain: Drain,
+        backlog: Backlog,
+        **named: Any,
     ) -> None:
         super().__init__(*given, **named)
         self._direct = direct
-        self._drain = drain or self._drain
+        self._drain = drain
+        self._backlog = backlog
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -279,6 +282,13 @@ class Protocol(HttpToolsProtocol):
             self._start(cycle)
 
     def _start(self, cycle: DirectCycle) -> None:
+        assert self._direct is not None
+        if not self.pipeline and self._backlog.is_full(self.loop.time()):
+            self._send(cycle, self._direct.busy())
+        else:
+            self._backlog.add(self.loop, partial(self._create_task, cycle))
+
+    def _create_task(self, cycle: DirectCycle) -> None:
         task = self.loop.create_task(self._run(cycle))
         task.add_done_callback(self.tasks.discard)
         self.tasks.add(task)

@@ -1,14 +1,64 @@
-"""A web server that a proxy can take out of rotation without losing a request."""
+"""A web server that stops without losing a request, and that serves under overload."""
 
 import asyncio
 import socket
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import uvicorn
 
-from manilla.kit.protocol import Drain
-
 POLL_SECONDS = 0.1
+
+
+class Drain(msgspec.Struct):
+    """Whether this process is about to stop. If so, its readiness check fails."""
+
+    is_on: bool = False
+
+
+class Backlog:
+    """Requests that have arrived and that this process has not begun to process.
+
+    Each turn of the event loop begins only some of them, so that the loop soon reads the next ones
+    and sends what is ready. If requests arrive faster than they are processed, the backlog becomes
+    full, and further ones are refused at once. Otherwise each would wait longer than the one
+    before, until all of them time out. A burst is not refused: only the wait is limited.
+    """
+
+    TURN_MAX = 64
+    WAIT_SECONDS_MAX = 0.1
+    LENGTH_MAX = 4096
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[float, Callable[[], None]]] = deque()
+        self._begun = 0  # in this turn of the event loop
+
+    def is_full(self, now: float) -> bool:
+        """Whether the next request must be refused. `now` is the event loop's time."""
+        waiting = self._waiting
+        if not waiting:
+            return False
+        return now - waiting[0][0] > self.WAIT_SECONDS_MAX or len(waiting) >= self.LENGTH_MAX
+
+    def add(self, loop: asyncio.AbstractEventLoop, begin: Callable[[], None]) -> None:
+        """Calls `begin`, as soon as it is the request's turn."""
+        if self._begun >= self.TURN_MAX:
+            self._waiting.append((loop.time(), begin))
+            return
+        if not self._begun:
+            loop.call_soon(self._next_turn, loop)
+        self._begun += 1
+        begin()
+
+    def _next_turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        waiting = self._waiting
+        self._begun = min(len(waiting), self.TURN_MAX)
+        if self._begun:
+            loop.call_soon(self._next_turn, loop)
+        for _ in range(self._begun):
+            waiting.popleft()[1]()
 
 
 class DrainingServer(uvicorn.Server):

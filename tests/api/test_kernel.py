@@ -15,6 +15,7 @@ from manilla.api.fields import Amount
 from manilla.api.kernel import MerchantApi
 from manilla.kit import protocol
 from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.serving import Backlog
 from manilla.services import Services
 from tests.client import Merchant, Site
 from tests.conftest import serving
@@ -420,3 +421,16 @@ async def test_a_protocol_upgrade_is_ignored(caller: Merchant) -> None:
             writer.write((head + sent) * 2)  # two pipelined requests
             assert [(await answer())["reference"] for _ in range(2)] == ["a", "a"]
     writer.close()
+
+
+async def test_a_full_backlog_refuses_at_once_with_retry_after(
+    caller: Merchant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Backlog, "is_full", lambda *_: True)
+    reply = await caller.post("/api/v1/order", b'{"amount": 1, "reference": "a"}')
+    assert (reply.status, reply.code) == (503, "SERVICE_UNAVAILABLE")
+    assert reply.headers["retry-after"] == "1"
+    assert reply.headers["x-request-id"]
+    monkeypatch.undo()
+    reply = await caller.post("/api/v1/order", b'{"amount": 1, "reference": "a"}')
+    assert reply.status == 200

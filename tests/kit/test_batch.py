@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import asyncpg
 import pytest
 
-from manilla.kit import deadline
+from manilla.kit import batch, deadline
 from manilla.kit.batch import Batcher
 from manilla.kit.errors import Unavailable
 
@@ -162,3 +162,25 @@ async def test_a_submitter_that_times_out_does_not_hold_back_the_others() -> Non
         with pytest.raises(Unavailable):
             await batcher.submit(4)
     assert calls == [[1], [2]]
+
+
+async def test_items_are_refused_while_the_first_one_waits_too_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    go = asyncio.Event()
+
+    async def stuck(items: Sequence[int]) -> Sequence[int]:
+        await go.wait()
+        return items
+
+    monkeypatch.setattr(batch, "WAIT_SECONDS_MAX", 0)
+    batcher = Batcher(stuck)
+    running = asyncio.create_task(batcher.submit(1))
+    await asyncio.sleep(0)
+    waiting = asyncio.create_task(batcher.submit(2))
+    await asyncio.sleep(0.01)
+    with pytest.raises(Unavailable):
+        await batcher.submit(3)
+    go.set()
+    assert [await running, await waiting] == [1, 2]
+    assert await batcher.submit(4) == 4
