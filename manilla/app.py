@@ -18,7 +18,7 @@ from manilla.console import routes as console
 from manilla.dashboard import routes as dashboard
 from manilla.kit import deadline, http, strict_json
 from manilla.kit.protocol import Protocol
-from manilla.kit.serving import Backlog, Drain, DrainingServer
+from manilla.kit.serving import Drain, DrainingServer, RequestQueue
 from manilla.pages import app as pages
 from manilla.reference import llms, openapi
 from manilla.reference import routes as reference
@@ -100,7 +100,7 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
         server = DrainingServer(
             uvicorn.Config(
                 web,
-                http=partial(Protocol, direct=web, drain=drain, backlog=Backlog()),  # type: ignore[arg-type]
+                http=partial(Protocol, direct=web, drain=drain, queue=RequestQueue()),  # type: ignore[arg-type]
                 ws="none",
                 lifespan="off",
                 log_config=None,

@@ -23,7 +23,7 @@ from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.embedded.process import Supervisor
 from manilla.kit.protocol import Protocol
-from manilla.kit.serving import Backlog, Drain
+from manilla.kit.serving import Drain, RequestQueue
 from manilla.ledger import invariants
 from manilla.providers import rails, wire
 from manilla.services import Services
@@ -161,7 +161,7 @@ async def serving(web: Any, port: int = 0) -> AsyncIterator[int]:
     server = uvicorn.Server(
         uvicorn.Config(
             web,
-            http=partial(Protocol, direct=direct, drain=Drain(), backlog=Backlog()),  # type: ignore[arg-type]
+            http=partial(Protocol, direct=direct, drain=Drain(), queue=RequestQueue()),  # type: ignore[arg-type]
             ws="none",
             lifespan="off",
             log_config=None,

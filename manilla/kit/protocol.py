@@ -16,7 +16,7 @@ import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from manilla.kit import ids, strict_json
-from manilla.kit.serving import Backlog, Drain
+from manilla.kit.serving import Drain, RequestQueue
 
 HEAD_BYTES_MAX = 32 * 1024
 HEAD_SECONDS_MAX = 15
@@ -120,13 +120,13 @@ class Protocol(HttpToolsProtocol):
         *given: Any,
         direct: Direct | None = None,
         drain: Drain,
-        backlog: Backlog,
+        queue: RequestQueue,
         **named: Any,
     ) -> None:
         super().__init__(*given, **named)
         self._direct = direct
         self._drain = drain
-        self._backlog = backlog
+        self._queue = queue
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -283,10 +283,10 @@ class Protocol(HttpToolsProtocol):
 
     def _start(self, cycle: DirectCycle) -> None:
         assert self._direct is not None
-        if not self.pipeline and self._backlog.is_full(self.loop.time()):
+        if not self.pipeline and self._queue.is_full(self.loop.time()):
             self._send(cycle, self._direct.busy())
         else:
-            self._backlog.add(self.loop, partial(self._create_task, cycle))
+            self._queue.add(self.loop, partial(self._create_task, cycle))
 
     def _create_task(self, cycle: DirectCycle) -> None:
         task = self.loop.create_task(self._run(cycle))

@@ -18,11 +18,11 @@ class Drain(msgspec.Struct):
     is_on: bool = False
 
 
-class Backlog:
+class RequestQueue:
     """Requests that have arrived and that this process has not begun to process.
 
     Each turn of the event loop begins only some of them, so that the loop soon reads the next ones
-    and sends what is ready. If requests arrive faster than they are processed, the backlog becomes
+    and sends what is ready. If requests arrive faster than they are processed, the queue becomes
     full, and further ones are refused at once. Otherwise each would wait longer than the one
     before, until all of them time out. A burst is not refused: only the wait is limited.
     """

@@ -15,7 +15,7 @@ from manilla.api.fields import Amount
 from manilla.api.kernel import MerchantApi
 from manilla.kit import protocol
 from manilla.kit.errors import Refusal, Unavailable
-from manilla.kit.serving import Backlog
+from manilla.kit.serving import RequestQueue
 from manilla.services import Services
 from tests.client import Merchant, Site
 from tests.conftest import serving
@@ -423,10 +423,10 @@ async def test_a_protocol_upgrade_is_ignored(caller: Merchant) -> None:
     writer.close()
 
 
-async def test_a_full_backlog_refuses_at_once_with_retry_after(
+async def test_a_full_queue_refuses_at_once_with_retry_after(
     caller: Merchant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Backlog, "is_full", lambda *_: True)
+    monkeypatch.setattr(RequestQueue, "is_full", lambda *_: True)
     reply = await caller.post("/api/v1/order", b'{"amount": 1, "reference": "a"}')
     assert (reply.status, reply.code) == (503, "SERVICE_UNAVAILABLE")
     assert reply.headers["retry-after"] == "1"
