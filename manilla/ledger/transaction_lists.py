@@ -19,6 +19,7 @@ from manilla.ledger.scope import Scope, Tenant, clock_of, whose, within
 ASTRAY = timedelta(minutes=1)
 # No transaction is outside these years.
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+FIRST_ID, END_OF_IDS = trx_ids.floor(EARLIEST), trx_ids.floor(LATEST)
 
 T = TypeVar("T")
 
@@ -74,8 +75,8 @@ def newest_first(
     """
     # Always bound the id on both sides: then the planner uses the primary key even if it believes
     # that the table is small.
-    low = trx_ids.floor(EARLIEST if since is None else since - ASTRAY)
-    high = trx_ids.floor(LATEST if until is None else until + ASTRAY)
+    low = FIRST_ID if since is None else trx_ids.floor(since - ASTRAY)
+    high = END_OF_IDS if until is None else trx_ids.floor(until + ASTRAY)
     owned, key = whose(tenant).add("trx_id >= {} AND trx_id < {}", low, high), "trx_id"
     if ref_trx is not None:
         # At most one row. This is the same as an equality, but in the order of the unique index on

@@ -1,6 +1,7 @@
 """The platform's commission on a payment, and who pays it."""
 
 from decimal import Decimal
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -15,13 +16,18 @@ MINIMUM = 1
 TOO_SMALL = "The minimum is 1.00."
 
 
-class Quote(msgspec.Struct, frozen=True):
-    amount: Money
-    commission: Money
+AnyAmount = TypeVar("AnyAmount", Money, Decimal)
+
+
+class QuotedAmounts(msgspec.Struct, Generic[AnyAmount], frozen=True):
+    """Who pays and receives how much, in amounts of one type."""
+
+    amount: AnyAmount
+    commission: AnyAmount
     bearer: CommissionBearer
 
     @property
-    def customer_pays(self) -> Money:
+    def customer_pays(self) -> AnyAmount:
         return (
             self.amount + self.commission
             if self.bearer == CommissionBearer.CUSTOMER
@@ -29,9 +35,11 @@ class Quote(msgspec.Struct, frozen=True):
         )
 
     @property
-    def merchant_receives(self) -> Money:
+    def merchant_receives(self) -> AnyAmount:
         return self.amount
 
+
+class Quote(QuotedAmounts[Money], frozen=True):
     def deducted_later(self, environment: Environment) -> Money:
         """Returns the commission that the wallet pays on completion; always 0 in the sandbox."""
         deducts = self.bearer is CommissionBearer.MERCHANT and environment is Environment.PRODUCTION

@@ -203,11 +203,7 @@ def _data(payment: Payment, merchant_name: str) -> PaymentNoticeData:
         currency_code=payment.currency,
         environment=payment.environment,
         is_sandbox=payment.is_sandbox,
-        commission=describe_commission(
-            payment.quote,
-            payment.commission_trx_id,
-            is_paid=payment.status is PaymentStatus.SUCCESS,
-        ),
+        commission=describe_commission(payment),
     )
 
 

@@ -12,8 +12,8 @@ from manilla.ledger import transactions
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.merchants.merchants import CommissionBearer
-from manilla.payments.commission import Quote
-from manilla.payments.payment import PaymentErrorCode, PaymentStatus
+from manilla.payments.commission import QuotedAmounts
+from manilla.payments.payment import Payment, PaymentErrorCode, PaymentStatus
 
 PENDING = "Payment is still pending."
 FAILED = "Payment failed or was canceled."
@@ -86,11 +86,6 @@ class ReportedPayment(msgspec.Struct, frozen=True):
     created_at: str
     updated_at: str
 
-    @property
-    def quote(self) -> Quote:
-        amount = Money(self.currency, self.amount_minor)
-        return Quote(amount, Money(self.currency, self.commission_minor), self.commission_bearer)
-
 
 COLUMNS = columns(
     ReportedPayment, created_at=iso_sql("created_at"), updated_at=iso_sql("updated_at")
@@ -115,7 +110,7 @@ def describe(payment: ReportedPayment) -> VerifiedPayment | UnfinishedPayment:
             message=PENDING if payment.status == PaymentStatus.PENDING else FAILED,
             error_code=payment.error_code,
         )
-    commission = describe_commission(payment.quote, payment.commission_trx_id, is_paid=True)
+    commission = describe_commission(payment)
     return VerifiedPayment(
         status=payment.status,
         trx_id=payment.trx_id,
@@ -140,16 +135,21 @@ def describe_listed(payment: ReportedPayment) -> VerifiedPayment | ListedUnfinis
     return ListedUnfinishedPayment(*fields, created_at=payment.created_at)
 
 
-def describe_commission(
-    quote: Quote, commission_trx_id: str | None, *, is_paid: bool
-) -> Commission:
-    nothing = Money(quote.amount.currency, 0)
-    paid, received = (quote.customer_pays, quote.merchant_receives) if is_paid else (nothing,) * 2
+def describe_commission(payment: Payment | ReportedPayment) -> Commission:
+    currency = payment.currency
+    quote = QuotedAmounts(
+        Money(currency, payment.amount_minor).amount,
+        Money(currency, payment.commission_minor).amount,
+        payment.commission_bearer,
+    )
+    paid, received = quote.customer_pays, quote.merchant_receives
+    if payment.status != PaymentStatus.SUCCESS:
+        paid = received = Money(currency, 0).amount
     return Commission(
-        base_amount=quote.amount.amount,
-        commission_fee=quote.commission.amount,
+        base_amount=quote.amount,
+        commission_fee=quote.commission,
         commission_bearer=quote.bearer,
-        customer_paid=paid.amount,
-        merchant_received=received.amount,
-        commission_trx_id=commission_trx_id,
+        customer_paid=paid,
+        merchant_received=received,
+        commission_trx_id=payment.commission_trx_id,
     )
