@@ -10,7 +10,6 @@ from manilla.api.endpoint import Call, Endpoint
 from manilla.api.fields import CHECK_TAG, NO_TIME
 from manilla.api.lists import Cursors, ListQuery
 from manilla.api.refusals import ValidationFailed
-from manilla.kit.clock import iso
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.listing import Moment
@@ -19,7 +18,7 @@ from manilla.merchants.rights import Right
 from manilla.notify import notification_ids
 from manilla.notify.events import listing
 from manilla.notify.events.kinds import EventType
-from manilla.notify.events.listing import EventFilter, EventReader, MerchantEvent, Position
+from manilla.notify.events.listing import EventFilter, EventItem, EventReader, Position
 from manilla.notify.events.waiting import EventWaiting
 
 PATH = "/api/v1/events"
@@ -40,15 +39,6 @@ class EventsQuery(ListQuery, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     since: Annotated[str, Meta(extra={CHECK_TAG: _check_since})] | None = None
     type: Annotated[str, Meta(extra={CHECK_TAG: _check_type})] | None = None
     wait: Annotated[int, Meta(ge=0, le=WAIT_SECONDS_MAX)] = 0
-
-
-class EventItem(Struct, frozen=True):
-    id: str
-    type: str
-    trx_id: str
-    ref_trx: str | None
-    created_at: str
-    body: str
 
 
 class EventList(Struct, frozen=True):
@@ -72,7 +62,7 @@ def endpoints(db: Database, keyring: Keyring) -> list[Endpoint]:
         if not found.events and found.next is None and query.wait:
             await waiting.wait(EventReader(tenant, wanted, after), query.wait)
             found = await listing.page(db, tenant, wanted, after, query.limit)
-        return EventList([_item(each) for each in found.events], cursors.write(call, found.next))
+        return EventList(found.events, cursors.write(call, found.next))
 
     return [
         Endpoint(
@@ -100,14 +90,3 @@ def _moment(text: str | None) -> datetime | None:
         return None if moment is None else min(max(moment, EARLIEST), LATEST)
     except msgspec.ValidationError:
         return None
-
-
-def _item(event: MerchantEvent) -> EventItem:
-    return EventItem(
-        id=event.id,
-        type=event.type,
-        trx_id=event.trx_id,
-        ref_trx=event.ref_trx,
-        created_at=iso(event.created_at),
-        body=event.body.decode(),
-    )

@@ -8,7 +8,7 @@ LAGOS = ZoneInfo("Africa/Lagos")  # the time zone of merchants' days
 
 def iso(moment: datetime) -> str:
     """Formats a time as `2026-01-02T03:04:05.678901Z`: always UTC, always six decimals."""
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def iso_sql(column: str) -> str:

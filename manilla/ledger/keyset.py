@@ -22,7 +22,8 @@ class KeysetQuery(msgspec.Struct, frozen=True):
     # Other conditions: each `{}` is replaced with the placeholder of one value.
     filters: tuple[tuple[str, tuple[Any, ...]], ...] = ()
     is_ascending: bool = False
-    # What the records contain, which must include the key. It is computed only for them.
+    # What the records contain, which must include the key. It is computed only for them, and can
+    # refer to the table's row as `looked`.
     shown: str = "*"
 
 

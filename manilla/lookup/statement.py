@@ -13,20 +13,20 @@ from manilla.ledger.scope import Tenant
 
 # Each row is found by its full key, in the order of one index: see `transactions.find_counted`.
 _REFERENCES = """
-    SELECT t.trx_id, coalesce(p.ref_trx, o.ref_trx, r.ref_trx, c.ref_trx) AS ref_trx
-      FROM unnest($2::text[]) AS t (trx_id)
-      LEFT JOIN LATERAL (SELECT ref_trx FROM payment
-            WHERE merchant_id = $1 AND payment.trx_id BETWEEN t.trx_id AND t.trx_id
-            ORDER BY payment.trx_id LIMIT 1) AS p ON true
-      LEFT JOIN LATERAL (SELECT ref_trx FROM payout
-            WHERE merchant_id = $1 AND payout.trx_id BETWEEN t.trx_id AND t.trx_id
-            ORDER BY payout.trx_id LIMIT 1) AS o ON true
-      LEFT JOIN LATERAL (SELECT ref_trx FROM refund
-            WHERE merchant_id = $1 AND refund.trx_id BETWEEN t.trx_id AND t.trx_id
-            ORDER BY refund.trx_id LIMIT 1) AS r ON true
-      LEFT JOIN LATERAL (SELECT ref_trx FROM payment
-            WHERE merchant_id = $1 AND commission_trx_id BETWEEN t.trx_id AND t.trx_id
-            ORDER BY commission_trx_id LIMIT 1) AS c ON true"""
+    SELECT t.trx_id, coalesce(
+           (SELECT ref_trx FROM payment
+             WHERE merchant_id = $1 AND trx_id BETWEEN t.trx_id AND t.trx_id
+             ORDER BY trx_id LIMIT 1),
+           (SELECT ref_trx FROM payout
+             WHERE merchant_id = $1 AND trx_id BETWEEN t.trx_id AND t.trx_id
+             ORDER BY trx_id LIMIT 1),
+           (SELECT ref_trx FROM refund
+             WHERE merchant_id = $1 AND trx_id BETWEEN t.trx_id AND t.trx_id
+             ORDER BY trx_id LIMIT 1),
+           (SELECT ref_trx FROM payment
+             WHERE merchant_id = $1 AND commission_trx_id BETWEEN t.trx_id AND t.trx_id
+             ORDER BY commission_trx_id LIMIT 1)) AS ref_trx
+      FROM unnest($2::text[]) AS t (trx_id)"""
 # The ids in postings of the transactions with a reference: a payment's commission and charges too.
 _NAMED = """
     WITH one AS (

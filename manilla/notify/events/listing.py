@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from manilla.kit.db import Database
+from manilla.kit.clock import iso_sql
+from manilla.kit.db import Database, columns
 from manilla.kit.listing import Conditions
 from manilla.ledger import keyset
 from manilla.ledger.keyset import KeysetQuery
@@ -33,17 +34,35 @@ class Position(NamedTuple):
     id: str
 
 
-class MerchantEvent(msgspec.Struct, frozen=True):
+class EventItem(msgspec.Struct, frozen=True):
     id: str
     type: str
     trx_id: str
     ref_trx: str | None
-    created_at: datetime
-    body: bytes
+    created_at: str
+    body: str
+
+
+# Each reference is found by its full key, in the order of one index: see
+# `transactions.find_counted`.
+_REFERENCE = """
+    coalesce((SELECT p.ref_trx FROM payment p
+               WHERE p.merchant_id = looked.merchant_id
+                 AND p.trx_id BETWEEN looked.trx_id AND looked.trx_id ORDER BY p.trx_id LIMIT 1),
+             (SELECT p.ref_trx FROM payout p
+               WHERE p.merchant_id = looked.merchant_id
+                 AND p.trx_id BETWEEN looked.trx_id AND looked.trx_id ORDER BY p.trx_id LIMIT 1))"""
+_EVENT = columns(
+    EventItem,
+    type=TYPE,
+    ref_trx=_REFERENCE,
+    created_at=iso_sql("created_at"),
+    body="convert_from(body, 'UTF8')",
+)
 
 
 class EventPage(msgspec.Struct, frozen=True):
-    events: list[MerchantEvent]
+    events: list[EventItem]
     next: Position | None  # the position after which the next page starts; None: no more yet
 
 
@@ -60,14 +79,15 @@ async def page(
         after = await _start(db, tenant, wanted.since)
     query = KeysetQuery(
         "notification",
-        "epoch, xid, id, event, status, trx_id, created_at, body",
+        "*",
         Position._fields,
         _whose(tenant),
         _filters(wanted),
         is_ascending=True,
+        shown=f"{_EVENT}, epoch, xid",
     )
     found = await keyset.page(db, query, after, limit)
-    events = await _described(db, tenant, found.records)
+    events = [EventItem(*record[:-2]) for record in found.records]
     return EventPage(events, None if found.next is None else Position(*found.next))
 
 
@@ -145,28 +165,3 @@ async def _start(db: Database, tenant: Tenant, since: datetime) -> Position | No
         *(tenant.merchant_id, since - TRANSACTION_MAX),
     )
     return None if record is None else Position(record["epoch"], record["xid"], "")
-
-
-async def _described(db: Database, tenant: Tenant, records: Sequence[Any]) -> list[MerchantEvent]:
-    references = await db.records(
-        f"""
-        SELECT n.id, {TYPE} AS type,
-               coalesce((SELECT ref_trx FROM payment p
-                          WHERE p.merchant_id = n.merchant_id AND p.trx_id = n.trx_id),
-                        (SELECT ref_trx FROM payout p
-                          WHERE p.merchant_id = n.merchant_id AND p.trx_id = n.trx_id)) AS ref_trx
-          FROM notification n WHERE n.merchant_id = $1 AND n.id = ANY ($2::text[])""",
-        *(tenant.merchant_id, [record["id"] for record in records]),
-    )
-    about = {each["id"]: each for each in references}
-    return [
-        MerchantEvent(
-            id=record["id"],
-            type=about[record["id"]]["type"],
-            trx_id=record["trx_id"],
-            ref_trx=about[record["id"]]["ref_trx"],
-            created_at=record["created_at"],
-            body=record["body"],
-        )
-        for record in records
-    ]
