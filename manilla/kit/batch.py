@@ -50,6 +50,7 @@ class Batcher(Generic[Item, Result]):
         self._gather_seconds = gather_seconds
         self._queue: deque[tuple[Item, asyncio.Future[Result], float]] = deque()
         self._drain: asyncio.Task[None] | None = None
+        self._waits = deadline.Waits()
 
     async def submit(self, item: Item) -> Result:
         loop, queue = asyncio.get_running_loop(), self._queue
@@ -61,7 +62,7 @@ class Batcher(Generic[Item, Result]):
         queue.append((item, future, now))
         if self._drain is None:
             self._drain = deadline.detached(self._settle_all())
-        return await deadline.answered(future)
+        return await self._waits.result(future)
 
     async def close(self) -> None:
         """Waits until all submitted items are processed; their submitters still get the results."""

@@ -109,20 +109,40 @@ async def wait_for(shared: "asyncio.Future[Result]") -> Result:
     return shared.result()
 
 
-async def answered(future: "asyncio.Future[Result]") -> Result:
-    """Waits for the caller's own future.
+class Waits:
+    """Waits for futures within the time limits of their requests.
 
-    On timeout the future gets an exception, so that the batcher skips the item.
+    One timer looks at all futures, because a timer for each costs more.
     """
-    seconds = left()
-    if seconds is None:
-        return await future
-    late = asyncio.get_running_loop().call_later(seconds, _give_up, future)
-    try:
+
+    LOOK_SECONDS = 0.05
+
+    def __init__(self) -> None:
+        self._limited: list[tuple[float, asyncio.Future[Any]]] = []
+
+    async def result(self, future: "asyncio.Future[Result]") -> Result:
+        """Waits for the caller's own future.
+
+        On timeout the future gets an exception, so that the batcher skips the item.
+        """
+        seconds = left()
+        if seconds is not None:
+            loop = future.get_loop()
+            if not self._limited:
+                loop.call_later(min(seconds, self.LOOK_SECONDS), self._look, loop)
+            self._limited.append((loop.time() + seconds, future))
         with counted():
             return await future
-    finally:
-        late.cancel()
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        waiting = [pair for pair in self._limited if not pair[1].done()]
+        for due, future in waiting:
+            if due <= now:
+                _give_up(future)
+        self._limited = [pair for pair in waiting if not pair[1].done()]
+        if self._limited:
+            loop.call_later(self.LOOK_SECONDS, self._look, loop)
 
 
 def _give_up(future: "asyncio.Future[Any]") -> None:

@@ -206,7 +206,9 @@ class Protocol(HttpToolsProtocol):
         self._in_head = self._in_message = True
         self._head_size = self._hosts = 0
         self._phase += 1
-        super().on_message_begin()
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
@@ -238,7 +240,7 @@ class Protocol(HttpToolsProtocol):
         if "%" in path:
             path = unquote(path)
         if self._direct is None or not self._direct.handles(path):
-            super().on_headers_complete()
+            self._begin_asgi()
             return
         request = HttpRequest(
             method=self.parser.get_method().decode(),
@@ -250,6 +252,13 @@ class Protocol(HttpToolsProtocol):
         )
         keep_alive = version != "1.0" and self.parser.should_keep_alive()
         self._begin(DirectCycle(request, keep_alive=keep_alive))
+
+    def _begin_asgi(self) -> None:
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expects
+        self.headers.extend(headers)
+        super().on_headers_complete()
 
     def _begin(self, cycle: DirectCycle) -> None:
         earlier = self.cycle
