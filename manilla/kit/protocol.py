@@ -292,7 +292,9 @@ class Protocol(HttpToolsProtocol):
 
     def _start(self, cycle: DirectCycle) -> None:
         assert self._direct is not None
-        if not self.pipeline and self._queue.is_full(self.loop.time()):
+        # A client that sends without reading must wait in the queue.
+        can_refuse = not self.pipeline and not self.flow.write_paused
+        if can_refuse and self._queue.is_full(self.loop.time()):
             self._send(cycle, self._direct.busy())
         else:
             self._queue.add(self.loop, partial(self._create_task, cycle))
