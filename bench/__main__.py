@@ -5,6 +5,7 @@ import asyncio
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,12 +31,15 @@ def main() -> None:
     if not BASELINE_PYTHON.exists():
         raise SystemExit("The baseline is not installed: run `make bench` once.")
     plan = QUICK if options.quick else FULL
+    names = options.only or _names(options)
     try:
-        found = asyncio.run(_run(options.only or _names(options), plan))
+        found = asyncio.run(_run(names, plan))
     except (KeyboardInterrupt, asyncio.CancelledError):
         raise SystemExit("Stopped; every process has been ended.") from None
     if options.json is not None:
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(found)))
+    if len(found["rows"]) < len(names):
+        raise SystemExit("A row has failed; its error is shown above.")
 
 
 def _names(options: argparse.Namespace) -> list[str]:
@@ -78,9 +82,14 @@ async def _measure(server: Server, names: Sequence[str], plan: Plan) -> list[Mea
         for name in names:
             print(f"measuring {name} ...", file=sys.stderr, flush=True)
             seconds_max = GROWTH_SECONDS_MAX if name in GROWTH else ROW_SECONDS_MAX
-            async with asyncio.timeout(seconds_max), {**ROWS, **GROWTH}[name](stage) as row:
-                await server.analyze()
-                rows.append(await measure(row, plan, server))
+            try:
+                async with asyncio.timeout(seconds_max), {**ROWS, **GROWTH}[name](stage) as row:
+                    await server.analyze()
+                    rows.append(await measure(row, plan, server))
+            except Exception as error:
+                # The other rows are still worth measuring.
+                server.show_logs()
+                traceback.print_exception(error)
     return rows
 
 

@@ -41,6 +41,12 @@ class Server(msgspec.Struct, frozen=True):
     def url(self, database: str = NAME) -> str:
         return self.cluster.url(APPLICATION, database)
 
+    def show_logs(self) -> None:
+        """Prints the end of each log, which is removed with the folder."""
+        for file in sorted(self.folder.glob("*.log")):
+            lines = file.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
+            sys.stderr.write("\n".join([f"--- {file.name}", *lines, ""]))
+
     async def analyze(self) -> None:
         """Updates the planner's statistics, so that autovacuum's timing does not matter."""
         for database in await self.databases():
@@ -126,15 +132,5 @@ async def private_server() -> AsyncIterator[Server]:
             await server.execute("postgres", "CREATE EXTENSION pg_stat_statements")
             await server.add_empty_database(BASELINE_DATABASE)
             yield server
-        except Exception:
-            _show_logs(folder)
-            raise
         finally:
             await supervisor.stop()
-
-
-def _show_logs(folder: Path) -> None:
-    """Prints the logs before their folder is removed."""
-    for file in sorted(folder.glob("*.log")):
-        lines = file.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
-        sys.stderr.write("\n".join([f"--- {file.name}", *lines, ""]))
