@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 
@@ -11,12 +12,15 @@ from manilla.kit.fields import Fields
 from manilla.kit.listing import INTEGER_MAX, PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
 from manilla.kit.listing.sorting import AmountFilter, RecordFilter, Selection, Totals
 from manilla.kit.money import Money
+from manilla.kit.plans import by_key
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, Tenant, within
 
 LOOK_MAX = 10_000  # maximum number of rows read for one page
 CHUNK_MAX = 1_000
 CLOSE = 20
+# If a page's first and last posting are at most this far apart, all postings between them are read.
+NEAR_MAX = 20_000
 # A posting gets its id slightly later than its timestamp, so the order of ids and the order of
 # times can differ by this much.
 ASTRAY = timedelta(minutes=5)
@@ -331,13 +335,8 @@ async def _with_postings(
 ) -> list[WalletStatementLine]:
     if not entries:
         return []
-    conditions = Conditions().add("merchant_id = {}", merchant_id)
-    conditions = _numbered(conditions, [entry.posting_id for entry in entries])
-    records = await db.records(
-        f"SELECT id, posted_at, kind, trx_id, reason FROM posting WHERE {conditions.sql}",
-        *conditions.values,
-    )
-    heads = {record["id"]: record for record in records}
+    numbers = [entry.posting_id for entry in entries]
+    heads = {head["id"]: head for head in await _heads(db, merchant_id, numbers)}
     return [
         WalletStatementLine(
             posting_id=entry.posting_id,
@@ -351,6 +350,25 @@ async def _with_postings(
         )
         for entry in entries
     ]
+
+
+async def _heads(db: Database, merchant_id: int, numbers: Sequence[int]) -> list[Any]:
+    """Reads the merchant's postings with these ids, which are in descending order."""
+    head = "SELECT id, posted_at, kind, trx_id, reason"
+    if numbers[0] - numbers[-1] >= NEAR_MAX:
+        return await db.records(
+            f"{head} FROM posting WHERE merchant_id = $1 AND id = ANY($2::bigint[])",
+            *(merchant_id, numbers),
+        )
+    # OFFSET 0 separates the conditions, so that the planner finds the ids first. Otherwise it reads
+    # all postings of the merchant.
+    async with by_key(db) as connection:
+        return await connection.records(
+            f"""
+            {head} FROM (SELECT * FROM posting WHERE id BETWEEN $2 AND $3 OFFSET 0) AS near
+             WHERE merchant_id = $1""",
+            *(merchant_id, numbers[-1], numbers[0]),
+        )
 
 
 async def _numbers_of(db: Database, merchant_id: int, references: Sequence[str]) -> list[int]:

@@ -28,6 +28,7 @@ from tests.sql.plans import PlanLog, Scan
 NAME = "plans"
 BLOCKS, BLOCK_REQUESTS = 4, 30
 DAY_HISTORY = 2_000  # a merchant's transactions before today
+POSTING_HISTORY = 50_000  # more than the index on their ids reads at once
 
 # Tables that grow with the number of transactions, and columns that are not selective alone.
 GROWING = {"payment", "payout", "charge", "refund", "posting", "entry", "timeline", "webhook"}
@@ -262,6 +263,41 @@ async def _day_limits(shop: Business) -> AsyncIterator[None]:
         setting(services, "daily_payout_limits_unverified", "NGN:100000000"),
     ):
         yield
+
+
+async def test_a_page_of_the_statement_does_not_read_all_postings_of_the_merchant(
+    cluster: Cluster, settings: Settings
+) -> None:
+    on, log = await _database(cluster, settings, _leave_new)
+    async with business(on) as shop:
+        await _add_postings(on, merchant_id=shop.payer.merchant.new.id, rows=POSTING_HISTORY)
+        for _ in range(2):
+            await shop.initiate()
+        start = log.position()
+        reply = await shop.payer.merchant.get("/api/v1/balance-transactions?limit=1")
+    assert len(reply.json["data"]) == 1
+    scans = [scan for scan in log.scans(start) if scan.table == "posting"]
+    assert scans
+    assert sum(scan.rows_read for scan in scans) < POSTING_HISTORY / 2, scans
+
+
+async def _add_postings(on: Settings, *, merchant_id: int, rows: int) -> None:
+    """Adds earlier postings, and summarizes them in the index on their ids, as autovacuum does.
+
+    Two thirds are this merchant's. The others have one each, so that the average merchant has few.
+    """
+    owner = await asyncpg.connect(on.migration_url)
+    try:
+        await owner.execute(
+            f"""
+            INSERT INTO posting (merchant_id, environment, currency, kind, trx_id)
+            SELECT {merchant_id} + CASE n % 3 WHEN 0 THEN n ELSE 0 END, 'production', 'NGN',
+                   'payout', 'OLD-' || n
+              FROM generate_series(1, {rows}) AS n"""
+        )
+        await owner.execute("VACUUM ANALYZE posting")
+    finally:
+        await owner.close()
 
 
 async def _rows_read(
