@@ -33,7 +33,7 @@ POSTING_HISTORY = 50_000  # more than the index on their ids reads at once
 # Tables that grow with the number of transactions, and columns that are not selective alone.
 GROWING = {"payment", "payout", "charge", "refund", "posting", "entry", "timeline", "webhook"}
 GROWING |= {"notification", "delivery_attempt", "idempotency", "job", "operator_case"}
-GROWING |= {"api_request"}
+GROWING |= {"api_request", "payment_link"}
 WIDE = {"merchant_id", "environment", "kind", "provider"}
 # Claiming jobs reads the first row of one merchant after another.
 CLAIM = re.compile(r"^\(merchant_id > [^)]*\)$")
@@ -44,6 +44,8 @@ LIST_QUERIES = (
     "limit=1&from=2026-01-01T00:00:00Z&to=2199-01-01T00:00:00Z&status=pending",
     "limit=1&ref_trx=unknown",
 )
+OTHER_LISTS = ("events?limit=1", "payment-links?limit=1")
+LINK = {"title": "Two chairs", "amount": 1000, "currency_code": "NGN"}
 # A statement that only the tests run.
 BY_TESTS = "UPDATE job SET due_at = 'infinity'"
 
@@ -65,8 +67,9 @@ class Business:
 
     async def initiate_and_list(self) -> None:
         await self.initiate()
+        assert (await self.payer.merchant.post("/api/v1/payment-links", LINK)).status == 200
         targets = [f"{name}?{query}" for name in LISTS for query in LIST_QUERIES]
-        for target in targets:
+        for target in (*targets, *OTHER_LISTS):
             reply = await self.payer.merchant.get(f"/api/v1/{target}")
             assert reply.status == 200, reply.body
 
