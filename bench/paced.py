@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -25,6 +25,9 @@ class Answer(msgspec.Struct, frozen=True):
     seconds: float  # from that time until the response was complete
     status: int  # LOST if no response came
     has_retry_after: bool = False
+    unsent_seconds: float = (
+        0.0  # how long the request waited for a connection or the generator's CPU
+    )
 
 
 class Offered(msgspec.Struct, frozen=True):
@@ -44,10 +47,14 @@ class Offered(msgspec.Struct, frozen=True):
         return [each for each in self.answers if each.status == REFUSED and each.has_retry_after]
 
 
-def percentile_ms(answers: Sequence[Answer], percent: float) -> float:
-    """The time in milliseconds that this share of the answers did not exceed; 0 without answers."""
-    times = sorted(answer.seconds for answer in answers)
+def percentile_ms(seconds: Iterable[float], percent: float) -> float:
+    """The time in milliseconds that this share of the times does not exceed; 0 without times."""
+    times = sorted(seconds)
     return times[min(len(times) - 1, int(len(times) * percent / 100))] * 1000 if times else 0.0
+
+
+def times(answers: Sequence[Answer]) -> list[float]:
+    return [answer.seconds for answer in answers]
 
 
 async def offer(
@@ -98,7 +105,8 @@ class _Schedule:
 
     def answered(self, connection: "_Connection", due: float, status: int, retry: bool) -> None:
         self._busy -= 1
-        self._answers.append(Answer(due, self._now() - due, status, retry))
+        unsent_seconds = connection.sent_at - self._began - due
+        self._answers.append(Answer(due, self._now() - due, status, retry, unsent_seconds))
         if status != LOST:
             self._free.append(connection)
         self.send_waiting()
@@ -143,6 +151,7 @@ class _Connection(asyncio.Protocol):
         self._schedule = schedule
         self._received = b""
         self._due: float | None = None  # of the request that waits for its response
+        self.sent_at = 0.0
         self._transport: Any = None  # uvloop has its own type for it
 
     def connection_made(self, transport: Any) -> None:
@@ -156,7 +165,7 @@ class _Connection(asyncio.Protocol):
         self._transport.close()
 
     def send(self, request: bytes, due: float) -> None:
-        self._due = due
+        self._due, self.sent_at = due, time.monotonic()
         self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from bench import cpu
 from bench.comparisons import detail
 from bench.frame import PRODUCT, Row, Target, Work
-from bench.paced import OK, Offered, offer, percentile_ms
+from bench.paced import OK, Offered, offer, percentile_ms, times
 from bench.report import MEBIBYTE
 from bench.rows.initiate_payout import (
     MERCHANTS,
@@ -20,12 +20,14 @@ from bench.stage import Stage
 
 HALF_CONNECTIONS, OVERLOAD_CONNECTIONS = 256, 1000
 MEDIAN, P99, P99_MAX = "ms: median", "ms: p99", 20
+HALF = {MEDIAN: 50, P99: 99}
 HALF_TIMES = 3  # a 99th percentile needs more requests than a block has
 
 MAXIMUM_SECONDS, AFTER_SECONDS, LOOK_SECONDS = 3, 5, 0.2
 CALM_SECONDS = 0.1  # a request that takes longer shows that the overload still has an effect
 GOODPUT, LOST = "rate: goodput / maximum", "share: neither 200 nor 503 with Retry-After"
 REFUSED, REFUSED_P99, SERVED_P99 = "share: 503", "ms: p99 of the 503", "ms: p99 of the 200"
+UNSENT_P99 = "ms: p99 of the wait before sending"
 GROWN, RECOVERED = "MiB: growth of the API's memory", "seconds: to recover"
 TARGETS = {
     GOODPUT: Target(0.9),
@@ -33,6 +35,7 @@ TARGETS = {
     LOST: Target(0.001, at_most=True),
     REFUSED_P99: Target(100, at_most=True),
     SERVED_P99: None,
+    UNSENT_P99: None,
     GROWN: Target(64, at_most=True),
     RECOVERED: Target(2, at_most=True),
 }
@@ -73,8 +76,8 @@ class _Pace:
         offered = await offer(port, requests, self._rate / 2, seconds, HALF_CONNECTIONS)
         served = offered.served
         assert len(served) == offered.number, "a request failed at half load"
-        times = {MEDIAN: percentile_ms(served, 50), P99: percentile_ms(served, 99)}
-        return Work(len(served), seconds, times)
+        details = {percent: percentile_ms(times(served), share) for percent, share in HALF.items()}
+        return Work(len(served), seconds, details)
 
 
 @asynccontextmanager
@@ -112,8 +115,9 @@ async def _overloaded(port: int, requests: Iterator[bytes], seconds: float, pid:
             GOODPUT: len(during.served) / seconds / maximum,
             REFUSED: len(during.refused) / during.number,
             LOST: 1 - (len(during.served) + len(during.refused)) / during.number,
-            REFUSED_P99: percentile_ms(during.refused, 99),
-            SERVED_P99: percentile_ms(during.served, 99),
+            REFUSED_P99: percentile_ms(times(during.refused), 99),
+            SERVED_P99: percentile_ms(times(during.served), 99),
+            UNSENT_P99: percentile_ms((each.unsent_seconds for each in during.answers), 99),
             GROWN: (await most - memory) / MEBIBYTE,
             RECOVERED: _seconds_to_recover(calm),
         },
