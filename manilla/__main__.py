@@ -1,5 +1,12 @@
-"""Runs the `manilla` command with `python -m manilla`."""
+"""Runs the `manilla` command, or a program of an installation, with `python -m manilla`."""
 
-from manilla.cli.main import main
+import sys
 
-main()
+from manilla import program
+
+if program.MARK in sys.argv[2:3]:
+    program.main()
+else:
+    from manilla.cli.main import main
+
+    main()

@@ -1,12 +1,10 @@
-"""The programs of an installation, as processes: `python -m manilla.program NAME ARGUMENTS`.
+"""The programs of an installation, as processes: `python -m manilla NAME --program ARGUMENTS`.
 
 Such a process loads what its program needs, and none of the libraries of the command line. The
 commands `manilla serve`, `worker` and `simulator` check their options and then become one.
 """
 
-import asyncio
 import os
-import socket
 import sys
 from collections.abc import Callable
 from typing import NoReturn
@@ -16,10 +14,12 @@ from manilla.kit.errors import reported_in_one_line
 # Libraries that are installed for the command line only. structlog and Litestar would import them.
 UNUSED = ("pydantic", "rich")
 
+MARK = "--program"  # after the program's name, in its command
+
 
 def command(name: str, *arguments: str) -> list[str]:
     """Returns the command that starts a program: `serve`, `worker` or `simulator`."""
-    return [sys.executable, "-m", "manilla.program", name, *arguments]
+    return [sys.executable, "-m", "manilla", name, MARK, *arguments]
 
 
 def become(name: str, *arguments: str) -> NoReturn:
@@ -29,6 +29,9 @@ def become(name: str, *arguments: str) -> NoReturn:
 
 
 def serve(fd: str) -> None:
+    import asyncio
+    import socket
+
     import uvloop
 
     from manilla import app
@@ -42,6 +45,8 @@ def serve(fd: str) -> None:
 
 
 def worker() -> None:
+    import asyncio
+
     from manilla.kit import logs
     from manilla.settings import Mode, Settings
     from manilla.worker import work
@@ -51,6 +56,9 @@ def worker() -> None:
 
 
 def simulator(fd: str, base_url: str, platform_url: str) -> None:
+    import asyncio
+    import socket
+
     import uvloop
 
     from manilla import development
@@ -78,10 +86,6 @@ PROGRAMS: dict[str, Callable[..., None]] = {
 def main() -> None:
     for library in UNUSED:
         sys.modules[library] = None  # type: ignore[assignment]  # Python takes it for missing
-    name, *arguments = sys.argv[1:]
+    name, _, *arguments = sys.argv[1:]
     with reported_in_one_line():
         PROGRAMS[name](*arguments)
-
-
-if __name__ == "__main__":
-    main()

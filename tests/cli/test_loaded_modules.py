@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from manilla import program
+
 LOADED = """
 import atexit, runpy, sys
 atexit.register(lambda: print("loaded", *(name for name in sys.modules if sys.modules[name])))
@@ -50,12 +52,12 @@ def test_the_help_overview_loads_no_command(option: str) -> None:
 
 
 def test_the_worker_loads_neither_the_pages_nor_the_command_line() -> None:
-    modules = loaded("manilla.program", "worker")
+    modules = loaded("manilla", "worker", program.MARK)
     assert "manilla.worker" in modules
     assert not modules & {*PAGES, *COMMAND_LINE, "litestar", "uvicorn", "manilla.api"}
 
 
 def test_the_api_process_loads_the_pages_and_not_the_command_line() -> None:
-    modules = loaded("manilla.program", "serve", "0")
+    modules = loaded("manilla", "serve", program.MARK, "0")
     assert modules >= PAGES
     assert not modules & COMMAND_LINE
