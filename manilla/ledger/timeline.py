@@ -44,11 +44,20 @@ async def add(
 
 
 async def steps(db: Database | Connection, merchant_id: int, trx_id: str) -> list[TimelineEvent]:
+    """Returns the events in order. A payout's own row has its first event."""
     return await db.rows(
         TimelineEvent,
         """
-        SELECT number, at, event, from_status, to_status, detail FROM timeline
-         WHERE merchant_id = $1 AND trx_id = $2 ORDER BY number""",
+        SELECT row_number() OVER (ORDER BY place) AS number, at, event, from_status, to_status,
+               detail
+          FROM (SELECT 0 AS place, created_at AS at, 'accepted' AS event,
+                       'pending' AS from_status, 'pending' AS to_status, accepted_note AS detail
+                  FROM payout
+                 WHERE merchant_id = $1 AND trx_id = $2 AND accepted_note IS NOT NULL
+                 UNION ALL
+                SELECT number, at, event, from_status, to_status, detail FROM timeline
+                 WHERE merchant_id = $1 AND trx_id = $2) AS events
+         ORDER BY place""",
         merchant_id,
         trx_id,
     )

@@ -10,7 +10,7 @@ from manilla.services import Services
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 from tests.client import Reply, Site
 from tests.payments import webhooks
-from tests.payouts.payout_merchant import RAILS, PayoutMerchant, method
+from tests.payouts.payout_merchant import MANUAL, RAILS, PayoutMerchant, method
 
 # Provider B sends no webhooks about transfers, so we query its status.
 TELLING = ["a", "c"]
@@ -297,10 +297,34 @@ async def test_the_timeline_shows_the_full_history(payer: PayoutMerchant) -> Non
     await payer.settle("a", trx_id, "reversed")
     await payer.until(trx_id, "failed")
     steps = await payer.timeline(trx_id)
+    assert steps[0].event == "accepted"
+    assert steps[0].at == (await payer.payout(trx_id)).created_at
     assert [(step.event, step.from_status, step.to_status) for step in steps[-2:]] == [
         ("delivered", "pending", "completed"),
         ("reversed", "completed", "failed"),
     ]
+    assert [step.number for step in steps] == list(range(1, len(steps) + 1))
+
+
+async def test_the_timeline_of_a_payout_of_an_earlier_version_is_the_same(
+    payer: PayoutMerchant,
+) -> None:
+    db, merchant_id = payer.services.db, payer.merchant.new.id
+    trx_id = await payer.pay_out(MANUAL)
+    expected = await payer.timeline(trx_id)
+    await db.execute(
+        """
+        INSERT INTO timeline
+               (merchant_id, trx_id, number, at, event, from_status, to_status, detail)
+        SELECT $1, $2, 1, $3, 'accepted', 'pending', 'pending', $4""",
+        *(merchant_id, trx_id, expected[0].at, expected[0].detail),
+    )
+    await db.execute(
+        "UPDATE payout SET accepted_note = NULL WHERE merchant_id = $1 AND trx_id = $2",
+        *(merchant_id, trx_id),
+    )
+    assert [step.event for step in expected] == ["accepted"]
+    assert await payer.timeline(trx_id) == expected
 
 
 async def test_a_decided_payout_has_no_job(payer: PayoutMerchant) -> None:

@@ -25,6 +25,7 @@ CONTRACTIONS: dict[str, str] = {
     "0031_unmatched_transactions": "removes columns that no released version has",
     "0040_payout_protection": "replaces checks by ones that allow more values",
     "0043_events": "replaces a check by one that allows more values",
+    "0047_write_costs": "replaces checks by cheaper ones that allow the same values",
 }
 
 REMOVALS = {

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import asyncpg
 import pytest
 from alembic.script import ScriptDirectory
 
@@ -96,3 +97,39 @@ async def test_keys_of_growing_tables_start_with_the_merchant(owner: Database) -
     assert {"wallet", "posting", "entry"} <= {key["table"] for key in keys}
     growing = [key for key in keys if key["table"] not in SMALL]
     assert [key["index"] for key in growing if key["first"] != "merchant_id"] == []
+
+
+@pytest.mark.parametrize(
+    ("value", "is_valid"),
+    [
+        *(("NGN", True), ("AZQ", True), ("", False), ("NG", False), ("NGNN", False)),
+        *(("ngn", False), ("N1N", False), ("NGN\n", False), ("ÀGN", False), (" NG", False)),
+    ],
+)
+async def test_a_currency_has_three_capital_letters(
+    owner: Database, value: str, is_valid: bool
+) -> None:
+    assert await _is_of_domain(owner, "currency", value) is is_valid
+
+
+@pytest.mark.parametrize(
+    ("value", "is_valid"),
+    [
+        *(
+            (name, True)
+            for name in ("wallet", "in_flight", "bank", "clearing:a_1", "provider_fee:b")
+        ),
+        *((name, False) for name in ("", "Wallet", "wallet ", "clearing", "clearing:", "xbank")),
+        *((name, False) for name in ("wallet:a", "clearing:A", "clearing:a\n", "bank\n")),
+    ],
+)
+async def test_an_account_has_a_known_name(owner: Database, value: str, is_valid: bool) -> None:
+    assert await _is_of_domain(owner, "ledger_account", value) is is_valid
+
+
+async def _is_of_domain(db: Database, domain: str, value: str) -> bool:
+    try:
+        await db.value(f"SELECT $1::text::{domain}", value)
+    except asyncpg.CheckViolationError:
+        return False
+    return True

@@ -29,6 +29,11 @@ SET enable_seqscan = off
 SET enable_sort = off  -- see the lookup of the reference
 AS $$
 #variable_conflict use_column
+DECLARE
+    buckets text[];
+    costs bigint[];
+    batch record;         -- the results, as arrays in the same order
+    created integer[];    -- the items to write
 BEGIN
     PERFORM FROM (
             SELECT DISTINCT g.merchant_id, g.environment, g.currency
@@ -41,30 +46,22 @@ BEGIN
                AND w.environment = k.environment AND w.currency = k.currency
                FOR NO KEY UPDATE) AS locked;
 
-    -- This new statement sees what the previous holders of these locks have committed.
-    RETURN QUERY
-    WITH given AS MATERIALIZED (
-        SELECT * FROM jsonb_to_recordset(p_items) AS g (
-               item integer, repeats boolean, merchant_id bigint, bucket text, cost bigint,
-               behind bigint, rate_limit bigint, only_look boolean, trx_id text,
-               environment text, ref_trx text, currency text, amount_minor bigint,
-               fee_minor bigint, method_id integer, method_code text,
-               method_name text, provider text, beneficiary jsonb, account_name text,
-               description text, ipn_url text, scenario text, remarks text, note text,
-               ordered_by text, rail_bank_code text, route jsonb,
-               batch_id text, batch_row integer, saved_account_id bigint, api_key integer,
-               job_kind text, due_in_seconds float8, mail_job_kind text,
-               endpoint text, key text, body_hash text, answer text,
-               day_limit_minor bigint, day_from text, ahead_minor bigint,
-               event_id text, event text, event_body text)
-    ), taken AS MATERIALIZED (
-        SELECT t.* FROM (
-               SELECT array_agg(b.bucket) AS buckets, array_agg(b.cost) AS costs
-                 FROM (SELECT bucket, sum(cost)::bigint AS cost FROM given GROUP BY bucket) AS b)
-               AS b, rate_take(b.buckets, b.costs, p_window) AS t
+    SELECT array_agg(b.bucket), array_agg(b.cost) INTO buckets, costs
+      FROM (SELECT g.bucket, sum(g.cost)::bigint AS cost
+              FROM jsonb_to_recordset(p_items) AS g (bucket text, cost bigint)
+             GROUP BY g.bucket) AS b;
+
+    -- This new statement sees what the previous holders of these locks have committed. It carries
+    -- only the columns that decide. The statements below read theirs from `p_items` again: that
+    -- costs less than rows with every column.
+    WITH taken AS MATERIALIZED (
+        SELECT * FROM rate_take(buckets, costs, p_window)
     ), judged AS MATERIALIZED (
-        SELECT g.*, t.used - g.behind AS used, t.resets_in_seconds,
+        SELECT g.item, g.merchant_id, g.trx_id, g.environment, g.currency, g.amount_minor,
+               g.fee_minor, t.used - g.behind AS used, t.resets_in_seconds,
                k.answer AS first_answer, p.trx_id AS first_trx_id, p.status AS first_status,
+               g.route IS NOT NULL AS has_route, g.batch_id IS NOT NULL AS is_of_file,
+               g.event_id IS NOT NULL AS has_event, g.key IS NOT NULL AS has_key,
                CASE
                WHEN g.cost > 0 AND t.used - g.behind > g.rate_limit THEN 'rate_limited'
                WHEN g.api_key IS NOT NULL AND NOT EXISTS (
@@ -99,7 +96,13 @@ BEGIN
                WHEN d.minor + g.ahead_minor + g.amount_minor > g.day_limit_minor THEN 'again'
                ELSE 'created'
                END AS outcome
-          FROM given g
+          FROM jsonb_to_recordset(p_items) AS g (
+               item integer, repeats boolean, merchant_id bigint, bucket text, cost bigint,
+               behind bigint, rate_limit bigint, only_look boolean, trx_id text,
+               environment text, ref_trx text, currency text, amount_minor bigint,
+               fee_minor bigint, route jsonb, batch_id text, batch_row integer,
+               saved_account_id bigint, api_key integer, endpoint text, key text, body_hash text,
+               day_limit_minor bigint, day_from text, ahead_minor bigint, event_id text)
           JOIN taken t ON t.bucket = g.bucket
           -- Look up each row by its full key: a plan for the average merchant would read the whole
           -- history of a large one.
@@ -162,57 +165,94 @@ BEGIN
                                 AS second_accounts,
                        array_agg(nullif(fee_minor, 0) ORDER BY item) AS second_minors
                   FROM judged WHERE outcome = 'created' HAVING count(*) > 0) AS a,
-               LATERAL ledger_post(
+               LATERAL ledger_post_locked(
                    a.items, a.merchant_ids, a.trx_ids, a.kinds, a.environments, a.currencies,
                    a.reasons, a.wallet_minors, a.first_accounts, a.first_minors,
                    a.second_accounts, a.second_minors) AS d
-    ), decided AS MATERIALIZED (
+    ), decided AS (
         SELECT j.*, CASE WHEN d.outcome IS NULL THEN j.outcome
                          WHEN d.outcome = 'posted' THEN 'created'
                          ELSE d.outcome END AS decision
           FROM judged j LEFT JOIN debited d ON d.item = j.item
-    ), created AS (
+    )
+    SELECT array_agg(item) AS items, array_agg(decision) AS outcomes,
+           array_agg(first_trx_id) AS trx_ids, array_agg(first_status) AS statuses,
+           array_agg(first_answer) AS answers, array_agg(used) AS used,
+           array_agg(resets_in_seconds) AS resets_in_seconds,
+           array_agg(item) FILTER (WHERE decision = 'created') AS created,
+           bool_or(has_route) AS has_routes, bool_or(is_of_file) AS is_of_file,
+           bool_or(has_event) AS has_events, bool_or(has_key) AS has_keys
+      INTO batch
+      FROM decided;
+    created := batch.created;
+
+    IF created IS NOT NULL THEN
         INSERT INTO payout (
                merchant_id, trx_id, environment, ref_trx, currency, amount_minor, fee_minor,
                method_id, method_code, method_name, provider, beneficiary, account_name,
-               description, ipn_url, scenario, remarks, ordered_by, rail_bank_code)
-        SELECT merchant_id, trx_id, environment::environment, ref_trx, currency, amount_minor,
-               fee_minor, method_id, method_code, method_name, provider, beneficiary, account_name,
-               description, ipn_url, scenario, remarks, ordered_by, rail_bank_code
-          FROM decided WHERE decision = 'created' ORDER BY merchant_id, environment, ref_trx
-    ), attempts AS (
-        INSERT INTO payout_attempt (merchant_id, trx_id, number, provider, decision)
-        SELECT merchant_id, trx_id, 1, provider, route
-          FROM decided WHERE decision = 'created' AND route IS NOT NULL
-    ), noted AS (
-        INSERT INTO timeline (merchant_id, trx_id, number, event, from_status, to_status, detail)
-        SELECT merchant_id, trx_id, 1, 'accepted', 'pending', 'pending', note
-          FROM decided WHERE decision = 'created'
-    ), jobs AS (
+               description, ipn_url, scenario, remarks, ordered_by, rail_bank_code, accepted_note)
+        SELECT merchant_id, trx_id, environment, ref_trx, currency, amount_minor, fee_minor,
+               method_id, method_code, method_name, provider, beneficiary, account_name,
+               description, ipn_url, scenario, remarks, ordered_by, rail_bank_code,
+               coalesce(note, '')
+          FROM jsonb_to_recordset(p_items) AS g (
+               item integer, merchant_id bigint, trx_id text, environment text,
+               ref_trx text, currency text, amount_minor bigint, fee_minor bigint,
+               method_id integer, method_code text, method_name text, provider text,
+               beneficiary jsonb, account_name text, description text, ipn_url text,
+               scenario text, remarks text, ordered_by text, rail_bank_code text, note text)
+         WHERE item = ANY (created)
+         ORDER BY merchant_id, environment, ref_trx;
+
         INSERT INTO job (merchant_id, kind, subject, due_at)
         SELECT merchant_id, kind, trx_id, now() + make_interval(secs => in_seconds)
-          FROM decided
-         CROSS JOIN LATERAL (VALUES (job_kind, due_in_seconds), (mail_job_kind, 0))
+          FROM jsonb_to_recordset(p_items) AS g (
+               item integer, merchant_id bigint, trx_id text, job_kind text,
+               due_in_seconds float8, mail_job_kind text)
+         CROSS JOIN LATERAL (VALUES (job_kind, coalesce(due_in_seconds, 0)),
+                                   (mail_job_kind, 0))
                  AS needed (kind, in_seconds)
-         WHERE decision = 'created' AND kind IS NOT NULL
-    ), paid AS (
-        UPDATE payout_batch_row AS b SET state = 'paid', trx_id = d.trx_id
-          FROM decided d
-         WHERE d.decision = 'created' AND d.batch_id IS NOT NULL
-           AND b.merchant_id = d.merchant_id AND b.batch_id = d.batch_id
-           AND b.number = d.batch_row
-    ), events AS (
-        -- Only if one of the merchant's endpoints receives it.
-        INSERT INTO notification (
-               merchant_id, id, environment, trx_id, event, status, url, body, state)
-        SELECT merchant_id, event_id, environment::environment, trx_id, event, 'pending', '',
-               convert_to(event_body, 'UTF8'), 'not_sent'
-          FROM decided WHERE decision = 'created' AND event_id IS NOT NULL
-    ), answers AS (
-        INSERT INTO idempotency (merchant_id, environment, endpoint, key, body_hash, answer)
-        SELECT merchant_id, environment::environment, endpoint, key, body_hash, answer
-          FROM decided WHERE decision = 'created' AND key IS NOT NULL
-    )
-    SELECT item, decision, first_trx_id, first_status, first_answer, used, resets_in_seconds
-      FROM decided;
+         WHERE item = ANY (created) AND kind IS NOT NULL;
+
+        IF batch.has_routes THEN
+            INSERT INTO payout_attempt (merchant_id, trx_id, number, provider, decision)
+            SELECT merchant_id, trx_id, 1, provider, route
+              FROM jsonb_to_recordset(p_items) AS g (
+                   item integer, merchant_id bigint, trx_id text, provider text, route jsonb)
+             WHERE item = ANY (created) AND route IS NOT NULL;
+        END IF;
+
+        IF batch.is_of_file THEN
+            UPDATE payout_batch_row AS b SET state = 'paid', trx_id = g.trx_id
+              FROM jsonb_to_recordset(p_items) AS g (
+                   item integer, merchant_id bigint, trx_id text, batch_id text, batch_row integer)
+             WHERE g.item = ANY (created)
+               AND b.merchant_id = g.merchant_id AND b.batch_id = g.batch_id
+               AND b.number = g.batch_row;
+        END IF;
+
+        IF batch.has_events THEN  -- one of the merchant's endpoints receives it
+            INSERT INTO notification (
+                   merchant_id, id, environment, trx_id, event, status, url, body, state)
+            SELECT merchant_id, event_id, environment, trx_id, event, 'pending', '',
+                   convert_to(event_body, 'UTF8'), 'not_sent'
+              FROM jsonb_to_recordset(p_items) AS g (
+                   item integer, merchant_id bigint, environment text, trx_id text,
+                   event_id text, event text, event_body text)
+             WHERE item = ANY (created) AND event_id IS NOT NULL;
+        END IF;
+
+        IF batch.has_keys THEN
+            INSERT INTO idempotency (merchant_id, environment, endpoint, key, body_hash, answer)
+            SELECT merchant_id, environment, endpoint, key, body_hash, answer
+              FROM jsonb_to_recordset(p_items) AS g (
+                   item integer, merchant_id bigint, environment text, endpoint text,
+                   key text, body_hash text, answer text)
+             WHERE item = ANY (created) AND key IS NOT NULL;
+        END IF;
+    END IF;
+
+    RETURN QUERY SELECT * FROM unnest(
+        batch.items, batch.outcomes, batch.trx_ids, batch.statuses, batch.answers, batch.used,
+        batch.resets_in_seconds);
 END $$;

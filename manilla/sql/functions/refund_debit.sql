@@ -30,7 +30,7 @@ BEGIN
         END IF;
     END IF;
     RETURN (
-        SELECT outcome FROM ledger_post(
+        SELECT outcome FROM ledger_post_locked(
                ARRAY[0], ARRAY[p_merchant_id], ARRAY[p_trx_id], ARRAY['refund'],
                ARRAY[p_environment::text], ARRAY[p_currency], ARRAY[p_reason],
                ARRAY[p_commission_minor - p_amount_minor],

@@ -1,0 +1,120 @@
+-- Does what `ledger_post` promises, for a caller that holds the locks of all wallets that change and
+-- took them in an earlier statement: so this function sees what their previous holders committed.
+CREATE OR REPLACE FUNCTION ledger_post_locked(
+    p_items           integer[],  -- the caller's number for each item, returned with its outcome
+    p_merchant_ids    bigint[],
+    p_trx_ids         text[],
+    p_kinds           text[],
+    p_environments    text[],
+    p_currencies      text[],
+    p_reasons         text[],
+    p_wallet_minors   bigint[],
+    p_first_accounts  text[],
+    p_first_minors    bigint[],
+    p_second_accounts text[],     -- null: the item has no third entry
+    p_second_minors   bigint[]
+) RETURNS TABLE (item integer, outcome text, balance_minor bigint)
+LANGUAGE plpgsql
+-- One generic plan that uses the keys, however many rows there are: a plan made for an empty table
+-- would read a large merchant's whole history for each posting. For the same reason tables are only
+-- read by their full key, one row at a time (LATERAL, LIMIT 1).
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+AS $$
+DECLARE
+    balance_max constant bigint := 9000000000000000000;
+    bigint_max constant bigint := 9223372036854775807;
+    returns constant text[] := '{payout_refund,refund_returned}';
+    number constant integer := cardinality(p_items);
+    outcomes text[] := array_fill(NULL::text, ARRAY[number]);
+    ids bigint[] := array_fill(NULL::bigint, ARRAY[number]);  -- of the items that are posted
+    balances bigint[] := array_fill(NULL::bigint, ARRAY[number]);
+    changed tid[] := array_fill(NULL::tid, ARRAY[number]);  -- the wallet that the item changes
+    this_wallet tid;
+    running bigint;  -- its balance so far
+    i record;
+BEGIN
+    FOR i IN
+        SELECT u.*, w.ctid AS wallet, w.balance_minor AS balance, p.found,
+               CASE WHEN u.kind = ANY (returns) THEN bigint_max ELSE balance_max END AS most
+          FROM unnest(p_merchant_ids, p_trx_ids, p_kinds, p_environments, p_currencies,
+                      p_wallet_minors, p_first_minors, p_second_minors)
+               WITH ORDINALITY AS u (merchant_id, trx_id, kind, environment, currency,
+                                     minor, first_minor, second_minor, place)
+          LEFT JOIN LATERAL (
+               SELECT wallet.ctid, wallet.balance_minor FROM wallet
+                WHERE wallet.merchant_id = u.merchant_id
+                  AND wallet.environment = u.environment AND wallet.currency = u.currency
+                LIMIT 1) AS w ON true
+          LEFT JOIN LATERAL (
+               SELECT true AS found FROM posting
+                WHERE posting.merchant_id = u.merchant_id
+                  AND posting.trx_id = u.trx_id AND posting.kind = u.kind
+                LIMIT 1) AS p ON true
+         ORDER BY w.ctid, u.place  -- wallet by wallet
+    LOOP
+        IF i.minor + i.first_minor + coalesce(i.second_minor, 0) <> 0 THEN
+            RAISE EXCEPTION 'A posting must sum to zero.';
+        END IF;
+        IF i.wallet IS DISTINCT FROM this_wallet THEN
+            this_wallet := i.wallet;
+            running := i.balance;
+        END IF;
+        IF array_position(p_trx_ids, i.trx_id) < i.place THEN  -- an earlier item has this id too
+            i.found := i.found OR EXISTS (
+                SELECT FROM unnest(p_merchant_ids, p_trx_ids, p_kinds, outcomes)
+                         AS e (merchant_id, trx_id, kind, outcome)
+                 WHERE e.merchant_id = i.merchant_id AND e.trx_id = i.trx_id AND e.kind = i.kind
+                   AND e.outcome IN ('posted', 'duplicate'));
+        END IF;
+        outcomes[i.place] := CASE
+            WHEN i.found THEN 'duplicate'
+            WHEN i.minor = 0 THEN 'posted'
+            WHEN i.wallet IS NULL THEN 'no_wallet'
+            WHEN i.minor < 0 AND running + i.minor < 0 THEN 'insufficient_balance'
+            WHEN i.minor > 0 AND running > i.most - i.minor THEN 'balance_limit'
+            ELSE 'posted'
+        END;
+        IF outcomes[i.place] = 'posted' THEN
+            ids[i.place] := nextval('posting_id_seq');
+            IF i.minor <> 0 THEN
+                running := running + i.minor;
+                balances[i.place] := running;
+                changed[i.place] := this_wallet;
+            END IF;
+        END IF;
+    END LOOP;
+
+    -- Update by ctid, which cannot change while we hold the lock: a join by the key could be planned
+    -- as a scan of all wallets.
+    UPDATE wallet w
+       SET balance_minor = w.balance_minor + moved.minor
+      FROM (SELECT u.wallet, sum(u.minor)::bigint AS minor
+              FROM unnest(changed, p_wallet_minors) AS u (wallet, minor)
+             WHERE u.wallet IS NOT NULL
+             GROUP BY u.wallet) AS moved
+     WHERE w.ctid = moved.wallet;
+
+    INSERT INTO posting (merchant_id, id, environment, currency, kind, trx_id, reason)
+           OVERRIDING SYSTEM VALUE
+    SELECT u.*
+      FROM unnest(p_merchant_ids, ids, p_environments, p_currencies, p_kinds, p_trx_ids, p_reasons)
+           AS u (merchant_id, id, environment, currency, kind, trx_id, reason)
+     WHERE u.id IS NOT NULL;
+
+    INSERT INTO entry
+           (merchant_id, posting_id, line, environment, currency, account, amount_minor, balance_minor)
+    SELECT u.merchant_id, u.id, line.line, u.environment, u.currency,
+           line.account, line.minor, line.balance
+      FROM unnest(p_merchant_ids, ids, p_environments, p_currencies, p_wallet_minors, balances,
+                  p_first_accounts, p_first_minors, p_second_accounts, p_second_minors)
+           AS u (merchant_id, id, environment, currency, wallet_minor, balance_minor,
+                 first_account, first_minor, second_account, second_minor)
+     CROSS JOIN LATERAL (VALUES
+           (1, 'wallet', u.wallet_minor, u.balance_minor),
+           (2, u.first_account, u.first_minor, NULL),
+           (3, u.second_account, u.second_minor, NULL)) AS line (line, account, minor, balance)
+     WHERE u.id IS NOT NULL AND line.minor <> 0;
+
+    RETURN QUERY SELECT * FROM unnest(p_items, outcomes, balances);
+END $$;
