@@ -125,7 +125,8 @@ BEGIN
           FROM judged WHERE outcome = 'created' ORDER BY merchant_id, environment, ref_trx
     ), jobs AS (
         INSERT INTO job (merchant_id, kind, subject, due_at)
-        SELECT merchant_id, job_kind, trx_id, now() + make_interval(secs => due_in_seconds)
+        SELECT merchant_id, job_kind, trx_id,
+               now() + make_interval(secs => coalesce(due_in_seconds, 0))
           FROM judged WHERE outcome = 'created'
     ), events AS (
         -- Only if one of the merchant's endpoints receives it.
