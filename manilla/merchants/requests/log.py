@@ -18,7 +18,7 @@ import msgspec
 import structlog
 
 from manilla import metrics
-from manilla.kit.db import Database, columns
+from manilla.kit.db import CONFLICTS, Database, columns
 from manilla.kit.errors import Unavailable
 
 log = structlog.get_logger(__name__)
@@ -59,6 +59,15 @@ class RequestLogLine(msgspec.Struct, frozen=True):
 
 
 _COLUMNS = columns(RequestLogLine)
+# One JSON text costs the program a fifth of sixteen arrays, whose elements asyncpg encodes singly.
+_INSERT = f"""
+    INSERT INTO api_request ({_COLUMNS})
+    SELECT {_COLUMNS.replace("errors", "errors::jsonb")}
+      FROM json_to_recordset($1::json) AS l (
+           merchant_id bigint, at timestamptz, request_id text, environment text, method text,
+           path text, status smallint, error_code text, error text, errors text,
+           milliseconds real, address text, user_agent text, ref_trx text, trx_id text,
+           api_key text)"""
 
 
 class KeyUse(NamedTuple):
@@ -165,17 +174,12 @@ def moment_before(seconds: float) -> datetime:
 
 async def insert_lines(db: Database, lines: Sequence[RequestLogLine]) -> None:
     """Inserts the lines. Skips existing ones, because an earlier attempt may have taken effect."""
-    await db.execute(
-        f"""
-        INSERT INTO api_request ({_COLUMNS})
-        SELECT {_COLUMNS.replace("errors", "errors::jsonb")}
-          FROM unnest($1::bigint[], $2::timestamptz[], $3::text[], $4::text[], $5::text[],
-                      $6::text[], $7::smallint[], $8::text[], $9::text[], $10::text[],
-                      $11::real[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[])
-               AS l ({_COLUMNS})
-            ON CONFLICT DO NOTHING""",
-        *map(list, zip(*map(msgspec.structs.astuple, lines), strict=True)),
-    )
+    text = msgspec.json.encode(lines).decode()
+    try:
+        await db.execute(_INSERT, text)
+    except CONFLICTS:
+        # Only in this case, because PostgreSQL writes more if it has to expect conflicts.
+        await db.execute(f"{_INSERT} ON CONFLICT DO NOTHING", text)
 
 
 async def _set_last_used(db: Database, uses: Mapping[KeyUse, datetime]) -> None:
