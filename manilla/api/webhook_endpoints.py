@@ -9,6 +9,7 @@ from manilla.api.endpoint import Call, Endpoint
 from manilla.api.fields import CallbackAddress, Line
 from manilla.api.lists import Cursors, ListQuery
 from manilla.audit.actor import API, acting
+from manilla.kit import strict_json
 from manilla.kit.clock import iso
 from manilla.kit.listing import Moment
 from manilla.merchants.rights import Right
@@ -143,8 +144,11 @@ class WebhookEndpointCalls:
     async def change_endpoint(self, call: Call) -> Any:
         body: WebhookEndpointChangeRequest = call.body
         status = EndpointStatus(body.status) if body.status else None
+        # A field that is null counts as absent, but here it removes the description.
+        is_sent = "description" in strict_json.decode(call.raw_body)
+        description = "" if is_sent and body.description is None else body.description
         terms = EndpointTerms(
-            url=body.url, events=body.events, description=body.description, status=status
+            url=body.url, events=body.events, description=description, status=status
         )
         with acting(API):
             return _item(await changes.update(self._db, call.tenant, call.parameter, terms))
@@ -221,7 +225,7 @@ def _managing(calls: WebhookEndpointCalls) -> list[Endpoint]:
             operation_id="changeWebhookEndpoint",
             summary="Change a webhook endpoint",
             description="Changes the fields that you send. Set `status` to `enabled` to enable an "
-            "endpoint that was disabled.",
+            "endpoint that was disabled, and `description` to null to remove it.",
             right=Right.MANAGE,
             answers=(WebhookEndpointItem,),
             use_case=calls.change_endpoint,

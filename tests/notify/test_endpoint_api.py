@@ -28,6 +28,17 @@ async def test_an_endpoint_is_created_listed_changed_and_shown_without_its_secre
     assert "secret" not in shown
 
 
+async def test_only_null_or_an_empty_text_removes_the_description(shop: EndpointMerchant) -> None:
+    endpoint_id = (await shop.create())["id"]
+    for removing in (b'{"description": null}', b'{"description": ""}'):
+        await shop.send("PATCH", endpoint_id, b'{"description": "Shop"}')
+        kept = await shop.send("PATCH", endpoint_id, b'{"events": ["*"], "url": null}')
+        assert (kept.status, kept.json["description"]) == (200, "Shop")
+        removed = await shop.send("PATCH", endpoint_id, removing)
+        assert (removed.status, removed.json["description"]) == (200, None)
+        assert removed.json["url"] == kept.json["url"]
+
+
 async def test_the_list_has_pages(shop: EndpointMerchant) -> None:
     made = [(await shop.create())["id"] for _ in range(3)]
     first = (await shop.merchant.get(f"{ENDPOINTS}?limit=2")).json

@@ -99,7 +99,7 @@ def _changed(before: WebhookEndpoint, terms: EndpointTerms) -> WebhookEndpoint:
         before,
         url=terms.url or before.url,
         events=_unique(terms.events) if terms.events else before.events,
-        description=before.description if terms.description is None else terms.description,
+        description=before.description if terms.description is None else terms.description or None,
         failing_since=before.failing_since if terms.url in (None, before.url) else None,
     )
     match terms.status:

@@ -42,7 +42,7 @@ class WebhookEndpoint(msgspec.Struct, frozen=True):
 
 
 class EndpointTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What a merchant chooses. None leaves it as it is."""
+    """What a merchant chooses. None leaves it as it is; an empty description removes it."""
 
     url: str | None = None
     events: list[str] | None = None
