@@ -68,7 +68,11 @@ class Method(msgspec.Struct, frozen=True):
 
         It is at least one minor unit, because zero cannot be paid.
         """
-        return Money(self.currency, max(self.min_minor, 1))
+        return Money(self.currency, self._least_minor)
+
+    @property
+    def _least_minor(self) -> int:
+        return max(self.min_minor, 1)
 
     @property
     def maximum(self) -> Money | None:
@@ -76,4 +80,5 @@ class Method(msgspec.Struct, frozen=True):
 
     def takes(self, amount: Money) -> bool:
         assert amount.currency == self.currency
-        return self.minimum <= amount and (self.max_minor is None or amount.minor <= self.max_minor)
+        minor = amount.minor
+        return minor >= self._least_minor and (self.max_minor is None or minor <= self.max_minor)

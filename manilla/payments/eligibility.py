@@ -81,17 +81,21 @@ def _suits(caller: Caller, method: Method, customer_pays: Money, keywords: Seque
 
 
 def _has_bvn_if_needed(rails: Rails, caller: Caller, method: Method) -> bool:
+    if method.flow is not Flow.VIRTUAL_ACCOUNT or caller.has_bvn:
+        return True
     account = rails.accounts.get(method.provider or "")
-    if account is None or method.flow is not Flow.VIRTUAL_ACCOUNT:
+    if account is None:
         return True
     needs_bvn = account.kind.capabilities.virtual_account_needs_bvn
-    return not needs_bvn or caller.has_bvn or account.is_sandbox
+    return not needs_bvn or account.is_sandbox
 
 
 def _matches(method: Method, keywords: Sequence[str]) -> bool:
     words = [word.strip().lower() for word in keywords if word.strip()]
+    if not words:
+        return True
     name, code = method.name.lower(), method.code.lower()
-    return not words or any(word in name or word in code for word in words)
+    return any(word in name or word in code for word in words)
 
 
 def read_keywords(given: str | list[str] | None) -> list[str]:
