@@ -6,7 +6,7 @@ A struct can define a method `field_errors` to validate fields together: see `_r
 import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from functools import cache
+from functools import cache, lru_cache
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from urllib.parse import parse_qsl
@@ -144,6 +144,10 @@ def _without_absent(fields: Sequence["_Field"], given: dict[str, Any]) -> dict[s
 
 def read_query(kind: type[Given], raw: bytes) -> Given:
     """Reads a query string. Unknown parameters are ignored unless the struct forbids them."""
+    return (_read_short_query if len(raw) <= SHORT_QUERY_BYTES else _read_query)(kind, raw)
+
+
+def _read_query(kind: type[Given], raw: bytes) -> Given:
     try:
         pairs = parse_qsl(raw.decode(), keep_blank_values=True, errors="strict")
     except UnicodeDecodeError:
@@ -164,6 +168,11 @@ def read_query(kind: type[Given], raw: bytes) -> Given:
     return _read_one_by_one(
         kind, fields, given | {name: _number(given[name]) for name in numbers & given.keys()}
     )
+
+
+# Merchants repeat queries such as `limit=100`, and the structs cannot change.
+SHORT_QUERY_BYTES = 100
+_read_short_query = lru_cache(maxsize=1000)(_read_query)
 
 
 def _read_one_by_one(kind: type[Given], fields: Sequence["_Field"], given: dict[str, Any]) -> Given:
