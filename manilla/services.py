@@ -12,6 +12,7 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.http import Network
 from manilla.kit.ratelimit import RateLimiter
+from manilla.ledger.reader import TransactionReader
 from manilla.mail.letter import LetterWriter
 from manilla.mail.transport import Transport
 from manilla.merchants.directory import Directory
@@ -50,6 +51,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     checkout: Checkout
     requests: RequestLog
     limiter: RateLimiter
+    reader: TransactionReader
     registry: BankRegistry
     banks: Banks
     resolver: AccountResolver

@@ -15,6 +15,7 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import STATEMENT_TIMEOUT_SECONDS, Database
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.ratelimit import RateLimiter
+from manilla.ledger.reader import TransactionReader
 from manilla.mail.hook import HookTransport
 from manilla.mail.letter import LetterWriter
 from manilla.mail.smtp import SmtpTransport
@@ -119,6 +120,7 @@ def build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> S
         checkout=Checkout(db, platform, directory, methods, rails, charges),
         requests=RequestLog(db),
         limiter=RateLimiter(db),
+        reader=TransactionReader(db),
         registry=registry,
         banks=banks,
         resolver=resolver,

@@ -22,8 +22,6 @@ from manilla.api.fields import (
 from manilla.api.lists import TransactionPages, TransactionQuery, items
 from manilla.api.optional_headers import read_repeat_key, read_scenario
 from manilla.api.refusals import InvalidAmount
-from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
 from manilla.kit.money import MoneyError
 from manilla.ledger.transactions import (
     CurrencyNotEnabled,
@@ -33,9 +31,10 @@ from manilla.ledger.transactions import (
 from manilla.merchants.rights import Right
 from manilla.payments import commission, initiate, verify
 from manilla.payments.eligibility import read_keywords
-from manilla.payments.initiate import PaymentInitiation, PaymentOrder, PaymentSession
+from manilla.payments.initiate import PaymentOrder, PaymentSession
 from manilla.payments.payment import PaymentStatus
 from manilla.payments.verify import ReportedPayment
+from manilla.services import Services
 
 CustomerName = Annotated[Line, Meta(max_length=100)]
 # Any text, because legacy clients send values that are not emails.
@@ -94,10 +93,11 @@ class PaymentList(Struct, frozen=True):
     next_cursor: str | None
 
 
-def endpoints(db: Database, keyring: Keyring, initiation: PaymentInitiation) -> list[Endpoint]:
+def endpoints(services: Services) -> list[Endpoint]:
+    initiation, reader = services.payments, services.reader
     payments = TransactionPages(
-        db,
-        keyring,
+        services.db,
+        services.keyring,
         LIST,
         table="payment",
         columns=verify.COLUMNS,
@@ -112,7 +112,7 @@ def endpoints(db: Database, keyring: Keyring, initiation: PaymentInitiation) -> 
         return await initiation.initiate(call.caller, order, call.ticket)
 
     async def verify_payment(call: Call) -> Any:
-        return await verify.verify(db, call.caller, call.parameter, call.ticket)
+        return await verify.verify(reader, call.caller, call.parameter)
 
     async def list_payments(call: Call) -> PaymentList:
         rows, cursor = await payments.page(call)
@@ -142,7 +142,6 @@ def endpoints(db: Database, keyring: Keyring, initiation: PaymentInitiation) -> 
             answers=(verify.VerifiedPayment, verify.UnfinishedPayment),
             use_case=verify_payment,
             refusals=(TransactionNotFound,),
-            counts=True,
         ),
         Endpoint(
             method="GET",

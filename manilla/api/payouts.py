@@ -11,8 +11,6 @@ from manilla.api.fields import Amount, CallbackAddress, CurrencyCode, Line, Refe
 from manilla.api.lists import TransactionPages, TransactionQuery, items
 from manilla.api.optional_headers import read_repeat_key, read_scenario
 from manilla.api.refusals import InvalidAmount
-from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
 from manilla.kit.money import MoneyError
 from manilla.ledger.transactions import (
     CurrencyNotEnabled,
@@ -20,14 +18,14 @@ from manilla.ledger.transactions import (
     TransactionNotFound,
 )
 from manilla.merchants.rights import Right
-from manilla.methods.catalogue import Catalogue
 from manilla.payouts import refusals, verify
 from manilla.payouts.beneficiaries import methods
-from manilla.payouts.beneficiaries.banks import BankList, Banks
+from manilla.payouts.beneficiaries.banks import BankList
 from manilla.payouts.beneficiaries.methods import PayoutMethods
-from manilla.payouts.initiate import InitiatedPayout, PayoutInitiation, PayoutOrder
+from manilla.payouts.initiate import InitiatedPayout, PayoutOrder
 from manilla.payouts.payout import PayoutStatus
 from manilla.payouts.verify import ReportedPayout
+from manilla.services import Services
 
 INITIATE, LIST = "/api/v1/initiate-payout", "/api/v1/payouts"
 NEITHER = "Send either `beneficiary` or `withdraw_account_id`."
@@ -96,12 +94,10 @@ class PayoutList(Struct, frozen=True):
     next_cursor: str | None
 
 
-def endpoints(
-    db: Database, keyring: Keyring, catalogue: Catalogue, banks: Banks, initiation: PayoutInitiation
-) -> list[Endpoint]:
+def endpoints(services: Services) -> list[Endpoint]:
     payouts = TransactionPages(
-        db,
-        keyring,
+        services.db,
+        services.keyring,
         LIST,
         table="payout",
         columns=verify.COLUMNS,
@@ -114,16 +110,16 @@ def endpoints(
         return PayoutList(found, cursor)
 
     async def payout_methods(call: Call) -> PayoutMethods:
-        return methods.offered(catalogue, call.caller, call.query.currency)
+        return methods.offered(services.methods, call.caller, call.query.currency)
 
     async def bank_list(call: Call) -> BankList:
-        return await banks.listed(call.caller, call.query.method_code)
+        return await services.banks.listed(call.caller, call.query.method_code)
 
     async def initiate_payout(call: Call) -> Any:
-        return await initiation.initiate(call.caller, _order(call), call.ticket)
+        return await services.payouts.initiate(call.caller, _order(call), call.ticket)
 
     async def verify_payout(call: Call) -> Any:
-        return await verify.verify(db, call.caller, call.parameter, call.ticket)
+        return await verify.verify(services.reader, call.caller, call.parameter)
 
     return [
         Endpoint(
@@ -159,7 +155,6 @@ def endpoints(
             answers=(verify.DeliveredPayout, verify.UndeliveredPayout),
             use_case=verify_payout,
             refusals=(TransactionNotFound,),
-            counts=True,
         ),
         Endpoint(
             method="GET",

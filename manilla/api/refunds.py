@@ -11,8 +11,6 @@ from manilla.api.fields import Amount, Line, Reference
 from manilla.api.lists import TransactionPages, TransactionQuery
 from manilla.api.optional_headers import read_repeat_key, read_scenario
 from manilla.api.refusals import InvalidAmount
-from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
 from manilla.ledger.transactions import DuplicateReference, TransactionNotFound
 from manilla.merchants.rights import Right
 from manilla.refunds import order, verify
@@ -20,6 +18,7 @@ from manilla.refunds.books import RefundNotCovered, RefundRefused
 from manilla.refunds.order import InitiatedRefund, OrderedRefund
 from manilla.refunds.refund import REASON_LENGTH_MAX
 from manilla.refunds.verify import ReportedRefund, VerifiedRefund
+from manilla.services import Services
 
 INITIATE, LIST = "/api/v1/initiate-refund", "/api/v1/refunds"
 NOT_ABOVE_ZERO = "The amount must be above zero."
@@ -46,10 +45,11 @@ class RefundList(Struct, frozen=True):
     next_cursor: str | None
 
 
-def endpoints(db: Database, keyring: Keyring) -> list[Endpoint]:
+def endpoints(services: Services) -> list[Endpoint]:
+    db = services.db
     refunds = TransactionPages(
         db,
-        keyring,
+        services.keyring,
         LIST,
         table="refund",
         columns=verify.COLUMNS,
@@ -60,7 +60,7 @@ def endpoints(db: Database, keyring: Keyring) -> list[Endpoint]:
         return await order.place(db, call.caller, _order(call))
 
     async def verify_refund(call: Call) -> VerifiedRefund:
-        return await verify.verify(db, call.caller, call.parameter, call.ticket)
+        return await verify.verify(services.reader, call.caller, call.parameter)
 
     async def list_refunds(call: Call) -> RefundList:
         rows, cursor = await refunds.page(call)
@@ -95,7 +95,6 @@ def endpoints(db: Database, keyring: Keyring) -> list[Endpoint]:
             answers=(VerifiedRefund,),
             use_case=verify_refund,
             refusals=(TransactionNotFound,),
-            counts=True,
         ),
         Endpoint(
             method="GET",

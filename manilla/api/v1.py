@@ -28,13 +28,11 @@ def endpoints(services: Services) -> list[Endpoint]:
             answers=(SiteInfo,),
             use_case=site_info,
         ),
-        *payments.endpoints(services.db, services.keyring, services.payments),
+        *payments.endpoints(services),
         *payment_links.endpoints(services),
-        *refunds.endpoints(services.db, services.keyring),
+        *refunds.endpoints(services),
         *balances.endpoints(services.db, services.keyring),
-        *payouts.endpoints(
-            services.db, services.keyring, services.methods, services.banks, services.payouts
-        ),
+        *payouts.endpoints(services),
         *events.endpoints(services.db, services.keyring),
         *webhook_endpoints.endpoints(services),
     ]

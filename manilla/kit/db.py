@@ -141,11 +141,15 @@ class KeptConnection:
         self._raw: Any = None
 
     async def rows(self, kind: type[Row], sql: str, *values: Any) -> list[Row]:
+        return [kind(**record) for record in await self.records(sql, *values)]
+
+    async def records(self, sql: str, *values: Any) -> list[Any]:
         with unavailable_when_away(self._connector):
             if self._raw is None or self._raw.is_closed():
                 self._raw = await self._connector.connect(**self._options)
             async with self._guarded(self._raw) as raw:
-                return [kind(**record) for record in await raw.fetch(sql, *values)]
+                records: list[Any] = await raw.fetch(sql, *values)
+                return records
 
     def terminate(self) -> None:
         if self._raw is not None:

@@ -11,7 +11,7 @@ from manilla.ledger import listing
 from manilla.ledger.listing import StatementFilter, WalletStatementLine
 from manilla.ledger.scope import Tenant
 
-# Each row is found by its full key, in the order of one index: see `transactions.find_counted`.
+# Each row is found by its full key, in the order of one index: see `ledger/reader.py`.
 _REFERENCES = """
     SELECT t.trx_id, coalesce(
            (SELECT ref_trx FROM payment

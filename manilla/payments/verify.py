@@ -5,10 +5,9 @@ from decimal import Decimal
 import msgspec
 
 from manilla.kit.clock import iso_sql
-from manilla.kit.db import Database, columns
+from manilla.kit.db import columns
 from manilla.kit.money import Money
-from manilla.kit.ratelimit import RateTicket
-from manilla.ledger import transactions
+from manilla.ledger.reader import TransactionReader
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.merchants.merchants import CommissionBearer
@@ -93,10 +92,10 @@ COLUMNS = columns(
 
 
 async def verify(
-    db: Database, caller: Caller, trx_id: str, ticket: RateTicket
+    reader: TransactionReader, caller: Caller, trx_id: str
 ) -> VerifiedPayment | UnfinishedPayment:
     tenant = Tenant(caller.merchant_id, caller.environment)
-    found = await transactions.find_counted(db, "payment", COLUMNS, tenant, trx_id, ticket)
+    found = await reader.read("payment", COLUMNS, tenant, trx_id)
     return describe(ReportedPayment(*found))
 
 

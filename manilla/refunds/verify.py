@@ -5,10 +5,9 @@ from decimal import Decimal
 import msgspec
 
 from manilla.kit.clock import iso_sql
-from manilla.kit.db import Database, columns
+from manilla.kit.db import columns
 from manilla.kit.money import Money
-from manilla.kit.ratelimit import RateTicket
-from manilla.ledger import transactions
+from manilla.ledger.reader import TransactionReader
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.refunds.refund import NO_REASON, RefundStatus
@@ -60,9 +59,9 @@ COLUMNS = columns(
 )
 
 
-async def verify(db: Database, caller: Caller, trx_id: str, ticket: RateTicket) -> VerifiedRefund:
+async def verify(reader: TransactionReader, caller: Caller, trx_id: str) -> VerifiedRefund:
     tenant = Tenant(caller.merchant_id, caller.environment)
-    found = await transactions.find_counted(db, "refund", COLUMNS, tenant, trx_id, ticket)
+    found = await reader.read("refund", COLUMNS, tenant, trx_id)
     return describe(ReportedRefund(*found))
 
 

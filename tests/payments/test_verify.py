@@ -1,5 +1,6 @@
 """verify-payment returns a merchant's own payments and no others."""
 
+import asyncio
 import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -10,6 +11,8 @@ import pytest
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
+from manilla.ledger.scope import Tenant
+from manilla.ledger.transactions import TransactionNotFound
 from manilla.merchants.merchants import CommissionBearer, MerchantStatus
 from manilla.payments import states
 from manilla.payments.payment import PaymentErrorCode
@@ -300,3 +303,30 @@ async def test_an_unavailable_merchant_cannot_verify(
     assert (await steps.verify(pending, trx_id)).status == 200
     live = steps.in_environment(pending, Environment.PRODUCTION)
     assert (await steps.verify(live, trx_id)).code == "MERCHANT_PENDING_APPROVAL"
+
+
+async def test_requests_at_the_same_time_each_get_their_own_payment(
+    site: Site, db: Database, keyring: Keyring, services: Services
+) -> None:
+    """One statement reads all of them, of both environments."""
+    first, second = [await new_merchant(site, db, keyring) for _ in range(2)]
+    ids = {
+        (each.new.id, environment): await steps.new_payment(steps.in_environment(each, environment))
+        for each in (first, second)
+        for environment in Environment
+    }
+    asked = [
+        (owner, environment, trx_id)
+        for owner, environment in ids
+        for trx_id in [*ids.values(), *ids.values()]
+    ]
+    reads = (
+        services.reader.read("payment", "trx_id", Tenant(owner, environment), trx_id)
+        for owner, environment, trx_id in asked
+    )
+    found = await asyncio.gather(*reads, return_exceptions=True)
+    for (owner, environment, trx_id), row in zip(asked, found, strict=True):
+        if ids[owner, environment] == trx_id:
+            assert row == (trx_id,)
+        else:
+            assert isinstance(row, TransactionNotFound)

@@ -44,7 +44,7 @@ class EventItem(msgspec.Struct, frozen=True):
 
 
 # Each reference is found by its full key, in the order of one index: see
-# `transactions.find_counted`.
+# `ledger/reader.py`.
 _REFERENCE = """
     coalesce((SELECT p.ref_trx FROM payment p
                WHERE p.merchant_id = looked.merchant_id
