@@ -22,6 +22,16 @@ CONFLICT_TRIES = 5
 WAIT_SECONDS_MAX = 1.0
 
 
+class _Load:
+    """The submissions of this process, to all batchers, that have no result yet."""
+
+    unanswered = 0
+
+
+def unanswered() -> int:
+    return _Load.unanswered
+
+
 class Batcher(Generic[Item, Result]):
     """Batches items.
 
@@ -62,7 +72,11 @@ class Batcher(Generic[Item, Result]):
         queue.append((item, future, now))
         if self._drain is None:
             self._drain = deadline.detached(self._settle_all())
-        return await self._waits.result(future)
+        _Load.unanswered += 1
+        try:
+            return await self._waits.result(future)
+        finally:
+            _Load.unanswered -= 1
 
     async def close(self) -> None:
         """Waits until all submitted items are processed; their submitters still get the results."""

@@ -53,6 +53,8 @@ class Money(msgspec.Struct, frozen=True, order=True):
 
     def percent(self, rate: Decimal) -> Self:
         """Returns a percentage of the amount, rounded half up. No other function rounds money."""
+        if not rate:
+            return type(self)(self.currency, 0)
         exact = Decimal(self.minor) * rate / 100
         return type(self)(self.currency, int(exact.quantize(Decimal(1), ROUND_HALF_UP)))
 

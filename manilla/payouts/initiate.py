@@ -128,7 +128,6 @@ class PayoutInitiation:
         amount = Money.of(order.payout_amount, order.currency_code)
         rules.check_amount(method, amount)
         rules.check_limit(self._platform.now, caller, amount)
-        new = _row(caller, order, method, amount)
         checked = {
             **limits.of_day(self._platform.now, caller, LimitKind.DAILY_PAYOUT, amount.currency),
             "batch_id": order.batch_id,
@@ -140,19 +139,15 @@ class PayoutInitiation:
             # Check the reference and the balance before the beneficiary, and before any call to the
             # provider.
             item = PayoutItem.of_request(ticket, order.repeat_key, **checked, dry_run=True)
-            looked = await self._take(new, item, ticket)
+            looked = await self._take(_row(caller, order, method, amount), item, ticket)
             if looked.answer is not None:
                 return Replayed(looked.answer)
         who, saved_id = await self._read_beneficiary(caller, method, order, known)
         route = await self._route(caller, who, amount) if method.is_auto else None
-        if route is not None:
-            new = msgspec.structs.replace(
-                new, provider=route.provider, rail_bank_code=route.bank_code
-            )
         account = route.account if route else await self._resolve(caller, method, who, amount)
         _check_holder(order, account)
-        ready = _with_beneficiary(new, who, account)
-        initiated = _answer(caller, method, ready)
+        new = _row(caller, order, method, amount, **_destination(who, account, route))
+        initiated = _answer(caller, method, new)
         item = PayoutItem.of_request(
             ticket,
             order.repeat_key,
@@ -161,11 +156,11 @@ class PayoutInitiation:
             note=_note(who, account, order, route),
             saved_account_id=saved_id,
             answer=strict_json.encode(initiated).decode() if order.repeat_key else None,
-            mail_job_kind=JobKind.LARGE_PAYOUT if self._is_large(ready, amount) else None,
-            **self._job(ready, who),
-            **notices.pending(caller, ready),
+            mail_job_kind=JobKind.LARGE_PAYOUT if self._is_large(new, amount) else None,
+            **self._job(new, who),
+            **notices.pending(caller, new),
         )
-        taken = await self._take(ready, item, ticket)
+        taken = await self._take(new, item, ticket)
         return Replayed(taken.answer) if taken.answer is not None else initiated
 
     async def _take(self, new: NewPayout, item: PayoutItem, ticket: RateTicket) -> IntakeResult:
@@ -302,14 +297,19 @@ def _check_holder(order: PayoutOrder, account: ResolvedAccount | None) -> None:
         )
 
 
-def _with_beneficiary(
-    new: NewPayout, who: Beneficiary, account: ResolvedAccount | None
-) -> NewPayout:
-    fields = dict(who.fields)
-    if account is not None and account.name_enquiry_reference:
-        fields["name_enquiry_reference"] = account.name_enquiry_reference
-    account_name = account.account_name if account else None
-    return msgspec.structs.replace(new, beneficiary=fields, account_name=account_name)
+def _destination(
+    who: Beneficiary, account: ResolvedAccount | None, route: PayoutRoute | None
+) -> dict[str, Any]:
+    """Returns the columns that say where the money goes."""
+    columns: dict[str, Any] = {"beneficiary": who.fields}
+    if account is not None:
+        columns["account_name"] = account.account_name
+        if account.name_enquiry_reference:
+            reference = {"name_enquiry_reference": account.name_enquiry_reference}
+            columns["beneficiary"] = {**who.fields, **reference}
+    if route is not None:
+        columns |= {"provider": route.provider, "rail_bank_code": route.bank_code}
+    return columns
 
 
 def _note(
@@ -331,7 +331,10 @@ def _ends_by_itself(new: NewPayout, who: Beneficiary) -> bool:
     return new.provider is not None and who.account_number != sandbox.STAYS_PENDING
 
 
-def _row(caller: Caller, order: PayoutOrder, method: Method, amount: Money) -> NewPayout:
+def _row(
+    caller: Caller, order: PayoutOrder, method: Method, amount: Money, **destination: Any
+) -> NewPayout:
+    columns = {"provider": method.provider, "beneficiary": {}, "account_name": None, **destination}
     return NewPayout(
         **shared(PayoutTerms, order),
         merchant_id=caller.merchant_id,
@@ -343,9 +346,7 @@ def _row(caller: Caller, order: PayoutOrder, method: Method, amount: Money) -> N
         method_id=method.id,
         method_code=method.code,
         method_name=method.name,
-        provider=method.provider,
-        beneficiary={},
-        account_name=None,
+        **columns,
         remarks=SANDBOX_REMARK if caller.is_sandbox else None,
     )
 

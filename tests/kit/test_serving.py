@@ -1,11 +1,14 @@
 """Unit tests of the queue of requests, which begins a few of them in each turn of the loop."""
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 
 import pytest
 
+from manilla.kit.batch import Batcher
 from manilla.kit.serving import RequestQueue
+from tests.timeouts import TIMEOUT_SECONDS
 
 
 async def test_each_turn_begins_only_some_requests_in_order() -> None:
@@ -42,3 +45,26 @@ async def test_an_empty_queue_accepts_again() -> None:
     for _ in range(4):
         await asyncio.sleep(0)
     assert not queue.is_full(loop.time() + 2 * RequestQueue.WAIT_SECONDS_MAX)
+
+
+async def test_no_request_begins_while_many_wait_for_the_database() -> None:
+    go = asyncio.Event()
+
+    async def stuck(items: Sequence[int]) -> Sequence[int]:
+        await go.wait()
+        return items
+
+    batcher = Batcher(stuck)
+    submitted = [asyncio.create_task(batcher.submit(1)) for _ in range(RequestQueue.UNANSWERED_MAX)]
+    await asyncio.sleep(0)
+    queue, begun, loop = RequestQueue(), list[int](), asyncio.get_running_loop()
+    queue.add(loop, partial(begun.append, 0))
+    await asyncio.sleep(0)  # the next turn looks at the waiting submissions
+    queue.add(loop, partial(begun.append, 1))
+    await asyncio.sleep(0.01)
+    assert begun == [0]
+    go.set()
+    await asyncio.gather(*submitted)
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        while begun != [0, 1]:
+            await asyncio.sleep(0.001)
