@@ -4,7 +4,7 @@ import sys
 
 from manilla import program
 
-if program.MARK in sys.argv[2:3]:
+if program.MARK in sys._xoptions:
     program.main()
 else:
     from manilla.cli.main import main

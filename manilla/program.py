@@ -1,4 +1,4 @@
-"""The programs of an installation, as processes: `python -m manilla NAME --program ARGUMENTS`.
+"""The programs of an installation, as processes: `python -X program -m manilla NAME ARGUMENTS`.
 
 Such a process loads what its program needs, and none of the libraries of the command line. The
 commands `manilla serve`, `worker` and `simulator` check their options and then become one.
@@ -14,12 +14,12 @@ from manilla.kit.errors import reported_in_one_line
 # Libraries that are installed for the command line only. structlog and Litestar would import them.
 UNUSED = ("pydantic", "rich")
 
-MARK = "--program"  # after the program's name, in its command
+MARK = "program"  # Python's option -X, which keeps the command line that operators look for
 
 
 def command(name: str, *arguments: str) -> list[str]:
     """Returns the command that starts a program: `serve`, `worker` or `simulator`."""
-    return [sys.executable, "-m", "manilla", name, MARK, *arguments]
+    return [sys.executable, "-X", MARK, "-m", "manilla", name, *arguments]
 
 
 def become(name: str, *arguments: str) -> NoReturn:
@@ -86,6 +86,6 @@ PROGRAMS: dict[str, Callable[..., None]] = {
 def main() -> None:
     for library in UNUSED:
         sys.modules[library] = None  # type: ignore[assignment]  # Python takes it for missing
-    name, _, *arguments = sys.argv[1:]
+    name, *arguments = sys.argv[1:]
     with reported_in_one_line():
         PROGRAMS[name](*arguments)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import pytest
 
@@ -18,10 +19,10 @@ PAGES = {"manilla.checkout", "manilla.dashboard", "manilla.console", "manilla.pa
 COMMAND_LINE = {"typer", "pydantic", "rich", "manilla.cli"}
 
 
-def loaded(module: str, *words: str) -> set[str]:
+def loaded(*words: str, options: Sequence[str] = ()) -> set[str]:
     """Returns the modules that a process without settings has loaded when it ends."""
     done = subprocess.run(
-        [sys.executable, "-c", LOADED, module, *words],
+        [sys.executable, *options, "-c", LOADED, "manilla", *words],
         capture_output=True,
         text=True,
         check=False,
@@ -44,7 +45,7 @@ def test_no_command_loads_the_programs_before_it_runs() -> None:
 
 @pytest.mark.parametrize("option", ["--version", "--help"])
 def test_the_help_overview_loads_no_command(option: str) -> None:
-    modules = loaded("manilla", option)
+    modules = loaded(option)
     heavy = {"asyncio", "asyncpg", "aiohttp", "cryptography", "litestar", "msgspec", "structlog"}
     assert "manilla.cli.main" in modules
     assert not modules & heavy
@@ -52,12 +53,12 @@ def test_the_help_overview_loads_no_command(option: str) -> None:
 
 
 def test_the_worker_loads_neither_the_pages_nor_the_command_line() -> None:
-    modules = loaded("manilla", "worker", program.MARK)
+    modules = loaded("worker", options=["-X", program.MARK])
     assert "manilla.worker" in modules
     assert not modules & {*PAGES, *COMMAND_LINE, "litestar", "uvicorn", "manilla.api"}
 
 
 def test_the_api_process_loads_the_pages_and_not_the_command_line() -> None:
-    modules = loaded("manilla", "serve", program.MARK, "0")
+    modules = loaded("serve", "0", options=["-X", program.MARK])
     assert modules >= PAGES
     assert not modules & COMMAND_LINE

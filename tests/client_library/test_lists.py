@@ -24,8 +24,9 @@ def _pages_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_lists_yield_the_items_of_all_pages(
     client: AsyncClient, simulator: ProviderSimulator, site: Site, merchant: Merchant
 ) -> None:
-    made = [(await client.initiate_payment(**payment())).trx_id for _ in range(5)]
+    made = [(await client.initiate_payment(**payment())).trx_id]
     await due_now(simulator, made[0])
+    made += [(await client.initiate_payment(**payment())).trx_id for _ in range(4)]
     found = [item async for item in client.payments()]
     assert [item.trx_id for item in found] == made[::-1]
     assert isinstance(found[-1], CompletedPayment)
