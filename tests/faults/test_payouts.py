@@ -264,6 +264,13 @@ async def test_30_a_worker_stalled_past_its_lease_changes_nothing_when_it_resume
     left = "SELECT count(*) FROM job WHERE kind = 'transfer' AND subject = $1"
     assert await live.db.value(left, trx_id) == 0
 
+    async def has_arrived_late() -> bool:
+        past = "SELECT began_at + interval '7 seconds' < now() FROM payout WHERE trx_id = $1"
+        return bool(await live.db.value(past, trx_id))
+
+    # The delayed request would meet a fault that the next test plans.
+    await live.until(has_arrived_late)
+
 
 @pytest.mark.parametrize(
     ("point", "rail"),
