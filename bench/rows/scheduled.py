@@ -18,7 +18,7 @@ from bench.rows.initiate_payout import (
 )
 from bench.stage import Stage
 
-HALF_CONNECTIONS, OVERLOAD_CONNECTIONS = 256, 1000
+HALF_CONNECTIONS, OVERLOAD_CONNECTIONS = 256, 6000
 MEDIAN, P99, P99_MAX = "ms: median", "ms: p99", 20
 HALF = {MEDIAN: 50, P99: 99}
 HALF_TIMES = 3  # a 99th percentile needs more requests than a block has
