@@ -22,7 +22,7 @@ from manilla.api.refusals import (
     ServerError,
     ValidationFailed,
 )
-from manilla.api.request import NO_ENDPOINT, ApiRequest
+from manilla.api.request import NO_ENDPOINT, OF_ADDRESS, ApiRequest, first_lines
 from manilla.kit import deadline, http, ids, protocol, strict_json
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.protocol import HttpRequest, HttpResponse
@@ -93,10 +93,11 @@ class MerchantApi:
         return HttpResponse(answer.status, answer.body, FIXED_LINES + request.lines(limit) + lines)
 
     def busy(self) -> HttpResponse:
-        request_id, refusal = ids.new_request_id(), Unavailable()
+        refusal, limit = Unavailable(), self._services.platform.now.rate_limit_per_minute
         metrics.request_times.add(NO_ENDPOINT, refusal.status, 0)
-        lines = protocol.lines([(b"x-request-id", request_id.encode()), *refusals.headers(refusal)])
-        return HttpResponse(refusal.status, refusals.body(refusal), FIXED_LINES + lines)
+        lines = first_lines(ids.new_request_id(), OF_ADDRESS, limit).encode()
+        head = FIXED_LINES + lines + protocol.lines(refusals.headers(refusal))
+        return HttpResponse(refusal.status, refusals.body(refusal), head)
 
     async def _answer(self, request: ApiRequest) -> ApiAnswer:
         try:

@@ -18,6 +18,15 @@ from manilla.merchants.requests import log as request_log
 from manilla.merchants.requests.log import KeyUse, RequestLogLine
 
 NO_ENDPOINT = "none"  # of a request that was rejected before its path was read
+OF_ADDRESS, OF_MERCHANT = "address", "merchant"  # the policies of the rate limit
+
+
+def first_lines(request_id: str, policy: str, limit: int) -> str:
+    """Returns the header lines that every response has."""
+    return (
+        f"x-request-id: {request_id}\r\n"
+        f'ratelimit-policy: "{policy}";q={limit};w={WINDOW_SECONDS}\r\n'
+    )
 
 
 class ApiRequest(msgspec.Struct):
@@ -41,7 +50,7 @@ class ApiRequest(msgspec.Struct):
 
     @property
     def policy(self) -> str:
-        return "address" if self.ticket is None else "merchant"
+        return OF_ADDRESS if self.ticket is None else OF_MERCHANT
 
     @property
     def allowance(self) -> Allowance | None:
@@ -62,10 +71,7 @@ class ApiRequest(msgspec.Struct):
     def lines(self, limit: int) -> bytes:
         """Returns the header lines with the request's id and the rate limit."""
         policy, allowance = self.policy, self.allowance
-        lines = (
-            f"x-request-id: {self.id}\r\n"
-            f'ratelimit-policy: "{policy}";q={limit};w={WINDOW_SECONDS}\r\n'
-        )
+        lines = first_lines(self.id, policy, limit)
         if allowance is not None:
             rest, seconds = allowance.remaining, allowance.resets_in_seconds
             lines += f'ratelimit: "{policy}";r={rest};t={seconds}\r\n'

@@ -431,6 +431,7 @@ async def test_a_full_queue_refuses_at_once_with_retry_after(
     assert (reply.status, reply.code) == (503, "SERVICE_UNAVAILABLE")
     assert reply.headers["retry-after"] == "1"
     assert reply.headers["x-request-id"]
+    assert "ratelimit-policy" in reply.headers
     monkeypatch.undo()
     reply = await caller.post("/api/v1/order", b'{"amount": 1, "reference": "a"}')
     assert reply.status == 200
