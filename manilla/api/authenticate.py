@@ -42,8 +42,13 @@ async def authenticate(
     headers: Headers,
     signed: "SignedRequest",
 ) -> "Identity":
-    identity = await _identify(directory, environment, address, headers)
-    check_signed(identity, settings, headers, signed)
+    caller = await _find(directory, environment, headers)
+    try:
+        identity = _match(caller, headers, address)
+        check_signed(identity, settings, headers, signed)
+    except InvalidCredentials as error:
+        error.merchant = caller
+        raise
     return identity
 
 
@@ -123,16 +128,18 @@ def sign(secret: bytes, timestamp: int, method: str, target: str, body: bytes) -
     return hmac.digest(secret, string, "sha256").hex()
 
 
-async def _identify(
-    directory: Directory, environment: Environment, address: str, headers: Headers
-) -> Identity:
+async def _find(directory: Directory, environment: Environment, headers: Headers) -> Caller:
     merchant_key = headers.get(b"x-merchant-key", b"").decode("latin-1")
-    api_key_hash = hash_api_key(headers.get(b"x-api-key", b""))
     caller = directory.remembered(environment, merchant_key)
     if caller is None and merchant_key:
         caller = await directory.find(environment, merchant_key)
     if caller is None:
         raise InvalidCredentials
+    return caller
+
+
+def _match(caller: Caller, headers: Headers, address: str) -> Identity:
+    api_key_hash = hash_api_key(headers.get(b"x-api-key", b""))
     identity = _match_own(caller, api_key_hash) or _match_further(caller, api_key_hash, address)
     if identity is None:
         raise InvalidCredentials

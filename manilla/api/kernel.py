@@ -190,15 +190,9 @@ class MerchantApi:
         elif isinstance(request.refusal, InvalidCredentials):
             # Log failed authentication in the request log of the merchant whose key was sent. The
             # rate limit bounds how many such rows a caller can cause.
-            caller = self._named_merchant(request)
+            caller = request.refusal.merchant
         if caller is not None:
             requests.add(request.line(caller, status, seconds, at))
-
-    def _named_merchant(self, request: ApiRequest) -> Caller | None:
-        """Returns the merchant whose key was sent with invalid credentials, if it is cached."""
-        merchant_key = request.sent.headers.get(b"x-merchant-key", b"").decode("latin-1")
-        environment = authenticate.read_environment(request.sent.headers)
-        return self._services.directory.remembered(environment, merchant_key)
 
     def _ticket(self, request: ApiRequest, caller: Caller) -> RateTicket:
         limit = self._services.platform.now.rate_limit_per_minute

@@ -145,7 +145,7 @@ class WebhookEndpointCalls:
         body: WebhookEndpointChangeRequest = call.body
         status = EndpointStatus(body.status) if body.status else None
         # A field that is null counts as absent, but here it removes the description.
-        is_sent = "description" in strict_json.decode(call.raw_body)
+        is_sent = bool(call.raw_body) and "description" in strict_json.decode(call.raw_body)
         description = "" if is_sent and body.description is None else body.description
         terms = EndpointTerms(
             url=body.url, events=body.events, description=description, status=status

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
@@ -24,6 +25,8 @@ class InvalidCredentials(Refusal):
     ) -> None:
         super().__init__(errors=errors)
         self.logged = logged  # the reason, for the merchant's request log only
+        # The merchant whose key was sent. Its request log shows the attempt.
+        self.merchant: Any = None
 
 
 class NewCredentials(msgspec.Struct, frozen=True):

@@ -32,6 +32,7 @@ async def test_only_null_or_an_empty_text_removes_the_description(shop: Endpoint
     endpoint_id = (await shop.create())["id"]
     for removing in (b'{"description": null}', b'{"description": ""}'):
         await shop.send("PATCH", endpoint_id, b'{"description": "Shop"}')
+        assert (await shop.send("PATCH", endpoint_id, b"")).json["description"] == "Shop"
         kept = await shop.send("PATCH", endpoint_id, b'{"events": ["*"], "url": null}')
         assert (kept.status, kept.json["description"]) == (200, "Shop")
         removed = await shop.send("PATCH", endpoint_id, removing)
