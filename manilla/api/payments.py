@@ -112,7 +112,7 @@ def endpoints(services: Services) -> list[Endpoint]:
         return await initiation.initiate(call.caller, order, call.ticket)
 
     async def verify_payment(call: Call) -> Any:
-        return await verify.verify(reader, call.caller, call.parameter)
+        return await verify.verify(reader, call.tenant, call.parameter)
 
     async def list_payments(call: Call) -> PaymentList:
         rows, cursor = await payments.page(call)

@@ -119,7 +119,7 @@ def endpoints(services: Services) -> list[Endpoint]:
         return await services.payouts.initiate(call.caller, _order(call), call.ticket)
 
     async def verify_payout(call: Call) -> Any:
-        return await verify.verify(services.reader, call.caller, call.parameter)
+        return await verify.verify(services.reader, call.tenant, call.parameter)
 
     return [
         Endpoint(

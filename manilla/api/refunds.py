@@ -60,7 +60,7 @@ def endpoints(services: Services) -> list[Endpoint]:
         return await order.place(db, call.caller, _order(call))
 
     async def verify_refund(call: Call) -> VerifiedRefund:
-        return await verify.verify(services.reader, call.caller, call.parameter)
+        return await verify.verify(services.reader, call.tenant, call.parameter)
 
     async def list_refunds(call: Call) -> RefundList:
         rows, cursor = await refunds.page(call)

@@ -16,6 +16,7 @@ import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from manilla.kit import ids, strict_json
+from manilla.kit.http import Header
 from manilla.kit.serving import Drain, RequestQueue
 
 HEAD_BYTES_MAX = 32 * 1024
@@ -25,7 +26,6 @@ BODY_SECONDS_MAX = 10
 # phone can upload a document.
 BODY_PART_BYTES = 64 * 1024
 DIRECT_BODY_BYTES_MAX = 64 * 1024
-Header = tuple[bytes, bytes]
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 

@@ -37,10 +37,12 @@ class TransactionReader:
 
     async def _read(self, wanted: Sequence[Wanted]) -> list[Columns | None]:
         found: list[Columns | None] = [None] * len(wanted)
-        for table, columns in {(each.table, each.columns) for each in wanted}:
-            places = [place for place, each in enumerate(wanted) if each.table == table]
+        for source in {(each.table, each.columns) for each in wanted}:
+            places = [
+                place for place, each in enumerate(wanted) if (each.table, each.columns) == source
+            ]
             rows = await self._connection.records(
-                _sql(table, columns),
+                _sql(*source),
                 places,
                 [wanted[place].tenant.merchant_id for place in places],
                 [wanted[place].tenant.environment for place in places],

@@ -9,7 +9,6 @@ from manilla.kit.db import columns
 from manilla.kit.money import Money
 from manilla.ledger.reader import TransactionReader
 from manilla.ledger.scope import Tenant
-from manilla.merchants.directory import Caller
 from manilla.merchants.merchants import CommissionBearer
 from manilla.payments.commission import QuotedAmounts
 from manilla.payments.payment import Payment, PaymentErrorCode, PaymentStatus
@@ -92,9 +91,8 @@ COLUMNS = columns(
 
 
 async def verify(
-    reader: TransactionReader, caller: Caller, trx_id: str
+    reader: TransactionReader, tenant: Tenant, trx_id: str
 ) -> VerifiedPayment | UnfinishedPayment:
-    tenant = Tenant(caller.merchant_id, caller.environment)
     found = await reader.read("payment", COLUMNS, tenant, trx_id)
     return describe(ReportedPayment(*found))
 

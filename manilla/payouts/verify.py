@@ -9,7 +9,6 @@ from manilla.kit.db import columns
 from manilla.kit.money import Money
 from manilla.ledger.reader import TransactionReader
 from manilla.ledger.scope import Tenant
-from manilla.merchants.directory import Caller
 from manilla.payouts.payout import PayoutErrorCode, PayoutStatus
 
 EVENT = "payout"
@@ -72,9 +71,8 @@ COLUMNS = columns(
 
 
 async def verify(
-    reader: TransactionReader, caller: Caller, trx_id: str
+    reader: TransactionReader, tenant: Tenant, trx_id: str
 ) -> DeliveredPayout | UndeliveredPayout:
-    tenant = Tenant(caller.merchant_id, caller.environment)
     found = await reader.read("payout", COLUMNS, tenant, trx_id)
     return describe(ReportedPayout(*found))
 

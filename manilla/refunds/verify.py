@@ -9,7 +9,6 @@ from manilla.kit.db import columns
 from manilla.kit.money import Money
 from manilla.ledger.reader import TransactionReader
 from manilla.ledger.scope import Tenant
-from manilla.merchants.directory import Caller
 from manilla.refunds.refund import NO_REASON, RefundStatus
 
 # The stored status for each word of verify-refund.
@@ -59,8 +58,7 @@ COLUMNS = columns(
 )
 
 
-async def verify(reader: TransactionReader, caller: Caller, trx_id: str) -> VerifiedRefund:
-    tenant = Tenant(caller.merchant_id, caller.environment)
+async def verify(reader: TransactionReader, tenant: Tenant, trx_id: str) -> VerifiedRefund:
     found = await reader.read("refund", COLUMNS, tenant, trx_id)
     return describe(ReportedRefund(*found))
 
