@@ -4,9 +4,8 @@ import asyncio
 import logging
 import os
 import re
-import sys
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import msgspec
 import structlog
@@ -91,8 +90,28 @@ def write_request(**fields: Any) -> None:
 
 def _write_lines() -> None:
     if _lines:
-        os.write(2, _lines)
+        _output.write(_lines)
         _lines.clear()
+
+
+class _Output:
+    """The standard error output. If its disk is full, lines are lost, and requests are not."""
+
+    _is_cut = False  # whether the last line has no end
+
+    def write(self, text: bytes | bytearray) -> None:
+        if self._is_cut:
+            text = b"\n" + text
+        try:
+            self._is_cut = os.write(2, text) < len(text)
+        except OSError:
+            self._is_cut = True
+
+    def flush(self) -> None:
+        pass
+
+
+_output = _Output()
 
 
 def configure(program: str) -> None:
@@ -108,7 +127,7 @@ def configure(program: str) -> None:
             _render,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
+        logger_factory=structlog.BytesLoggerFactory(cast("BinaryIO", _output)),
         cache_logger_on_first_use=True,
     )
     structlog.contextvars.bind_contextvars(program=program)

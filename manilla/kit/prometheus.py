@@ -30,6 +30,7 @@ from prometheus_client import (
     Histogram,
     generate_latest,
     multiprocess,
+    values,
 )
 from prometheus_client.mmap_dict import MmapedDict
 
@@ -37,9 +38,35 @@ __all__ = ["CONTENT_TYPE", "Counter", "Histogram", "gauge", "merge_ended_process
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _NAME = re.compile(r"(counter|histogram|gauge_mostrecent)_(\d+)\.db")
-_Counts: Any = MmapedDict  # typed as Any, because the library has no type annotations
 MERGED = 0  # replaces the process id in the names of merged files
 LOCK = "lock"
+
+
+class MetricsFile(MmapedDict):
+    """A file of values that has its space on the disk before it is used.
+
+    The library writes to memory that is mapped to a file. If that part of the file has no space
+    yet and the disk is full, the kernel kills the process. Here an OSError is raised instead.
+    """
+
+    FIRST_BYTES = 64 * 1024
+    VALUE_BYTES_MAX = 28  # of a value, without its name
+
+    def __init__(self, filename: str | Path) -> None:
+        with Path(filename).open("ab") as file:
+            os.posix_fallocate(file.fileno(), 0, self.FIRST_BYTES)
+        super().__init__(filename)  # type: ignore[no-untyped-call]
+
+    def _init_value(self, key: str) -> None:
+        size = self._capacity
+        while self._used + len(key.encode()) + self.VALUE_BYTES_MAX > size:
+            size *= 2
+        if size > self._capacity:
+            os.posix_fallocate(self._f.fileno(), 0, size)
+        super()._init_value(key)  # type: ignore[no-untyped-call]
+
+
+values.MmapedDict = MetricsFile  # type: ignore[attr-defined, assignment]
 
 
 class RequestTimes:
@@ -101,10 +128,10 @@ def merge_ended_processes() -> None:
 
 
 def _merge(file: Path, into: Path) -> None:
-    counts = list(_Counts.read_all_values_from_file(file))
-    file.unlink()
-    merged = _Counts(into)
+    merged: Any = MetricsFile(into)
     try:
+        counts = list(merged.read_all_values_from_file(file))
+        file.unlink()
         for key, value, at, _ in counts:
             before, before_at = merged.read_value(key)
             if not file.name.startswith("gauge"):

@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 from manilla.kit.logs import HIDDEN, redact
 
@@ -31,3 +32,27 @@ def test_a_line_is_one_json_object_without_the_secret() -> None:
     assert (first["event"], first["merchant_id"], first["program"]) == ("hello", 3, "test")
     assert b"planted" not in run.stderr
     assert (second["event"], second["level"]) == ("from outside", "warning")
+
+
+NO_SPACE = """
+import asyncio
+import structlog
+from manilla.kit import logs
+
+async def main():
+    logs.configure("test")
+    for _ in range(2):
+        structlog.get_logger().info("hello")
+        logs.write_request(
+            request_id="r", method="GET", path="/", status=200, error_code=None, merchant_id=None,
+            environment=None, address="", milliseconds=1.0,
+        )
+        await asyncio.sleep(0)
+
+asyncio.run(main())
+"""
+
+
+def test_a_program_continues_if_there_is_no_space_for_its_log() -> None:
+    with Path("/dev/full").open("wb") as full:
+        subprocess.run([sys.executable, "-c", NO_SPACE], stderr=full, check=True)

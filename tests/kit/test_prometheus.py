@@ -1,9 +1,11 @@
-"""Metrics of ended processes stay in the totals, and their files are removed."""
+"""Metrics of ended processes stay in the totals, and their files are removed. No file has holes."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+from manilla.kit import prometheus
 
 COUNT = """
 import os
@@ -44,3 +46,18 @@ def test_metrics_files_of_ended_processes_are_merged_without_losing_counts(tmp_p
     assert sorted(kinds) == ["counter_0.db", "gauge_mostrecent_0.db", "histogram_0.db"]
     others = {file.stem.rsplit("_", 1)[1] for file in tmp_path.glob("*.db")} - {"0"}
     assert len(others) <= 1  # the file of the last reading process is not merged yet
+
+
+MANY = """
+from manilla import metrics
+
+for number in range(1000):
+    metrics.notifications.labels(str(number)).inc()
+"""
+
+
+def test_metrics_files_have_their_space_on_the_disk_before_it_is_used(tmp_path: Path) -> None:
+    _run(MANY, tmp_path)  # the file grows
+    file = next(tmp_path.glob("counter_*.db")).stat()
+    assert file.st_size > prometheus.MetricsFile.FIRST_BYTES
+    assert file.st_blocks * 512 >= file.st_size
