@@ -14,10 +14,11 @@ from manilla.api.endpoint import Call
 from manilla.api.fields import Reference
 from manilla.api.refusals import ValidationFailed
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
 from manilla.kit.listing import Moment
 from manilla.ledger import keyset, transaction_lists
+from manilla.ledger.keyset import KeysetPage
 from manilla.ledger.transaction_lists import EARLIEST, LATEST
+from manilla.services import Services
 
 LIMIT, LIMIT_MAX = 20, 100
 CURSOR_LENGTH_MAX = 600
@@ -145,8 +146,7 @@ class TransactionPages:
 
     def __init__(
         self,
-        db: Database,
-        keyring: Keyring,
+        services: Services,
         path: str,
         *,
         table: str,
@@ -154,12 +154,34 @@ class TransactionPages:
         statuses: Mapping[str, Sequence[str]],
     ) -> None:
         """`statuses`: the stored statuses for each value of the query's `status`."""
-        self._db, self._table, self._columns = db, table, columns
+        self._db, self._reader = services.db, services.reader
+        self._table, self._columns = table, columns
         self._statuses = statuses
-        self._cursors = Cursors(keyring, path, tuple[str])
+        self._cursors = Cursors(services.keyring, path, tuple[str])
 
     async def page(self, call: Call) -> tuple[list[Any], str | None]:
         """Returns the rows of the page, and the cursor of the next page."""
+        after = self._cursors.read(call)
+        page = await self._shared(call, after) or await self._searched(call, after)
+        return page.records, self._cursors.write(call, page.next)
+
+    async def _shared(self, call: Call, after: tuple[str, ...] | None) -> KeysetPage | None:
+        """Reads the page together with others, unless it has to look for matching rows."""
+        wanted = call.query
+        if wanted.status or wanted.ref_trx is not None:
+            return None
+        since, until = wanted.period
+        return await self._reader.newest(
+            self._table,
+            self._columns,
+            call.tenant,
+            since=since,
+            until=until,
+            before=after[0] if after else None,
+            limit=wanted.limit,
+        )
+
+    async def _searched(self, call: Call, after: tuple[str, ...] | None) -> KeysetPage:
         wanted = call.query
         since, until = wanted.period
         query = transaction_lists.newest_first(
@@ -171,5 +193,4 @@ class TransactionPages:
             since=since,
             until=until,
         )
-        page = await keyset.page(self._db, query, self._cursors.read(call), wanted.limit)
-        return page.records, self._cursors.write(call, page.next)
+        return await keyset.page(self._db, query, after, wanted.limit)

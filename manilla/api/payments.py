@@ -96,8 +96,7 @@ class PaymentList(Struct, frozen=True):
 def endpoints(services: Services) -> list[Endpoint]:
     initiation, reader = services.payments, services.reader
     payments = TransactionPages(
-        services.db,
-        services.keyring,
+        services,
         LIST,
         table="payment",
         columns=verify.COLUMNS,

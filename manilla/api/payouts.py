@@ -96,8 +96,7 @@ class PayoutList(Struct, frozen=True):
 
 def endpoints(services: Services) -> list[Endpoint]:
     payouts = TransactionPages(
-        services.db,
-        services.keyring,
+        services,
         LIST,
         table="payout",
         columns=verify.COLUMNS,

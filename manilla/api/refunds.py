@@ -48,8 +48,7 @@ class RefundList(Struct, frozen=True):
 def endpoints(services: Services) -> list[Endpoint]:
     db = services.db
     refunds = TransactionPages(
-        db,
-        services.keyring,
+        services,
         LIST,
         table="refund",
         columns=verify.COLUMNS,

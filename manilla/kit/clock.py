@@ -4,6 +4,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 LAGOS = ZoneInfo("Africa/Lagos")  # the time zone of merchants' days
+# PostgreSQL omits decimals that are zero at the end.
+_LENGTH_WITH_ALL_DECIMALS = len("2026-01-02 03:04:05.678901+00")
 
 
 def iso(moment: datetime) -> str:
@@ -14,6 +16,14 @@ def iso(moment: datetime) -> str:
 def iso_sql(column: str) -> str:
     """Returns the SQL that formats a time as `iso` does; the sessions' time zone is UTC."""
     return f"""to_char({column}, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"""
+
+
+def iso_of_sql(text: str) -> str:
+    """Formats a time that SQL has cast to text as `iso` does, which costs less than `iso_sql`."""
+    if len(text) == _LENGTH_WITH_ALL_DECIMALS:
+        return f"{text[:10]}T{text[11:26]}Z"
+    seconds, _, decimals = text[11:-3].partition(".")
+    return f"{text[:10]}T{seconds}.{decimals:0<6}Z"
 
 
 def start_of_day(day: date) -> datetime:

@@ -200,6 +200,7 @@ class Database(Queries):
             "statement_timeout": f"{statement_seconds}s",
             "idle_in_transaction_session_timeout": f"{statement_seconds}s",
             "timezone": "UTC",
+            "datestyle": "ISO",
             "jit": "off",
         }
         options = {

@@ -1,59 +1,73 @@
 """Reads transactions for many requests at the same time with one statement."""
 
-from collections.abc import Sequence
+from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
-import msgspec
-
-from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
+from manilla.kit.shared_reads import SharedReads
 from manilla.ledger import trx_ids
+from manilla.ledger.keyset import KeysetPage
 from manilla.ledger.scope import Tenant
+from manilla.ledger.transaction_lists import EARLIEST, LATEST, id_bounds
 from manilla.ledger.transactions import TransactionNotFound
 
 Columns = tuple[Any, ...]
 
-
-class Wanted(msgspec.Struct, frozen=True):
-    table: str
-    columns: str
-    tenant: Tenant
-    trx_id: str
+# At most this many pages share a statement, because a page has up to a hundred rows.
+PAGES_MAX = 32
 
 
 class TransactionReader:
     def __init__(self, db: Database) -> None:
-        self._connection = db.keep_connection()
-        self._batcher = Batcher(self._read)
+        self._single, self._pages = SharedReads(db), SharedReads(db, batch_max=PAGES_MAX)
 
     async def read(self, table: str, columns: str, tenant: Tenant, trx_id: str) -> Columns:
         """Returns the columns of a transaction; raises if the tenant has no such transaction."""
         if trx_ids.merchant_of(trx_id) != tenant.merchant_id:
             raise TransactionNotFound
-        found = await self._batcher.submit(Wanted(table, columns, tenant, trx_id))
-        if found is None:
+        found = await self._single.records(
+            _single_sql(table, columns), tenant.merchant_id, tenant.environment, trx_id
+        )
+        if not found:
             raise TransactionNotFound
-        return found
+        columns_of: Columns = found[0][1:]
+        return columns_of
 
-    async def _read(self, wanted: Sequence[Wanted]) -> list[Columns | None]:
-        found: list[Columns | None] = [None] * len(wanted)
-        for source in {(each.table, each.columns) for each in wanted}:
-            places = [
-                place for place, each in enumerate(wanted) if (each.table, each.columns) == source
-            ]
-            rows = await self._connection.records(
-                _sql(*source),
-                places,
-                [wanted[place].tenant.merchant_id for place in places],
-                [wanted[place].tenant.environment for place in places],
-                [wanted[place].trx_id for place in places],
-            )
-            for row in rows:
-                found[row[0]] = row[1:]
-        return found
+    async def newest(
+        self,
+        table: str,
+        columns: str,
+        tenant: Tenant,
+        *,
+        since: datetime | None,
+        until: datetime | None,
+        before: str | None,
+        limit: int,
+    ) -> KeysetPage | None:
+        """Returns a page of the tenant's transactions from before an id, newest first.
+
+        The statement looks only at as many of the merchant's newest rows as the page needs, so that
+        no request waits long for another. Returns None if that is not enough, because some are in
+        the other environment or outside the period.
+        """
+        low, high = id_bounds(since, until)
+        has_period = since is not None or until is not None
+        found = await self._pages.records(
+            _page_sql(table, columns, has_period=has_period),
+            *(tenant.merchant_id, tenant.environment, low, before or high, limit + 1),
+            *((since or EARLIEST, until or LATEST) if has_period else ()),
+        )
+        rows = [record[2:] for record in found if record[1]]
+        if len(found) <= limit:
+            return KeysetPage(rows, None)
+        if len(rows) <= limit:
+            return None
+        return KeysetPage(rows[:limit], (found[limit - 1]["trx_id"],))
 
 
-def _sql(table: str, columns: str) -> str:
+@lru_cache
+def _single_sql(table: str, columns: str) -> str:
     # The order forces a plan on the primary key, which does not read all of a merchant's rows.
     return f"""
         SELECT place, {columns}
@@ -64,3 +78,21 @@ def _sql(table: str, columns: str) -> str:
                 WHERE merchant_id = wanted_merchant AND trx_id BETWEEN wanted_id AND wanted_id
                 ORDER BY trx_id LIMIT 1) AS found
          WHERE found.environment = wanted_environment::environment"""
+
+
+@lru_cache
+def _page_sql(table: str, columns: str, *, has_period: bool) -> str:
+    # A nested loop is the only plan for LATERAL, so each page's rows arrive in their order.
+    arrays = "$1::integer[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::integer[]"
+    names = "place, wanted_merchant, wanted_environment, low, high, rows_max"
+    is_wanted = "environment = wanted_environment::environment"
+    if has_period:
+        arrays, names = f"{arrays}, $7::timestamptz[], $8::timestamptz[]", f"{names}, since, until"
+        is_wanted = f"{is_wanted} AND created_at >= since AND created_at < until"
+    return f"""
+        SELECT place, {is_wanted}, {columns}
+          FROM unnest({arrays}) AS wanted ({names})
+         CROSS JOIN LATERAL (
+               SELECT * FROM {table}
+                WHERE merchant_id = wanted_merchant AND trx_id >= low AND trx_id < high
+                ORDER BY trx_id DESC LIMIT rows_max) AS found"""

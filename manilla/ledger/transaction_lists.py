@@ -73,10 +73,7 @@ def newest_first(
 
     `columns` must include the id and the reference.
     """
-    # Always bound the id on both sides: then the planner uses the primary key even if it believes
-    # that the table is small.
-    low = FIRST_ID if since is None else trx_ids.floor(since - ASTRAY)
-    high = END_OF_IDS if until is None else trx_ids.floor(until + ASTRAY)
+    low, high = id_bounds(since, until)
     owned, key = whose(tenant).add("trx_id >= {} AND trx_id < {}", low, high), "trx_id"
     if ref_trx is not None:
         # At most one row. This is the same as an equality, but in the order of the unique index on
@@ -91,6 +88,17 @@ def newest_first(
     }
     given = tuple((sql, (value,)) for sql, value in filters.items() if value is not None)
     return KeysetQuery(table, "*", (key,), owned, given, shown=columns)
+
+
+def id_bounds(since: datetime | None, until: datetime | None) -> tuple[str, str]:
+    """Returns the least id of a transaction in the period, and one after the last.
+
+    Always bound the id on both sides: then the planner uses the primary key even if it believes
+    that the table is small.
+    """
+    low = FIRST_ID if since is None else trx_ids.floor(since - ASTRAY)
+    high = END_OF_IDS if until is None else trx_ids.floor(until + ASTRAY)
+    return low, high
 
 
 async def searched(

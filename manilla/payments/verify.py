@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import msgspec
 
-from manilla.kit.clock import iso_sql
+from manilla.kit.clock import iso_of_sql
 from manilla.kit.db import columns
 from manilla.kit.money import Money
 from manilla.ledger.reader import TransactionReader
@@ -13,8 +13,12 @@ from manilla.merchants.merchants import CommissionBearer
 from manilla.payments.commission import QuotedAmounts
 from manilla.payments.payment import Payment, PaymentErrorCode, PaymentStatus
 
+EVENT = "payment"
 PENDING = "Payment is still pending."
 FAILED = "Payment failed or was canceled."
+
+# Read once, because Python looks up members of an enum slowly, and a page has many payments.
+_SUCCESS, _PENDING = PaymentStatus.SUCCESS, PaymentStatus.PENDING
 
 
 class Commission(msgspec.Struct, frozen=True):
@@ -45,7 +49,7 @@ class VerifiedPayment(msgspec.Struct, frozen=True):
     updated_at: str
 
 
-class UnfinishedPayment(msgspec.Struct, frozen=True, omit_defaults=True):
+class UnfinishedPayment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A pending payment, or a failed one with its error code."""
 
     status: str
@@ -56,13 +60,15 @@ class UnfinishedPayment(msgspec.Struct, frozen=True, omit_defaults=True):
     error_code: str | None = None
 
 
-class ListedUnfinishedPayment(UnfinishedPayment, frozen=True, kw_only=True, omit_defaults=True):
+class ListedUnfinishedPayment(
+    UnfinishedPayment, frozen=True, gc=False, kw_only=True, omit_defaults=True
+):
     """A pending or failed payment in a list."""
 
     created_at: str
 
 
-class ReportedPayment(msgspec.Struct, frozen=True):
+class ReportedPayment(msgspec.Struct, frozen=True, gc=False):
     """The columns of a payment that the response needs.
 
     A page has many, so they are read without conversion: statuses and other words are plain texts,
@@ -81,13 +87,11 @@ class ReportedPayment(msgspec.Struct, frozen=True):
     customer_email: str | None
     description: str | None
     error_code: PaymentErrorCode | None
-    created_at: str
+    created_at: str  # as SQL writes it
     updated_at: str
 
 
-COLUMNS = columns(
-    ReportedPayment, created_at=iso_sql("created_at"), updated_at=iso_sql("updated_at")
-)
+COLUMNS = columns(ReportedPayment, created_at="created_at::text", updated_at="updated_at::text")
 
 
 async def verify(
@@ -98,15 +102,20 @@ async def verify(
 
 
 def describe(payment: ReportedPayment) -> VerifiedPayment | UnfinishedPayment:
-    if payment.status != PaymentStatus.SUCCESS:
-        return UnfinishedPayment(
-            status=payment.status,
-            event="payment",
-            trx_id=payment.trx_id,
-            ref_trx=payment.ref_trx,
-            message=PENDING if payment.status == PaymentStatus.PENDING else FAILED,
-            error_code=payment.error_code,
-        )
+    if payment.status == _SUCCESS:
+        return _verified(payment)
+    return UnfinishedPayment(*_unfinished(payment))
+
+
+def describe_listed(payment: ReportedPayment) -> VerifiedPayment | ListedUnfinishedPayment:
+    """Returns the response of verify-payment, with the time of creation."""
+    if payment.status == _SUCCESS:
+        return _verified(payment)
+    created_at = iso_of_sql(payment.created_at)
+    return ListedUnfinishedPayment(*_unfinished(payment), created_at=created_at)
+
+
+def _verified(payment: ReportedPayment) -> VerifiedPayment:
     commission = describe_commission(payment)
     return VerifiedPayment(
         status=payment.status,
@@ -118,18 +127,16 @@ def describe(payment: ReportedPayment) -> VerifiedPayment | UnfinishedPayment:
         commission=commission,
         customer=Customer(payment.customer_name, payment.customer_email),
         description=payment.description,
-        created_at=payment.created_at,
-        updated_at=payment.updated_at,
+        created_at=iso_of_sql(payment.created_at),
+        updated_at=iso_of_sql(payment.updated_at),
     )
 
 
-def describe_listed(payment: ReportedPayment) -> VerifiedPayment | ListedUnfinishedPayment:
-    """Returns the response of verify-payment, with the time of creation."""
-    answer = describe(payment)
-    if isinstance(answer, VerifiedPayment):
-        return answer
-    fields = msgspec.structs.astuple(answer)
-    return ListedUnfinishedPayment(*fields, created_at=payment.created_at)
+def _unfinished(payment: ReportedPayment) -> tuple[str, str, str, str, str, str | None]:
+    """Returns the fields of UnfinishedPayment."""
+    status = payment.status
+    message = PENDING if status == _PENDING else FAILED
+    return status, EVENT, payment.trx_id, payment.ref_trx, message, payment.error_code
 
 
 def describe_commission(payment: Payment | ReportedPayment) -> Commission:

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import msgspec
 
-from manilla.kit.clock import iso_sql
+from manilla.kit.clock import iso_of_sql
 from manilla.kit.db import columns
 from manilla.kit.money import Money
 from manilla.ledger.reader import TransactionReader
@@ -14,6 +14,9 @@ from manilla.payouts.payout import PayoutErrorCode, PayoutStatus
 EVENT = "payout"
 PENDING = "Payout is still pending."
 FAILED = "Payout failed or was canceled."
+
+# Read once: see `payments/verify.py`.
+_COMPLETED, _PENDING = PayoutStatus.COMPLETED, PayoutStatus.PENDING
 
 
 class DeliveredPayout(msgspec.Struct, frozen=True):
@@ -31,7 +34,7 @@ class DeliveredPayout(msgspec.Struct, frozen=True):
     updated_at: str
 
 
-class UndeliveredPayout(msgspec.Struct, frozen=True, omit_defaults=True):
+class UndeliveredPayout(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A pending payout, or a failed one with its error code."""
 
     status: str
@@ -42,13 +45,15 @@ class UndeliveredPayout(msgspec.Struct, frozen=True, omit_defaults=True):
     error_code: str | None = None
 
 
-class ListedUndeliveredPayout(UndeliveredPayout, frozen=True, kw_only=True, omit_defaults=True):
+class ListedUndeliveredPayout(
+    UndeliveredPayout, frozen=True, gc=False, kw_only=True, omit_defaults=True
+):
     """A pending or failed payout in a list."""
 
     created_at: str
 
 
-class ReportedPayout(msgspec.Struct, frozen=True):
+class ReportedPayout(msgspec.Struct, frozen=True, gc=False):
     """The columns of a payout that the response needs: read as those of ReportedPayment."""
 
     status: PayoutStatus
@@ -61,13 +66,11 @@ class ReportedPayout(msgspec.Struct, frozen=True):
     session_id: str | None
     error_code: PayoutErrorCode | None
     guidance: str | None
-    created_at: str
+    created_at: str  # as SQL writes it
     updated_at: str
 
 
-COLUMNS = columns(
-    ReportedPayout, created_at=iso_sql("created_at"), updated_at=iso_sql("updated_at")
-)
+COLUMNS = columns(ReportedPayout, created_at="created_at::text", updated_at="updated_at::text")
 
 
 async def verify(
@@ -78,37 +81,40 @@ async def verify(
 
 
 def describe(payout: ReportedPayout) -> DeliveredPayout | UndeliveredPayout:
-    if payout.status == PayoutStatus.COMPLETED:
-        amount = Money(payout.currency, payout.amount_minor).amount
-        return DeliveredPayout(
-            status="success",
-            event=EVENT,
-            trx_id=payout.trx_id,
-            ref_trx=payout.ref_trx,
-            amount=amount,
-            fee=Money(payout.currency, payout.fee_minor).amount,
-            currency=payout.currency,
-            net_amount=amount,
-            description=payout.description,
-            session_id=payout.session_id,
-            created_at=payout.created_at,
-            updated_at=payout.updated_at,
-        )
-    is_pending = payout.status == PayoutStatus.PENDING
-    return UndeliveredPayout(
-        status="pending" if is_pending else "failed",
-        event=EVENT,
-        trx_id=payout.trx_id,
-        ref_trx=payout.ref_trx,
-        message=PENDING if is_pending else f"{FAILED} {payout.guidance or ''}".rstrip(),
-        error_code=payout.error_code,
-    )
+    if payout.status == _COMPLETED:
+        return _delivered(payout)
+    return UndeliveredPayout(*_undelivered(payout))
 
 
 def describe_listed(payout: ReportedPayout) -> DeliveredPayout | ListedUndeliveredPayout:
     """Returns the response of verify-payout, with the time of creation."""
-    answer = describe(payout)
-    if isinstance(answer, DeliveredPayout):
-        return answer
-    fields = msgspec.structs.astuple(answer)
-    return ListedUndeliveredPayout(*fields, created_at=payout.created_at)
+    if payout.status == _COMPLETED:
+        return _delivered(payout)
+    created_at = iso_of_sql(payout.created_at)
+    return ListedUndeliveredPayout(*_undelivered(payout), created_at=created_at)
+
+
+def _delivered(payout: ReportedPayout) -> DeliveredPayout:
+    amount = Money(payout.currency, payout.amount_minor).amount
+    return DeliveredPayout(
+        status="success",
+        event=EVENT,
+        trx_id=payout.trx_id,
+        ref_trx=payout.ref_trx,
+        amount=amount,
+        fee=Money(payout.currency, payout.fee_minor).amount,
+        currency=payout.currency,
+        net_amount=amount,
+        description=payout.description,
+        session_id=payout.session_id,
+        created_at=iso_of_sql(payout.created_at),
+        updated_at=iso_of_sql(payout.updated_at),
+    )
+
+
+def _undelivered(payout: ReportedPayout) -> tuple[str, str, str, str, str, str | None]:
+    """Returns the fields of UndeliveredPayout."""
+    status, message = "pending", PENDING
+    if payout.status != _PENDING:
+        status, message = "failed", f"{FAILED} {payout.guidance or ''}".rstrip()
+    return status, EVENT, payout.trx_id, payout.ref_trx, message, payout.error_code

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import msgspec
 
-from manilla.kit.clock import iso_sql
+from manilla.kit.clock import iso_of_sql
 from manilla.kit.db import columns
 from manilla.kit.money import Money
 from manilla.ledger.reader import TransactionReader
@@ -49,13 +49,11 @@ class ReportedRefund(msgspec.Struct, frozen=True):
     currency: str
     amount_minor: int
     reason: str
-    created_at: str
+    created_at: str  # as SQL writes it
     updated_at: str
 
 
-COLUMNS = columns(
-    ReportedRefund, created_at=iso_sql("created_at"), updated_at=iso_sql("updated_at")
-)
+COLUMNS = columns(ReportedRefund, created_at="created_at::text", updated_at="updated_at::text")
 
 
 async def verify(reader: TransactionReader, tenant: Tenant, trx_id: str) -> VerifiedRefund:
@@ -74,6 +72,6 @@ def describe(refund: ReportedRefund) -> VerifiedRefund:
         currency=refund.currency,
         reason=None if refund.reason == NO_REASON else refund.reason,
         message=MESSAGES[refund.status],
-        created_at=refund.created_at,
-        updated_at=refund.updated_at,
+        created_at=iso_of_sql(refund.created_at),
+        updated_at=iso_of_sql(refund.updated_at),
     )
