@@ -16,6 +16,7 @@ MOMENTS = [
     LATEST,
     datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),  # no fraction of a second
     datetime(2026, 1, 2, 3, 4, 5, 600_000, tzinfo=UTC),
+    datetime(2026, 1, 2, 3, 4, 5, 60, tzinfo=UTC),
     datetime(2026, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
     datetime(2024, 2, 29, 0, 30, 0, 1, tzinfo=timezone(timedelta(hours=1))),
 ]
@@ -32,3 +33,5 @@ def test_a_time_has_six_decimals_and_is_in_utc(age: timedelta, offset: timedelta
 async def test_sql_formats_a_time_as_python_does(db: Database, moment: datetime) -> None:
     written = await db.value(f"SELECT {clock.iso_sql('$1::timestamptz')}", moment)
     assert written == clock.iso(moment)
+    cast = await db.value("SELECT $1::timestamptz::text", moment)
+    assert clock.iso_of_sql(cast) == clock.iso(moment)

@@ -1,5 +1,6 @@
 """The lists of payments and payouts: what verify responds, newest first, and only the caller's."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any
@@ -157,6 +158,26 @@ async def test_a_list_shows_only_the_callers_transactions_in_its_environment(
     assert ids(await every(merchant, kind.path)) == [trx_id]
 
 
+@both
+async def test_pages_requested_at_the_same_time_have_the_items_of_their_caller(
+    sandbox_payer: PayoutMerchant, db: Database, keyring: Keyring, kind: Kind
+) -> None:
+    made = [await kind.create(sandbox_payer, "pending") for _ in range(3)][::-1]
+    merchant = sandbox_payer.merchant
+    other = await new_merchant(merchant.site, db, keyring)
+    created = (await page(merchant, kind.path, limit=1))["data"][0]["created_at"]
+    requested = [
+        (merchant, {"limit": 2}, made[:2]),
+        (other, {}, []),
+        (merchant, {"limit": 1}, made[:1]),
+        (merchant, {"until": created}, made[1:]),
+        (merchant, {"limit": 3}, made),
+        (merchant, {"since": created, "status": "pending"}, made[:1]),
+    ]
+    pages = await asyncio.gather(*(page(who, kind.path, **query) for who, query, _ in requested))
+    assert [ids(each["data"]) for each in pages] == [expected for _, _, expected in requested]
+
+
 async def test_a_cursor_of_one_list_is_not_valid_in_another(sandbox_payer: PayoutMerchant) -> None:
     for kind in KINDS.values():
         for _ in range(2):
@@ -177,4 +198,8 @@ async def test_production_and_sandbox_payments_of_one_merchant_stay_apart(
         reply: Any = await merchant.post(INITIATE, order())
         made[merchant].append(steps.trx_id_of(reply))
     for merchant, trx_ids in made.items():
-        assert ids(await every(merchant, PAYMENTS.path, limit=1)) == trx_ids[::-1]
+        for limit in (1, 2, 3, 4, 5):
+            pages = await every(merchant, PAYMENTS.path, limit=limit)
+            assert ids(pages) == trx_ids[::-1]
+        full = await page(merchant, PAYMENTS.path, limit=2)
+        assert ids(full["data"]) == trx_ids[::-1][:2]
