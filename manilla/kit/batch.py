@@ -7,10 +7,12 @@ batcher therefore adds no delay, and a busy one turns a hundred commits into one
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from manilla.kit import deadline
-from manilla.kit.db import CONFLICTS
+from manilla.kit.db import CONFLICTS, Database
 from manilla.kit.errors import Unavailable
 
 Item = TypeVar("Item")
@@ -127,3 +129,37 @@ class Batcher(Generic[Item, Result]):
             except CONFLICTS:
                 continue
         return await self._run(items)
+
+
+class SharedRead(msgspec.Struct, frozen=True):
+    sql: str
+    values: tuple[Any, ...]
+
+
+class SharedReads:
+    """Runs a query for many requests with one statement, over a connection of its own.
+
+    The SQL of a shared query selects from `unnest` of its parameters, which are arrays. The first
+    array has the places of the requests in the batch, and each other one has a value of each
+    request. The first column of a record is its request's place.
+    """
+
+    def __init__(self, db: Database, *, batch_max: int = 128) -> None:
+        self._connection = db.keep_connection()
+        self._batcher = Batcher(self._read, batch_max=batch_max)
+
+    async def records(self, sql: str, *values: Any) -> list[Any]:
+        """Returns the records for these values, in the order in which the statement returns them.
+
+        Use few different texts, because only requests with the same text share a statement.
+        """
+        return await self._batcher.submit(SharedRead(sql, values))
+
+    async def _read(self, wanted: Sequence[SharedRead]) -> list[list[Any]]:
+        found: list[list[Any]] = [[] for _ in wanted]
+        for sql in {each.sql for each in wanted}:
+            places = [place for place, each in enumerate(wanted) if each.sql == sql]
+            values = zip(*(wanted[place].values for place in places), strict=True)
+            for record in await self._connection.records(sql, places, *values):
+                found[record[0]].append(record)
+        return found

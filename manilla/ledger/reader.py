@@ -4,8 +4,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+from manilla.kit.batch import SharedReads
 from manilla.kit.db import Database
-from manilla.kit.shared_reads import SharedReads
 from manilla.ledger import trx_ids
 from manilla.ledger.keyset import KeysetPage
 from manilla.ledger.scope import Tenant

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
+from manilla.kit.batch import SharedReads
 from manilla.kit.db import Database
-from manilla.kit.shared_reads import SharedReads
 from manilla.settings import Settings
 
 NAME = "a test of shared reads"
