@@ -1,10 +1,11 @@
 """An HTTP load: each caller waits for its response before it sends the next request.
 
-Requests are bytes, signed beforehand or on demand, so that the callers use little of the CPU that
-they share with the measured program.
+Requests are bytes that are signed before the measurement begins, so that the callers use little of
+the CPU that they share with the measured program.
 """
 
 import asyncio
+import itertools
 import re
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import uvloop
 from bench.frame import Work
 
 GRACE_SECONDS = 10
+PREPARED_PER_SECOND = 12_000  # more than the program serves; further requests are signed on demand
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)\r\n", re.IGNORECASE)
 
 
@@ -24,9 +26,12 @@ async def load(port: int, requests: Iterator[bytes], callers: int, seconds: floa
     Runs in a thread, on a faster event loop than the one that can start the server's processes.
     """
 
+    prepared = list(itertools.islice(requests, int(seconds * PREPARED_PER_SECOND)))
+
     def run() -> Work:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_load(port, requests, callers, seconds))
+            all_requests = itertools.chain(prepared, requests)
+            return runner.run(_load(port, all_requests, callers, seconds))
 
     return await asyncio.to_thread(run)
 

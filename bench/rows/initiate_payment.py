@@ -118,8 +118,7 @@ async def overheard(function: str, row: NewRow, item: NewItem) -> str:
 
     listener: Any = Listener()
     await Intake(listener, function).take(row, item, RateTicket(item.bucket, item.rate_limit))
-    text: str = handed[0]
-    return text
+    return bytes(handed[0]).decode()
 
 
 def _payment(merchant_id: int) -> NewPayment:

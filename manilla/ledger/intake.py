@@ -116,7 +116,8 @@ Taken = tuple[NewRow, NewItem, int]  # with the cost: 1 if the item counts towar
 class Intake:
     def __init__(self, db: Database, function: str) -> None:
         self._connection = db.keep_connection()
-        self._sql = f"SELECT * FROM {function}($1::jsonb, $2)"
+        # As bytes, the text is encoded only once.
+        self._sql = f"SELECT * FROM {function}(convert_from($1, 'UTF8')::jsonb, $2)"
         self._batcher: Batcher[Taken, IntakeResult] = Batcher(self._write)
 
     async def take(self, row: NewRow, item: NewItem, ticket: RateTicket) -> IntakeResult:
@@ -146,7 +147,7 @@ class Intake:
         return rows
 
 
-def _encoded(new: Sequence[Taken]) -> str:
+def _encoded(new: Sequence[Taken]) -> bytearray:
     """Returns a JSON list of flat objects with the fields of a row, its item and its place."""
     text = bytearray(b"[")
     for (row, item, _), place in zip(new, _places(new), strict=True):
@@ -157,7 +158,7 @@ def _encoded(new: Sequence[Taken]) -> str:
             text[brace] = COMMA
         text += b","
     text[-1:] = b"]"
-    return text.decode()
+    return text
 
 
 def _places(new: Sequence[Taken]) -> Iterator[ItemPlace]:
