@@ -32,8 +32,27 @@ AS $$
 DECLARE
     buckets text[];
     costs bigint[];
-    batch record;         -- the results, as arrays in the same order
-    created integer[];    -- the items to write
+    -- The row of the loop.
+    this record;
+    this_wallet tid;
+    running bigint;  -- its balance so far
+    -- The items to write, with what the ledger needs.
+    number integer := 0;
+    created integer[];
+    posting_ids bigint[];
+    merchant_ids bigint[];
+    trx_ids text[];
+    environments text[];
+    currencies text[];
+    wallets tid[];
+    wallet_minors bigint[];
+    balances bigint[];
+    amounts bigint[];
+    fees bigint[];
+    has_routes boolean := false;
+    are_of_file boolean := false;
+    has_events boolean := false;
+    has_keys boolean := false;
 BEGIN
     PERFORM FROM (
             SELECT DISTINCT g.merchant_id, g.environment, g.currency
@@ -54,12 +73,11 @@ BEGIN
     -- This new statement sees what the previous holders of these locks have committed. It carries
     -- only the columns that decide. The statements below read theirs from `p_items` again: that
     -- costs less than rows with every column.
-    WITH taken AS MATERIALIZED (
-        SELECT * FROM rate_take(buckets, costs, p_window)
-    ), judged AS MATERIALIZED (
+    FOR this IN
         SELECT g.item, g.merchant_id, g.trx_id, g.environment, g.currency, g.amount_minor,
                g.fee_minor, t.used - g.behind AS used, t.resets_in_seconds,
                k.answer AS first_answer, p.trx_id AS first_trx_id, p.status AS first_status,
+               w.ctid AS wallet, w.balance_minor,
                g.route IS NOT NULL AS has_route, g.batch_id IS NOT NULL AS is_of_file,
                g.event_id IS NOT NULL AS has_event, g.key IS NOT NULL AS has_key,
                CASE
@@ -103,7 +121,7 @@ BEGIN
                fee_minor bigint, route jsonb, batch_id text, batch_row integer,
                saved_account_id bigint, api_key integer, endpoint text, key text, body_hash text,
                day_limit_minor bigint, day_from text, ahead_minor bigint, event_id text)
-          JOIN taken t ON t.bucket = g.bucket
+          JOIN rate_take(buckets, costs, p_window) AS t ON t.bucket = g.bucket
           -- Look up each row by its full key: a plan for the average merchant would read the whole
           -- history of a large one.
           LEFT JOIN LATERAL (
@@ -127,7 +145,7 @@ BEGIN
                 ORDER BY o.ref_trx
                 LIMIT 1) AS p ON true
           LEFT JOIN LATERAL (
-               SELECT wallet.status, wallet.balance_minor FROM wallet
+               SELECT wallet.ctid, wallet.status, wallet.balance_minor FROM wallet
                 WHERE wallet.merchant_id = g.merchant_id
                   AND wallet.environment = g.environment::environment
                   AND wallet.currency = g.currency
@@ -149,44 +167,52 @@ BEGIN
                 WHERE b.merchant_id = g.merchant_id AND b.batch_id = g.batch_id
                   AND b.number = g.batch_row
                 LIMIT 1) AS r ON true
-    ), debited AS MATERIALIZED (
-        SELECT d.item, d.outcome
-          FROM (SELECT array_agg(item ORDER BY item) AS items,
-                       array_agg(merchant_id ORDER BY item) AS merchant_ids,
-                       array_agg(trx_id ORDER BY item) AS trx_ids,
-                       array_agg('payout'::text) AS kinds,
-                       array_agg(environment ORDER BY item) AS environments,
-                       array_agg(currency ORDER BY item) AS currencies,
-                       array_agg(NULL::text) AS reasons,
-                       array_agg(-(amount_minor + fee_minor) ORDER BY item) AS wallet_minors,
-                       array_agg('in_flight'::text) AS first_accounts,
-                       array_agg(amount_minor ORDER BY item) AS first_minors,
-                       array_agg(CASE WHEN fee_minor > 0 THEN 'payout_fee' END ORDER BY item)
-                                AS second_accounts,
-                       array_agg(nullif(fee_minor, 0) ORDER BY item) AS second_minors
-                  FROM judged WHERE outcome = 'created' HAVING count(*) > 0) AS a,
-               LATERAL ledger_post_locked(
-                   a.items, a.merchant_ids, a.trx_ids, a.kinds, a.environments, a.currencies,
-                   a.reasons, a.wallet_minors, a.first_accounts, a.first_minors,
-                   a.second_accounts, a.second_minors) AS d
-    ), decided AS (
-        SELECT j.*, CASE WHEN d.outcome IS NULL THEN j.outcome
-                         WHEN d.outcome = 'posted' THEN 'created'
-                         ELSE d.outcome END AS decision
-          FROM judged j LEFT JOIN debited d ON d.item = j.item
-    )
-    SELECT array_agg(item) AS items, array_agg(decision) AS outcomes,
-           array_agg(first_trx_id) AS trx_ids, array_agg(first_status) AS statuses,
-           array_agg(first_answer) AS answers, array_agg(used) AS used,
-           array_agg(resets_in_seconds) AS resets_in_seconds,
-           array_agg(item) FILTER (WHERE decision = 'created') AS created,
-           bool_or(has_route) AS has_routes, bool_or(is_of_file) AS is_of_file,
-           bool_or(has_event) AS has_events, bool_or(has_key) AS has_keys
-      INTO batch
-      FROM decided;
-    created := batch.created;
+         ORDER BY w.ctid, g.item  -- wallet by wallet
+    LOOP
+        outcome := this.outcome;
+        IF outcome = 'created' THEN
+            IF this.wallet IS DISTINCT FROM this_wallet THEN
+                this_wallet := this.wallet;
+                running := this.balance_minor;
+            END IF;
+            IF running < this.amount_minor + this.fee_minor THEN
+                outcome := 'insufficient_balance';
+            ELSE
+                running := running - (this.amount_minor + this.fee_minor);
+                number := number + 1;
+                created[number] := this.item;
+                posting_ids[number] := nextval('posting_id_seq');
+                merchant_ids[number] := this.merchant_id;
+                trx_ids[number] := this.trx_id;
+                environments[number] := this.environment;
+                currencies[number] := this.currency;
+                wallets[number] := this_wallet;
+                wallet_minors[number] := -(this.amount_minor + this.fee_minor);
+                balances[number] := running;
+                amounts[number] := this.amount_minor;
+                fees[number] := this.fee_minor;
+                has_routes := has_routes OR this.has_route;
+                are_of_file := are_of_file OR this.is_of_file;
+                has_events := has_events OR this.has_event;
+                has_keys := has_keys OR this.has_key;
+            END IF;
+        END IF;
+        item := this.item;
+        trx_id := this.first_trx_id;
+        status := this.first_status;
+        answer := this.first_answer;
+        used := this.used;
+        resets_in_seconds := this.resets_in_seconds;
+        RETURN NEXT;
+    END LOOP;
 
-    IF created IS NOT NULL THEN
+    IF number > 0 THEN
+        PERFORM ledger_write(
+            posting_ids, merchant_ids, trx_ids, array_fill('payout'::text, ARRAY[number]),
+            environments, currencies, array_fill(NULL::text, ARRAY[number]), wallets,
+            wallet_minors, balances, array_fill('in_flight'::text, ARRAY[number]), amounts,
+            array_fill('payout_fee'::text, ARRAY[number]), fees);
+
         INSERT INTO payout (
                merchant_id, trx_id, environment, ref_trx, currency, amount_minor, fee_minor,
                method_id, method_code, method_name, provider, beneficiary, account_name,
@@ -214,7 +240,7 @@ BEGIN
                  AS needed (kind, in_seconds)
          WHERE item = ANY (created) AND kind IS NOT NULL;
 
-        IF batch.has_routes THEN
+        IF has_routes THEN
             INSERT INTO payout_attempt (merchant_id, trx_id, number, provider, decision)
             SELECT merchant_id, trx_id, 1, provider, route
               FROM jsonb_to_recordset(p_items) AS g (
@@ -222,7 +248,7 @@ BEGIN
              WHERE item = ANY (created) AND route IS NOT NULL;
         END IF;
 
-        IF batch.is_of_file THEN
+        IF are_of_file THEN
             UPDATE payout_batch_row AS b SET state = 'paid', trx_id = g.trx_id
               FROM jsonb_to_recordset(p_items) AS g (
                    item integer, merchant_id bigint, trx_id text, batch_id text, batch_row integer)
@@ -231,7 +257,7 @@ BEGIN
                AND b.number = g.batch_row;
         END IF;
 
-        IF batch.has_events THEN  -- one of the merchant's endpoints receives it
+        IF has_events THEN  -- one of the merchant's endpoints receives it
             INSERT INTO notification (
                    merchant_id, id, environment, trx_id, event, status, url, body, state)
             SELECT merchant_id, event_id, environment, trx_id, event, 'pending', '',
@@ -242,7 +268,7 @@ BEGIN
              WHERE item = ANY (created) AND event_id IS NOT NULL;
         END IF;
 
-        IF batch.has_keys THEN
+        IF has_keys THEN
             INSERT INTO idempotency (merchant_id, environment, endpoint, key, body_hash, answer)
             SELECT merchant_id, environment, endpoint, key, body_hash, answer
               FROM jsonb_to_recordset(p_items) AS g (
@@ -251,8 +277,4 @@ BEGIN
              WHERE item = ANY (created) AND key IS NOT NULL;
         END IF;
     END IF;
-
-    RETURN QUERY SELECT * FROM unnest(
-        batch.items, batch.outcomes, batch.trx_ids, batch.statuses, batch.answers, batch.used,
-        batch.resets_in_seconds);
 END $$;
