@@ -191,6 +191,17 @@ async def test_one_posting_submitted_concurrently_is_posted_once(db: Database) -
     assert await balance(db, merchant) == 3
 
 
+@pytest.mark.parametrize("first", Environment)
+async def test_the_first_of_two_equal_postings_counts_whichever_wallet_it_has(
+    db: Database, first: Environment
+) -> None:
+    merchant, once = next(_merchants), trx_ids.new(1)
+    await open_wallets(db, merchant)
+    order = sorted(Environment, key=lambda environment: environment is not first)
+    results = await queries.post(db, [move(merchant, 3, where, trx_id=once) for where in order])
+    assert [r.outcome for r in results] == [PostingOutcome.POSTED, PostingOutcome.DUPLICATE]
+
+
 async def test_one_posting_on_two_wallets_submitted_concurrently_is_posted_once(
     db: Database,
 ) -> None:

@@ -30,8 +30,9 @@ DECLARE
     ids bigint[] := array_fill(NULL::bigint, ARRAY[number]);  -- of the items that are posted
     balances bigint[] := array_fill(NULL::bigint, ARRAY[number]);
     changed tid[] := array_fill(NULL::tid, ARRAY[number]);  -- the wallet that the item changes
-    this_wallet tid;
-    running bigint;  -- its balance so far
+    wallets tid[] := '{}';  -- the wallets so far
+    running bigint[] := '{}';  -- and their balances so far
+    this integer;  -- the item's wallet among them
     i record;
 BEGIN
     FOR i IN
@@ -51,14 +52,16 @@ BEGIN
                 WHERE posting.merchant_id = u.merchant_id
                   AND posting.trx_id = u.trx_id AND posting.kind = u.kind
                 LIMIT 1) AS p ON true
-         ORDER BY w.ctid, u.place  -- wallet by wallet
+         ORDER BY u.place
     LOOP
         IF i.minor + i.first_minor + coalesce(i.second_minor, 0) <> 0 THEN
             RAISE EXCEPTION 'A posting must sum to zero.';
         END IF;
-        IF i.wallet IS DISTINCT FROM this_wallet THEN
-            this_wallet := i.wallet;
-            running := i.balance;
+        this := array_position(wallets, i.wallet);
+        IF this IS NULL THEN
+            this := cardinality(wallets) + 1;
+            wallets[this] := i.wallet;
+            running[this] := i.balance;
         END IF;
         IF array_position(p_trx_ids, i.trx_id) < i.place THEN  -- an earlier item has this id too
             i.found := i.found OR EXISTS (
@@ -71,16 +74,16 @@ BEGIN
             WHEN i.found THEN 'duplicate'
             WHEN i.minor = 0 THEN 'posted'
             WHEN i.wallet IS NULL THEN 'no_wallet'
-            WHEN i.minor < 0 AND running + i.minor < 0 THEN 'insufficient_balance'
-            WHEN i.minor > 0 AND running > i.most - i.minor THEN 'balance_limit'
+            WHEN i.minor < 0 AND running[this] + i.minor < 0 THEN 'insufficient_balance'
+            WHEN i.minor > 0 AND running[this] > i.most - i.minor THEN 'balance_limit'
             ELSE 'posted'
         END;
         IF outcomes[i.place] = 'posted' THEN
             ids[i.place] := nextval('posting_id_seq');
             IF i.minor <> 0 THEN
-                running := running + i.minor;
-                balances[i.place] := running;
-                changed[i.place] := this_wallet;
+                running[this] := running[this] + i.minor;
+                balances[i.place] := running[this];
+                changed[i.place] := i.wallet;
             END IF;
         END IF;
     END LOOP;
