@@ -61,7 +61,7 @@ class NewItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Values to write or check together with a new row. Payments and payouts add fields.
 
     Most items leave most fields at their defaults. These are not sent, so that the database parses
-    half as many.
+    half as many. The same applies to the row and to the place.
     """
 
     bucket: str
@@ -87,17 +87,18 @@ class NewItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return cls(bucket=ticket.bucket, rate_limit=ticket.limit, **key, **others)
 
 
-class ItemPlace(msgspec.Struct, frozen=True):
+class ItemPlace(msgspec.Struct, frozen=True, omit_defaults=True):
     """The fields of an item that depend on the batch."""
 
     item: int  # the position in the batch
-    cost: int  # 1 if the item counts toward the rate limit
-    behind: int  # how many later items in its bucket count toward the rate limit
-    repeats: bool  # whether an earlier item writes the same reference or key
-    ahead_minor: int  # the sum of the earlier items of the batch that count toward the day's limit
+    cost: int = 1  # 1 if the item counts toward the rate limit
+    behind: int = 0  # how many later items in its bucket count toward the rate limit
+    repeats: bool = False  # whether an earlier item writes the same reference or key
+    # The sum of the earlier items of the batch that count toward the day's limit.
+    ahead_minor: int = 0
     # Whether it is a dry run. The stored functions, which the previous version of the code calls
     # too, know it by this name.
-    only_look: bool
+    only_look: bool = False
 
 
 class IntakeResult(msgspec.Struct, frozen=True):

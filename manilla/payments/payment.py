@@ -43,7 +43,7 @@ class PaymentTerms(msgspec.Struct, frozen=True, kw_only=True):
     link_id: str | None = None  # the payment link that the customer used
 
 
-class NewPayment(PaymentTerms, frozen=True, kw_only=True):
+class NewPayment(PaymentTerms, frozen=True, kw_only=True, omit_defaults=True):
     """The columns that are written when a payment is created."""
 
     merchant_id: int
@@ -57,7 +57,7 @@ class NewPayment(PaymentTerms, frozen=True, kw_only=True):
     expires_at: datetime
 
 
-class Payment(NewPayment, frozen=True, kw_only=True):
+class Payment(NewPayment, frozen=True, kw_only=True, omit_defaults=False):
     status: PaymentStatus
     error_code: PaymentErrorCode | None
     commission_trx_id: str | None

@@ -51,7 +51,7 @@ class PayoutTerms(msgspec.Struct, frozen=True, kw_only=True):
         return {name: getattr(self, name) for name in DETAILS}
 
 
-class NewPayout(PayoutTerms, frozen=True, kw_only=True):
+class NewPayout(PayoutTerms, frozen=True, kw_only=True, omit_defaults=True):
     """The columns that are written when a payout is created."""
 
     merchant_id: int
@@ -70,7 +70,7 @@ class NewPayout(PayoutTerms, frozen=True, kw_only=True):
     rail_bank_code: str | None = None  # the bank at the provider; set if it was chosen by us
 
 
-class Payout(NewPayout, frozen=True, kw_only=True):
+class Payout(NewPayout, frozen=True, kw_only=True, omit_defaults=False):
     status: PayoutStatus
     error_code: PayoutErrorCode | None
     guidance: str | None

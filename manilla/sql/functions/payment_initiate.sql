@@ -58,60 +58,59 @@ BEGIN
     ), taken AS MATERIALIZED (
         SELECT t.* FROM (
                SELECT array_agg(b.bucket) AS buckets, array_agg(b.cost) AS costs
-                 FROM (SELECT bucket, sum(cost)::bigint AS cost FROM given GROUP BY bucket) AS b)
+                 FROM (SELECT bucket, sum(coalesce(cost, 1))::bigint AS cost
+                         FROM given GROUP BY bucket) AS b)
                AS b, rate_take(b.buckets, b.costs, p_window) AS t
     ), judged AS MATERIALIZED (
-        SELECT g.*, t.used - g.behind AS used, t.resets_in_seconds,
-               k.answer AS first_answer, p.trx_id AS first_trx_id, p.status AS first_status,
+        SELECT g.*, g.same_key[2] AS first_answer, g.same_reference[1] AS first_trx_id,
+               g.same_reference[2] AS first_status,
                CASE
-               WHEN g.cost > 0 AND t.used - g.behind > g.rate_limit THEN 'rate_limited'
-               WHEN k.body_hash = g.body_hash THEN 'replayed'
-               WHEN k.body_hash IS NOT NULL THEN 'key_conflict'
-               WHEN p.trx_id IS NOT NULL THEN 'duplicate'
-               WHEN d.minor + g.amount_minor > g.day_limit_minor THEN 'day_limit'
-               WHEN g.covers_minor > coalesce(w.balance_minor, 0) THEN 'insufficient_balance'
+               WHEN coalesce(g.cost, 1) > 0 AND g.used > g.rate_limit THEN 'rate_limited'
+               WHEN g.same_key[1] = g.body_hash THEN 'replayed'
+               WHEN g.same_key IS NOT NULL THEN 'key_conflict'
+               WHEN g.same_reference IS NOT NULL THEN 'duplicate'
+               WHEN g.day_minor + g.amount_minor > g.day_limit_minor THEN 'day_limit'
+               WHEN g.covers_minor > 0 AND g.covers_minor > coalesce((
+                    SELECT w.balance_minor FROM wallet w
+                     WHERE w.merchant_id = g.merchant_id
+                       AND w.environment = g.environment::environment
+                       AND w.currency = g.currency), 0)
+                    THEN 'insufficient_balance'
                WHEN g.repeats THEN 'again'
                -- Retry after the earlier items of the batch: one of them may be rejected.
-               WHEN d.minor + g.ahead_minor + g.amount_minor > g.day_limit_minor THEN 'again'
+               WHEN g.day_minor + coalesce(g.ahead_minor, 0) + g.amount_minor > g.day_limit_minor
+                    THEN 'again'
                ELSE 'created'
                END AS outcome
-          FROM given g
-          JOIN taken t ON t.bucket = g.bucket
-          -- Look up each row by its full key: a plan for the average merchant would read the whole
-          -- history of a large one.
-          LEFT JOIN LATERAL (
-               SELECT i.body_hash, i.answer FROM idempotency i
-                WHERE i.merchant_id = g.merchant_id AND i.environment = g.environment::environment
-                  AND i.endpoint = g.endpoint AND i.key = g.key
-                LIMIT 1) AS k ON true
-          LEFT JOIN LATERAL (
-               -- The same as `ref_trx = g.ref_trx`, but in an order that only the unique index on
-               -- the reference provides without a sort. With an equality the planner could also
-               -- choose the primary key and scan the whole merchant: on an empty table both indexes
-               -- cost the same, and sessions keep such a plan while the table grows.
-               SELECT o.trx_id, o.status FROM payment o
-                WHERE o.merchant_id = g.merchant_id AND o.environment = g.environment::environment
-                  AND o.ref_trx BETWEEN g.ref_trx AND g.ref_trx
-                ORDER BY o.ref_trx
-                LIMIT 1) AS p ON true
-          LEFT JOIN LATERAL (
-               SELECT wallet.balance_minor FROM wallet
-                WHERE g.covers_minor > 0 AND wallet.merchant_id = g.merchant_id
-                  AND wallet.environment = g.environment::environment
-                  AND wallet.currency = g.currency
-                LIMIT 1) AS w ON true
-          LEFT JOIN LATERAL (
-               -- Without a limit, nothing is read. Only the primary key fits the order without a
-               -- sort, so that only this day is read: with another index, a plan that was made for
-               -- an empty table reads the whole merchant. `|| ''` excludes indexes with the
-               -- environment.
-               SELECT coalesce(sum(day.amount_minor), 0) AS minor
-                 FROM (SELECT o.amount_minor FROM payment o
-                        WHERE g.day_limit_minor IS NOT NULL AND o.merchant_id = g.merchant_id
-                          AND o.trx_id >= g.day_from AND o.environment || '' = g.environment
-                          AND o.currency = g.currency
-                          AND o.status IN ('pending', 'success')
-                        ORDER BY o.trx_id) AS day) AS d ON true
+          FROM (
+               -- Look up each row by its full key: see `payout_initiate`, also for the reference
+               -- and the day.
+               SELECT g.*, t.used - coalesce(g.behind, 0) AS used, t.resets_in_seconds,
+                      CASE WHEN g.key IS NOT NULL THEN (
+                           SELECT ARRAY[i.body_hash, i.answer] FROM idempotency i
+                            WHERE i.merchant_id = g.merchant_id
+                              AND i.environment = g.environment::environment
+                              AND i.endpoint = g.endpoint AND i.key = g.key)
+                      END AS same_key,
+                      (SELECT ARRAY[o.trx_id, o.status] FROM payment o
+                        WHERE o.merchant_id = g.merchant_id
+                          AND o.environment = g.environment::environment
+                          AND o.ref_trx BETWEEN g.ref_trx AND g.ref_trx
+                        ORDER BY o.ref_trx
+                        LIMIT 1) AS same_reference,
+                      CASE WHEN g.day_limit_minor IS NOT NULL THEN (
+                           SELECT coalesce(sum(day.amount_minor), 0)
+                             FROM (SELECT o.amount_minor FROM payment o
+                                    WHERE o.merchant_id = g.merchant_id
+                                      AND o.trx_id >= g.day_from
+                                      AND o.environment || '' = g.environment
+                                      AND o.currency = g.currency
+                                      AND o.status IN ('pending', 'success')
+                                    ORDER BY o.trx_id) AS day)
+                      END AS day_minor
+                 FROM given AS g
+                 JOIN taken AS t ON t.bucket = g.bucket
+                OFFSET 0) AS g
     ), created AS (
         INSERT INTO payment (
                merchant_id, trx_id, environment, ref_trx, currency, amount_minor,
@@ -120,8 +119,8 @@ BEGIN
                scenario, link_id, remarks, expires_at)
         SELECT merchant_id, trx_id, environment::environment, ref_trx, currency, amount_minor,
                commission_minor, commission_bearer, description, customer_name, customer_email,
-               ipn_url, success_redirect, cancel_redirect, allow_payment_methods, is_legacy,
-               scenario, link_id, remarks, expires_at
+               ipn_url, success_redirect, cancel_redirect, coalesce(allow_payment_methods, '{}'),
+               coalesce(is_legacy, false), scenario, link_id, remarks, expires_at
           FROM judged WHERE outcome = 'created' ORDER BY merchant_id, environment, ref_trx
     ), jobs AS (
         INSERT INTO job (merchant_id, kind, subject, due_at)

@@ -32,11 +32,10 @@ AS $$
 DECLARE
     buckets text[];
     costs bigint[];
-    -- The row of the loop.
-    this record;
+    this record;  -- the item in the loop
     this_wallet tid;
-    running bigint;  -- its balance so far
-    -- The items to write, with what the ledger needs.
+    running bigint;  -- the wallet's balance so far
+    -- The items to write, as arrays in the same order.
     number integer := 0;
     created integer[];
     posting_ids bigint[];
@@ -49,8 +48,9 @@ DECLARE
     balances bigint[];
     amounts bigint[];
     fees bigint[];
+    -- Whether any of them needs a row in these tables.
     has_routes boolean := false;
-    are_of_file boolean := false;
+    has_file_rows boolean := false;
     has_events boolean := false;
     has_keys boolean := false;
 BEGIN
@@ -66,22 +66,22 @@ BEGIN
                FOR NO KEY UPDATE) AS locked;
 
     SELECT array_agg(b.bucket), array_agg(b.cost) INTO buckets, costs
-      FROM (SELECT g.bucket, sum(g.cost)::bigint AS cost
+      FROM (SELECT g.bucket, sum(coalesce(g.cost, 1))::bigint AS cost
               FROM jsonb_to_recordset(p_items) AS g (bucket text, cost bigint)
              GROUP BY g.bucket) AS b;
 
     -- This new statement sees what the previous holders of these locks have committed. It carries
     -- only the columns that decide. The statements below read theirs from `p_items` again: that
-    -- costs less than rows with every column.
+    -- costs less than rows with every column. The API omits fields that have their default.
     FOR this IN
         SELECT g.item, g.merchant_id, g.trx_id, g.environment, g.currency, g.amount_minor,
-               g.fee_minor, t.used - g.behind AS used, t.resets_in_seconds,
-               k.answer AS first_answer, p.trx_id AS first_trx_id, p.status AS first_status,
-               w.ctid AS wallet, w.balance_minor,
+               g.fee_minor, g.used, g.resets_in_seconds, g.same_key[2] AS first_answer,
+               g.same_reference[1] AS first_trx_id, g.same_reference[2] AS first_status,
+               g.wallet, g.balance_minor,
                g.route IS NOT NULL AS has_route, g.batch_id IS NOT NULL AS is_of_file,
                g.event_id IS NOT NULL AS has_event, g.key IS NOT NULL AS has_key,
                CASE
-               WHEN g.cost > 0 AND t.used - g.behind > g.rate_limit THEN 'rate_limited'
+               WHEN coalesce(g.cost, 1) > 0 AND g.used > g.rate_limit THEN 'rate_limited'
                WHEN g.api_key IS NOT NULL AND NOT EXISTS (
                     SELECT FROM api_key a
                      WHERE a.merchant_id = g.merchant_id
@@ -89,21 +89,25 @@ BEGIN
                        AND a.revoked_at IS NULL
                        AND (a.expires_at IS NULL OR a.expires_at > now()))
                     THEN 'api_key_ended'
-               WHEN k.body_hash = g.body_hash THEN 'replayed'
-               WHEN k.body_hash IS NOT NULL THEN 'key_conflict'
-               WHEN m.status IN ('rejected', 'disabled')
-                 OR (m.status = 'pending' AND g.environment = 'production')
+               WHEN g.same_key[1] = g.body_hash THEN 'replayed'
+               WHEN g.same_key IS NOT NULL THEN 'key_conflict'
+               WHEN g.merchant_status IN ('rejected', 'disabled')
+                 OR (g.merchant_status = 'pending' AND g.environment = 'production')
                     THEN 'merchant_blocked'
-               WHEN NOT m.payouts_enabled OR EXISTS (
+               WHEN NOT g.payouts_enabled OR EXISTS (
                     SELECT FROM setting
                      WHERE setting.key = 'withdrawals_enabled' AND value = 'false')
                     THEN 'payout_disabled'
-               WHEN g.batch_id IS NOT NULL AND r.state IS DISTINCT FROM 'ready' THEN 'row_decided'
-               WHEN w.status IS DISTINCT FROM 'active' THEN 'no_wallet'
-               WHEN p.trx_id IS NOT NULL THEN 'duplicate'
-               WHEN d.minor + g.amount_minor > g.day_limit_minor THEN 'day_limit'
-               WHEN w.balance_minor < g.amount_minor + g.fee_minor THEN 'insufficient_balance'
-               WHEN m.accounts_locked AND NOT g.only_look AND NOT EXISTS (
+               WHEN g.batch_id IS NOT NULL AND (
+                    SELECT b.state FROM payout_batch_row b
+                     WHERE b.merchant_id = g.merchant_id AND b.batch_id = g.batch_id
+                       AND b.number = g.batch_row) IS DISTINCT FROM 'ready'
+                    THEN 'row_decided'
+               WHEN g.wallet_status IS DISTINCT FROM 'active' THEN 'no_wallet'
+               WHEN g.same_reference IS NOT NULL THEN 'duplicate'
+               WHEN g.day_minor + g.amount_minor > g.day_limit_minor THEN 'day_limit'
+               WHEN g.balance_minor < g.amount_minor + g.fee_minor THEN 'insufficient_balance'
+               WHEN g.accounts_locked AND g.only_look IS NOT TRUE AND NOT EXISTS (
                     SELECT FROM payout_account a
                      WHERE a.merchant_id = g.merchant_id AND a.id = g.saved_account_id
                        AND a.active)
@@ -111,70 +115,76 @@ BEGIN
                WHEN g.repeats THEN 'again'
                WHEN g.only_look THEN 'free'
                -- Retry after the earlier items of the batch: one of them may be rejected.
-               WHEN d.minor + g.ahead_minor + g.amount_minor > g.day_limit_minor THEN 'again'
+               WHEN g.day_minor + coalesce(g.ahead_minor, 0) + g.amount_minor > g.day_limit_minor
+                    THEN 'again'
                ELSE 'created'
                END AS outcome
-          FROM jsonb_to_recordset(p_items) AS g (
-               item integer, repeats boolean, merchant_id bigint, bucket text, cost bigint,
-               behind bigint, rate_limit bigint, only_look boolean, trx_id text,
-               environment text, ref_trx text, currency text, amount_minor bigint,
-               fee_minor bigint, route jsonb, batch_id text, batch_row integer,
-               saved_account_id bigint, api_key integer, endpoint text, key text, body_hash text,
-               day_limit_minor bigint, day_from text, ahead_minor bigint, event_id text)
-          JOIN rate_take(buckets, costs, p_window) AS t ON t.bucket = g.bucket
-          -- Look up each row by its full key: a plan for the average merchant would read the whole
-          -- history of a large one.
-          LEFT JOIN LATERAL (
-               SELECT merchant.status, merchant.payouts_enabled, merchant.accounts_locked
-                 FROM merchant
-                WHERE merchant.id = g.merchant_id
-                LIMIT 1) AS m ON true
-          LEFT JOIN LATERAL (
-               SELECT i.body_hash, i.answer FROM idempotency i
-                WHERE i.merchant_id = g.merchant_id AND i.environment = g.environment::environment
-                  AND i.endpoint = g.endpoint AND i.key = g.key
-                LIMIT 1) AS k ON true
-          LEFT JOIN LATERAL (
-               -- The same as `ref_trx = g.ref_trx`, but in an order that only the unique index on
-               -- the reference provides without a sort. With an equality the planner could also
-               -- choose the primary key and scan the whole merchant: on an empty table both indexes
-               -- cost the same, and sessions keep such a plan while the table grows.
-               SELECT o.trx_id, o.status FROM payout o
-                WHERE o.merchant_id = g.merchant_id AND o.environment = g.environment::environment
-                  AND o.ref_trx BETWEEN g.ref_trx AND g.ref_trx
-                ORDER BY o.ref_trx
-                LIMIT 1) AS p ON true
-          LEFT JOIN LATERAL (
-               SELECT wallet.ctid, wallet.status, wallet.balance_minor FROM wallet
-                WHERE wallet.merchant_id = g.merchant_id
-                  AND wallet.environment = g.environment::environment
-                  AND wallet.currency = g.currency
-                LIMIT 1) AS w ON true
-          LEFT JOIN LATERAL (
-               -- Without a limit, nothing is read. Only the primary key fits the order without a
-               -- sort, so that only this day is read: with another index, a plan that was made for
-               -- an empty table reads the whole merchant. `|| ''` excludes indexes with the
-               -- environment.
-               SELECT coalesce(sum(day.amount_minor), 0) AS minor
-                 FROM (SELECT o.amount_minor FROM payout o
-                        WHERE g.day_limit_minor IS NOT NULL AND o.merchant_id = g.merchant_id
-                          AND o.trx_id >= g.day_from AND o.environment || '' = g.environment
-                          AND o.currency = g.currency
-                          AND o.status IN ('pending', 'completed')
-                        ORDER BY o.trx_id) AS day) AS d ON true
-          LEFT JOIN LATERAL (
-               SELECT b.state FROM payout_batch_row b
-                WHERE b.merchant_id = g.merchant_id AND b.batch_id = g.batch_id
-                  AND b.number = g.batch_row
-                LIMIT 1) AS r ON true
-         ORDER BY w.ctid, g.item  -- wallet by wallet
+          FROM (
+               -- Look up each row by its full key: a plan for the average merchant would read the
+               -- whole history of a large one. A subquery in the list of columns costs less than a
+               -- join. `OFFSET 0` lets each of them run once.
+               SELECT g.*, t.used - coalesce(g.behind, 0) AS used, t.resets_in_seconds,
+                      m.status AS merchant_status, m.payouts_enabled, m.accounts_locked,
+                      w.ctid AS wallet, w.status AS wallet_status, w.balance_minor,
+                      CASE WHEN g.key IS NOT NULL THEN (
+                           SELECT ARRAY[i.body_hash, i.answer] FROM idempotency i
+                            WHERE i.merchant_id = g.merchant_id
+                              AND i.environment = g.environment::environment
+                              AND i.endpoint = g.endpoint AND i.key = g.key)
+                      END AS same_key,
+                      -- The same as `ref_trx = g.ref_trx`, but in an order that only the unique
+                      -- index on the reference provides without a sort. With an equality the
+                      -- planner could also choose the primary key and scan the whole merchant: on
+                      -- an empty table both indexes cost the same, and sessions keep such a plan
+                      -- while the table grows.
+                      (SELECT ARRAY[o.trx_id, o.status] FROM payout o
+                        WHERE o.merchant_id = g.merchant_id
+                          AND o.environment = g.environment::environment
+                          AND o.ref_trx BETWEEN g.ref_trx AND g.ref_trx
+                        ORDER BY o.ref_trx
+                        LIMIT 1) AS same_reference,
+                      -- Only the primary key fits the order without a sort, so that only this day
+                      -- is read: with another index, a plan that was made for an empty table reads
+                      -- the whole merchant. `|| ''` excludes indexes with the environment.
+                      CASE WHEN g.day_limit_minor IS NOT NULL THEN (
+                           SELECT coalesce(sum(day.amount_minor), 0)
+                             FROM (SELECT o.amount_minor FROM payout o
+                                    WHERE o.merchant_id = g.merchant_id
+                                      AND o.trx_id >= g.day_from
+                                      AND o.environment || '' = g.environment
+                                      AND o.currency = g.currency
+                                      AND o.status IN ('pending', 'completed')
+                                    ORDER BY o.trx_id) AS day)
+                      END AS day_minor
+                 FROM jsonb_to_recordset(p_items) AS g (
+                      item integer, repeats boolean, merchant_id bigint, bucket text, cost bigint,
+                      behind bigint, rate_limit bigint, only_look boolean, trx_id text,
+                      environment text, ref_trx text, currency text, amount_minor bigint,
+                      fee_minor bigint, route jsonb, batch_id text, batch_row integer,
+                      saved_account_id bigint, api_key integer, endpoint text, key text,
+                      body_hash text, day_limit_minor bigint, day_from text, ahead_minor bigint,
+                      event_id text)
+                 JOIN rate_take(buckets, costs, p_window) AS t ON t.bucket = g.bucket
+                 LEFT JOIN LATERAL (
+                      SELECT merchant.status, merchant.payouts_enabled, merchant.accounts_locked
+                        FROM merchant
+                       WHERE merchant.id = g.merchant_id
+                       LIMIT 1) AS m ON true
+                 LEFT JOIN LATERAL (
+                      SELECT wallet.ctid, wallet.status, wallet.balance_minor FROM wallet
+                       WHERE wallet.merchant_id = g.merchant_id
+                         AND wallet.environment = g.environment::environment
+                         AND wallet.currency = g.currency
+                       LIMIT 1) AS w ON true
+                OFFSET 0) AS g
+         ORDER BY g.wallet, g.item
     LOOP
+        IF this.wallet IS DISTINCT FROM this_wallet THEN
+            this_wallet := this.wallet;
+            running := this.balance_minor;
+        END IF;
         outcome := this.outcome;
         IF outcome = 'created' THEN
-            IF this.wallet IS DISTINCT FROM this_wallet THEN
-                this_wallet := this.wallet;
-                running := this.balance_minor;
-            END IF;
             IF running < this.amount_minor + this.fee_minor THEN
                 outcome := 'insufficient_balance';
             ELSE
@@ -192,7 +202,7 @@ BEGIN
                 amounts[number] := this.amount_minor;
                 fees[number] := this.fee_minor;
                 has_routes := has_routes OR this.has_route;
-                are_of_file := are_of_file OR this.is_of_file;
+                has_file_rows := has_file_rows OR this.is_of_file;
                 has_events := has_events OR this.has_event;
                 has_keys := has_keys OR this.has_key;
             END IF;
@@ -248,7 +258,7 @@ BEGIN
              WHERE item = ANY (created) AND route IS NOT NULL;
         END IF;
 
-        IF are_of_file THEN
+        IF has_file_rows THEN
             UPDATE payout_batch_row AS b SET state = 'paid', trx_id = g.trx_id
               FROM jsonb_to_recordset(p_items) AS g (
                    item integer, merchant_id bigint, trx_id text, batch_id text, batch_row integer)
