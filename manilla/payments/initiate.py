@@ -61,7 +61,7 @@ class PaymentOrder(PaymentTerms, frozen=True, kw_only=True):
 
 
 class PaymentItem(NewItem, frozen=True, kw_only=True):
-    covers_minor: int  # balance that the wallet needs to cover the commission
+    covers_minor: int = 0  # balance that the wallet needs to cover the commission
 
 
 class PaymentInfo(msgspec.Struct, frozen=True):
