@@ -17,8 +17,9 @@ from manilla.checkout import routes as checkout
 from manilla.console import routes as console
 from manilla.dashboard import routes as dashboard
 from manilla.kit import deadline, http, strict_json
-from manilla.kit.protocol import Protocol
-from manilla.kit.serving import Drain, DrainingServer, RequestQueue
+from manilla.kit.server.direct import Protocol
+from manilla.kit.server.draining import Drain, DrainingServer
+from manilla.kit.server.request_queue import RequestQueue
 from manilla.pages import app as pages
 from manilla.reference import llms, openapi
 from manilla.reference import routes as reference

@@ -22,8 +22,9 @@ from manilla.kit.db import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.embedded.process import Supervisor
-from manilla.kit.protocol import Protocol
-from manilla.kit.serving import Drain, RequestQueue
+from manilla.kit.server.direct import Protocol
+from manilla.kit.server.draining import Drain
+from manilla.kit.server.request_queue import RequestQueue
 from manilla.ledger import invariants
 from manilla.providers import rails, wire
 from manilla.services import Services

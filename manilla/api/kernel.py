@@ -23,10 +23,11 @@ from manilla.api.refusals import (
     ValidationFailed,
 )
 from manilla.api.request import NO_ENDPOINT, OF_ADDRESS, ApiRequest, first_lines
-from manilla.kit import deadline, http, ids, protocol, strict_json
+from manilla.kit import deadline, http, ids, strict_json
 from manilla.kit.errors import Refusal, Unavailable
-from manilla.kit.protocol import HttpRequest, HttpResponse
 from manilla.kit.ratelimit import RateLimitExceeded, RateTicket, address_bucket
+from manilla.kit.server import direct
+from manilla.kit.server.direct import HttpRequest, HttpResponse
 from manilla.ledger import idempotency
 from manilla.ledger.idempotency import Replayed
 from manilla.merchants import availability, rights
@@ -46,7 +47,7 @@ READ_HEADERS = frozenset(
     b" x-forwarded-for user-agent".split()
 )
 FORWARDED_FOR = b"x-forwarded-for"
-FIXED_LINES = protocol.lines(
+FIXED_LINES = direct.lines(
     (
         (b"content-type", http.JSON),
         (b"cache-control", b"no-store"),
@@ -89,14 +90,14 @@ class MerchantApi:
         request.record(answer.status, seconds)
         self._log(request, answer.status, seconds)
         limit = self._services.platform.now.rate_limit_per_minute
-        lines = protocol.lines(answer.headers) if answer.headers else b""
+        lines = direct.lines(answer.headers) if answer.headers else b""
         return HttpResponse(answer.status, answer.body, FIXED_LINES + request.lines(limit) + lines)
 
     def busy(self) -> HttpResponse:
         refusal, limit = Unavailable(), self._services.platform.now.rate_limit_per_minute
         metrics.request_times.add(NO_ENDPOINT, refusal.status, 0)
         lines = first_lines(ids.new_request_id(), OF_ADDRESS, limit).encode()
-        head = FIXED_LINES + lines + protocol.lines(refusals.headers(refusal))
+        head = FIXED_LINES + lines + direct.lines(refusals.headers(refusal))
         return HttpResponse(refusal.status, refusals.body(refusal), head)
 
     async def _answer(self, request: ApiRequest) -> ApiAnswer:

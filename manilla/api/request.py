@@ -9,8 +9,8 @@ from manilla.api.authenticate import Identity
 from manilla.api.endpoint import Call
 from manilla.kit import ids, logs
 from manilla.kit.errors import Refusal
-from manilla.kit.protocol import HttpRequest
 from manilla.kit.ratelimit import WINDOW_SECONDS, Allowance, RateTicket
+from manilla.kit.server.direct import HttpRequest
 from manilla.ledger import trx_ids
 from manilla.merchants.credentials import InvalidCredentials
 from manilla.merchants.directory import Caller

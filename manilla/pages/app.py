@@ -11,7 +11,7 @@ from litestar.exceptions import HTTPException
 from litestar.static_files import create_static_files_router
 
 from manilla.kit import ids
-from manilla.kit.serving import Drain
+from manilla.kit.server.draining import Drain
 from manilla.pages import health, unsubscribe
 from manilla.services import Services
 from manilla.web import static_files

@@ -10,7 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from manilla.kit import prometheus
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
-from manilla.kit.serving import Drain
+from manilla.kit.server.draining import Drain
 
 Answer = Response[dict[str, str]]
 

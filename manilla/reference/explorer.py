@@ -21,7 +21,7 @@ from manilla.api.kernel import MerchantApi
 from manilla.api.optional_headers import IDEMPOTENCY_KEY, SANDBOX_SCENARIO
 from manilla.api.request import ApiRequest
 from manilla.kit.environment import Environment
-from manilla.kit.protocol import HttpRequest
+from manilla.kit.server.direct import HttpRequest
 from manilla.merchants.directory import Caller
 from manilla.reference import examples, openapi
 from manilla.reference.operations import Operation, operations

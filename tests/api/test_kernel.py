@@ -13,9 +13,9 @@ import pytest
 from manilla.api.endpoint import Call, Endpoint
 from manilla.api.fields import Amount
 from manilla.api.kernel import MerchantApi
-from manilla.kit import protocol
 from manilla.kit.errors import Refusal, Unavailable
-from manilla.kit.serving import RequestQueue
+from manilla.kit.server import limits
+from manilla.kit.server.request_queue import RequestQueue
 from manilla.services import Services
 from tests.client import Merchant, Site
 from tests.conftest import serving
@@ -326,7 +326,7 @@ async def test_the_size_of_request_headers_is_limited_while_they_arrive(probe: S
 async def test_headers_that_do_not_arrive_time_out(
     probe: Site, request_: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "HEAD_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(limits, "HEAD_SECONDS_MAX", 0.2)
     reader, writer = await asyncio.open_connection("127.0.0.1", probe.port)
     writer.write(request_)
     async with asyncio.timeout(TIMEOUT_SECONDS):
@@ -339,7 +339,7 @@ async def test_headers_that_do_not_arrive_time_out(
 async def test_a_body_that_does_not_arrive_times_out(
     probe: Site, sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "BODY_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(limits, "BODY_SECONDS_MAX", 0.2)
     head = b"POST /api/v1/order HTTP/1.1\r\nHost: m\r\nConnection: close\r\nContent-Length: 9"
     reply = await probe.send_raw(head + b"\r\n\r\n" + sent)
     assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from manilla.kit import protocol
+from manilla.kit.server import limits
 from tests.client import Site
 from tests.timeouts import TIMEOUT_SECONDS
 
@@ -40,7 +40,7 @@ async def _until_closed(site: Site, request: bytes) -> bytes:
 async def test_a_body_that_does_not_arrive_closes_the_connection(
     site: Site, path: str, framing: str, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "BODY_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(limits, "BODY_SECONDS_MAX", 0.2)
     form = "Content-Type: application/x-www-form-urlencoded"
     start = "a" if "Length" in framing else "1\r\na"
     request = f"{method} {path} HTTP/1.1\r\nHost: m\r\n{form}\r\n{framing}\r\n\r\n{start}"

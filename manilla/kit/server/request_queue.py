@@ -1,23 +1,10 @@
-"""A web server that stops without losing a request, and that serves under overload."""
+"""A queue of requests, so that the API also works well under overload."""
 
 import asyncio
-import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Any
-
-import msgspec
-import uvicorn
 
 from manilla.kit import batch
-
-POLL_SECONDS = 0.1
-
-
-class Drain(msgspec.Struct):
-    """Whether this process is about to stop. If so, its readiness check fails."""
-
-    is_on: bool = False
 
 
 class RequestQueue:
@@ -70,40 +57,3 @@ class RequestQueue:
         while waiting and self._left > 0:
             self._left -= 1
             waiting.popleft()[1]()
-
-
-class DrainingServer(uvicorn.Server):
-    """A server that, after SIGTERM, keeps serving for a while before it rejects new connections.
-
-    During that time the readiness check fails, so proxies send new requests elsewhere, and every
-    response has `Connection: close`, so proxies do not reuse its connections. Closing idle
-    connections immediately would race with a request that a proxy is sending.
-    """
-
-    def __init__(self, config: uvicorn.Config, drain: Drain, seconds: float) -> None:
-        config.app = _closing(config.app, drain)
-        super().__init__(config)
-        self._drain = drain
-        self._seconds = seconds
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._drain.is_on = True
-        for tick in range(round(self._seconds / POLL_SECONDS)):
-            if self.force_exit:
-                break
-            await self.on_tick(tick)  # keeps the responses' Date header current
-            await asyncio.sleep(POLL_SECONDS)
-        await super().shutdown(sockets)
-
-
-def _closing(asgi: Any, drain: Drain) -> Any:
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        async def send_closing(message: Any) -> None:
-            if drain.is_on and message["type"] == "http.response.start":
-                headers = [*message.get("headers", ()), (b"connection", b"close")]
-                message = {**message, "headers": headers}
-            await send(message)
-
-        await asgi(scope, receive, send_closing)
-
-    return app

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from manilla.kit.batch import Batcher
-from manilla.kit.serving import RequestQueue
+from manilla.kit.server.request_queue import RequestQueue
 from tests.timeouts import TIMEOUT_SECONDS
 
 

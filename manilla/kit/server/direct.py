@@ -1,0 +1,266 @@
+"""Direct responses to requests of the merchant API.
+
+The pages are an ASGI application. The merchant API is not: it takes each request as a whole and
+returns a whole response, which costs less than ASGI's messages.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+from typing import Protocol as Interface
+from urllib.parse import unquote
+
+import httptools
+import msgspec
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from manilla.kit.http import Header
+from manilla.kit.server.draining import Drain
+from manilla.kit.server.limits import LimitedProtocol
+from manilla.kit.server.request_queue import RequestQueue
+
+BODY_BYTES_MAX = 64 * 1024
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class HttpRequest(msgspec.Struct):
+    """A complete request for a direct response."""
+
+    method: str
+    path: str  # decoded
+    target: bytes  # the path and query exactly as sent, because the signature covers these bytes
+    query: bytes
+    headers: Mapping[bytes, bytes]
+    peer: str  # the IP address of the other end of the connection
+    body: bytes | None = b""  # None if it is too large
+
+
+class HttpResponse(msgspec.Struct):
+    status: int
+    body: bytes
+    head: bytes  # header lines, each with its line end
+
+
+class Direct(Interface):
+    """Responds to whole requests."""
+
+    read_headers: frozenset[bytes]
+
+    def handles(self, path: str) -> bool: ...
+
+    async def respond(self, request: HttpRequest) -> HttpResponse: ...
+
+    def busy(self) -> HttpResponse:
+        """Returns the response to a request that cannot be processed soon."""
+
+
+class DirectCycle:
+    """A request on a connection that gets a direct response.
+
+    It has the attributes that uvicorn's protocol reads of its own class for requests.
+    """
+
+    __slots__ = (
+        "body",
+        "disconnected",
+        "is_next",
+        "is_ready",
+        "keep_alive",
+        "message_event",
+        "more_body",
+        "request",
+        "response_complete",
+        "response_started",
+    )
+
+    def __init__(self, request: HttpRequest, *, keep_alive: bool) -> None:
+        self.request = request
+        self.keep_alive = keep_alive
+        self.body = b""
+        self.more_body = True
+        self.is_next = False  # whether all earlier requests of the connection have their responses
+        self.is_ready = False  # whether the body is complete or too large
+        self.disconnected = False
+        self.response_started = False
+        self.response_complete = False
+        self.message_event = _nobody_waits
+
+
+class _NobodyWaits:
+    def set(self) -> None:
+        pass
+
+
+_nobody_waits = _NobodyWaits()
+
+
+class Protocol(LimitedProtocol):
+    """The HTTP protocol of the web server."""
+
+    def __init__(
+        self,
+        *given: Any,
+        direct: Direct | None = None,
+        drain: Drain,
+        queue: RequestQueue,
+        **named: Any,
+    ) -> None:
+        super().__init__(*given, **named)
+        self._direct = direct
+        self._drain = drain
+        self._queue = queue
+
+    def begin_request(self) -> None:
+        raw_path, query = _split(self.url)
+        path = raw_path.decode("ascii")
+        if "%" in path:
+            path = unquote(path)
+        if self._direct is None or not self._direct.handles(path):
+            super().begin_request()
+            return
+        request = HttpRequest(
+            method=self.parser.get_method().decode(),
+            path=path,
+            target=self.url if self.url.startswith(b"/") else _joined(raw_path, query),
+            query=query,
+            headers=_read(self.headers, self._direct.read_headers),
+            peer=self.client[0] if self.client else "",
+        )
+        keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
+        self._begin(DirectCycle(request, keep_alive=keep_alive))
+
+    def _begin(self, cycle: DirectCycle) -> None:
+        earlier = self.cycle
+        self.cycle = cycle  # type: ignore[assignment]
+        if int(cycle.request.headers.get(b"content-length", b"0")) > BODY_BYTES_MAX:
+            self._set_ready(cycle, None)
+        if earlier is None or earlier.response_complete:
+            self._set_next(cycle)
+        else:  # answer requests that were sent at once in their order
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))  # type: ignore[arg-type]
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        if type(cycle) is DirectCycle:
+            self._set_next(cycle)
+        else:
+            super()._start_asgi_task(cycle, app)
+
+    def _set_next(self, cycle: DirectCycle) -> None:
+        cycle.is_next = True
+        if cycle.is_ready:
+            self._start(cycle)
+        elif self.expect_100_continue:
+            self.transport.write(_CONTINUE)
+
+    def _set_ready(self, cycle: DirectCycle, body: bytes | None) -> None:
+        cycle.is_ready = True
+        cycle.request.body = body
+        if cycle.is_next:
+            self._start(cycle)
+
+    def _start(self, cycle: DirectCycle) -> None:
+        assert self._direct is not None
+        # A client that sends without reading must wait in the queue.
+        can_refuse = not self.pipeline and not self.flow.write_paused
+        if can_refuse and self._queue.is_full(self.loop.time()):
+            self._send(cycle, self._direct.busy())
+        else:
+            self._queue.add(self.loop, partial(self._create_task, cycle))
+
+    def _create_task(self, cycle: DirectCycle) -> None:
+        if cycle.disconnected:
+            return  # the client has not waited for its turn, so nothing needs to happen
+        task = self.loop.create_task(self._run(cycle))
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
+
+    async def _run(self, cycle: DirectCycle) -> None:
+        assert self._direct is not None
+        try:
+            response = await self._direct.respond(cycle.request)
+        except Exception as error:
+            self.logger.error("A direct response failed.", exc_info=error)
+            self.transport.close()
+            return
+        if self.flow.write_paused and not cycle.disconnected:
+            await self.flow.drain()
+        if not cycle.disconnected:
+            self._send(cycle, response)
+
+    def _send(self, cycle: DirectCycle, response: HttpResponse) -> None:
+        keep_alive = cycle.keep_alive and not self._drain.is_on
+        self.transport.write(
+            b"%b%b%bcontent-length: %d\r\n%b\r\n%b"
+            % (
+                STATUS_LINE[response.status],
+                _default_lines(self.server_state.default_headers),
+                response.head,
+                len(response.body),
+                b"" if keep_alive else b"connection: close\r\n",
+                b"" if cycle.request.method == "HEAD" else response.body,
+            )
+        )
+        cycle.response_started = cycle.response_complete = True
+        if not keep_alive:
+            self.transport.close()
+        self.on_response_complete()
+
+    def add_body(self, body: bytes) -> None:
+        cycle: Any = self.cycle
+        if type(cycle) is not DirectCycle:
+            super().add_body(body)
+        elif not cycle.is_ready:
+            cycle.body += body
+            if len(cycle.body) > BODY_BYTES_MAX:
+                self._set_ready(cycle, None)
+
+    def end_body(self) -> None:
+        cycle: Any = self.cycle
+        if type(cycle) is not DirectCycle:
+            super().end_body()
+            return
+        cycle.more_body = False
+        if not cycle.is_ready:
+            self._set_ready(cycle, cycle.body)
+
+
+def _split(url: bytes) -> tuple[bytes, bytes]:
+    """Returns the path and the query of a request target, not decoded."""
+    if url.startswith(b"/") and b"#" not in url:
+        path, _, query = url.partition(b"?")
+        return path, query
+    parsed = httptools.parse_url(url)
+    return parsed.path, parsed.query or b""
+
+
+def _joined(path: bytes, query: bytes) -> bytes:
+    return path + b"?" + query if query else path
+
+
+def _read(sent: Iterable[Header], wanted: frozenset[bytes]) -> dict[bytes, bytes]:
+    headers: dict[bytes, bytes] = {}
+    for name, value in sent:
+        if name in wanted:
+            # The parser leaves trailing whitespace, which is not part of the value.
+            text = value.rstrip(b" \t")
+            # Join repeated headers with a comma: the joined value matches no key and no signature,
+            # so the request is rejected.
+            headers[name] = headers[name] + b"," + text if name in headers else text
+    return headers
+
+
+def lines(headers: Iterable[Header]) -> bytes:
+    """Returns headers as they are sent."""
+    return b"".join([b"%b: %b\r\n" % header for header in headers])
+
+
+_rendered: tuple[object, bytes] = (None, b"")
+
+
+def _default_lines(headers: list[Header]) -> bytes:
+    """Returns the server's own headers, which change once a second, when the date does."""
+    global _rendered  # noqa: PLW0603
+    if _rendered[0] is not headers:
+        _rendered = headers, lines(headers)
+    return _rendered[1]

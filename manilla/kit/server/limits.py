@@ -1,0 +1,214 @@
+"""uvicorn's HTTP protocol with limits and with errors in the API's format."""
+
+import asyncio
+from collections.abc import Callable
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from manilla.kit import ids, strict_json
+
+HEAD_BYTES_MAX = 32 * 1024
+HEAD_SECONDS_MAX = 15
+BODY_SECONDS_MAX = 10
+# After each of these many bytes of a body, the next may take BODY_SECONDS_MAX again, so that a
+# phone can upload a document.
+BODY_PART_BYTES = 64 * 1024
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """Limits the size of a request's headers, and the time until a request is complete."""
+
+    _head_bytes = 0  # received since the last complete request
+    _head_size = 0  # of the URL and all headers of this request
+    _part_bytes = 0
+    _hosts = 0
+    _in_head = True
+    _in_message = False
+    _phase = 0  # changes whenever the time limit for the next data begins again
+    _limited_phase = 0  # the phase that `_deadline` limits
+    _deadline: asyncio.TimerHandle | None = None
+    _active_at = 0.0
+    _problem = "Invalid HTTP request received."
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_within(HEAD_SECONDS_MAX, self.transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_awaiting()
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._in_head:
+            self._head_bytes += len(data)
+        self._active_at = self.loop.time()
+        try:
+            self._parse(data)
+        except httptools.HttpParserError:
+            self.logger.warning("Invalid HTTP request received.")
+            self.send_400_response(self._problem)
+        if self._in_head and self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
+            self.send_400_response("The request's headers are too large.")
+        if self._in_message:
+            self._limit_wait()
+        elif self._deadline is not None and self._phase:
+            self._stop_awaiting()
+
+    def _limit_wait(self) -> None:
+        """Limits the time until the rest of a request arrives. Most requests arrive at once."""
+        if self._limited_phase == self._phase:
+            return
+        self._limited_phase = self._phase
+        if self._in_head:
+            self._await_within(HEAD_SECONDS_MAX, self.transport.abort)
+        else:
+            self._await_within(BODY_SECONDS_MAX, self._end_slow_body)
+
+    def _await_within(self, seconds: float, otherwise: Callable[[], None]) -> None:
+        self._stop_awaiting()
+        self._deadline = self.loop.call_later(seconds, otherwise)
+
+    def _stop_awaiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _end_slow_body(self) -> None:
+        """Responds 400, or closes the connection if a response has started.
+
+        The application that waits for the body sees a disconnect.
+        """
+        if self.cycle is not None and self.cycle.response_started:
+            self.transport.close()
+        else:
+            self.send_400_response("The body did not arrive in time.")
+
+    def _parse(self, data: bytes) -> None:
+        """Parses data. Ignores requests to switch protocols, as RFC 9110 (7.8) allows."""
+        while data:
+            try:
+                self.parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as offer:
+                # The parser treats everything after the header as the other protocol, including a
+                # body. Feed it the header again, without the Upgrade field.
+                data = self._head_without_offer() + data[offer.args[0] :]
+
+    def _head_without_offer(self) -> bytes:
+        method, version = self.parser.get_method(), self.parser.get_http_version()
+        if method == b"CONNECT":  # CONNECT always asks for an upgrade, and is not supported
+            raise httptools.HttpParserError
+        lines = [b"%b %b HTTP/%b" % (method, self.url, version.encode())]
+        lines += [b"%b: %b" % (name, value) for name, value in self.headers if name != b"upgrade"]
+        return b"\r\n".join(lines) + b"\r\n\r\n"
+
+    def on_message_begin(self) -> None:
+        self._in_head = self._in_message = True
+        self._head_size = self._hosts = 0
+        self._phase += 1
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_head:
+            return  # ignore trailers after the body: they could override headers that a proxy set
+        name = name.lower()
+        self._head_size += len(name) + len(value)
+        if name == b"host":
+            self._hosts += 1
+        elif name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._head_bytes = self._part_bytes = 0
+        self._phase += 1
+        if len(self.url) + self._head_size > HEAD_BYTES_MAX:
+            # The parser passes this exception to data_received as an invalid request.
+            raise ValueError
+        # RFC 9112, 3.2. HTTP/1.0 requests, such as health checks, may have no Host header.
+        if self._hosts > 1 or (self._hosts == 0 and self.parser.get_http_version() == "1.1"):
+            self._problem = "A request must have exactly one Host header."
+            raise ValueError
+        if not self.parser.should_upgrade():
+            self.begin_request()
+
+    def begin_request(self) -> None:
+        """Passes the request to the ASGI application. Its body may still be incomplete."""
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expects
+        self.headers.extend(headers)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._part_bytes += len(body)
+        if self._part_bytes >= BODY_PART_BYTES:
+            self._part_bytes = 0
+            self._phase += 1
+        self.add_body(body)
+
+    def add_body(self, body: bytes) -> None:
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._in_message = False
+        if not self.parser.should_upgrade():
+            self.end_body()
+
+    def end_body(self) -> None:
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        elif self.timeout_keep_alive_task is None:
+            self._close_when_idle_for(self.timeout_keep_alive)
+
+    def _unset_keepalive_if_required(self) -> None:
+        """Does nothing: the timer itself finds out whether the connection has been idle."""
+
+    def _close_when_idle_for(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(
+            seconds, self.timeout_keep_alive_handler
+        )
+
+    def timeout_keep_alive_handler(self) -> None:
+        left = self.timeout_keep_alive - (self.loop.time() - self._active_at)
+        is_idle = not self._in_message and (self.cycle is None or self.cycle.response_complete)
+        if not is_idle:
+            self._close_when_idle_for(self.timeout_keep_alive)
+        elif left > 0:
+            self._close_when_idle_for(left)
+        else:
+            super().timeout_keep_alive_handler()
+
+    def send_400_response(self, msg: str) -> None:
+        if self._owes_an_answer():
+            # Close without a response: the client would take this 400 for the response to its
+            # earlier request, and would conclude that its payout was rejected.
+            self.transport.close()
+            return
+        body = strict_json.encode({"error": msg, "error_code": "VALIDATION_FAILED"})
+        head = (
+            f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
+            f"x-request-id: {ids.new_request_id()}\r\nconnection: close\r\n"
+            "cross-origin-resource-policy: same-origin\r\n\r\n"
+        )
+        self.transport.write(STATUS_LINE[400] + head.encode() + body)
+        self.transport.close()
+
+    def _owes_an_answer(self) -> bool:
+        """Whether an earlier, complete request on this connection still awaits its response."""
+        cycle = self.cycle
+        is_whole = cycle is not None and not cycle.more_body and not cycle.response_complete
+        return is_whole or bool(self.pipeline)
