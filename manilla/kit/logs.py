@@ -50,7 +50,7 @@ class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
     secret.
     """
 
-    timestamp: str
+    timestamp: datetime
     level: str = "info"
     event: str = "request"
     program: str
@@ -78,8 +78,7 @@ def write_request(**fields: Any) -> None:
     """Writes the log line of a request when the event loop has done what is due."""
     if _program is None:
         return
-    moment = datetime.now(UTC).isoformat(timespec="microseconds")
-    line = _encode_line(RequestLine(timestamp=moment, program=_program, **fields))
+    line = _encode_line(RequestLine(timestamp=datetime.now(UTC), program=_program, **fields))
     if not _lines:
         asyncio.get_running_loop().call_soon(_write_lines)
     elif len(_lines) + len(line) >= WRITE_BYTES_MAX:

@@ -32,11 +32,11 @@ def eligible(
 
     The request's keywords narrow the list and never add to it.
     """
-    currency = customer_pays.currency
+    currency, words = customer_pays.currency, _words(keywords)
     return [
         method
         for method in catalogue.offered(MethodKind.DEPOSIT, currency, caller.environment)
-        if _suits(caller, method, customer_pays, keywords)
+        if _suits(caller, method, customer_pays, words)
         and _has_bvn_if_needed(rails, caller, method)
     ]
 
@@ -65,18 +65,23 @@ def is_conceivable(
 
     Used in the sandbox, where no provider is called.
     """
+    words = _words(keywords)
     return can_take_payments(caller, customer_pays.currency) and any(
-        method.active and _suits(caller, method, customer_pays, keywords)
+        method.active and _suits(caller, method, customer_pays, words)
         for method in catalogue.all(MethodKind.DEPOSIT)
         if method.currency == customer_pays.currency
     )
 
 
-def _suits(caller: Caller, method: Method, customer_pays: Money, keywords: Sequence[str]) -> bool:
+def _words(keywords: Sequence[str]) -> list[str]:
+    return [word.strip().lower() for word in keywords if word.strip()]
+
+
+def _suits(caller: Caller, method: Method, customer_pays: Money, words: Sequence[str]) -> bool:
     return (
         method.takes(customer_pays)
         and (caller.gateways is None or method.code in caller.gateways)
-        and _matches(method, keywords)
+        and (not words or _matches(method, words))
     )
 
 
@@ -90,10 +95,7 @@ def _has_bvn_if_needed(rails: Rails, caller: Caller, method: Method) -> bool:
     return not needs_bvn or account.is_sandbox
 
 
-def _matches(method: Method, keywords: Sequence[str]) -> bool:
-    words = [word.strip().lower() for word in keywords if word.strip()]
-    if not words:
-        return True
+def _matches(method: Method, words: Sequence[str]) -> bool:
     name, code = method.name.lower(), method.code.lower()
     return any(word in name or word in code for word in words)
 
