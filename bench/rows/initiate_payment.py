@@ -21,7 +21,7 @@ from bench.signed import AMOUNT, CURRENCY, payment_order, payment_orders
 from bench.stage import Served, Stage
 from manilla.kit.environment import Environment
 from manilla.kit.ratelimit import RateTicket
-from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult, NewItem, NewRow
+from manilla.ledger.intake import Intake, IntakeOutcome, NewItem, NewRow
 from manilla.ledger.transactions import SANDBOX_REMARK
 from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.merchants import CommissionBearer
@@ -112,9 +112,9 @@ async def overheard(function: str, row: NewRow, item: NewItem) -> str:
         def keep_connection(self) -> Any:
             return self
 
-        async def rows(self, _kind: Any, _sql: str, *values: Any) -> list[IntakeResult]:
+        async def records(self, _sql: str, *values: Any) -> list[tuple[Any, ...]]:
             handed.extend(values)
-            return [IntakeResult(0, IntakeOutcome.CREATED, None, None, None, 1, 1)]
+            return [(0, IntakeOutcome.CREATED, None, None, None, 1, 1)]
 
     listener: Any = Listener()
     await Intake(listener, function).take(row, item, RateTicket(item.bucket, item.rate_limit))

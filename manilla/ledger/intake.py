@@ -12,7 +12,7 @@ import msgspec
 
 from manilla.kit import crash, ratelimit, strict_json
 from manilla.kit.batch import Batcher
-from manilla.kit.db import Database
+from manilla.kit.db import Database, columns
 from manilla.kit.errors import Unavailable
 from manilla.kit.ratelimit import RateTicket
 from manilla.ledger.idempotency import RepeatKey
@@ -118,7 +118,8 @@ class Intake:
     def __init__(self, db: Database, function: str) -> None:
         self._connection = db.keep_connection()
         # As bytes, the text is encoded only once.
-        self._sql = f"SELECT * FROM {function}(convert_from($1, 'UTF8')::jsonb, $2)"
+        self._sql = f"""
+            SELECT {columns(IntakeResult)} FROM {function}(convert_from($1, 'UTF8')::jsonb, $2)"""
         self._batcher: Batcher[Taken, IntakeResult] = Batcher(self._write)
 
     async def take(self, row: NewRow, item: NewItem, ticket: RateTicket) -> IntakeResult:
@@ -128,24 +129,20 @@ class Intake:
             taken = await self._batcher.submit((row, item, cost))
             if ticket.allowance is None:
                 ticket.spend(taken.used, taken.resets_in_seconds)
-            outcome = IntakeOutcome(taken.outcome)
-            if outcome is not IntakeOutcome.AGAIN:
-                return msgspec.structs.replace(taken, outcome=outcome)
+            if taken.outcome is not IntakeOutcome.AGAIN:
+                return taken
         raise Unavailable
 
     async def _write(self, new: Sequence[Taken]) -> Sequence[IntakeResult]:
         items = _encoded(new)
         crash.point("before_intake_commit")
-        rows = await self._connection.rows(
-            IntakeResult,
-            self._sql,
-            items,
-            ratelimit.WINDOW,
-        )
+        records = await self._connection.records(self._sql, items, ratelimit.WINDOW)
         crash.point("after_intake_commit")
-        rows.sort(key=lambda row: row.item)
-        assert len(rows) == len(new)
-        return rows
+        assert len(records) == len(new)
+        records.sort()  # by item
+        return [
+            IntakeResult(item, IntakeOutcome(outcome), *rest) for item, outcome, *rest in records
+        ]
 
 
 def _encoded(new: Sequence[Taken]) -> bytearray:
