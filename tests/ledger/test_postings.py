@@ -297,3 +297,25 @@ async def test_batched_postings_give_the_same_ledger_as_single_ones(
     for alone, batch in zip(one_by_one, together, strict=True):
         for environment in Environment:
             assert await balance(db, alone, environment) == await balance(db, batch, environment)
+
+
+async def test_a_posting_to_a_wallet_that_changed_without_its_lock_is_retried(
+    db: Database,
+) -> None:
+    merchant_id = next(_merchants)
+    await open_wallets(db, merchant_id)
+    place = "SELECT ctid FROM wallet WHERE merchant_id = $1 AND environment = 'sandbox'"
+    earlier = await db.value(place, merchant_id)
+    await queries.post(db, [move(merchant_id, 5)])
+    with pytest.raises(asyncpg.SerializationError):
+        await db.execute(
+            "SELECT ledger_write("
+            " ARRAY[nextval('posting_id_seq')], ARRAY[$1::bigint], ARRAY[$2], ARRAY['test'],"
+            " ARRAY['sandbox'], ARRAY['NGN'], ARRAY[NULL::text], ARRAY[$3::tid], ARRAY[7::bigint],"
+            " ARRAY[7::bigint], ARRAY['adjustment'], ARRAY[-7::bigint], ARRAY[NULL::text],"
+            " ARRAY[NULL::bigint])",
+            merchant_id,
+            trx_ids.new(merchant_id),
+            earlier,
+        )
+    assert await balance(db, merchant_id, Environment.SANDBOX) == 5

@@ -19,6 +19,8 @@ CREATE OR REPLACE FUNCTION ledger_write(
 ) RETURNS void
 LANGUAGE plpgsql
 AS $$
+DECLARE
+    updated bigint;
 BEGIN
     -- Update by ctid, which cannot change while we hold the lock: a join by the key could be planned
     -- as a scan of all wallets.
@@ -29,6 +31,11 @@ BEGIN
              WHERE u.wallet IS NOT NULL
              GROUP BY u.wallet) AS moved
      WHERE w.ctid = moved.wallet;
+    GET DIAGNOSTICS updated = ROW_COUNT;
+    IF updated <> (SELECT count(DISTINCT u.wallet) FROM unnest(p_wallets) AS u (wallet)) THEN
+        -- A wallet was created after the caller took its locks, and has changed since: retry.
+        RAISE EXCEPTION 'A wallet changed without its lock.' USING ERRCODE = 'serialization_failure';
+    END IF;
 
     INSERT INTO posting (merchant_id, id, environment, currency, kind, trx_id, reason)
            OVERRIDING SYSTEM VALUE
