@@ -8,6 +8,7 @@ import msgspec
 
 from manilla.approvals.approvals import Approvals
 from manilla.banks.registry import BankRegistry
+from manilla.kit.batch import SharedReads
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.http import Network
@@ -51,6 +52,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     checkout: Checkout
     requests: RequestLog
     limiter: RateLimiter
+    pages: SharedReads  # for pages of lists
     reader: TransactionReader
     registry: BankRegistry
     banks: Banks

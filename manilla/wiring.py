@@ -11,6 +11,7 @@ import aiohttp
 
 from manilla.banks.registry import BankRegistry
 from manilla.kit import crash, prometheus
+from manilla.kit.batch import SharedReads
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import STATEMENT_TIMEOUT_SECONDS, Database
 from manilla.kit.errors import Refusal, Unavailable
@@ -42,6 +43,9 @@ from manilla.providers.rails import Rails, open_session
 from manilla.services import Services
 from manilla.settings import Settings
 from manilla.sql import epochs, migrate
+
+# At most this many pages share a statement, because a page has up to a hundred rows.
+PAGES_MAX = 32
 
 
 class DatabaseAway(Refusal):
@@ -107,6 +111,7 @@ def build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> S
     funds = ProviderFunds(db, rails)
     deliveries = Deliveries(db, registry)
     router = Router(methods, rails, registry, banks, resolver, funds, deliveries)
+    pages = SharedReads(db, batch_max=PAGES_MAX)
     return Services(
         db=db,
         keyring=keyring,
@@ -120,7 +125,8 @@ def build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> S
         checkout=Checkout(db, platform, directory, methods, rails, charges),
         requests=RequestLog(db),
         limiter=RateLimiter(db),
-        reader=TransactionReader(db),
+        pages=pages,
+        reader=TransactionReader(db, pages),
         registry=registry,
         banks=banks,
         resolver=resolver,

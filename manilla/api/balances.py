@@ -7,16 +7,16 @@ from msgspec import Struct
 from manilla.api.endpoint import Call, Endpoint
 from manilla.api.fields import CurrencyCode, Reference
 from manilla.api.lists import Cursors, PeriodQuery
-from manilla.kit import clock
-from manilla.kit.crypto import Keyring
+from manilla.kit.batch import SharedReads
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
 from manilla.lookup import statement
-from manilla.lookup.statement import StatementEntry
+from manilla.lookup.statement import StatementEntry, WalletsPage
 from manilla.merchants import queries as merchants
 from manilla.merchants.rights import Right
 from manilla.payouts import figures
+from manilla.services import Services
 
 LIST = "/api/v1/balance-transactions"
 
@@ -52,8 +52,8 @@ class BalanceTransactionList(Struct, frozen=True):
     next_cursor: str | None
 
 
-def endpoints(db: Database, keyring: Keyring) -> list[Endpoint]:
-    cursors = Cursors(keyring, LIST, int)
+def endpoints(services: Services) -> list[Endpoint]:
+    db, cursors = services.db, Cursors(services.keyring, LIST, int)
 
     async def balance(call: Call) -> Balance:
         wallets = await figures.balances(db, call.tenant)
@@ -70,18 +70,8 @@ def endpoints(db: Database, keyring: Keyring) -> list[Endpoint]:
         )
 
     async def list_balance_transactions(call: Call) -> BalanceTransactionList:
-        tenant, wanted = call.tenant, call.query
-        since, until = wanted.period
-        page = await statement.page(
-            db,
-            tenant,
-            await _currencies(db, tenant, wanted.currency_code),
-            since=since,
-            until=until,
-            ref_trx=wanted.ref_trx,
-            after=cursors.read(call),
-            limit=wanted.limit,
-        )
+        after = cursors.read(call)
+        page = await _shared(services.pages, call, after) or await _searched(db, call, after)
         entries = [_describe(entry) for entry in page.entries]
         return BalanceTransactionList(entries, cursors.write(call, page.next))
 
@@ -111,6 +101,29 @@ def endpoints(db: Database, keyring: Keyring) -> list[Endpoint]:
     ]
 
 
+async def _shared(pages: SharedReads, call: Call, after: int | None) -> WalletsPage | None:
+    """Reads the page together with others, unless it has to look for matching entries."""
+    wanted = call.query
+    if wanted.ref_trx is not None or wanted.since is not None or wanted.until is not None:
+        return None
+    return await statement.newest(pages, call.tenant, wanted.currency_code, after, wanted.limit)
+
+
+async def _searched(db: Database, call: Call, after: int | None) -> WalletsPage:
+    tenant, wanted = call.tenant, call.query
+    since, until = wanted.period
+    return await statement.page(
+        db,
+        tenant,
+        await _currencies(db, tenant, wanted.currency_code),
+        since=since,
+        until=until,
+        ref_trx=wanted.ref_trx,
+        after=after,
+        limit=wanted.limit,
+    )
+
+
 async def _currencies(db: Database, tenant: Tenant, wanted: str | None) -> list[str]:
     wallets = await merchants.wallets(db, tenant.merchant_id)
     return [
@@ -121,13 +134,12 @@ async def _currencies(db: Database, tenant: Tenant, wanted: str | None) -> list[
 
 
 def _describe(entry: StatementEntry) -> BalanceTransaction:
-    line = entry.line
     return BalanceTransaction(
         trx_id=entry.trx_id,
         ref_trx=entry.ref_trx,
-        kind=line.kind,
-        amount=line.amount.amount,
-        balance_after=line.balance.amount,
-        currency_code=line.currency,
-        created_at=clock.iso(line.posted_at),
+        kind=entry.kind,
+        amount=Money(entry.currency, entry.amount_minor).amount,
+        balance_after=Money(entry.currency, entry.balance_minor).amount,
+        currency_code=entry.currency,
+        created_at=entry.posted_at,
     )

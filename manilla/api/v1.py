@@ -31,7 +31,7 @@ def endpoints(services: Services) -> list[Endpoint]:
         *payments.endpoints(services),
         *payment_links.endpoints(services),
         *refunds.endpoints(services),
-        *balances.endpoints(services.db, services.keyring),
+        *balances.endpoints(services),
         *payouts.endpoints(services),
         *events.endpoints(services.db, services.keyring),
         *webhook_endpoints.endpoints(services),

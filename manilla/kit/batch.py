@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from manilla.kit import deadline
+from manilla.kit import deadline, plans
 from manilla.kit.db import CONFLICTS, Database
 from manilla.kit.errors import Unavailable
 
@@ -145,7 +145,7 @@ class SharedReads:
     """
 
     def __init__(self, db: Database, *, batch_max: int = 128) -> None:
-        self._connection = db.keep_connection()
+        self._connection = db.keep_connection(**plans.BY_KEY)
         self._batcher = Batcher(self._read, batch_max=batch_max)
 
     async def records(self, sql: str, *values: Any) -> list[Any]:

@@ -181,8 +181,11 @@ class Database(Queries):
             **options,
         )
 
-    def keep_connection(self) -> KeptConnection:
-        kept = KeptConnection(self._connector, self._kept_options, self._guarded)
+    def keep_connection(self, **settings: str) -> KeptConnection:
+        """`settings`: the server's settings for this session, besides those of all sessions."""
+        options = dict(self._kept_options)
+        options["server_settings"] = {**options["server_settings"], **settings}
+        kept = KeptConnection(self._connector, options, self._guarded)
         self._kept.append(kept)
         return kept
 

@@ -14,13 +14,10 @@ from manilla.ledger.transactions import TransactionNotFound
 
 Columns = tuple[Any, ...]
 
-# At most this many pages share a statement, because a page has up to a hundred rows.
-PAGES_MAX = 32
-
 
 class TransactionReader:
-    def __init__(self, db: Database) -> None:
-        self._single, self._pages = SharedReads(db), SharedReads(db, batch_max=PAGES_MAX)
+    def __init__(self, db: Database, pages: SharedReads) -> None:
+        self._single, self._pages = SharedReads(db), pages
 
     async def read(self, table: str, columns: str, tenant: Tenant, trx_id: str) -> Columns:
         """Returns the columns of a transaction; raises if the tenant has no such transaction."""

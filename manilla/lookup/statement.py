@@ -2,31 +2,66 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
+from manilla.kit.batch import SharedReads
+from manilla.kit.clock import iso, iso_of_sql
 from manilla.kit.db import Database
-from manilla.kit.listing import Page, cursor, read_cursor
+from manilla.kit.listing import INTEGER_MAX, Page, cursor, read_cursor
 from manilla.ledger import listing
 from manilla.ledger.listing import StatementFilter, WalletStatementLine
 from manilla.ledger.scope import Tenant
 
-# Each row is found by its full key, in the order of one index: see `ledger/reader.py`.
-_REFERENCES = """
-    SELECT t.trx_id, coalesce(
+# The pages that are read together have postings at most this far apart: all between them are read.
+TOGETHER_MAX = 5_000
+
+# The reference of the transaction `looked.trx_id`. Each row is found by its full key, in the order
+# of one index: see `ledger/reader.py`.
+_REFERENCE = """
+    coalesce(
            (SELECT ref_trx FROM payment
-             WHERE merchant_id = $1 AND trx_id BETWEEN t.trx_id AND t.trx_id
+             WHERE merchant_id = looked.owner AND trx_id BETWEEN looked.trx_id AND looked.trx_id
              ORDER BY trx_id LIMIT 1),
            (SELECT ref_trx FROM payout
-             WHERE merchant_id = $1 AND trx_id BETWEEN t.trx_id AND t.trx_id
+             WHERE merchant_id = looked.owner AND trx_id BETWEEN looked.trx_id AND looked.trx_id
              ORDER BY trx_id LIMIT 1),
            (SELECT ref_trx FROM refund
-             WHERE merchant_id = $1 AND trx_id BETWEEN t.trx_id AND t.trx_id
+             WHERE merchant_id = looked.owner AND trx_id BETWEEN looked.trx_id AND looked.trx_id
              ORDER BY trx_id LIMIT 1),
            (SELECT ref_trx FROM payment
-             WHERE merchant_id = $1 AND commission_trx_id BETWEEN t.trx_id AND t.trx_id
-             ORDER BY commission_trx_id LIMIT 1)) AS ref_trx
-      FROM unnest($2::text[]) AS t (trx_id)"""
+             WHERE merchant_id = looked.owner
+               AND commission_trx_id BETWEEN looked.trx_id AND looked.trx_id
+             ORDER BY commission_trx_id LIMIT 1)) AS ref_trx"""
+_REFERENCES = f"""
+    SELECT trx_id, {_REFERENCE}
+      FROM (SELECT $1::bigint AS owner, trx_id FROM unnest($2::text[]) AS t (trx_id)) AS looked"""
+# The newest entries of all wallets of a tenant, or of the one with a currency.
+_NEWEST = """
+    SELECT place, currency, posting_id, amount_minor, balance_minor
+      FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::integer[])
+           AS wanted (place, owner, wanted_environment, wanted_currency, before, rows_max)
+     CROSS JOIN LATERAL (
+           SELECT found.* FROM wallet
+            CROSS JOIN LATERAL (
+                  SELECT currency, posting_id, amount_minor, balance_minor FROM entry
+                   WHERE account = 'wallet' AND merchant_id = owner
+                     AND environment = wallet.environment AND currency = wallet.currency
+                     AND posting_id < before
+                   ORDER BY posting_id DESC LIMIT rows_max) AS found
+            WHERE merchant_id = owner AND environment = wanted_environment::environment
+              AND wallet.currency = coalesce(wanted_currency, wallet.currency)
+            ORDER BY posting_id DESC LIMIT rows_max) AS page"""
+# A merchant's postings between two ids. OFFSET 0: see `ledger/listing.py`.
+_POSTINGS = f"""
+    SELECT place, id, posted_at::text, kind, trx_id, {_REFERENCE}
+      FROM unnest($1::integer[], $2::bigint[], $3::bigint[], $4::bigint[])
+           AS wanted (place, wanted_merchant, low, high)
+     CROSS JOIN LATERAL (
+           SELECT merchant_id AS owner, id, posted_at, kind, split_part(trx_id, '-', 1) AS trx_id
+             FROM (SELECT * FROM posting WHERE id BETWEEN low AND high OFFSET 0) AS near
+            WHERE merchant_id = wanted_merchant) AS looked"""
 # The ids in postings of the transactions with a reference: a payment's commission and charges too.
 _NAMED = """
     WITH one AS (
@@ -45,10 +80,14 @@ _NAMED = """
          ORDER BY ref_trx LIMIT 1)"""
 
 
-class StatementEntry(msgspec.Struct, frozen=True):
-    line: WalletStatementLine
+class StatementEntry(msgspec.Struct, frozen=True, gc=False):
     trx_id: str
     ref_trx: str | None  # None for money without a reference of the merchant, such as funding
+    kind: str
+    currency: str
+    amount_minor: int
+    balance_minor: int
+    posted_at: str  # as the API formats times
 
 
 class WalletsPage(msgspec.Struct, frozen=True):
@@ -83,6 +122,36 @@ async def page(
     return WalletsPage(await _with_references(db, tenant, lines), following)
 
 
+async def newest(
+    pages: SharedReads, tenant: Tenant, currency: str | None, before: int | None, limit: int
+) -> WalletsPage | None:
+    """Returns a page of the entries of all wallets, or of one, newest first.
+
+    Reads it together with other pages. Returns None if the page's postings are far apart, because
+    it would delay the others.
+    """
+    found = await pages.records(
+        *(_NEWEST, tenant.merchant_id, tenant.environment, currency),
+        *(INTEGER_MAX if before is None else before, limit + 1),
+    )
+    if not found:
+        return WalletsPage([], None)
+    shown, numbers = found[:limit], [record["posting_id"] for record in found[:limit]]
+    if numbers[0] - numbers[-1] > TOGETHER_MAX:
+        return None
+    postings = await pages.records(_POSTINGS, tenant.merchant_id, numbers[-1], numbers[0])
+    by_number = {posting["id"]: posting for posting in postings}
+    entries = [_entry(record, by_number[record["posting_id"]]) for record in shown]
+    return WalletsPage(entries, numbers[-1] if len(found) > limit else None)
+
+
+def _entry(record: Any, posting: Any) -> StatementEntry:
+    _, currency, _, amount_minor, balance_minor = record
+    _, _, posted_at, kind, trx_id, ref_trx = posting
+    at = iso_of_sql(posted_at)
+    return StatementEntry(trx_id, ref_trx, kind, currency, amount_minor, balance_minor, at)
+
+
 def _merged(
     pages: Sequence[Page[WalletStatementLine]], limit: int
 ) -> tuple[list[WalletStatementLine], int | None]:
@@ -107,7 +176,10 @@ async def _with_references(
     records = await db.records(_REFERENCES, tenant.merchant_id, ids) if ids else []
     references = {record["trx_id"]: record["ref_trx"] for record in records}
     return [
-        StatementEntry(line, trx_id, references[trx_id])
+        StatementEntry(
+            *(trx_id, references[trx_id], line.kind),
+            *(line.currency, line.amount_minor, line.balance_minor, iso(line.posted_at)),
+        )
         for line, trx_id in zip(lines, ids, strict=True)
     ]
 
