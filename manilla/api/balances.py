@@ -9,7 +9,7 @@ from manilla.api.fields import CurrencyCode, Reference
 from manilla.api.lists import Cursors, PeriodQuery
 from manilla.kit.batch import SharedReads
 from manilla.kit.db import Database
-from manilla.kit.money import Money
+from manilla.kit.money import amount_of
 from manilla.ledger.scope import Tenant
 from manilla.lookup import statement
 from manilla.lookup.statement import StatementEntry, WalletsPage
@@ -62,8 +62,8 @@ def endpoints(services: Services) -> list[Endpoint]:
             [
                 WalletBalance(
                     wallet.currency,
-                    Money(wallet.currency, wallet.balance_minor).amount,
-                    Money(wallet.currency, wallet.open_minor).amount,
+                    amount_of(wallet.currency, wallet.balance_minor),
+                    amount_of(wallet.currency, wallet.open_minor),
                 )
                 for wallet in wallets
             ],
@@ -138,8 +138,8 @@ def _describe(entry: StatementEntry) -> BalanceTransaction:
         trx_id=entry.trx_id,
         ref_trx=entry.ref_trx,
         kind=entry.kind,
-        amount=Money(entry.currency, entry.amount_minor).amount,
-        balance_after=Money(entry.currency, entry.balance_minor).amount,
+        amount=amount_of(entry.currency, entry.amount_minor),
+        balance_after=amount_of(entry.currency, entry.balance_minor),
         currency_code=entry.currency,
         created_at=entry.posted_at,
     )

@@ -48,8 +48,7 @@ class Money(msgspec.Struct, frozen=True, order=True):
 
     @property
     def amount(self) -> Decimal:
-        """The amount in major units, with all of the currency's decimals: 1000.00."""
-        return _UNITS[self.currency] * self.minor
+        return amount_of(self.currency, self.minor)
 
     def percent(self, rate: Decimal) -> Self:
         """Returns a percentage of the amount, rounded half up. No other function rounds money."""
@@ -68,6 +67,11 @@ class Money(msgspec.Struct, frozen=True, order=True):
 
     def __str__(self) -> str:
         return f"{self.amount:,f} {self.currency}"
+
+
+def amount_of(currency: str, minor: int) -> Decimal:
+    """Returns the amount in major units, with all of the currency's decimals: 1000.00."""
+    return _UNITS[currency] * minor
 
 
 def to_minor(amount: Decimal, decimals: int) -> int:

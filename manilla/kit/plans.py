@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 
 from manilla.kit.db import Connection, Database
 
-# Settings with which queries find rows through an index, however small the table is. When a batch is
-# joined with a small table, the planner prefers a sequential scan. The session may keep that plan
-# while the table grows, until the next ANALYZE.
+# With these settings queries find rows through an index, however small the table is. When a batch
+# is joined with a small table, the planner prefers a sequential scan. The session may keep that
+# plan while the table grows, until the next ANALYZE.
 BY_KEY = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
 _SET_LOCAL = "; ".join(f"SET LOCAL {name} = {value}" for name, value in BY_KEY.items())
 

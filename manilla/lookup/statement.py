@@ -177,8 +177,13 @@ async def _with_references(
     references = {record["trx_id"]: record["ref_trx"] for record in records}
     return [
         StatementEntry(
-            *(trx_id, references[trx_id], line.kind),
-            *(line.currency, line.amount_minor, line.balance_minor, iso(line.posted_at)),
+            trx_id=trx_id,
+            ref_trx=references[trx_id],
+            kind=line.kind,
+            currency=line.currency,
+            amount_minor=line.amount_minor,
+            balance_minor=line.balance_minor,
+            posted_at=iso(line.posted_at),
         )
         for line, trx_id in zip(lines, ids, strict=True)
     ]

@@ -6,7 +6,7 @@ import msgspec
 
 from manilla.kit.clock import iso_of_sql
 from manilla.kit.db import columns
-from manilla.kit.money import Money
+from manilla.kit.money import amount_of
 from manilla.ledger.reader import TransactionReader
 from manilla.ledger.scope import Tenant
 from manilla.merchants.merchants import CommissionBearer
@@ -142,13 +142,13 @@ def _unfinished(payment: ReportedPayment) -> tuple[str, str, str, str, str, str 
 def describe_commission(payment: Payment | ReportedPayment) -> Commission:
     currency = payment.currency
     quote = QuotedAmounts(
-        Money(currency, payment.amount_minor).amount,
-        Money(currency, payment.commission_minor).amount,
+        amount_of(currency, payment.amount_minor),
+        amount_of(currency, payment.commission_minor),
         payment.commission_bearer,
     )
     paid, received = quote.customer_pays, quote.merchant_receives
-    if payment.status != PaymentStatus.SUCCESS:
-        paid = received = Money(currency, 0).amount
+    if payment.status != _SUCCESS:
+        paid = received = amount_of(currency, 0)
     return Commission(
         base_amount=quote.amount,
         commission_fee=quote.commission,

@@ -6,7 +6,7 @@ import msgspec
 
 from manilla.kit.clock import iso_of_sql
 from manilla.kit.db import columns
-from manilla.kit.money import Money
+from manilla.kit.money import amount_of
 from manilla.ledger.reader import TransactionReader
 from manilla.ledger.scope import Tenant
 from manilla.payouts.payout import PayoutErrorCode, PayoutStatus
@@ -95,14 +95,14 @@ def describe_listed(payout: ReportedPayout) -> DeliveredPayout | ListedUndeliver
 
 
 def _delivered(payout: ReportedPayout) -> DeliveredPayout:
-    amount = Money(payout.currency, payout.amount_minor).amount
+    amount = amount_of(payout.currency, payout.amount_minor)
     return DeliveredPayout(
         status="success",
         event=EVENT,
         trx_id=payout.trx_id,
         ref_trx=payout.ref_trx,
         amount=amount,
-        fee=Money(payout.currency, payout.fee_minor).amount,
+        fee=amount_of(payout.currency, payout.fee_minor),
         currency=payout.currency,
         net_amount=amount,
         description=payout.description,
