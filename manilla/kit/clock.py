@@ -21,7 +21,7 @@ def iso_sql(column: str) -> str:
 def iso_of_sql(text: str) -> str:
     """Formats a time that SQL has cast to text as `iso` does, which costs less than `iso_sql`."""
     if len(text) == _LENGTH_WITH_ALL_DECIMALS:
-        return text[:-3].replace(" ", "T") + "Z"
+        return text.replace(" ", "T").replace("+00", "Z")
     seconds, _, decimals = text[11:-3].partition(".")
     return f"{text[:10]}T{seconds}.{decimals:0<6}Z"
 
