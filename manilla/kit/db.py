@@ -60,6 +60,15 @@ def columns(kind: type[msgspec.Struct], **computed: str) -> str:
     )
 
 
+def only_if(condition: str, *names: str, **computed: str) -> dict[str, str]:
+    """Returns the SQL of columns that are null unless a condition is met, which saves reading them.
+
+    `computed` has the SQL of those that are more than a column.
+    """
+    sources = {name: name for name in names} | computed
+    return {name: f"CASE WHEN {condition} THEN {sql} END" for name, sql in sources.items()}
+
+
 def shared(kind: type[msgspec.Struct], source: msgspec.Struct) -> dict[str, Any]:
     """Returns the fields of `kind` with their values from a struct that has them too."""
     return {name: getattr(source, name) for name in kind.__struct_fields__}

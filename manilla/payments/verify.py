@@ -5,7 +5,7 @@ from decimal import Decimal
 import msgspec
 
 from manilla.kit.clock import iso_of_sql
-from manilla.kit.db import columns
+from manilla.kit.db import columns, only_if
 from manilla.kit.money import amount_of
 from manilla.ledger.reader import TransactionReader
 from manilla.ledger.scope import Tenant
@@ -72,7 +72,8 @@ class ReportedPayment(msgspec.Struct, frozen=True, gc=False):
     """The columns of a payment that the response needs.
 
     A page has many, so they are read without conversion: statuses and other words are plain texts,
-    which equal the members of their enum.
+    which equal the members of their enum. Columns that the response of an unfinished payment does
+    not show are null.
     """
 
     status: PaymentStatus
@@ -91,7 +92,16 @@ class ReportedPayment(msgspec.Struct, frozen=True, gc=False):
     updated_at: str
 
 
-COLUMNS = columns(ReportedPayment, created_at="created_at::text", updated_at="updated_at::text")
+COLUMNS = columns(
+    ReportedPayment,
+    created_at="created_at::text",
+    **only_if(
+        f"status = '{_SUCCESS}'",
+        *("currency", "amount_minor", "commission_minor", "commission_bearer"),
+        *("commission_trx_id", "customer_name", "customer_email", "description"),
+        updated_at="updated_at::text",
+    ),
+)
 
 
 async def verify(

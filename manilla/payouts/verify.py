@@ -5,7 +5,7 @@ from decimal import Decimal
 import msgspec
 
 from manilla.kit.clock import iso_of_sql
-from manilla.kit.db import columns
+from manilla.kit.db import columns, only_if
 from manilla.kit.money import amount_of
 from manilla.ledger.reader import TransactionReader
 from manilla.ledger.scope import Tenant
@@ -70,7 +70,15 @@ class ReportedPayout(msgspec.Struct, frozen=True, gc=False):
     updated_at: str
 
 
-COLUMNS = columns(ReportedPayout, created_at="created_at::text", updated_at="updated_at::text")
+COLUMNS = columns(
+    ReportedPayout,
+    created_at="created_at::text",
+    **only_if(
+        f"status = '{_COMPLETED}'",
+        *("currency", "amount_minor", "fee_minor", "description", "session_id"),
+        updated_at="updated_at::text",
+    ),
+)
 
 
 async def verify(
