@@ -1,18 +1,21 @@
 """The balance and the statement: each line follows from the one before it."""
 
+import asyncio
 from decimal import Decimal
 from typing import Any
 
 import msgspec
+import pytest
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
+from manilla.lookup import statement
 from manilla.merchants import merchants, wallets
 from manilla.merchants.merchants import CommissionBearer, MerchantUpdate
 from manilla.payouts import decisions
-from tests.client import new_merchant
+from tests.client import Merchant, new_merchant
 from tests.lists.pages import every, get, page
 from tests.payments import steps
 from tests.payments.shop import Shop
@@ -107,6 +110,36 @@ async def test_the_statement_is_gapless_and_ends_at_the_balance(
     assert set(lines[0]) == {
         *("trx_id", "ref_trx", "kind", "amount", "balance_after", "currency_code", "created_at")
     }
+
+
+async def test_a_page_is_the_same_if_its_postings_are_too_far_apart_to_share_a_statement(
+    sandbox_payer: PayoutMerchant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _do_business(sandbox_payer)
+    merchant = sandbox_payer.merchant
+    lines = await every(merchant, LIST, limit=3)
+    monkeypatch.setattr(statement, "TOGETHER_MAX", -1)
+    assert await every(merchant, LIST, limit=3) == lines
+
+
+async def test_statements_requested_at_the_same_time_have_the_lines_of_their_caller(
+    sandbox_payer: PayoutMerchant, db: Database, keyring: Keyring
+) -> None:
+    await _do_business(sandbox_payer)
+    merchant = sandbox_payer.merchant
+    other = await new_merchant(merchant.site, db, keyring)
+    lines, others = await every(merchant, LIST), await every(other, LIST)
+    assert len(others) == 1
+    requested: list[tuple[Merchant, dict[str, Any], list[Any]]] = [
+        (merchant, {"limit": 2}, lines[:2]),
+        (other, {}, others),
+        (merchant, {"currency_code": "NGN"}, lines),
+        (merchant, {"currency_code": "KES"}, []),
+        (merchant, {"limit": 3, "since": lines[3]["created_at"]}, lines[:3]),
+        (merchant, {"ref_trx": lines[0]["ref_trx"]}, lines[:1]),
+    ]
+    pages = await asyncio.gather(*(page(who, LIST, **query) for who, query, _ in requested))
+    assert [each["data"] for each in pages] == [expected for _, _, expected in requested]
 
 
 async def test_lines_have_the_references_of_their_transactions_and_can_be_found_by_them(
