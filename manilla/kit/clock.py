@@ -13,13 +13,8 @@ def iso(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
-def iso_sql(column: str) -> str:
-    """Returns the SQL that formats a time as `iso` does; the sessions' time zone is UTC."""
-    return f"""to_char({column}, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"""
-
-
 def iso_of_sql(text: str) -> str:
-    """Formats a time that SQL has cast to text as `iso` does, which costs less than `iso_sql`."""
+    """Formats a time that SQL has cast to text as `iso` does; the sessions' time zone is UTC."""
     if len(text) == _LENGTH_WITH_ALL_DECIMALS:
         return text.replace(" ", "T").replace("+00", "Z")
     seconds, _, decimals = text[11:-3].partition(".")

@@ -30,8 +30,6 @@ def test_a_time_has_six_decimals_and_is_in_utc(age: timedelta, offset: timedelta
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=str)
-async def test_sql_formats_a_time_as_python_does(db: Database, moment: datetime) -> None:
-    written = await db.value(f"SELECT {clock.iso_sql('$1::timestamptz')}", moment)
-    assert written == clock.iso(moment)
+async def test_a_time_that_sql_writes_has_the_same_format(db: Database, moment: datetime) -> None:
     cast = await db.value("SELECT $1::timestamptz::text", moment)
     assert clock.iso_of_sql(cast) == clock.iso(moment)

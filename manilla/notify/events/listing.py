@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from manilla.kit.clock import iso_sql
+from manilla.kit.clock import iso_of_sql
 from manilla.kit.db import Database, columns
 from manilla.kit.listing import Conditions
 from manilla.ledger import keyset
@@ -56,7 +56,7 @@ _EVENT = columns(
     EventItem,
     type=TYPE,
     ref_trx=_REFERENCE,
-    created_at=iso_sql("created_at"),
+    created_at="created_at::text",
     body="convert_from(body, 'UTF8')",
 )
 
@@ -87,8 +87,15 @@ async def page(
         shown=f"{_EVENT}, epoch, xid",
     )
     found = await keyset.page(db, query, after, limit)
-    events = [EventItem(*record[:-2]) for record in found.records]
-    return EventPage(events, None if found.next is None else Position(*found.next))
+    return EventPage(
+        [_item(record) for record in found.records],
+        None if found.next is None else Position(*found.next),
+    )
+
+
+def _item(record: Any) -> EventItem:
+    event_id, kind, trx_id, ref_trx, created_at, body, _, _ = record
+    return EventItem(event_id, kind, trx_id, ref_trx, iso_of_sql(created_at), body)
 
 
 async def position_of(db: Database, tenant: Tenant, event_id: str) -> Position | None:
