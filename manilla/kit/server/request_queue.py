@@ -14,26 +14,27 @@ class RequestQueue:
     so that the loop soon reads the next ones and sends what is ready. If requests arrive faster
     than they are processed, the queue becomes full, and further ones are refused at once. Otherwise
     each would wait longer than the one before, until all of them time out. A burst is not refused:
-    only the wait is limited.
+    only the wait is limited, unless the process was paused.
     """
 
     TURN_MAX = 64
     UNANSWERED_MAX = 256
     WAIT_SECONDS_MAX = 0.5
     LENGTH_MAX = 4096
-    PAUSE_SECONDS = 0.001
+    DELAY_SECONDS = 0.001  # until the next look, while many requests wait for the database
+    TURN_SECONDS_MAX = 0.25  # the operating system has paused a process whose turn takes longer
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[float, Callable[[], None]]] = deque()
         self._left = self.TURN_MAX  # how many requests may still begin in this turn
         self._is_scheduled = False
+        self._is_late = False  # whether the first of them has waited for too long
+        self._turn_at = 0.0
 
-    def is_full(self, now: float) -> bool:
-        """Whether the next request must be refused. `now` is the event loop's time."""
-        waiting = self._waiting
-        if not waiting:
-            return False
-        return now - waiting[0][0] > self.WAIT_SECONDS_MAX or len(waiting) >= self.LENGTH_MAX
+    @property
+    def is_full(self) -> bool:
+        """Whether the next request must be refused."""
+        return self._is_late or len(self._waiting) >= self.LENGTH_MAX
 
     def add(self, loop: asyncio.AbstractEventLoop, begin: Callable[[], None]) -> None:
         """Calls `begin`, as soon as it is the request's turn."""
@@ -53,7 +54,14 @@ class RequestQueue:
         if waiting and self._left > 0:
             loop.call_soon(self._next_turn, loop)
         elif waiting:
-            loop.call_later(self.PAUSE_SECONDS, self._next_turn, loop)
+            loop.call_later(self.DELAY_SECONDS, self._next_turn, loop)
         while waiting and self._left > 0:
             self._left -= 1
             waiting.popleft()[1]()
+        self._is_late = self._is_first_late(loop.time())
+
+    def _is_first_late(self, now: float) -> bool:
+        was_paused = now - self._turn_at > self.TURN_SECONDS_MAX
+        self._turn_at = now
+        waiting = self._waiting
+        return bool(waiting) and not was_paused and now - waiting[0][0] > self.WAIT_SECONDS_MAX
