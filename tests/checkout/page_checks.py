@@ -63,6 +63,7 @@ async def accessibility_violations(page: Page, *rules: str) -> list[str]:
 
     `rules` limits the check to some rules.
     """
+    await page.wait_for_load_state()  # a click returns before the next page is complete
     # A frame in a sandbox runs no scripts, so axe cannot check its content.
     options: dict[str, object] = {"resultTypes": ["violations"], "iframes": False}
     if rules:
