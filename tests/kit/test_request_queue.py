@@ -28,7 +28,7 @@ async def test_a_burst_is_not_refused() -> None:
     for _ in range(10 * RequestQueue.TURN_MAX):
         queue.add(loop, lambda: None)
     await asyncio.sleep(0)
-    assert not queue.is_full
+    assert not queue.is_full()
 
 
 async def test_requests_that_arrived_while_the_process_was_paused_are_not_refused(
@@ -41,7 +41,7 @@ async def test_requests_that_arrived_while_the_process_was_paused_are_not_refuse
         queue.add(loop, lambda: None)
     time.sleep(0.02)  # noqa: ASYNC251 (the whole process pauses)
     await asyncio.sleep(0)
-    assert not queue.is_full
+    assert not queue.is_full()
 
 
 async def test_the_number_of_waiting_requests_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ async def test_the_number_of_waiting_requests_is_limited(monkeypatch: pytest.Mon
     queue, loop = RequestQueue(), asyncio.get_running_loop()
     for _ in range(RequestQueue.TURN_MAX + 3):
         queue.add(loop, lambda: None)
-    assert queue.is_full
+    assert queue.is_full()
 
 
 async def test_while_many_wait_for_the_database_no_request_begins_and_soon_all_are_refused(
@@ -70,10 +70,10 @@ async def test_while_many_wait_for_the_database_no_request_begins_and_soon_all_a
     await asyncio.sleep(0)  # the next turn looks at the waiting submissions
     queue.add(loop, partial(begun.append, 1))
     async with asyncio.timeout(TIMEOUT_SECONDS):
-        while not queue.is_full:
+        while not queue.is_full():
             await asyncio.sleep(0.001)
         assert begun == [0]
         go.set()
         await asyncio.gather(*submitted)
-        while queue.is_full or begun != [0, 1]:
+        while queue.is_full() or begun != [0, 1]:
             await asyncio.sleep(0.001)

@@ -163,7 +163,7 @@ class Protocol(LimitedProtocol):
         assert self._direct is not None
         # A client that sends without reading must wait in the queue.
         can_refuse = not self.pipeline and not self.flow.write_paused
-        if can_refuse and self._queue.is_full:
+        if can_refuse and self._queue.is_full():
             self._send(cycle, self._direct.busy())
         else:
             self._queue.add(self.loop, partial(self._create_task, cycle))

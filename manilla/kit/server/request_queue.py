@@ -31,7 +31,6 @@ class RequestQueue:
         self._is_late = False  # whether the first of them has waited for too long
         self._turn_at = 0.0
 
-    @property
     def is_full(self) -> bool:
         """Whether the next request must be refused."""
         return self._is_late or len(self._waiting) >= self.LENGTH_MAX
