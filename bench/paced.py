@@ -6,6 +6,7 @@ so it shows how long requests take at a given rate, and what happens above the m
 
 import asyncio
 import contextlib
+import itertools
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -61,10 +62,11 @@ async def offer(
     port: int, requests: Iterator[bytes], rate: float, seconds: float, connections: int
 ) -> Offered:
     """Sends so many requests a second. Runs in a thread, on a faster event loop."""
+    signed = iter(list(itertools.islice(requests, int(rate * seconds))))
 
     def run() -> Offered:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_Schedule(port, requests, rate, seconds).run(connections))
+            return runner.run(_Schedule(port, signed, rate, seconds).run(connections))
 
     return await asyncio.to_thread(run)
 

@@ -1,0 +1,20 @@
+import pytest
+
+from manilla.payouts.beneficiaries import nuban
+
+
+@pytest.mark.parametrize(
+    ("bank", "account", "is_right"),
+    [
+        ("011", "0000014579", True),  # the example of the Central Bank of Nigeria
+        ("011", "0000014578", False),
+        ("058", "0000014579", False),
+        ("50211", "0000014579", None),  # not a bank with a three-digit code
+        ("\u0660\u0661\u0661", "0000014579", None),  # Arabic digits
+        ("011", "000001457", None),
+    ],
+)
+def test_the_check_digit_of_an_account_number(
+    bank: str, account: str, is_right: bool | None
+) -> None:
+    assert nuban.fits(bank, account) is is_right
