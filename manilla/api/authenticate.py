@@ -21,7 +21,7 @@ NO_GENERATION = 0  # the merchant's own credentials were not used
 
 _ENVIRONMENTS = {environment.encode(): environment for environment in Environment}
 _TIMESTAMP = re.compile(rb"[0-9]{1,12}")
-_SIGNATURE = re.compile(rb"(?:sha256=)?([0-9a-f]{64})")
+_SIGNATURE = re.compile(rb"[0-9a-f]{64}")
 
 
 def read_environment(headers: Headers) -> Environment:
@@ -184,11 +184,10 @@ def _check_signature(secrets: Sequence[bytes], headers: Headers, string: bytes) 
     text = headers.get(b"x-signature")
     if text is None:
         raise InvalidCredentials(errors={"X-Signature": "The header is missing."})
-    match = _SIGNATURE.fullmatch(text.lower())
-    if match is None:
-        raise InvalidCredentials(errors={"X-Signature": "The header is not 64 hex digits."})
-    given = bytes.fromhex(match[1].decode())
+    given = text.lower().removeprefix(b"sha256=")
     for secret in secrets:
-        if hmac.compare_digest(hmac.digest(secret, string, "sha256"), given):
+        if hmac.compare_digest(hmac.digest(secret, string, "sha256").hex().encode(), given):
             return
+    if not _SIGNATURE.fullmatch(given):
+        raise InvalidCredentials(errors={"X-Signature": "The header is not 64 hex digits."})
     raise InvalidCredentials(errors={"X-Signature": "The signature does not match."})

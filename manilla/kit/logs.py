@@ -18,7 +18,7 @@ _SECRET = re.compile(
 )
 _ACCOUNT_NUMBER = re.compile(r"account_number|nuban", re.IGNORECASE)
 HIDDEN = "[hidden]"
-LINE_END = ord("\n")
+LINE_END = b"\n"
 
 
 def redact(value: Any, name: str = "") -> Any:
@@ -65,12 +65,12 @@ class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
     milliseconds: float
 
 
-_encode_line = msgspec.json.Encoder().encode
+_encode_lines = msgspec.json.Encoder().encode_lines
 _program: str | None = None  # None if logging is not configured; then nothing is written
 
 # Lines of this turn of the event loop, which are written together. A pipe that several processes
 # share keeps a write together only up to this size.
-_lines = bytearray()
+_lines: list[RequestLine] = []
 WRITE_BYTES_MAX = 4096
 
 
@@ -78,19 +78,21 @@ def write_request(**fields: Any) -> None:
     """Writes the log line of a request when the event loop has done what is due."""
     if _program is None:
         return
-    line = _encode_line(RequestLine(timestamp=datetime.now(UTC), program=_program, **fields))
     if not _lines:
         asyncio.get_running_loop().call_soon(_write_lines)
-    elif len(_lines) + len(line) >= WRITE_BYTES_MAX:
-        _write_lines()
-    _lines.extend(line)
-    _lines.append(LINE_END)
+    _lines.append(RequestLine(timestamp=datetime.now(UTC), program=_program, **fields))
 
 
 def _write_lines() -> None:
-    if _lines:
-        _output.write(_lines)
-        _lines.clear()
+    lines = _lines.copy()
+    _lines.clear()
+    text, start = _encode_lines(lines), 0
+    while start < len(text):
+        end = text.rfind(LINE_END, start, start + WRITE_BYTES_MAX)
+        if end < 0:  # a line that is too long for one write
+            end = text.index(LINE_END, start)
+        _output.write(text[start : end + 1])
+        start = end + 1
 
 
 class _Output:
@@ -98,9 +100,9 @@ class _Output:
 
     _is_cut = False  # whether the last line has no end
 
-    def write(self, text: bytes | bytearray) -> None:
+    def write(self, text: bytes) -> None:
         if self._is_cut:
-            text = b"\n" + text
+            text = LINE_END + text
         try:
             self._is_cut = os.write(2, text) < len(text)
         except OSError:
