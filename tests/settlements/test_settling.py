@@ -96,7 +96,12 @@ class Settler:
     async def decide(self, word: str) -> None:
         """Sends the payout, and the provider decides it."""
         trx_id = (await self.payouts())[-1]
-        await self.payer.check_now(trx_id)
+
+        async def is_accepted() -> bool:
+            await self.payer.check_now(trx_id)
+            return (await self.payer.payout(trx_id)).accepted_at is not None
+
+        await self.payer.simulator.until(is_accepted)
         await self.payer.settle("a", trx_id, word)
         status = "completed" if word == "success" else "failed"
         await self.payer.check_until(trx_id, status)
