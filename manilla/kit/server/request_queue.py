@@ -57,10 +57,7 @@ class RequestQueue:
         while waiting and self._left > 0:
             self._left -= 1
             waiting.popleft()[1]()
-        self._is_late = self._is_first_late(loop.time())
-
-    def _is_first_late(self, now: float) -> bool:
+        now = loop.time()
         was_paused = now - self._turn_at > self.TURN_SECONDS_MAX
-        self._turn_at = now
-        waiting = self._waiting
-        return bool(waiting) and not was_paused and now - waiting[0][0] > self.WAIT_SECONDS_MAX
+        has_waited = bool(waiting) and now - waiting[0][0] > self.WAIT_SECONDS_MAX
+        self._is_late, self._turn_at = has_waited and not was_paused, now

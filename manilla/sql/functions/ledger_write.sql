@@ -1,6 +1,5 @@
--- Writes postings that `ledger_post_locked` or another function has decided on: it holds the locks of
--- the wallets and has checked their balances. Each posting sums to zero. The caller sets the planner's
--- options: see `ledger_post_locked`.
+-- Writes postings. The caller holds the locks of their wallets, has checked the balances, and sets the
+-- planner's options: see `ledger_post_locked`. Each posting sums to zero.
 CREATE OR REPLACE FUNCTION ledger_write(
     p_ids             bigint[],  -- null: the item is not posted
     p_merchant_ids    bigint[],
