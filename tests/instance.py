@@ -9,7 +9,9 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from manilla.kit.embedded.postgres import find_binaries
@@ -23,9 +25,15 @@ MANILLA = [sys.executable, "-m", "manilla"]
 class Instance:
     """A running `manilla up` process."""
 
-    def __init__(self, folder: Path, *options: str, **environment: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *options: str,
+        port: int | None = None,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.folder = folder
-        self.port = free_port()
+        self.port = port or free_port()
         self.output = folder.parent / f"{folder.name}.out"
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(

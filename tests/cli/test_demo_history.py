@@ -67,7 +67,8 @@ def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
     os.killpg(first.process.pid, signal.SIGKILL)
     first.process.wait()
     assert not is_complete(first)
-    again = Instance(folder, "--demo-history").wait()
+    # On the same port, because the first start's notifications wait for the simulator there.
+    again = Instance(folder, "--demo-history", port=first.port).wait()
     wait_until(again, lambda: is_complete(again))
     yield again
     again.stop()

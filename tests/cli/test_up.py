@@ -336,7 +336,7 @@ def test_a_given_database_url_is_used_and_no_server_started(folder: Path, tmp_pa
         assert "at version" in manilla("migrate", **environment).stdout
         listed = manilla("merchant", "list", "--json", **environment)
         assert (listed.returncode, listed.stderr) == (0, "")
-        guest = Instance(tmp_path / "guest", **environment).wait()
+        guest = Instance(tmp_path / "guest", environment=environment).wait()
         try:
             assert not (tmp_path / "guest" / "postgres").exists()
             assert not (tmp_path / "guest" / "master.key").exists()

@@ -24,12 +24,13 @@ from tests.timeouts import CHANGE_VISIBLE_SECONDS, TIMEOUT_SECONDS
 class LiveInstance:
     """`manilla up` with its simulator. Processes exit at crash points that a test has armed."""
 
-    def __init__(self, folder: Path, *options: str, **environment: str) -> None:
+    def __init__(self, folder: Path, *options: str, smtp_url: str = "") -> None:
         self.crashes = folder / "crashes"
         self.crashes.mkdir()
-        self.instance = Instance(
-            folder / "data", *options, MANILLA_CRASH_FOLDER=str(self.crashes), **environment
-        ).wait()
+        environment = {"MANILLA_CRASH_FOLDER": str(self.crashes)}
+        if smtp_url:
+            environment["MANILLA_SMTP_URL"] = smtp_url
+        self.instance = Instance(folder / "data", *options, environment=environment).wait()
         self.merchant = self.instance.command(
             "merchant", "create", "Ada Stores", "ada@example.com", "--status", "approved"
         )

@@ -22,7 +22,7 @@ async def running(
     tmp_path_factory: pytest.TempPathFactory, server: MailServer
 ) -> AsyncIterator[LiveInstance]:
     url = f"smtp://127.0.0.1:{server.port}"
-    live = LiveInstance(tmp_path_factory.mktemp("mail"), MANILLA_SMTP_URL=url)
+    live = LiveInstance(tmp_path_factory.mktemp("mail"), smtp_url=url)
     running = await live.open()
     yield running
     await running.close()
