@@ -4,11 +4,12 @@ A struct can define a method `field_errors` to validate fields together: see `_r
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 from functools import cache, lru_cache
+from operator import attrgetter
 from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -98,9 +99,8 @@ def read_body(
         raise ValidationFailed("The body must be a JSON object.")
     # Only a \\u escape can produce NUL or half a surrogate pair, so a body without one needs no
     # check.
-    fields = _fields(kind, is_public_only)
-    read = None if b"\\u" in raw else _read_at_once(kind, fields, document)
-    return _read_one_by_one(kind, fields, document) if read is None else read
+    read = None if b"\\u" in raw else _read_at_once(_checks(kind, is_public_only), document)
+    return read or _read_one_by_one(kind, _fields(kind, is_public_only), document)
 
 
 def requires_field(kind: type[msgspec.Struct]) -> bool:
@@ -108,37 +108,55 @@ def requires_field(kind: type[msgspec.Struct]) -> bool:
     return any(field.is_required for field in _fields(kind))
 
 
-def _read_at_once(
-    kind: type[Given], fields: Sequence["_Field"], given: dict[str, Any]
-) -> Given | None:
+class _BodyChecks(msgspec.Struct, Generic[Given], frozen=True):
+    """The checks of a body that is read at once."""
+
+    kind: type[Given]
+    amounts: tuple[str, ...]
+    single: tuple[tuple[Callable[[Any], Any], Callable[[str], str | None]], ...]
+    optional_texts: frozenset[str]
+    together: Callable[[dict[str, Any]], dict[str, str]] | None
+
+
+@cache
+def _checks(kind: type[Given], is_public_only: bool) -> _BodyChecks[Given]:
+    fields = _fields(kind, is_public_only)
+    return _BodyChecks(
+        kind,
+        amounts=tuple(field.sent_as for field in fields if field.is_amount),
+        single=tuple((attrgetter(field.name), field.check) for field in fields if field.check),
+        optional_texts=frozenset(field.sent_as for field in fields if field.is_optional_text),
+        together=getattr(kind, "field_errors", None),
+    )
+
+
+def _read_at_once(checks: _BodyChecks[Given], given: dict[str, Any]) -> Given | None:
     """Fast path for a valid body. Returns None if any field must be read one by one."""
     values = given.values()
     if None in values or "" in values:
-        given = _without_absent(fields, given)
+        given = _without_absent(checks.optional_texts, given)
     try:
-        read = msgspec.convert(given, kind)
+        read = msgspec.convert(given, checks.kind)
     except msgspec.ValidationError:
         return None
-    for field in fields:
-        if field.is_amount and type(given.get(field.sent_as)) not in (int, Decimal):
+    for name in checks.amounts:
+        if type(given.get(name)) not in (int, Decimal):
             return None
-        if field.check is not None:
-            value = getattr(read, field.name)
-            if value is not None and field.check(value):
-                return None
-    check_together = getattr(kind, "field_errors", None)
-    if check_together is not None and check_together(msgspec.structs.asdict(read)):
+    for value_of, check in checks.single:
+        value = value_of(read)
+        if value is not None and check(value):
+            return None
+    if checks.together is not None and checks.together(msgspec.structs.asdict(read)):
         return None
     return read
 
 
-def _without_absent(fields: Sequence["_Field"], given: dict[str, Any]) -> dict[str, Any]:
+def _without_absent(optional_texts: Collection[str], given: dict[str, Any]) -> dict[str, Any]:
     """Omits values that count as absent: null, and empty text in an optional text field."""
-    optional = {field.sent_as for field in fields if field.is_optional_text}
     return {
         name: value
         for name, value in given.items()
-        if value is not None and not (value == "" and name in optional)
+        if value is not None and not (value == "" and name in optional_texts)
     }
 
 
@@ -237,7 +255,7 @@ def _fields(kind: type[msgspec.Struct], is_public_only: bool = False) -> tuple[_
 
 
 def _number(text: str) -> int | str:
-    """Reads a whole number from a query string. Any other text is rejected later."""
+    """Reads a checks number from a query string. Any other text is rejected later."""
     return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else text
 
 
@@ -251,12 +269,12 @@ NO_TIME = "Expected a time with an offset, such as 2026-01-31T12:00:00Z (RFC 333
 _WORDS = (
     (re.compile(r"Expected `str` of length <= (\d+)"), "Use at most {} characters."),
     (re.compile(r"Expected `str` of length >= (\d+)"), "Use at least {} characters."),
-    (re.compile(r"Expected `int` >= (-?\d+)"), "Expected a whole number of at least {}."),
-    (re.compile(r"Expected `int` <= (-?\d+)"), "Expected a whole number of at most {}."),
+    (re.compile(r"Expected `int` >= (-?\d+)"), "Expected a checks number of at least {}."),
+    (re.compile(r"Expected `int` <= (-?\d+)"), "Expected a checks number of at most {}."),
     (re.compile(r"Invalid enum value '?([^']*)'?"), "{} is not one of the allowed values."),
     (re.compile(r"Invalid RFC3339|Expected `datetime`"), NO_TIME),
     (re.compile(r"Expected `str"), "Expected text."),
-    (re.compile(r"Expected `int"), "Expected a whole number."),
+    (re.compile(r"Expected `int"), "Expected a checks number."),
     (re.compile(r"Expected `bool"), "Expected true or false."),
     (re.compile(r"Expected `array"), "Expected a list."),
     (re.compile(r"Expected `object"), "Expected an object."),

@@ -114,15 +114,16 @@ class ApiRequest(msgspec.Struct):
 
     def record(self, status: int, seconds: float) -> None:
         """Updates the operator's metrics and writes a line to the process's log."""
+        caller, refusal = self.caller, self.refusal
         metrics.request_times.add(self.endpoint, status, seconds)
         logs.write_request(
             request_id=self.id,
             method=self.sent.method,
             path=self.sent.path,
             status=status,
-            error_code=self.refusal.code if self.refusal else None,
-            merchant_id=self.caller.merchant_id if self.caller else None,
-            environment=self.caller.environment if self.caller else None,
+            error_code=refusal.code if refusal else None,
+            merchant_id=caller.merchant_id if caller else None,
+            environment=caller.environment if caller else None,
             address=self.address,
             milliseconds=round(seconds * 1000, 3),
         )

@@ -69,14 +69,17 @@ class Batcher(Generic[Item, Result]):
         now = loop.time()
         if queue and (len(queue) >= self._waiting_max or now - queue[0][2] > WAIT_SECONDS_MAX):
             raise Unavailable
-        deadline.left()  # raises if the request's time is up, because it must not write
+        seconds = deadline.left()  # raises if the request's time is up, because it must not write
         future: asyncio.Future[Result] = loop.create_future()
+        if seconds is not None:
+            self._waits.limit(future, seconds)
         queue.append((item, future, now))
         if self._drain is None:
             self._drain = deadline.detached(self._settle_all())
         _Load.unanswered += 1
         try:
-            return await self._waits.result(future)
+            with deadline.counted():
+                return await future
         finally:
             _Load.unanswered -= 1
 

@@ -110,7 +110,7 @@ async def wait_for(shared: "asyncio.Future[Result]") -> Result:
 
 
 class Waits:
-    """Waits for futures within the time limits of their requests.
+    """Limits the time until futures get their results.
 
     One timer looks at all futures, because a timer for each costs more.
     """
@@ -120,19 +120,12 @@ class Waits:
     def __init__(self) -> None:
         self._limited: list[tuple[float, asyncio.Future[Any]]] = []
 
-    async def result(self, future: "asyncio.Future[Result]") -> Result:
-        """Waits for the caller's own future.
-
-        On timeout the future gets an exception, so that the batcher skips the item.
-        """
-        seconds = left()
-        if seconds is not None:
-            loop = future.get_loop()
-            if not self._limited:
-                loop.call_later(min(seconds, self.LOOK_SECONDS), self._look, loop)
-            self._limited.append((loop.time() + seconds, future))
-        with counted():
-            return await future
+    def limit(self, future: "asyncio.Future[Any]", seconds: float) -> None:
+        """After this time the future gets an exception, so that the batcher skips the item."""
+        loop = future.get_loop()
+        if not self._limited:
+            loop.call_later(min(seconds, self.LOOK_SECONDS), self._look, loop)
+        self._limited.append((loop.time() + seconds, future))
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()

@@ -31,6 +31,7 @@ def random_base32(characters: int) -> str:
 
 
 _owner = lru_cache(maxsize=10_000)(partial(base32, characters=OWNER_CHARACTERS))
+_time = lru_cache(maxsize=16)(base32)  # a busy process makes several ids in a millisecond
 
 
 class TimedIds(msgspec.Struct, frozen=True):
@@ -52,7 +53,7 @@ class TimedIds(msgspec.Struct, frozen=True):
         assert 0 <= owner <= OWNER_MAX
         return (
             self.prefix
-            + base32(nanoseconds // (1_000 * self.unit_microseconds), self.time_characters)
+            + _time(nanoseconds // (1_000 * self.unit_microseconds), self.time_characters)
             + _owner(owner)
             + random_base32(RANDOM_CHARACTERS)
         )

@@ -11,7 +11,7 @@ from manilla.kit import strict_json
 from manilla.kit.db import Database, shared
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
-from manilla.kit.money import Money
+from manilla.kit.money import Money, amount_of
 from manilla.kit.ratelimit import RateTicket
 from manilla.ledger import trx_ids
 from manilla.ledger.idempotency import RepeatKey, Replayed
@@ -352,7 +352,7 @@ def _row(
 
 
 def _answer(caller: Caller, method: Method, new: NewPayout) -> InitiatedPayout:
-    amount, fee = (Money(new.currency, minor) for minor in (new.amount_minor, new.fee_minor))
+    amount, fee = amount_of(new.currency, new.amount_minor), amount_of(new.currency, new.fee_minor)
     return InitiatedPayout(
         trx_id=new.trx_id,
         status=PayoutStatus.PENDING,
@@ -367,11 +367,11 @@ def _answer(caller: Caller, method: Method, new: NewPayout) -> InitiatedPayout:
             withdraw_method_id=method.id,
             withdraw_method=method.name,
             trx_id=new.trx_id,
-            payout_amount=amount.amount,
-            currency_code=amount.currency,
-            fee=fee.amount,
-            net_amount=amount.amount,
-            payable_amount=(amount + fee).amount,
+            payout_amount=amount,
+            currency_code=new.currency,
+            fee=fee,
+            net_amount=amount,
+            payable_amount=amount + fee,
             status=PayoutStatus.PENDING,
             processing_type=processing_type(method),
         ),
