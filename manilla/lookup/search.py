@@ -105,7 +105,6 @@ async def transactions(
     arms, conditions = _arms(scope, text, _amounts(text, currencies))
     if not arms:
         return []
-    # The planner underestimates how few pages a Bloom filter leaves to read.
     async with by_key(db) as connection:
         found = await _fields(connection, arms, conditions)
         return [

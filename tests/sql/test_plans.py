@@ -12,6 +12,8 @@ from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.environment import Environment
 from manilla.kit.jobs.claims import claim_fairly
 from manilla.kit.jobs.runner import Runner
+from manilla.ledger.scope import Everyone
+from manilla.lookup import search
 from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.ipn import IpnDestination
 from manilla.refunds import initiate
@@ -256,6 +258,24 @@ async def test_a_limit_of_the_day_reads_only_the_transactions_of_the_day(
     of_the_day = [scan for scan in scans if "trx_id >=" in scan.condition]
     assert {scan.table for scan in of_the_day} == {"payment", "payout"}
     assert sum(scan.rows_read for scan in scans) < DAY_HISTORY / 10, scans
+
+
+@pytest.mark.parametrize("state", STATES.values(), ids=STATES.keys())
+async def test_a_search_of_all_merchants_reads_only_what_it_finds(
+    cluster: Cluster, settings: Settings, state: State
+) -> None:
+    on, log = await _database(cluster, settings, state)
+    everyone = Everyone(environment=Environment.PRODUCTION)
+    async with business(on) as shop:
+        await shop.initiate()
+        start = log.position()
+        assert await search.transactions(shop.db, everyone, "1234567890123", ()) == []
+    scans = [scan for scan in log.scans(start) if scan.table in GROWING]
+    assert {"payment_reference_hash", "payout_reference_hash", "charge_account_hash"} <= {
+        scan.index for scan in scans
+    }
+    # In an almost empty table, the planner may read its only row.
+    assert sum(scan.rows_read for scan in scans) <= 1, scans
 
 
 @contextlib.asynccontextmanager
