@@ -1,5 +1,6 @@
 """A request while the kernel processes it, and what is logged about it."""
 
+import time
 from datetime import datetime
 
 import msgspec
@@ -35,6 +36,7 @@ class ApiRequest(msgspec.Struct):
     sent: HttpRequest
     address: str
     id: str = msgspec.field(default_factory=ids.new_request_id)
+    began: float = msgspec.field(default_factory=time.perf_counter)
     endpoint: str = NO_ENDPOINT
     identity: Identity | None = None
     call: Call | None = None
@@ -43,6 +45,11 @@ class ApiRequest(msgspec.Struct):
     # Rate limit of an unauthenticated caller's IP address.
     address_allowance: Allowance | None = None
     refusal: Refusal | None = None
+    status: int = 0  # of the response
+    seconds: float = 0
+
+    def end(self, status: int) -> None:
+        self.status, self.seconds = status, time.perf_counter() - self.began
 
     @property
     def caller(self) -> Caller | None:
@@ -77,9 +84,9 @@ class ApiRequest(msgspec.Struct):
             lines += f'ratelimit: "{policy}";r={rest};t={seconds}\r\n'
         return lines.encode()
 
-    def line(self, caller: Caller, status: int, seconds: float, at: datetime) -> RequestLogLine:
+    def line(self, caller: Caller, at: datetime) -> RequestLogLine:
         """Returns the row for the merchant's request log."""
-        refusal = self.refusal
+        status, refusal = self.status, self.refusal
         code = None if status == 200 else refusal.code if refusal else "SERVER_ERROR"
         return RequestLogLine(
             merchant_id=caller.merchant_id,
@@ -92,7 +99,7 @@ class ApiRequest(msgspec.Struct):
             error_code=code,
             error=request_log.reason(self._logged(refusal)) if refusal else None,
             errors=request_log.named(refusal.errors) if refusal else None,
-            milliseconds=round(seconds * 1000, 3),
+            milliseconds=self._milliseconds,
             address=self.address,
             user_agent=request_log.agent(self.sent.headers.get(b"user-agent")),
             ref_trx=getattr(self.call.body, "ref_trx", None) if self.call else None,
@@ -112,18 +119,23 @@ class ApiRequest(msgspec.Struct):
         number = generation if key is None else key.number
         return KeyUse(caller.merchant_id, caller.environment, number, is_further=key is not None)
 
-    def record(self, status: int, seconds: float) -> None:
+    def record(self, now: datetime) -> None:
         """Updates the operator's metrics and writes a line to the process's log."""
         caller, refusal = self.caller, self.refusal
-        metrics.request_times.add(self.endpoint, status, seconds)
+        metrics.request_times.add(self.endpoint, self.status, self.seconds)
         logs.write_request(
+            timestamp=now,
             request_id=self.id,
             method=self.sent.method,
             path=self.sent.path,
-            status=status,
+            status=self.status,
             error_code=refusal.code if refusal else None,
             merchant_id=caller.merchant_id if caller else None,
             environment=caller.environment if caller else None,
             address=self.address,
-            milliseconds=round(seconds * 1000, 3),
+            milliseconds=self._milliseconds,
         )
+
+    @property
+    def _milliseconds(self) -> float:
+        return round(self.seconds * 1000, 3)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, BinaryIO, cast
 
 import msgspec
@@ -80,7 +80,7 @@ def write_request(**fields: Any) -> None:
         return
     if not _lines:
         asyncio.get_running_loop().call_soon(_write_lines)
-    _lines.append(RequestLine(timestamp=datetime.now(UTC), program=_program, **fields))
+    _lines.append(RequestLine(program=_program, **fields))
 
 
 def _write_lines() -> None:

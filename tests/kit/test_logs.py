@@ -36,6 +36,7 @@ def test_a_line_is_one_json_object_without_the_secret() -> None:
 
 NO_SPACE = """
 import asyncio
+from datetime import UTC, datetime
 import structlog
 from manilla.kit import logs
 
@@ -44,8 +45,8 @@ async def main():
     for _ in range(2):
         structlog.get_logger().info("hello")
         logs.write_request(
-            request_id="r", method="GET", path="/", status=200, error_code=None, merchant_id=None,
-            environment=None, address="", milliseconds=1.0,
+            timestamp=datetime.now(UTC), request_id="r", method="GET", path="/", status=200,
+            error_code=None, merchant_id=None, environment=None, address="", milliseconds=1.0,
         )
         await asyncio.sleep(0)
 

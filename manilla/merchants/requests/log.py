@@ -168,10 +168,6 @@ def agent(header: bytes | None) -> str | None:
     return plain(header.decode("latin-1"), USER_AGENT_LENGTH_MAX) if header else None
 
 
-def moment_before(seconds: float) -> datetime:
-    return datetime.fromtimestamp(time.time() - seconds, UTC)
-
-
 async def insert_lines(db: Database, lines: Sequence[RequestLogLine]) -> None:
     """Inserts the lines. Skips existing ones, because an earlier attempt may have taken effect."""
     text = msgspec.json.encode(lines).decode()
