@@ -14,6 +14,12 @@ from tests.payments.orders import new_reference
 from tests.payouts.payout_merchant import ACCOUNT
 
 SESSION = "000015260101120000123456789012"
+# Changes the text while the focus is elsewhere, as a slow response does.
+CHANGE_TEXT = """(text) => {
+    const field = document.getElementById("search-text");
+    field.value = text;
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +111,7 @@ async def test_search_opens_by_key_and_enter_opens_the_first_result(
         await page.keyboard.press("/")
         await expect(dialog).to_be_visible()
         await page.keyboard.type(reference)
-        await expect(dialog.get_by_role("link", name=reference)).to_be_visible()
+        await expect(dialog.locator(f'[data-results="{reference}"]')).to_be_visible()
         await page.keyboard.press("ArrowDown")
         await expect(dialog.get_by_role("link", name=reference)).to_be_focused()
         await page.keyboard.press("Escape")
@@ -119,6 +125,28 @@ async def test_search_opens_by_key_and_enter_opens_the_first_result(
         await expect(dialog).to_be_visible()
         await page.keyboard.press("Enter")
         await page.wait_for_url(f"**/payments/{trx_id}")
+
+
+async def test_new_results_keep_the_focus_on_the_same_result(
+    dashboard: MerchantDashboard, browser: Browser
+) -> None:
+    reference = new_reference()
+    await dashboard.pay_in(ref_trx=reference)
+    async with dashboard.open_page(browser, "/sandbox/payments", width=1280) as page:
+        dialog = page.get_by_role("dialog", name="Search")
+        result = dialog.get_by_role("link", name=reference)
+        await page.keyboard.press("/")
+        await page.keyboard.type(reference)
+        await expect(dialog.locator(f'[data-results="{reference}"]')).to_be_visible()
+        await page.keyboard.press("ArrowDown")
+        await expect(result).to_be_focused()
+        for text, focused in (
+            (reference[:-1], result),
+            ("nothing", dialog.get_by_role("searchbox")),
+        ):
+            await page.evaluate(CHANGE_TEXT, text)
+            await expect(dialog.locator(f'[data-results="{text}"]')).to_be_visible()
+            await expect(focused).to_be_focused()
 
 
 async def test_search_works_without_javascript(

@@ -49,6 +49,7 @@ async def test_an_ordinary_account_receives_the_transfer(
 async def test_0000000001_is_accepted_then_fails_and_costs_nothing(
     platform: Platform, key: str
 ) -> None:
+    await platform.control(f"{key}/faults", {"settle_seconds": 1})
     accepted = await platform.transfer(key, "TXN1", "0000000001")
     assert accepted.data["status"] == ACCEPTED[key]
     assert await platform.available(key) == OPENING - 1000 - FEE[key]

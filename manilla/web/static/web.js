@@ -98,6 +98,17 @@
     if (event.key === "Enter" && event.target.matches("input")) openFirst(event);
   }
 
+  // New results replace the one that has the focus. The same result gets it again, or the field does.
+  function keepFocus() {
+    let focused = null;
+    finder.addEventListener("htmx:beforeSwap", () => { focused = document.activeElement.href; });
+    finder.addEventListener("htmx:afterSwap", () => {
+      if (!focused) return;
+      const same = [...finder.querySelectorAll("[data-results] a")].find((link) => link.href === focused);
+      (same || finder.querySelector("input")).focus();
+    });
+  }
+
   function isSearchKey(event) {
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") return true;
     return event.key === "/" && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.closest("input, textarea, select, [contenteditable]");
@@ -139,6 +150,6 @@
     if (event.key === "Escape") closeMenus(null);
     if (finder && isSearchKey(event)) { event.preventDefault(); openSearch(); }
   });
-  if (finder) finder.addEventListener("keydown", searchKeys);
+  if (finder) { finder.addEventListener("keydown", searchKeys); keepFocus(); }
   start();
 })();
