@@ -117,6 +117,7 @@ def _long_deadlines() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deadline, "REQUEST_SECONDS", 20)
+        patch.setattr("manilla.kit.db.ACQUIRE_TIMEOUT_SECONDS", 20)
         patch.setattr(rails, "CONNECT_SECONDS", wire.CALL_SECONDS)
         yield
 

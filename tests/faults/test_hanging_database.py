@@ -11,7 +11,7 @@ import pytest
 import structlog
 
 from manilla.kit import deadline
-from manilla.kit.db import Database
+from manilla.kit.db import ACQUIRE_TIMEOUT_SECONDS, Database
 from manilla.kit.deadline import REQUEST_SECONDS
 from manilla.people.roles import Role
 from manilla.settings import Settings
@@ -33,6 +33,7 @@ RECOVERY_SECONDS = 30
 @pytest.fixture(autouse=True)
 def _limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadline, "REQUEST_SECONDS", REQUEST_SECONDS)
+    monkeypatch.setattr("manilla.kit.db.ACQUIRE_TIMEOUT_SECONDS", ACQUIRE_TIMEOUT_SECONDS)
 
 
 @pytest.fixture
