@@ -255,7 +255,7 @@ def _fields(kind: type[msgspec.Struct], is_public_only: bool = False) -> tuple[_
 
 
 def _number(text: str) -> int | str:
-    """Reads a checks number from a query string. Any other text is rejected later."""
+    """Reads a whole number from a query string. Any other text is rejected later."""
     return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else text
 
 
@@ -269,12 +269,12 @@ NO_TIME = "Expected a time with an offset, such as 2026-01-31T12:00:00Z (RFC 333
 _WORDS = (
     (re.compile(r"Expected `str` of length <= (\d+)"), "Use at most {} characters."),
     (re.compile(r"Expected `str` of length >= (\d+)"), "Use at least {} characters."),
-    (re.compile(r"Expected `int` >= (-?\d+)"), "Expected a checks number of at least {}."),
-    (re.compile(r"Expected `int` <= (-?\d+)"), "Expected a checks number of at most {}."),
+    (re.compile(r"Expected `int` >= (-?\d+)"), "Expected a whole number of at least {}."),
+    (re.compile(r"Expected `int` <= (-?\d+)"), "Expected a whole number of at most {}."),
     (re.compile(r"Invalid enum value '?([^']*)'?"), "{} is not one of the allowed values."),
     (re.compile(r"Invalid RFC3339|Expected `datetime`"), NO_TIME),
     (re.compile(r"Expected `str"), "Expected text."),
-    (re.compile(r"Expected `int"), "Expected a checks number."),
+    (re.compile(r"Expected `int"), "Expected a whole number."),
     (re.compile(r"Expected `bool"), "Expected true or false."),
     (re.compile(r"Expected `array"), "Expected a list."),
     (re.compile(r"Expected `object"), "Expected an object."),

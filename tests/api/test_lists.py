@@ -136,6 +136,21 @@ async def test_a_time_can_have_any_offset(caller: Merchant, time: str) -> None:
     assert (await _get(caller, to=time)).status == 200
 
 
+@pytest.mark.parametrize(
+    ("limit", "problem"),
+    [
+        ("0", "Expected a whole number of at least 1."),
+        ("101", "Expected a whole number of at most 100."),
+        ("abc", "Expected a whole number."),
+    ],
+)
+async def test_the_message_about_a_limit_says_what_is_allowed(
+    caller: Merchant, limit: str, problem: str
+) -> None:
+    reply = await _get(caller, limit=limit)
+    assert reply.json["errors"] == {"limit": problem}
+
+
 async def test_from_after_to_is_rejected(caller: Merchant) -> None:
     earlier, later = "2026-01-02T03:00:00+01:00", "2026-01-02T03:00:00Z"
     assert (await _get(caller, **{"from": earlier, "to": later})).status == 200
