@@ -4,10 +4,9 @@ PORT ?= 8000
 DATA ?= .manilla
 UP ?=
 TESTS ?= tests
+RUNS ?= 1
+SEED ?=
 ROWS ?= 10000000
-
-# Tests wait almost as often as they compute: three of them keep two processors busy.
-TESTERS := $(shell echo $$(( $$(nproc) * 3 / 2 )))
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -19,7 +18,7 @@ PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check insta
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup test changed faults fuzz check format docs pictures bench bench-growth lock clean installed-run installed-dev
+.PHONY: help run setup test test-all test-stress changed faults fuzz check format docs pictures bench bench-growth lock clean installed-run installed-dev
 
 help: ## what this file can do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -29,9 +28,17 @@ run: installed-run ## run Manilla on this machine (PORT=8000 DATA=.manilla)
 
 setup: installed-dev ## install everything that developing needs
 
-test: installed-dev check ## run the checks and the tests on a private PostgreSQL (TESTS=tests)
+test: installed-dev ## the checks, and a test of every rule; minutes (TESTS=tests)
 	@$(RUN) tests.browser
-	@$(RUN) pytest $(TESTS) -n $(TESTERS) --dist loadscope --no-loadscope-reorder -r s
+	@$(RUN) tools.suite $(TESTS)
+
+test-all: installed-dev ## all tests: also random stories, crashes, upgrades, samples, start-ups
+	@$(RUN) tests.browser
+	@$(RUN) tools.suite --all $(TESTS)
+
+test-stress: installed-dev ## the tests beside busy loops, with processes stopped at random (RUNS=1 SEED=)
+	@$(RUN) tests.browser
+	@$(RUN) tools.stress --runs $(RUNS) $(if $(SEED),--seed $(SEED)) -- $(TESTS)
 
 changed: installed-dev ## run the tests of what changed since BASE (default: HEAD)
 	@$(RUN) tools.changed $(BASE)
@@ -39,7 +46,7 @@ changed: installed-dev ## run the tests of what changed since BASE (default: HEA
 faults: installed-dev ## the faults alone, and 7,000 random stories of payouts (an hour)
 	@MANILLA_MACHINE_RUNS=667 MANILLA_STORIES=5000 $(RUN) pytest tests/faults \
 	  tests/payouts/test_model.py tests/payouts/routing/test_stories.py \
-	  -n $(TESTERS) --dist loadscope -r s
+	  -n auto --dist loadscope -r s
 
 fuzz: installed-dev ## thousands of signed calls made up from the API's description (minutes)
 	@MANILLA_FUZZ_CASES=$${MANILLA_FUZZ_CASES:-300} $(RUN) pytest tests/reference/test_schemathesis.py -s

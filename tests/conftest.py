@@ -4,13 +4,13 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import asyncpg
 import pytest
 import uvicorn
 from playwright.async_api import Browser, async_playwright, expect
@@ -29,9 +29,9 @@ from manilla.ledger import invariants
 from manilla.providers import rails, wire
 from manilla.services import Services
 from manilla.settings import Mode, Settings
-from manilla.sql import migrate
 from manilla.wiring import opened
 from tests import browser as browsers
+from tests import ordering, template
 from tests.client import Site
 from tests.instance import free_port
 from tests.invariants import ALL
@@ -39,50 +39,48 @@ from tests.timeouts import TIMEOUT_SECONDS
 
 expect.set_options(timeout=TIMEOUT_SECONDS * 1000)
 
-LONG = (
-    "tests/payouts/test_model.py",
-    "tests/faults/",
-    "tests/samples/",
-    "tests/cli/",
-    "tests/dashboard/",
-    "tests/console/",
-)
+MODULES_PER_CHECK = 20
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--shuffle",
+        metavar="SEED",
+        help="run the modules, and the tests of each module, in a random order of this seed",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    templates = ExitStack()
+    templates.enter_context(template.shared_folder())
+    config.add_cleanup(templates.close)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Orders the modules: the longest first, so that all processes end at about the same time."""
+    if seed := config.getoption("--shuffle"):
+        ordering.shuffle(items, seed)
+    else:
+        ordering.longest_first(items)
 
 
 @pytest.fixture(scope="session")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
-    folder = tmp_path_factory.mktemp("postgres")
+    folder = tmp_path_factory.mktemp("postgres") / "data"
+    await asyncio.to_thread(template.copy_migrated, folder)
     cluster = await asyncio.to_thread(postgres.prepare, folder)
     supervisor = Supervisor()
     await supervisor.start(cluster.program(folder / "postgres.log"))
     try:
         await postgres.wait_until_ready(cluster)
-        await _disable_fsync(cluster)
-        await postgres.create_database(cluster)
         yield cluster
     finally:
         await supervisor.stop()
 
 
-async def _disable_fsync(cluster: Cluster) -> None:
-    """Disables fsync, because the data is not needed later. Fault tests use other servers."""
-    connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
-    try:
-        for name in ("fsync", "full_page_writes"):
-            await connection.execute(f"ALTER SYSTEM SET {name} = off")
-        await connection.execute("SELECT pg_reload_conf()")
-    finally:
-        await connection.close()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Runs the longest test modules first, so that no process is still busy when the others end."""
-    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
-
-
 @pytest.fixture(scope="session")
 async def settings(cluster: Cluster) -> Settings:
-    settings = Settings(
+    return Settings(
         mode=Mode.DEVELOPMENT,
         database_url=cluster.url(postgres.APPLICATION),
         migration_url=cluster.url(postgres.OWNER),
@@ -90,8 +88,6 @@ async def settings(cluster: Cluster) -> Settings:
         base_url=f"http://127.0.0.1:{free_port()}",
         trusted_proxies=(ip_network("127.0.0.0/8"),),
     )
-    await migrate.upgrade(settings.migration_url, settings.database_url)
-    return settings
 
 
 @pytest.fixture(scope="session")
@@ -125,7 +121,9 @@ def _long_deadlines() -> Iterator[None]:
 @pytest.fixture(scope="session")
 async def services(settings: Settings) -> AsyncIterator[Services]:
     async with opened(settings, name="tests", connections=20) as services:
+        _unchecked.services = services
         yield services
+        await _unchecked.check()
 
 
 @pytest.fixture(scope="session")
@@ -182,15 +180,33 @@ async def serving(web: Any, port: int = 0) -> AsyncIterator[int]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-async def _invariants_hold(services: Services) -> AsyncIterator[None]:
-    """Checks every ledger invariant after each test module.
+async def _invariants_hold(request: pytest.FixtureRequest) -> AsyncIterator[None]:
+    """Checks every ledger invariant after some modules, and after the last one (`services`).
 
     The check reads the whole database, which grows during the run, so it is too slow for every
-    test.
+    module.
     """
     yield
-    broken = [f for f in await invariants.check(services.db, ALL) if f.count]
-    assert not broken
+    _unchecked.modules.append(request.node.nodeid)
+    if len(_unchecked.modules) >= MODULES_PER_CHECK:
+        await _unchecked.check()
+
+
+class _Unchecked:
+    """The modules since the last check of the ledger, and the services of this test process."""
+
+    def __init__(self) -> None:
+        self.modules: list[str] = []
+        self.services: Services | None = None  # None as long as no test has used the database
+
+    async def check(self) -> None:
+        if self.services is not None:
+            broken = [f for f in await invariants.check(self.services.db, ALL) if f.count]
+            assert not broken, f"one of these modules broke the ledger: {self.modules}"
+        self.modules.clear()
+
+
+_unchecked = _Unchecked()
 
 
 @pytest.fixture(scope="session")

@@ -9,12 +9,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from manilla.kit.embedded.postgres import find_binaries
+from tests import template
 from tests.client import Site
 from tests.command import manilla
 from tests.timeouts import TIMEOUT_SECONDS
@@ -31,9 +32,13 @@ class Instance:
         *options: str,
         port: int | None = None,
         environment: Mapping[str, str] = MappingProxyType({}),
+        is_first_start: bool = False,
     ) -> None:
+        """Uses an existing folder, or a prepared one unless this is the folder's first start."""
         self.folder = folder
         self.port = port or free_port()
+        if not (is_first_start or folder.exists() or "MANILLA_DATABASE_URL" in environment):
+            _prepare(folder, options)
         self.output = folder.parent / f"{folder.name}.out"
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
@@ -87,6 +92,17 @@ class Instance:
     def sql(self, statement: str) -> None:
         url = json.loads((self.folder / "instance.json").read_text())["migration_url"]
         subprocess.run([str(find_binaries() / "psql"), url, "-qc", statement], check=True)
+
+
+def _prepare(folder: Path, options: Sequence[str]) -> None:
+    if "--no-demo" in options:
+        template.copy_migrated(folder)
+    else:
+        template.copy_with_demo(folder, _start_and_stop)
+
+
+def _start_and_stop(folder: Path) -> None:
+    assert Instance(folder).wait().stop() == 0
 
 
 _reserved: list[socket.socket] = []

@@ -1,0 +1,107 @@
+"""Data folders that are prepared once per test run and copied for each server that tests start.
+
+Initializing PostgreSQL, migrating its database and creating the demo merchant take seconds of CPU
+time; a copy takes a fraction of one.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import asyncpg
+
+from manilla.cli import instance
+from manilla.kit.embedded import postgres
+from manilla.kit.embedded.process import Supervisor
+from manilla.sql import migrate
+
+# The process that starts a test run sets it; its test processes inherit it.
+FOLDER_VARIABLE = "MANILLA_TEST_TEMPLATES"
+
+
+@contextlib.contextmanager
+def shared_folder() -> Iterator[None]:
+    """Provides a folder for the templates of this test run, and deletes it at the end."""
+    if FOLDER_VARIABLE in os.environ:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="manilla-templates-") as folder:
+        os.environ[FOLDER_VARIABLE] = folder
+        try:
+            yield
+        finally:
+            del os.environ[FOLDER_VARIABLE]
+
+
+def copy_migrated(to: Path) -> None:
+    """Copies a data folder whose database is migrated and empty."""
+    _copy("migrated", _migrated, to)
+
+
+def copy_with_demo(to: Path, start_and_stop: Callable[[Path], None]) -> None:
+    """Copies the data folder of an instance with the demo merchant.
+
+    `start_and_stop` runs such an instance in a folder.
+    """
+
+    def build(folder: Path) -> None:
+        copy_migrated(folder)
+        start_and_stop(folder)
+        (folder / "instance.json").unlink(missing_ok=True)
+        shutil.rmtree(folder / "logs")
+
+    _copy("demo", build, to)
+
+
+def _copy(name: str, build: Callable[[Path], None], to: Path) -> None:
+    templates = Path(os.environ[FOLDER_VARIABLE])
+    template = templates / name
+    with (templates / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the test process that comes first builds the template
+        if not template.exists():
+            unfinished = templates / f"{name}.unfinished"
+            build(unfinished)
+            unfinished.rename(template)
+    # `cp` keeps the owner: as root, PostgreSQL's files belong to another account.
+    subprocess.run(["cp", "-a", "--reflink=auto", str(template), str(to)], check=True)
+
+
+def _migrated(folder: Path) -> None:
+    folder.mkdir(mode=0o700)
+    instance.ensure_master_key(folder)
+    # In a thread, because this process may already run an event loop.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, _initialize_and_migrate(folder)).result()
+
+
+async def _initialize_and_migrate(folder: Path) -> None:
+    cluster = postgres.prepare(folder)
+    supervisor = Supervisor()
+    await supervisor.start(cluster.program(folder.parent / "postgres.log"))
+    try:
+        await postgres.wait_until_ready(cluster)
+        await _disable_fsync(cluster)
+        await postgres.create_database(cluster)
+        await migrate.upgrade(cluster.url(postgres.OWNER), cluster.url(postgres.APPLICATION))
+    finally:
+        await supervisor.stop()
+
+
+async def _disable_fsync(cluster: postgres.Cluster) -> None:
+    """Disables fsync, because the data need not survive a crash of the operating system.
+
+    It survives the crash of a process without.
+    """
+    connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
+    try:
+        for name in ("fsync", "full_page_writes"):
+            await connection.execute(f"ALTER SYSTEM SET {name} = off")
+    finally:
+        await connection.close()

@@ -1,0 +1,92 @@
+"""Runs the checks and the tests side by side: `make test`, `make test-all`.
+
+`python -m tools.suite [--all] [--processes N] [PYTEST ARGUMENTS]`. Prints what failed, the ten
+slowest modules, and the wall-clock and CPU time of everything.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from tests.ordering import durations
+from tools import measured
+
+REPORT = Path(".reports/tests.xml")
+SLOWEST = 10
+
+# These take about a second and fail most often, so the tests start only after them.
+QUICK_CHECKS = (["-m", "ruff", "format", "--check", "."], ["-m", "ruff", "check", "."])
+CHECKS = (
+    ["-m", "mypy"],
+    [str(Path(sys.executable).with_name("lint-imports"))],
+    ["-m", "tools.structure"],
+    ["-m", "tools.language"],
+)
+
+
+def main() -> None:
+    wanted, pytest_arguments = _arguments()
+    measured.adopt_orphans()
+    started = time.monotonic()
+    for check in QUICK_CHECKS:
+        if subprocess.run([sys.executable, *check], check=False).returncode:
+            raise SystemExit(1)
+    with ThreadPoolExecutor(1) as beside:
+        checks = beside.submit(_failed_checks)
+        tests = subprocess.run(_pytest(wanted, pytest_arguments), check=False).returncode
+        failed = _printed(checks)
+    measured.wait_for_orphans()
+    _print_slowest()
+    print(measured.summary(time.monotonic() - started))
+    raise SystemExit(tests or int(failed))
+
+
+def _arguments() -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(prog="python -m tools.suite")
+    parser.add_argument("--all", action="store_true", help="also run tests marked as long")
+    # Tests wait almost as often as they compute: three of them keep two processors busy.
+    processes = (os.cpu_count() or 1) * 3 // 2 or 1
+    parser.add_argument("--processes", type=int, default=processes)
+    return parser.parse_known_args()
+
+
+def _pytest(wanted: argparse.Namespace, arguments: list[str]) -> list[str]:
+    REPORT.parent.mkdir(exist_ok=True)
+    return [
+        *(sys.executable, "-m", "pytest", "-n", str(wanted.processes)),
+        *("--dist", "loadscope", "--no-loadscope-reorder", "-r", "s", f"--junitxml={REPORT}"),
+        *([] if wanted.all else ["-m", "not long"]),
+        *arguments,
+    ]
+
+
+def _failed_checks() -> list[str]:
+    """Runs the checks and returns the output of those that failed."""
+    failed = []
+    for check in CHECKS:
+        done = subprocess.run([sys.executable, *check], check=False, capture_output=True, text=True)
+        if done.returncode:
+            failed.append(f"{' '.join(check)}\n{done.stdout}{done.stderr}")
+    return failed
+
+
+def _printed(checks: "Future[list[str]]") -> bool:
+    failed = checks.result()
+    for output in failed:
+        print("\nA check failed:", output)
+    print("Checks:", f"{len(failed)} failed" if failed else "all passed")
+    return bool(failed)
+
+
+def _print_slowest() -> None:
+    print(f"The {SLOWEST} slowest modules:")
+    for module, seconds in list(durations(REPORT).items())[:SLOWEST]:
+        print(f"  {seconds:6.1f} s  {module}")
+
+
+if __name__ == "__main__":
+    main()
