@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from manilla.kit.embedded import postgres
+from manilla.kit.embedded import binaries, postgres
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0, reason="only root's PostgreSQL runs as another user"
@@ -53,15 +53,18 @@ def private(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cache() -> Iterator[Path]:
-    """A cache directory outside pytest's own, which other accounts cannot enter."""
+    """A cache directory outside pytest's own, which other accounts cannot enter.
+
+    Neither it nor its parent exists at first.
+    """
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
-    yield folder / "cache"
+    yield folder / "parent" / "cache"
     shutil.rmtree(folder)
 
 
 class Server:
-    """A process that initializes a database and runs a server on it."""
+    """A process that initializes a database and runs a server on it, with a umask of 077."""
 
     def __init__(self, data: Path, binaries: Path, cache: Path, **environment: str) -> None:
         self._process = subprocess.Popen(
@@ -71,6 +74,7 @@ class Server:
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, **environment},
+            umask=0o077,
         )
 
     def binaries(self) -> Path:
@@ -89,6 +93,7 @@ def _copies(cache: Path) -> set[str]:
     return {path.name for path in cache.iterdir() if path.is_dir()}
 
 
+@pytest.mark.long
 def test_four_servers_starting_together_share_one_copy(
     private: Path, cache: Path, tmp_path: Path
 ) -> None:
@@ -99,11 +104,13 @@ def test_four_servers_starting_together_share_one_copy(
         for each in four:
             each.end()
     assert len(used) == 1
+    assert used.pop().is_relative_to(cache)
     assert len(_copies(cache)) == 1
     for number in range(4):
         assert (tmp_path / f"data {number}" / "postgres" / "PG_VERSION").exists()
 
 
+@pytest.mark.long
 def test_a_copy_is_removed_when_no_server_uses_it(
     private: Path, cache: Path, tmp_path: Path
 ) -> None:
@@ -123,6 +130,7 @@ def test_a_copy_is_removed_when_no_server_uses_it(
     assert len(_copies(cache)) == 1
 
 
+@pytest.mark.long
 def test_identical_contents_share_a_copy_whenever_they_were_installed(
     private: Path, cache: Path, tmp_path: Path
 ) -> None:
@@ -135,9 +143,27 @@ def test_identical_contents_share_a_copy_whenever_they_were_installed(
         each.end()
 
 
+def test_programs_next_to_files_that_only_root_can_read_are_not_used(
+    private: Path,
+) -> None:
+    installation = private.parent
+    for path in (installation, *installation.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(0o755)
+    libraries = installation.parent.with_name(installation.parent.name + ".libs")
+    for path in (libraries, *libraries.rglob("*")):
+        path.chmod(0o755)
+    assert binaries.is_readable(installation)
+    for secret in (next(installation.rglob("postgres.bki")), next(libraries.iterdir())):
+        secret.chmod(0o711)  # pip leaves this mode on programs with a umask of 077
+        assert not binaries.is_readable(installation)
+        secret.chmod(0o755)
+
+
 def test_a_cache_writable_by_others_is_not_used(private: Path, cache: Path, tmp_path: Path) -> None:
-    cache.mkdir()
+    cache.mkdir(parents=True)
     cache.chmod(0o777)
+    cache.parent.chmod(0o755)
     temporary = cache.with_name("temporary")
     temporary.mkdir()
     server = Server(tmp_path / "data", private, cache, TMPDIR=str(temporary))

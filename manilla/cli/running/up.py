@@ -198,8 +198,9 @@ async def _database(plan: _Plan, supervisor: Supervisor, log_folder: Path) -> di
         return {"MANILLA_DATABASE_URL": named}
     binaries, cache = _named_folder("MANILLA_POSTGRES_BIN"), _named_folder("MANILLA_POSTGRES_CACHE")
     cluster = await asyncio.to_thread(postgres.prepare, plan.folder, binaries, cache)
-    await supervisor.start(cluster.program(log_folder / "postgres.log"))
-    await postgres.wait_until_ready(cluster)
+    log_file = log_folder / "postgres.log"
+    await supervisor.start(cluster.program(log_file))
+    await postgres.wait_until_ready(cluster, log_file)
     await postgres.create_database(cluster)
     return {
         "MANILLA_DATABASE_URL": cluster.url(postgres.APPLICATION),

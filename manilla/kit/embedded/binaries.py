@@ -46,6 +46,22 @@ def readable_copy(
     return None
 
 
+def is_readable(installation: Path) -> bool:
+    """Whether every account can read the installation's files, not only run its programs.
+
+    If the umask was restrictive while it was installed, other accounts may be able to run programs
+    but not to read the data files next to them.
+    """
+    for top in (installation, _libraries(installation)):
+        for folder, folders, files in os.walk(top):
+            folders[:] = set(folders) - set(SKIPPED)
+            needed = {**dict.fromkeys(files, 0o4), **dict.fromkeys(folders, 0o5)}
+            for name, bits in needed.items():
+                if (Path(folder) / name).lstat().st_mode & bits != bits:
+                    return False
+    return True
+
+
 def _copy_in(cache: Path, installation: Path, runs: Callable[[Path], bool]) -> Path:
     copy = cache / f"{PREFIX}{_digest(installation)}"
     binaries = copy / installation.parent.name / installation.name / "bin"
@@ -76,10 +92,11 @@ def _locked_cache(cache: Path) -> Iterator[None]:
 
 def _ensure_ours(cache: Path) -> None:
     """Ensures that only our account can write to the folder, because programs run from it."""
-    cache.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileExistsError):
-        cache.mkdir()
-        cache.chmod(0o755)  # regardless of the umask
+    for folder in (*reversed(cache.parents), cache):
+        if not folder.exists():
+            with suppress(FileExistsError):
+                folder.mkdir()
+                folder.chmod(0o755)  # regardless of the umask
     status = cache.lstat()
     is_writable_by_others = bool(stat.S_IMODE(status.st_mode) & 0o022)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or is_writable_by_others:

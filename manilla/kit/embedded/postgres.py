@@ -22,7 +22,8 @@ from urllib.parse import quote
 import asyncpg
 import msgspec
 
-from manilla.kit.embedded.binaries import readable_copy
+from manilla.kit.embedded import configuration
+from manilla.kit.embedded.binaries import is_readable, readable_copy
 from manilla.kit.embedded.process import Program, SystemAccount
 from manilla.kit.errors import Refusal
 
@@ -30,29 +31,11 @@ MAJOR_VERSION = 18
 SOCKET_PATH_BYTES_MAX = 100
 READY_SECONDS = 60
 ORPHAN_SECONDS = 20
+LOG_TAIL_BYTES = 20_000
+REASON_LINES = 3
 COMMAND_SECONDS = 120  # generous, because initdb writes about 40 MB to a possibly slow disk
 SUPERUSER, OWNER, APPLICATION, NAME = "postgres", "manilla_owner", "manilla_app", "manilla"
 HERE = "/proc/self/cwd"
-
-CONFIGURATION = """
-# Written by Manilla at every start.
-listen_addresses = ''
-unix_socket_directories = '.'
-shared_buffers = 256MB
-max_connections = 100
-max_wal_size = 4GB
-checkpoint_timeout = 15min
-wal_compression = on
-random_page_cost = 1.1
-jit = off
-log_timezone = UTC
-timezone = UTC
-log_min_messages = warning
-log_line_prefix = '%m [%p] %a '
-# Statements contain user input, which must not be logged.
-log_min_error_statement = panic
-log_parameter_max_length_on_error = 0
-"""
 
 
 class PostgresRefusal(Refusal):
@@ -93,26 +76,53 @@ def prepare(data: Path, binaries_folder: Path | None = None, cache: Path | None 
     folder = data / "postgres"
     check_version(data)
     account = _account(folder)
-    binaries = _readable_binaries(find_binaries(binaries_folder), account, cache)
+    binaries = find_binaries(binaries_folder)
+    if account is not None and not _can_use(binaries, account, is_named=bool(binaries_folder)):
+        binaries = _copied_binaries(binaries, account, cache)
+    _remove_interrupted(folder)
     if not (folder / "PG_VERSION").exists():
         _initialise(folder, binaries, account, data)
     stop_orphan(folder)
-    (folder / "manilla.conf").write_text(CONFIGURATION)
+    configuration.write(folder, account)
+    if not configuration.is_included(folder):
+        configuration.include(folder)
+    _check_settings(folder, binaries, account)
     return Cluster(folder, binaries, account, _passwords(data), _socket_folder(folder))
 
 
-async def wait_until_ready(cluster: Cluster) -> None:
+async def wait_until_ready(cluster: Cluster, log_file: Path | None = None) -> None:
+    """Waits for the server, and without limit while it reports that it is recovering the data."""
     deadline = time.monotonic() + READY_SECONDS
     while True:
         try:
             connection = await asyncpg.connect(cluster.url(SUPERUSER, "postgres"), timeout=5)
+        except asyncpg.CannotConnectNowError:
+            deadline = time.monotonic() + READY_SECONDS
+            await asyncio.sleep(0.05)
+        except asyncpg.InvalidPasswordError as error:
+            raise PostgresRefusal(
+                "PostgreSQL does not accept the password in postgres.passwords. "
+                "The file must belong to this data folder."
+            ) from error
         except (OSError, TimeoutError, asyncpg.PostgresError) as error:
             if time.monotonic() > deadline:
-                raise PostgresRefusal(f"PostgreSQL is not responding: {error}") from error
+                raise PostgresRefusal(_silence(error, log_file)) from error
             await asyncio.sleep(0.05)
         else:
             await connection.close()
             return
+
+
+def _silence(error: Exception, log_file: Path | None) -> str:
+    """Describes why the server does not respond, with the last error in its log."""
+    message = f"PostgreSQL is not responding: {error}"
+    if log_file is None:
+        return message
+    with log_file.open("rb") as log:
+        log.seek(-min(LOG_TAIL_BYTES, log_file.stat().st_size), os.SEEK_END)
+        lines = log.read().decode(errors="replace").splitlines()
+    fatal = [line for line in lines if "FATAL:" in line or "PANIC:" in line]
+    return f"{message}. Its log {log_file} ends with: {fatal[-1]}" if fatal else message
 
 
 async def create_database(cluster: Cluster) -> None:
@@ -214,10 +224,12 @@ def _account(folder: Path) -> SystemAccount | None:
     raise PostgresRefusal("PostgreSQL cannot run as root, and the user `nobody` does not exist.")
 
 
-def _readable_binaries(binaries: Path, account: SystemAccount | None, cache: Path | None) -> Path:
-    """Returns the binaries, or a copy if the server's account cannot access the original."""
-    if account is None or _runs(binaries, account):
-        return binaries
+def _can_use(binaries: Path, account: SystemAccount, *, is_named: bool) -> bool:
+    # The folder next to named binaries may be /usr, which is not ours to inspect.
+    return _runs(binaries, account) and (is_named or is_readable(binaries.parent))
+
+
+def _copied_binaries(binaries: Path, account: SystemAccount, cache: Path | None) -> Path:
     copy = readable_copy(binaries.parent, cache, runs=lambda copied: _runs(copied, account))
     if copy is None:
         raise PostgresRefusal(
@@ -237,11 +249,29 @@ def _runs(binaries: Path, account: SystemAccount) -> bool:
     return True
 
 
+def _remove_interrupted(folder: Path) -> None:
+    """Removes what an interrupted initdb left, so that it can start again.
+
+    While initdb runs, its password file exists, and the server has never run.
+    """
+    password_file = _password_file(folder)
+    if not password_file.exists():
+        return
+    if folder.exists() and not configuration.is_included(folder):
+        for path in folder.iterdir():
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    password_file.unlink()
+
+
+def _password_file(folder: Path) -> Path:
+    return folder.parent / "initdb.password"
+
+
 def _initialise(folder: Path, binaries: Path, account: SystemAccount | None, data: Path) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     if account is not None:
         os.chown(folder, account.uid, account.gid)
-    password_file = folder.parent / "initdb.password"
+    password_file = _password_file(folder)
     password_file.touch(mode=0o600)
     password_file.write_text(_passwords(data)[SUPERUSER])
     if account is not None:
@@ -258,13 +288,32 @@ def _initialise(folder: Path, binaries: Path, account: SystemAccount | None, dat
                 folder,
                 stdin=password_input.fileno(),
             )
+        configuration.include(folder)
     except PostgresRefusal:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     finally:
         password_file.unlink()
-    with (folder / "postgresql.conf").open("a") as configuration:
-        configuration.write("\ninclude_if_exists = 'manilla.conf'\n")
+
+
+def _check_settings(folder: Path, binaries: Path, account: SystemAccount | None) -> None:
+    """Asks the server's program for its settings, as the server's account, before it starts.
+
+    With other settings, it would not create the socket that we connect to.
+    """
+    found = {}
+    for name in ("unix_socket_directories", "port"):
+        command = [str(binaries / "postgres"), "-C", name, "-D", HERE]
+        found[name] = _run(command, account, folder).strip()
+    if not configuration.finds_socket(folder, found["unix_socket_directories"]) or (
+        found["port"] != str(configuration.PORT)
+    ):
+        values = " and ".join(f"{name} = '{value}'" for name, value in found.items())
+        raise PostgresRefusal(
+            f"PostgreSQL would start with {values} instead of Manilla's settings. Check that "
+            f"{folder}/postgresql.conf includes {configuration.NAME}, and that neither it nor "
+            "postgresql.auto.conf overrides these settings."
+        )
 
 
 def _run(
@@ -276,8 +325,9 @@ def _run(
     except subprocess.TimeoutExpired:
         raise PostgresRefusal(f"{name} did not end within {COMMAND_SECONDS} s.") from None
     if result.returncode != 0:
-        lines = result.stderr.strip().splitlines() or ["no reason given"]
-        raise PostgresRefusal(f"{name} failed: {lines[-1]}")
+        # The reason is not always on the last line: initdb then reports what it removes.
+        lines = result.stderr.strip().splitlines()[-REASON_LINES:] or ["no reason given"]
+        raise PostgresRefusal(f"{name} failed: {'; '.join(lines)}")
     return result.stdout
 
 
