@@ -35,6 +35,7 @@ from tests import ordering, template
 from tests.client import Site
 from tests.instance import free_port
 from tests.invariants import ALL
+from tests.provider_simulator import ProviderSimulator, running_simulator
 from tests.timeouts import TIMEOUT_SECONDS
 
 expect.set_options(timeout=TIMEOUT_SECONDS * 1000)
@@ -151,6 +152,16 @@ async def site(services: Services) -> AsyncIterator[Site]:
     assert port is not None
     async with serving(WebApplication(services), port):
         yield Site(port)
+
+
+@pytest.fixture(scope="module")
+async def simulated_providers(services: Services, site: Site) -> AsyncIterator[ProviderSimulator]:
+    """Simulates providers A, B and C for a module. They send their webhooks to the site under test.
+
+    The `simulator` fixtures reset them before each test.
+    """
+    async with running_simulator(services) as running:
+        yield running
 
 
 @contextlib.asynccontextmanager

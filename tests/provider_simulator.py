@@ -1,4 +1,7 @@
-"""Manilla with simulated providers over real HTTP. Jobs run only when a test runs them."""
+"""Manilla with simulated providers over real HTTP. Jobs run only when a test runs them.
+
+One simulator serves all tests of a module, and `reset` restores the initial state before each test.
+"""
 
 import asyncio
 import contextlib
@@ -25,10 +28,17 @@ from tests.timeouts import TIMEOUT_SECONDS
 class ProviderSimulator:
     """Controls the simulated providers and runs Manilla's jobs."""
 
-    def __init__(self, services: Services, session: aiohttp.ClientSession, url: str) -> None:
+    def __init__(
+        self,
+        services: Services,
+        session: aiohttp.ClientSession,
+        url: str,
+        tested: Sequence[kinds.TestedKind],
+    ) -> None:
         self.services = services
         self.url = url
         self._session = session
+        self._tested = tested
 
     async def control(self, path: str, document: Any) -> Any:
         url = f"{self.url}/control/api/{path}"
@@ -48,9 +58,17 @@ class ProviderSimulator:
             return await reply.json()
 
     async def reset(self) -> None:
-        """Restores the initial state: nothing at the providers, no caches, all rails up."""
+        """Restores the initial state, so that nothing of the previous test affects the next one.
+
+        The providers are empty and send no webhook that they have scheduled, earlier jobs are not
+        due, nothing is cached, the credentials are those of the simulator, and all rails are up.
+        """
         await self.control("reset", {})
+        await _postpone_jobs(self.services)
+        await _configure(self.services, self._tested, self.url)
         await _mark_rails_up(self.services)
+        await forget_outcomes(self.services)
+        _clear_caches(self.services)
         await self.services.rails.load()
 
     async def pay(self, provider: str, reference: str, **how: Any) -> None:
@@ -94,11 +112,6 @@ async def running_simulator(
         webhook_retry_seconds=(0.05, 0.05, 0.05),
     )
     tested = [kinds.BY_RAIL[rail] for rail in rails]
-    for kind in tested:
-        given = kind.credentials(url)
-        await credentials.clear(services.db, kind.provider)
-        await credentials.change(services.db, services.keyring, kind.provider, given)
-    await _mark_rails_up(services)
     runner = web.AppRunner(build(settings), access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.SockSite(runner, listener).start()
@@ -106,21 +119,62 @@ async def running_simulator(
     try:
         await _activate_methods(services, added, active=True)
         async with aiohttp.ClientSession() as session:
-            await services.rails.load()
-            yield ProviderSimulator(services, session, url)
+            simulator = ProviderSimulator(services, session, url, tested)
+            await simulator.reset()
+            yield simulator
     finally:
         await runner.cleanup()
         await _activate_methods(services, added, active=False)
-        for provider in KINDS:
-            await credentials.clear(services.db, provider)
+        await _configure(services, [], url)
         await services.rails.load()
+
+
+async def _configure(services: Services, tested: Sequence[kinds.TestedKind], url: str) -> None:
+    """Sets the simulator's credentials for these kinds of providers, and no other credentials."""
+    wanted = {kind.provider: kind.credentials(url) for kind in tested}
+    current = await credentials.load(services.db, services.keyring)
+    for provider in KINDS:
+        given = wanted.get(provider, {})
+        if current[provider].given == given:
+            continue
+        await credentials.clear(services.db, provider)
+        if given:
+            await credentials.change(services.db, services.keyring, provider, given)
+
+
+async def _postpone_jobs(services: Services) -> None:
+    """Postpones the jobs of earlier tests: their calls would meet the faults of the next test."""
+    await services.db.execute(
+        "UPDATE job SET due_at = now() + interval '30 days'"
+        " WHERE parked_at IS NULL AND due_at < now() + interval '20 days'"
+    )
 
 
 async def _mark_rails_up(services: Services) -> None:
     """Marks all rails as up: an earlier test of this process may have made too many calls fail."""
-    await services.db.execute("UPDATE rail_state SET is_down = false")
-    for rail in services.rails.health.rails_down():
-        rail.reset()
+    health = services.rails.health
+    # Without these locks, a running task could write or read the state of before.
+    async with services.watch._looking, health._flushing:
+        for rail in health._rails.values():
+            rail.reset()
+        await services.db.execute("UPDATE rail_state SET is_down = false WHERE is_down")
+
+
+async def forget_outcomes(services: Services) -> None:
+    """Forgets how earlier payouts ended, so that no rail counts as failing."""
+    services.deliveries._counted.clear()
+    services.deliveries._failing = {}
+    services.deliveries._read_again_at = 0.0
+    await services.db.execute("DELETE FROM rail_bank_minute")
+
+
+def _clear_caches(services: Services) -> None:
+    """Clears what providers have answered: account holders, bank lists, balances and fees."""
+    services.resolver._kept.clear()
+    services.banks._kept.clear()
+    for funds in (services.payouts._funds, services.router._funds):
+        funds._kept.clear()
+        funds._fees.clear()
 
 
 async def _activate_methods(services: Services, providers: Sequence[str], *, active: bool) -> None:

@@ -1,14 +1,11 @@
-from collections.abc import AsyncIterator
-
 import pytest
 
 from manilla.approvals.approvals import Approvals
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
-from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
-from tests.provider_simulator import ProviderSimulator, running_simulator
+from tests.provider_simulator import ProviderSimulator
 
 
 @pytest.fixture
@@ -17,10 +14,10 @@ async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
 
 
 @pytest.fixture
-async def simulator(services: Services, site: Site) -> AsyncIterator[ProviderSimulator]:
+async def simulator(simulated_providers: ProviderSimulator) -> ProviderSimulator:
     """All three providers, simulated. They send their webhooks to the site under test."""
-    async with running_simulator(services) as running:
-        yield running
+    await simulated_providers.reset()
+    return simulated_providers
 
 
 @pytest.fixture

@@ -5,16 +5,15 @@ from manilla_client import AsyncClient, Credentials
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
-from tests.provider_simulator import ProviderSimulator, running_simulator
+from tests.provider_simulator import ProviderSimulator
 
 
 @pytest.fixture
-async def simulator(services: Services, site: Site) -> AsyncIterator[ProviderSimulator]:
+async def simulator(simulated_providers: ProviderSimulator) -> ProviderSimulator:
     """The simulated providers, which payout methods depend on, and the worker's jobs."""
-    async with running_simulator(services) as running:
-        yield running
+    await simulated_providers.reset()
+    return simulated_providers
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from manilla.providers import draining
 from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations, overflow
 from tests.console.conftest import SCRIPT, PopulatedConsole
-from tests.payouts.payout_merchant import forget_outcomes, see_changes
+from tests.payouts.payout_merchant import see_changes
+from tests.provider_simulator import forget_outcomes
 from tests.web.signed_in_user import SignedInUser
 
 GTBANK, ACCESS = "058", "044"

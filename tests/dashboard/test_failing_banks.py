@@ -14,8 +14,8 @@ from manilla.transfers import sending
 from tests.client import Site
 from tests.dashboard.bulk_upload import GTBANK, HEADER, upload
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard, redirect_target
-from tests.payouts.payout_merchant import forget_outcomes, new_account, new_reference
-from tests.provider_simulator import running_simulator
+from tests.payouts.payout_merchant import new_account, new_reference
+from tests.provider_simulator import forget_outcomes, running_simulator
 
 NEW, BULK = "/production/payouts/new", "/production/payouts/bulk"
 FAILING = "Transfers to Guaranty Trust Bank are failing on {} since "

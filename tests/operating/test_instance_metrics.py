@@ -14,7 +14,8 @@ from manilla.providers.port import Direction
 from manilla.resolutions import resolutions
 from manilla.services import Services
 from manilla.transfers import holding
-from tests.payouts.payout_merchant import PayoutMerchant, forget_outcomes
+from tests.payouts.payout_merchant import PayoutMerchant
+from tests.provider_simulator import forget_outcomes
 
 
 async def measured(db: Database) -> dict[str, float]:

@@ -1,5 +1,3 @@
-from collections.abc import AsyncIterator
-
 import pytest
 
 from manilla.kit.crypto import Keyring
@@ -8,14 +6,14 @@ from manilla.kit.environment import Environment
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
 from tests.payments.shop import Shop
-from tests.provider_simulator import ProviderSimulator, running_simulator
+from tests.provider_simulator import ProviderSimulator
 
 
 @pytest.fixture
-async def simulator(services: Services, site: Site) -> AsyncIterator[ProviderSimulator]:
+async def simulator(simulated_providers: ProviderSimulator) -> ProviderSimulator:
     """All three providers, simulated. They send their webhooks to the site under test."""
-    async with running_simulator(services) as running:
-        yield running
+    await simulated_providers.reset()
+    return simulated_providers
 
 
 @pytest.fixture

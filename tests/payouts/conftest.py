@@ -1,5 +1,3 @@
-from collections.abc import AsyncIterator
-
 import pytest
 
 from manilla.kit.crypto import Keyring
@@ -8,19 +6,19 @@ from manilla.kit.environment import Environment
 from manilla.services import Services
 from tests.client import Site, new_merchant
 from tests.payouts.payout_merchant import PayoutMerchant
-from tests.provider_simulator import ProviderSimulator, running_simulator
+from tests.provider_simulator import ProviderSimulator
 
 
 @pytest.fixture
-async def simulator(services: Services, site: Site) -> AsyncIterator[ProviderSimulator]:
+async def simulator(simulated_providers: ProviderSimulator) -> ProviderSimulator:
     """All three providers, simulated, with sufficient balances.
 
     They send their webhooks to the site under test.
     """
-    async with running_simulator(services) as running:
-        for provider in "abc":
-            await running.control(f"{provider}/balance", {"available": 100_000_000})
-        yield running
+    await simulated_providers.reset()
+    for provider in "abc":
+        await simulated_providers.control(f"{provider}/balance", {"available": 100_000_000})
+    return simulated_providers
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from manilla.services import Services
 from tests import kinds
 from tests.client import Merchant, Reply, Site
 from tests.conftest import serving
-from tests.provider_simulator import ProviderSimulator
+from tests.provider_simulator import ProviderSimulator, forget_outcomes
 
 INITIATE, VERIFY = "/api/v1/initiate-payout", "/api/v1/verify-payout/"
 CODES = {rail: kind.transfer_method for rail, kind in kinds.BY_RAIL.items()}
@@ -258,13 +258,6 @@ class PayoutMerchant:
         """The calls that the simulated provider received, oldest first."""
         listed = (await self.simulator.read(f"{rail}/requests"))["requests"]
         return [request["call"] for request in reversed(listed)]
-
-
-async def forget_outcomes(services: Services) -> None:
-    """Forgets how earlier payouts ended, so that no rail counts as failing."""
-    services.deliveries._counted.clear()
-    services.deliveries._read_again_at = 0.0
-    await services.db.execute("DELETE FROM rail_bank_minute")
 
 
 async def see_changes(services: Services) -> None:

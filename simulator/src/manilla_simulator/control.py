@@ -79,6 +79,7 @@ async def _balance(provider: Provider, request: web.Request) -> Any:
 
 async def _reset(provider: Provider, _request: web.Request) -> Any:
     provider.reset()
+    await provider.outbox.finish_posting()
     return views.overview(provider)
 
 
@@ -148,7 +149,7 @@ def _state(world: World) -> Handler:
 
 def _reset_all(world: World) -> Handler:
     async def handle(_request: web.Request) -> web.StreamResponse:
-        world.reset()
+        await world.reset()
         return reply({"reset": True})
 
     return handle

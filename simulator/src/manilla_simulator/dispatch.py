@@ -47,8 +47,11 @@ async def _serve(provider: Provider, call: Call, request: web.Request) -> web.St
         raw = await request.read()
     except web.HTTPRequestEntityTooLarge:
         return _response(_deny(provider, Denial(413, "The body is too large")))
-    if provider.faults.latency_seconds:
-        await asyncio.sleep(provider.faults.latency_seconds)
+    current = provider.faults
+    if current.latency_seconds:
+        await asyncio.sleep(current.latency_seconds)
+        if provider.faults is not current:  # reset in the meantime: must not change the new state
+            return _response(faults.OUTAGE)
     reply, fault = _reply(provider, call, request, raw)
     provider.journal.append(
         Received(

@@ -22,6 +22,7 @@ from manilla_simulator.wire import Notice, Wire
 JOURNAL_MAX = 1000
 UNDER_WAY_MAX = 50_000
 TIMEOUT_SECONDS = 10
+FINISH_SECONDS = 1.0
 REORDER_SECONDS = 1.0
 FORGERS_KEY = "not-the-webhook-secret"
 
@@ -73,6 +74,7 @@ class Outbox:
         self._held: deque[Webhook] = deque(maxlen=UNDER_WAY_MAX)
         self._gathered: list[Webhook] = []
         self._under_way: set[asyncio.Task[None]] = set()
+        self._posting: set[asyncio.Task[Attempt]] = set()
 
     @property
     def held(self) -> int:
@@ -129,9 +131,18 @@ class Outbox:
         self._gathered.clear()
         self.journal.clear()
 
+    async def finish_posting(self) -> None:
+        """Waits for requests that were sent before `forget`: the receiver may be handling them."""
+        if self._posting:
+            _, unanswered = await asyncio.wait(self._posting, timeout=FINISH_SECONDS)
+            for task in unanswered:
+                task.cancel()
+
     async def close(self) -> None:
         self.forget()
-        await asyncio.gather(*self._under_way, return_exceptions=True)
+        for task in self._posting:
+            task.cancel()
+        await asyncio.gather(*self._under_way, *self._posting, return_exceptions=True)
 
     def signature(self, raw: bytes, *, forged: bool = False) -> dict[str, str]:
         """The headers with the signature."""
@@ -171,7 +182,10 @@ class Outbox:
             webhook.status = Delivery.FAILED
 
     async def _attempt(self, webhook: Webhook) -> bool:
-        attempt = await self._post(webhook)
+        posting = asyncio.get_running_loop().create_task(self._post(webhook))
+        self._posting.add(posting)
+        posting.add_done_callback(self._posting.discard)
+        attempt = await asyncio.shield(posting)
         webhook.attempts.append(attempt)
         if attempt.succeeded:
             webhook.status = Delivery.DELIVERED

@@ -1,5 +1,7 @@
 """All simulated providers together."""
 
+import asyncio
+
 import aiohttp
 
 from manilla_simulator.dialects import providera, providerb, providerc
@@ -40,9 +42,10 @@ class World:
                 return provider, charge
         return None
 
-    def reset(self) -> None:
+    async def reset(self) -> None:
         for provider in self.providers.values():
             provider.reset()
+        await asyncio.gather(*(each.outbox.finish_posting() for each in self.providers.values()))
 
     async def open(self) -> None:
         # All providers share one connection limit, because all webhooks go to the same host.

@@ -10,8 +10,9 @@ from manilla.payouts.routing import deliveries
 from manilla.payouts.routing.deliveries import Deliveries
 from manilla.payouts.routing.outcomes import Outcomes
 from manilla.services import Services
-from tests.payouts.payout_merchant import PayoutMerchant, forget_outcomes
+from tests.payouts.payout_merchant import PayoutMerchant
 from tests.payouts.routing.routed import BAD_ACCOUNT, GTBANK, REFUSED, RoutedPayouts
+from tests.provider_simulator import forget_outcomes
 
 FIRST, SECOND = "providera", "providerb"
 DAY = timedelta(days=1)

@@ -7,8 +7,8 @@ from manilla.payouts.routing import deliveries
 from manilla.payouts.routing.outcomes import Outcomes
 from manilla.payouts.routing.overview import BankReport, RailReport, overview
 from manilla.services import Services
-from tests.payouts.payout_merchant import forget_outcomes
 from tests.payouts.routing.routed import GTBANK, RoutedPayouts
+from tests.provider_simulator import forget_outcomes
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 

@@ -1,7 +1,5 @@
 """Webhooks about what a check has created."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from manilla.providers import credentials
@@ -9,14 +7,13 @@ from manilla.providers.checks import references
 from manilla.providers.checks.account import check_account
 from manilla.providers.rails import open_session
 from manilla.services import Services
-from tests.client import Site
-from tests.provider_simulator import ProviderSimulator, running_simulator
+from tests.provider_simulator import ProviderSimulator
 
 
 @pytest.fixture
-async def simulator(services: Services, site: Site) -> AsyncIterator[ProviderSimulator]:
-    async with running_simulator(services) as running:
-        yield running
+async def simulator(simulated_providers: ProviderSimulator) -> ProviderSimulator:
+    await simulated_providers.reset()
+    return simulated_providers
 
 
 async def is_stored(services: Services, reference: str) -> bool:
