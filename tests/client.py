@@ -116,6 +116,12 @@ class Merchant(msgspec.Struct, frozen=True):
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         return await self.call("POST", target, raw)
 
+    async def post_until_served(self, target: str, body: Any) -> Reply:
+        """Repeats a request while the server is too busy for it (503), as merchants do."""
+        while (reply := await self.post(target, body)).status == 503:
+            await asyncio.sleep(float(reply.headers["retry-after"]))
+        return reply
+
     async def call(
         self, method: str, target: str, body: bytes = b"", **changed: str | None
     ) -> Reply:

@@ -13,17 +13,21 @@ from manilla.kit.embedded.postgres import Cluster
 from manilla.services import Services
 from manilla.settings import Settings
 from manilla.wiring import opened
+from tests import template
 from tests.client import Site
 from tests.conftest import serving
 from tests.instance import free_port
 
 
-async def database(cluster: Cluster, settings: Settings, name: str) -> Settings:
-    """Settings for a new, empty database that the owner role owns."""
+async def database(
+    cluster: Cluster, settings: Settings, name: str, *, is_migrated: bool = False
+) -> Settings:
+    """Settings for a new database that the owner role owns: empty, or with an empty schema."""
+    source = template.DATABASE if is_migrated else "template1"
     connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
     try:
         await connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-        await connection.execute(f"CREATE DATABASE {name} OWNER {postgres.OWNER}")
+        await connection.execute(f"CREATE DATABASE {name} TEMPLATE {source} OWNER {postgres.OWNER}")
     finally:
         await connection.close()
     return msgspec.structs.replace(

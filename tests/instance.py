@@ -1,5 +1,6 @@
 """Manilla as its operator runs it: `manilla up` and the `manilla` command, as real processes."""
 
+import base64
 import contextlib
 import json
 import os
@@ -14,7 +15,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from manilla.cli.instance import Running, write_running
 from manilla.kit.embedded.postgres import find_binaries
+from manilla.settings import Settings
 from tests import template
 from tests.client import Site
 from tests.command import manilla
@@ -23,7 +26,32 @@ from tests.timeouts import TIMEOUT_SECONDS
 MANILLA = [sys.executable, "-m", "manilla"]
 
 
-class Instance:
+class InstanceFolder:
+    """The data folder of an instance, on which the `manilla` command works."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def command(self, *words: str) -> Any:
+        run = manilla(*words, "--json", "--data", str(self.folder))
+        assert run.returncode == 0, run.stderr
+        return json.loads(run.stdout)
+
+    def sql(self, statement: str) -> None:
+        url = json.loads((self.folder / "instance.json").read_text())["migration_url"]
+        subprocess.run([str(find_binaries() / "psql"), url, "-qc", statement], check=True)
+
+
+def idle_instance(folder: Path, settings: Settings) -> InstanceFolder:
+    """An instance whose database runs, and none of its processes: enough for most commands."""
+    folder.mkdir(mode=0o700)
+    urls = (settings.base_url, settings.database_url, settings.migration_url)
+    write_running(folder, Running(os.getpid(), settings.mode, *urls))
+    (folder / "master.key").write_text(base64.b64encode(settings.master_keys[0]).decode())
+    return InstanceFolder(folder)
+
+
+class Instance(InstanceFolder):
     """A running `manilla up` process."""
 
     def __init__(
@@ -35,7 +63,7 @@ class Instance:
         is_first_start: bool = False,
     ) -> None:
         """Uses an existing folder, or a prepared one unless this is the folder's first start."""
-        self.folder = folder
+        super().__init__(folder)
         self.port = port or free_port()
         if not (is_first_start or folder.exists() or "MANILLA_DATABASE_URL" in environment):
             _prepare(folder, options)
@@ -83,15 +111,6 @@ class Instance:
 
     def postmaster(self) -> int:
         return int((self.folder / "postgres" / "postmaster.pid").read_text().split()[0])
-
-    def command(self, *words: str) -> Any:
-        run = manilla(*words, "--json", "--data", str(self.folder))
-        assert run.returncode == 0, run.stderr
-        return json.loads(run.stdout)
-
-    def sql(self, statement: str) -> None:
-        url = json.loads((self.folder / "instance.json").read_text())["migration_url"]
-        subprocess.run([str(find_binaries() / "psql"), url, "-qc", statement], check=True)
 
 
 def _prepare(folder: Path, options: Sequence[str]) -> None:

@@ -25,6 +25,8 @@ from manilla.sql import migrate
 # The process that starts a test run sets it; its test processes inherit it.
 FOLDER_VARIABLE = "MANILLA_TEST_TEMPLATES"
 
+DATABASE = "migrated"  # a migrated database in every copied cluster, to be copied in turn
+
 
 @contextlib.contextmanager
 def shared_folder() -> Iterator[None]:
@@ -90,8 +92,21 @@ async def _initialize_and_migrate(folder: Path) -> None:
         await _disable_fsync(cluster)
         await postgres.create_database(cluster)
         await migrate.upgrade(cluster.url(postgres.OWNER), cluster.url(postgres.APPLICATION))
+        await _keep_a_copy(cluster)
     finally:
         await supervisor.stop()
+
+
+async def _keep_a_copy(cluster: postgres.Cluster) -> None:
+    """Copies the migrated database, as the template of further ones. Nobody may connect to it."""
+    connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
+    try:
+        await connection.execute(
+            f"CREATE DATABASE {DATABASE} TEMPLATE {postgres.NAME} OWNER {postgres.OWNER}"
+            " ALLOW_CONNECTIONS false"
+        )
+    finally:
+        await connection.close()
 
 
 async def _disable_fsync(cluster: postgres.Cluster) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +11,20 @@ from manilla.cli import output
 from manilla.cli.instance import claimed
 from manilla.platform.settings import PlatformSettings
 from tests.command import manilla
-from tests.instance import Instance
+from tests.instance import InstanceFolder
 
 
 @pytest.fixture(scope="module")
-def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    instance = Instance(tmp_path_factory.mktemp("commands") / "data", "--no-demo").wait()
-    yield instance
-    assert instance.stop() == 0
+def instance(idle: InstanceFolder) -> InstanceFolder:
+    return idle
 
 
 @pytest.fixture(scope="module")
-def merchant(instance: Instance) -> Any:
+def merchant(instance: InstanceFolder) -> Any:
     return instance.command("merchant", "create", "Ada Stores", "ada@example.com")
 
 
-def refused(instance: Instance, *words: str) -> str:
+def refused(instance: InstanceFolder, *words: str) -> str:
     """Runs a command that must fail. Returns its one-line error."""
     run = manilla(*words, "--data", str(instance.folder))
     assert (run.returncode, run.stdout) == (1, "")
@@ -45,7 +42,7 @@ def test_a_new_merchant_has_credentials_for_both_environments(merchant: Any) -> 
         assert prefixed == [environment == "sandbox"] * 3
 
 
-def test_a_merchant_may_be_created_approved_with_its_currencies(instance: Instance) -> None:
+def test_a_merchant_may_be_created_approved_with_its_currencies(instance: InstanceFolder) -> None:
     new = instance.command(
         *("merchant", "create", "Mr. Yen", "yen@example.com", "--status", "approved"),
         *("--currency", "NGN", "--currency", "JPY"),
@@ -59,7 +56,7 @@ def test_a_merchant_may_be_created_approved_with_its_currencies(instance: Instan
     ]
 
 
-def test_every_field_of_a_merchant_can_be_set(instance: Instance) -> None:
+def test_every_field_of_a_merchant_can_be_set(instance: InstanceFolder) -> None:
     merchant = str(instance.command("merchant", "create", "Set", "s@example.com")["id"])
     before = instance.command("merchant", "show", merchant)
     assert [before[key] for key in ("commission_percent", "commission_bearer", "payouts")] == [
@@ -92,7 +89,7 @@ def test_every_field_of_a_merchant_can_be_set(instance: Instance) -> None:
     assert merchant in [str(row["id"]) for row in instance.command("merchant", "list")]
 
 
-def test_funding_is_exact_and_creates_a_posting(instance: Instance, merchant: Any) -> None:
+def test_funding_is_exact_and_creates_a_posting(instance: InstanceFolder, merchant: Any) -> None:
     words = ("wallet", "fund", str(merchant["id"]), "NGN")
     funded = instance.command(*words, "90071992547409.93", "--environment", "production")
     assert funded["trx_id"].startswith("TXN")
@@ -102,27 +99,29 @@ def test_funding_is_exact_and_creates_a_posting(instance: Instance, merchant: An
     assert '"balance":90071992547409.93' in raw
 
 
-def test_input_is_not_interpreted_as_markup(instance: Instance) -> None:
+def test_input_is_not_interpreted_as_markup(instance: InstanceFolder) -> None:
     instance.command("merchant", "create", "[/bold]", "m@example.com")
     listed = manilla("merchant", "list", "--data", str(instance.folder))
     assert "[/bold]" in listed.stdout
 
 
 @pytest.mark.parametrize("amount", ["10.001", "NaN", "1e400", "0", "ten", "1000000000000000"])
-def test_an_invalid_amount_is_rejected(instance: Instance, merchant: Any, amount: str) -> None:
+def test_an_invalid_amount_is_rejected(
+    instance: InstanceFolder, merchant: Any, amount: str
+) -> None:
     refused(
         instance,
         *("wallet", "fund", str(merchant["id"]), "NGN", amount, "--environment", "sandbox"),
     )
 
 
-def test_a_wallet_is_disabled_and_enabled(instance: Instance, merchant: Any) -> None:
+def test_a_wallet_is_disabled_and_enabled(instance: InstanceFolder, merchant: Any) -> None:
     words = ("wallet", "set", str(merchant["id"]), "NGN", "--environment", "sandbox", "--status")
     assert instance.command(*words, "inactive")["status"] == "inactive"
     assert instance.command(*words, "active")["status"] == "active"
 
 
-def test_a_rotation_shows_new_keys_once(instance: Instance, merchant: Any) -> None:
+def test_a_rotation_shows_new_keys_once(instance: InstanceFolder, merchant: Any) -> None:
     words = ("merchant", "rotate", str(merchant["id"]), "--environment", "production")
     rotated = instance.command(*words, "--overlap-minutes", "5")
     old = merchant["production"]
@@ -134,7 +133,9 @@ def test_a_rotation_shows_new_keys_once(instance: Instance, merchant: Any) -> No
     assert rotated["api_secret"] not in json.dumps(shown)
 
 
-def test_a_further_api_key_is_created_listed_and_revoked(instance: Instance, merchant: Any) -> None:
+def test_a_further_api_key_is_created_listed_and_revoked(
+    instance: InstanceFolder, merchant: Any
+) -> None:
     which = (str(merchant["id"]), "--environment", "production")
     terms = ("--right", "read", "--right", "payments", "--address", "203.0.113.0/24")
     new = instance.command("api-key", "create", *which, "Shop", *terms, "--last-day", "2999-12-31")
@@ -150,7 +151,7 @@ def test_a_further_api_key_is_created_listed_and_revoked(instance: Instance, mer
     assert [row["status"] for row in instance.command("api-key", "list", *which)] == ["revoked"]
 
 
-def test_every_setting_can_be_listed_read_and_changed(instance: Instance) -> None:
+def test_every_setting_can_be_listed_read_and_changed(instance: InstanceFolder) -> None:
     listed = {row["key"]: row for row in instance.command("setting", "list")}
     assert set(listed) == set(PlatformSettings.__struct_fields__)
     assert all(row["value"] == row["default"] and row["explanation"] for row in listed.values())
@@ -176,7 +177,7 @@ def test_every_setting_can_be_listed_read_and_changed(instance: Instance) -> Non
     + [("rate_limit_per_minute", "1.5"), ("timestamp_tolerance_seconds", "0")]
     + [("payout_days", "someday"), ("site_name", ""), ("nonsense", "1")],
 )
-def test_an_invalid_setting_is_rejected(instance: Instance, key: str, value: str) -> None:
+def test_an_invalid_setting_is_rejected(instance: InstanceFolder, key: str, value: str) -> None:
     assert key in refused(instance, "setting", "set", key, value)
 
 
@@ -201,7 +202,7 @@ def test_an_invalid_setting_is_rejected(instance: Instance, key: str, value: str
         ("setting", "get", "nonsense"),
     ],
 )
-def test_an_error_is_one_line_and_exit_1(instance: Instance, words: tuple[str, ...]) -> None:
+def test_an_error_is_one_line_and_exit_1(instance: InstanceFolder, words: tuple[str, ...]) -> None:
     assert refused(instance, *words).startswith("manilla: ")
 
 
@@ -231,7 +232,9 @@ def test_without_an_instance_every_command_reports_it(tmp_path: Path) -> None:
     assert "No instance is running" in run.stderr
 
 
-def test_the_ledger_check_reports_violations_and_exits_1(instance: Instance, merchant: Any) -> None:
+def test_the_ledger_check_reports_violations_and_exits_1(
+    instance: InstanceFolder, merchant: Any
+) -> None:
     assert instance.command("ledger", "check")["ok"]
     running = json.loads((instance.folder / "instance.json").read_text())
     here = f"merchant_id = {merchant['id']} AND environment = 'sandbox'"
@@ -247,7 +250,7 @@ def test_the_ledger_check_reports_violations_and_exits_1(instance: Instance, mer
         assert broken == (["wallets_equal_their_entries"] if is_broken else [])
 
 
-def test_a_failed_job_is_listed_and_retried(instance: Instance, merchant: Any) -> None:
+def test_a_failed_job_is_listed_and_retried(instance: InstanceFolder, merchant: Any) -> None:
     running = json.loads((instance.folder / "instance.json").read_text())
     _sql(
         running["migration_url"],

@@ -26,6 +26,8 @@ from manilla.payouts import figures as payouts
 from tests.instance import Instance
 from tests.timeouts import TIMEOUT_SECONDS
 
+pytestmark = pytest.mark.long
+
 SHARE = 0.04
 NAMES = {"Demo Store", "Greenfield Academy Ikeja", "Sahel Line Logistics", "Mama Titi Kitchen"}
 

@@ -3,8 +3,12 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.command import manilla
 from tests.instance import Instance
+
+pytestmark = pytest.mark.long
 
 
 def test_all_secrets_move_to_a_new_master_key(tmp_path: Path) -> None:

@@ -5,35 +5,34 @@ import pty
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
-from tests.instance import Instance
+from tests.instance import InstanceFolder
 
 SECRET = "sk_never_on_a_command_line"
 
 
 @pytest.fixture(scope="module")
-def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    running = Instance(tmp_path_factory.mktemp("secrets") / "data", "--no-demo").wait()
-    yield running
-    assert running.stop() == 0
+def instance(idle: InstanceFolder) -> InstanceFolder:
+    return idle
 
 
-def _manilla(instance: Instance, *words: str, given: str) -> "subprocess.CompletedProcess[str]":
+def _manilla(
+    instance: InstanceFolder, *words: str, given: str
+) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "manilla", *words, "--data", str(instance.folder)]
     return subprocess.run(
         command, input=given, capture_output=True, text=True, check=False, timeout=60
     )
 
 
-def _settings(instance: Instance, provider: str) -> dict[str, object]:
+def _settings(instance: InstanceFolder, provider: str) -> dict[str, object]:
     settings: dict[str, object] = instance.command("provider", "show", provider)["settings"]
     return settings
 
 
-def test_values_are_read_line_by_line_from_standard_input(instance: Instance) -> None:
+def test_values_are_read_line_by_line_from_standard_input(instance: InstanceFolder) -> None:
     words = ("provider", "set", "providerc", "secret_key=-", "sandbox=true", "webhook_secret=-")
     done = _manilla(instance, *words, given=f"{SECRET}\nwhsec\n")
     assert (done.returncode, SECRET in done.stdout + done.stderr) == (0, False)
@@ -42,19 +41,21 @@ def test_values_are_read_line_by_line_from_standard_input(instance: Instance) ->
 
 
 @pytest.mark.parametrize("given", ["", "\n"])
-def test_standard_input_without_a_value_changes_nothing(instance: Instance, given: str) -> None:
+def test_standard_input_without_a_value_changes_nothing(
+    instance: InstanceFolder, given: str
+) -> None:
     done = _manilla(instance, "provider", "set", "providera", "secret_key=-", given=given)
     assert done.returncode == 2
     assert "no value on standard input" in done.stderr
 
 
-def test_a_key_without_a_value_needs_a_terminal(instance: Instance) -> None:
+def test_a_key_without_a_value_needs_a_terminal(instance: InstanceFolder) -> None:
     done = _manilla(instance, "provider", "set", "providera", "secret_key", given=SECRET)
     assert done.returncode == 2
     assert "secret_key=-" in done.stderr
 
 
-def test_a_key_without_a_value_is_prompted_for_without_echo(instance: Instance) -> None:
+def test_a_key_without_a_value_is_prompted_for_without_echo(instance: InstanceFolder) -> None:
     words = ["provider", "set", "providerb", "api_key", "--data", str(instance.folder)]
     child, terminal = pty.fork()
     if child == 0:
@@ -67,7 +68,7 @@ def test_a_key_without_a_value_is_prompted_for_without_echo(instance: Instance) 
     assert _settings(instance, "providerb")["api_key"] == "set"
 
 
-def test_a_bvn_is_read_from_standard_input(instance: Instance) -> None:
+def test_a_bvn_is_read_from_standard_input(instance: InstanceFolder) -> None:
     new = instance.command("merchant", "create", "Ada Stores", "ada@example.com")
     words = ("merchant", "set", str(new["id"]), "--bvn", "-")
     assert _manilla(instance, *words, given="22222222222\n").returncode == 0

@@ -17,19 +17,17 @@ from manilla_client.signature_check import SigningSecret
 from tests.cli.receiver import Shop, opened
 from tests.cli.triggering import trigger
 from tests.command import manilla
-from tests.instance import MANILLA, Instance
+from tests.instance import MANILLA, Instance, InstanceFolder
 from tests.signing import sign
 
 
 @pytest.fixture(scope="module")
-def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    instance = Instance(tmp_path_factory.mktemp("signatures") / "data", "--no-demo").wait()
-    yield instance
-    assert instance.stop() == 0
+def instance(idle: InstanceFolder) -> InstanceFolder:
+    return idle
 
 
 @pytest.fixture(scope="module")
-def merchant(instance: Instance) -> Any:
+def merchant(instance: InstanceFolder) -> Any:
     return instance.command("merchant", "create", "Ada Stores", "ada@example.com")
 
 
@@ -79,7 +77,7 @@ REQUEST_MISTAKES: dict[str, tuple[str, Signed]] = {
 
 
 def verify(
-    instance: Instance,
+    instance: InstanceFolder,
     merchant: Any,
     file: Path,
     given: str,
@@ -90,7 +88,7 @@ def verify(
     return _verify(instance, merchant, *request, "--body", str(file), "--signature", given, *words)
 
 
-def _verify(instance: Instance, merchant: Any, *words: str) -> tuple[int, Any]:
+def _verify(instance: InstanceFolder, merchant: Any, *words: str) -> tuple[int, Any]:
     whose = ("--merchant", str(merchant["id"]), "--data", str(instance.folder), "--json")
     run = manilla("verify-signature", *words, *whose)
     assert run.stderr == ""
@@ -110,7 +108,7 @@ def file(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_matching_signature_exits_0(instance: Instance, merchant: Any, file: Path) -> None:
+def test_a_matching_signature_exits_0(instance: InstanceFolder, merchant: Any, file: Path) -> None:
     code, found = verify(instance, merchant, file, signed()(merchant["sandbox"]["api_secret"]))
     string = f"{TIMESTAMP}.{METHOD}.{TARGET}.{BODY}".encode()
     assert (code, found["matches"], found["mistakes"]) == (0, True, [])
@@ -124,14 +122,16 @@ def test_a_matching_signature_exits_0(instance: Instance, merchant: Any, file: P
 
 @pytest.mark.parametrize("name", REQUEST_MISTAKES)
 def test_a_signing_mistake_is_named(
-    instance: Instance, merchant: Any, file: Path, name: str
+    instance: InstanceFolder, merchant: Any, file: Path, name: str
 ) -> None:
     expected, make = REQUEST_MISTAKES[name]
     code, found = verify(instance, merchant, file, make(merchant["sandbox"]["api_secret"]))
     assert (code, found["matches"], named(found)) == (1, False, [expected])
 
 
-def test_accepted_variants_are_explained(instance: Instance, merchant: Any, file: Path) -> None:
+def test_accepted_variants_are_explained(
+    instance: InstanceFolder, merchant: Any, file: Path
+) -> None:
     good = signed()(merchant["sandbox"]["api_secret"])
     code, found = verify(instance, merchant, file, "sha256=" + good.upper())
     assert (code, found["matches"]) == (0, True)
@@ -140,7 +140,7 @@ def test_accepted_variants_are_explained(instance: Instance, merchant: Any, file
 
 
 def test_a_timestamp_in_milliseconds_is_rejected(
-    instance: Instance, merchant: Any, file: Path
+    instance: InstanceFolder, merchant: Any, file: Path
 ) -> None:
     sent = TIMESTAMP + "678"
     for timestamp in (sent, TIMESTAMP):
@@ -150,7 +150,7 @@ def test_a_timestamp_in_milliseconds_is_rejected(
 
 
 def test_the_other_environments_secret_is_named_even_with_another_mistake(
-    instance: Instance, merchant: Any, file: Path
+    instance: InstanceFolder, merchant: Any, file: Path
 ) -> None:
     secret = merchant["production"]["api_secret"]
     code, found = verify(instance, merchant, file, signed()(secret))
@@ -161,7 +161,9 @@ def test_the_other_environments_secret_is_named_even_with_another_mistake(
     assert code == 0
 
 
-def test_an_older_secret_is_named_or_accepted_while_valid(instance: Instance, file: Path) -> None:
+def test_an_older_secret_is_named_or_accepted_while_valid(
+    instance: InstanceFolder, file: Path
+) -> None:
     merchant = instance.command("merchant", "create", "Rotated", "r@example.com")
     rotate = ("merchant", "rotate", str(merchant["id"]), "--environment", "sandbox")
     first = merchant["sandbox"]["api_secret"]
@@ -183,7 +185,7 @@ def test_an_older_secret_is_named_or_accepted_while_valid(instance: Instance, fi
 
 
 def test_an_unexplained_mismatch_exits_1_and_says_how_to_continue(
-    instance: Instance, merchant: Any, file: Path
+    instance: InstanceFolder, merchant: Any, file: Path
 ) -> None:
     code, found = verify(instance, merchant, file, "0" * 64)
     assert (code, found["mistakes"], found["secret"]) == (1, [], None)
@@ -217,9 +219,19 @@ def _printed(body: bytes) -> bytes:
     return text.replace("1000.0", "1000.00").replace(" 0.0,", " 0.00,").encode()
 
 
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Instance]:
+    instance = Instance(tmp_path / "data", "--no-demo").wait()
+    yield instance
+    assert instance.stop() == 0
+
+
+@pytest.mark.long
 def test_a_notifications_signature_is_explained(
-    instance: Instance, merchant: Any, shop: Shop, tmp_path: Path
+    running: Instance, shop: Shop, tmp_path: Path
 ) -> None:
+    instance = running
+    merchant = instance.command("merchant", "create", "Ada Stores", "ada@example.com")
     made = trigger(instance, merchant, "payment.success", shop.url())
     [received] = shop.wait_for(made["notification_id"])
     given = received.headers["x-signature"]

@@ -17,6 +17,7 @@ from tests.kinds import TestedKind
 from tests.payments import webhooks
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import PayoutMerchant, new_account
+from tests.rows import first_short
 
 FULL, DEBITED = 1_000_000, 900_000
 TELLING = kinds.WITH_TRANSFER_WEBHOOKS
@@ -55,7 +56,7 @@ async def _stored(db: Database, reference: str) -> int:
     return await db.number("SELECT count(*) FROM webhook WHERE reference = $1", reference)
 
 
-@pytest.mark.parametrize("rail", kinds.ALL)
+@pytest.mark.parametrize("rail", first_short(kinds.ALL))
 async def test_16_a_webhook_signed_with_another_accounts_key_is_rejected(
     shop: Shop, site: Site, db: Database, kind: TestedKind, second: str
 ) -> None:
@@ -69,7 +70,7 @@ async def test_16_a_webhook_signed_with_another_accounts_key_is_rejected(
     assert await _stored(db, charge.reference) == 0
 
 
-@pytest.mark.parametrize("rail", kinds.ALL)
+@pytest.mark.parametrize("rail", first_short(kinds.ALL))
 async def test_17_a_webhook_about_another_accounts_transaction_is_stored_and_ignored(
     shop: Shop, site: Site, db: Database, kind: TestedKind, second: str
 ) -> None:
@@ -96,7 +97,7 @@ async def _sent(payer: PayoutMerchant, rail: str) -> str:
     return trx_id
 
 
-@pytest.mark.parametrize("rail", TELLING)
+@pytest.mark.parametrize("rail", first_short(TELLING))
 async def test_16_a_forged_webhook_causes_no_status_query(
     payer: PayoutMerchant, site: Site, db: Database, rail: str
 ) -> None:
@@ -111,7 +112,7 @@ async def test_16_a_forged_webhook_causes_no_status_query(
     assert await _stored(db, trx_id) == 0
 
 
-@pytest.mark.parametrize("rail", TELLING)
+@pytest.mark.parametrize("rail", first_short(TELLING))
 async def test_15_a_transfer_that_comes_back_before_we_learn_of_its_delivery(
     payer: PayoutMerchant, rail: str
 ) -> None:
@@ -203,8 +204,10 @@ async def test_10_a_recipient_that_vanished_at_paystack_is_created_again(
     assert {(await payer.payout(each)).status for each in (first, second)} == {"pending"}
 
 
-@pytest.mark.parametrize("fault", ["5xx_after_accept", "reset_after_accept", "5xx_before"])
-@pytest.mark.parametrize("rail", kinds.ALL)
+@pytest.mark.parametrize(
+    "fault", first_short(["reset_after_accept", "5xx_after_accept", "5xx_before"])
+)
+@pytest.mark.parametrize("rail", first_short(kinds.ALL))
 async def test_10_11_a_refund_whose_response_is_lost_is_never_paid_twice(
     shop: Shop, kind: TestedKind, fault: str
 ) -> None:

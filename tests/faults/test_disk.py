@@ -13,6 +13,8 @@ from tests.client import Reply
 from tests.faults.live_instance import LiveInstance
 from tests.timeouts import TIMEOUT_SECONDS
 
+pytestmark = pytest.mark.long
+
 SIZE = "192m"  # space for one database and little else
 
 

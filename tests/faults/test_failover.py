@@ -11,6 +11,8 @@ from tests.faults.live_instance import LiveInstance, trx_of
 from tests.faults.replicated import Replicated
 from tests.payments.orders import VERIFY
 
+pytestmark = pytest.mark.long
+
 CALLERS = 8
 
 

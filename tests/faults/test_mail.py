@@ -10,6 +10,8 @@ from manilla.mail.kinds import MailKind
 from tests.faults.live_instance import LiveInstance
 from tests.mail.mail_server import MailServer, mail_server
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 async def server() -> AsyncIterator[MailServer]:

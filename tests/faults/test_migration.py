@@ -13,6 +13,8 @@ import pytest
 from manilla.sql.migrate import newest_revision
 from tests.faults.live_instance import LiveInstance
 
+pytestmark = pytest.mark.long
+
 CALLERS = 8
 
 

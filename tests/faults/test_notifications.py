@@ -9,6 +9,8 @@ import pytest
 from tests.faults.live_instance import LiveInstance, trx_of
 from tests.notify.receiver import Receiver, receiving
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LiveInstance]:

@@ -20,6 +20,7 @@ from tests.kinds import TestedKind, WrongPayment
 from tests.payments import webhooks
 from tests.payments.shop import Shop, Started
 from tests.provider_simulator import ProviderSimulator
+from tests.rows import first_short
 
 BEFORE = 1_000_000  # the merchant's balance before a payment
 METHODS = [(rail, method) for rail in kinds.ALL for method in kinds.BY_RAIL[rail].methods]
@@ -45,7 +46,7 @@ async def _is_credited_once(shop: Shop, started: Started) -> None:
 
 
 @pytest.mark.usefixtures("_no_webhooks")
-@pytest.mark.parametrize(("rail", "method"), METHODS)
+@pytest.mark.parametrize(("rail", "method"), first_short(METHODS))
 async def test_a_payment_without_a_webhook_is_found_by_a_status_query(
     shop: Shop, rail: str, method: str
 ) -> None:
@@ -58,7 +59,7 @@ async def test_a_payment_without_a_webhook_is_found_by_a_status_query(
     await _is_credited_once(shop, started)
 
 
-@pytest.mark.parametrize("rail", kinds.ALL)
+@pytest.mark.parametrize("rail", first_short(kinds.ALL))
 @pytest.mark.usefixtures("_no_webhooks")
 async def test_18_a_hundred_copies_of_a_webhook_cause_one_credit(
     shop: Shop, site: Site, kind: TestedKind
@@ -75,7 +76,7 @@ async def test_18_a_hundred_copies_of_a_webhook_cause_one_credit(
     await _is_credited_once(shop, started)
 
 
-@pytest.mark.parametrize("rail", kinds.ALL)
+@pytest.mark.parametrize("rail", first_short(kinds.ALL))
 @pytest.mark.usefixtures("_no_webhooks")
 async def test_16_forged_webhooks_are_rejected_and_not_stored(
     shop: Shop, site: Site, db: Database, kind: TestedKind
@@ -104,7 +105,7 @@ async def test_16_forged_webhooks_are_rejected_and_not_stored(
     ("amount", "currency"),
     [("999.99", "NGN"), ("1000.01", "NGN"), ("1000.00", "USD"), ("1", "NGN")],
 )
-@pytest.mark.parametrize("rail", kinds.ALL)
+@pytest.mark.parametrize("rail", first_short(kinds.ALL))
 @pytest.mark.usefixtures("_no_webhooks")
 async def test_17_a_signed_webhook_with_a_wrong_amount_is_held_for_review(
     shop: Shop, site: Site, kind: TestedKind, amount: str, currency: str
@@ -119,7 +120,7 @@ async def test_17_a_signed_webhook_with_a_wrong_amount_is_held_for_review(
     assert await shop.account("suspense") == 100_000
 
 
-@pytest.mark.parametrize("rail", kinds.ALL)
+@pytest.mark.parametrize("rail", first_short(kinds.ALL))
 async def test_19_a_webhook_that_arrives_before_we_save_is_matched_by_reference(
     shop: Shop, db: Database, kind: TestedKind
 ) -> None:
@@ -140,7 +141,10 @@ def _states(amount: Money) -> dict[str, ChargeState]:
     }
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(["pending", "paid", "failed"])))
+@pytest.mark.parametrize(
+    "order",
+    first_short(list(each) for each in itertools.permutations(["pending", "paid", "failed"])),
+)
 async def test_15_reports_about_two_charges_in_any_order_end_the_same(
     shop: Shop, order: tuple[str, ...]
 ) -> None:
@@ -155,7 +159,7 @@ async def test_15_reports_about_two_charges_in_any_order_end_the_same(
     await _is_credited_once(shop, started)
 
 
-@pytest.mark.parametrize("rail", kinds.ALL)
+@pytest.mark.parametrize("rail", first_short(kinds.ALL))
 async def test_15_a_late_webhook_about_a_declined_charge_changes_nothing(
     shop: Shop, kind: TestedKind
 ) -> None:
@@ -174,7 +178,7 @@ async def test_15_a_late_webhook_about_a_declined_charge_changes_nothing(
     await _is_credited_once(shop, started)
 
 
-@pytest.mark.parametrize("rail", kinds.ALL)
+@pytest.mark.parametrize("rail", first_short(kinds.ALL))
 @pytest.mark.usefixtures("_no_webhooks")
 async def test_20_webhook_return_and_reconciliation_together_cause_one_transition(
     shop: Shop, site: Site, kind: TestedKind
@@ -198,7 +202,7 @@ async def _expire(shop: Shop, started: Started) -> None:
     await shop.simulator.run_job_now("payment.expire", started.trx_id)
 
 
-@pytest.mark.parametrize(("rail", "method"), METHODS)
+@pytest.mark.parametrize(("rail", "method"), first_short(METHODS))
 @pytest.mark.parametrize("end", ["expired", "canceled", "declined"])
 async def test_22_an_expired_payment_that_is_paid_later_becomes_a_success(
     shop: Shop, kind: TestedKind, method: str, end: str
@@ -231,8 +235,12 @@ def _is_kept(kind: TestedKind, amount: float) -> bool:
     )
 
 
-@pytest.mark.parametrize("amount", [1, 999.99, 1000.01, 5000])
-@pytest.mark.parametrize("rail", WITH_ACCOUNTS)
+@pytest.mark.parametrize(
+    "amount", first_short([999.99, 1000.01, 1, 5000], of_each=lambda amount: amount > 1000)
+)
+@pytest.mark.parametrize(
+    "rail", first_short(WITH_ACCOUNTS, of_each=lambda rail: kinds.BY_RAIL[rail].wrong_payment)
+)
 async def test_22_a_wrong_amount_is_held_in_suspense_or_returned_by_the_provider(
     shop: Shop, kind: TestedKind, amount: float
 ) -> None:
@@ -260,7 +268,7 @@ async def _is_in_suspense(shop: Shop, started: Started, charge: Charge, amount: 
     assert await shop.cases() == [("wrong_amount", charge.reference)]
 
 
-@pytest.mark.parametrize("rail", kinds.ALL)
+@pytest.mark.parametrize("rail", first_short(kinds.ALL))
 async def test_22_a_second_paid_charge_is_held_in_suspense(shop: Shop, kind: TestedKind) -> None:
     started = await shop.start()
     first = await shop.choose(started, "providera_ngn_va")
@@ -275,7 +283,7 @@ async def test_22_a_second_paid_charge_is_held_in_suspense(shop: Shop, kind: Tes
     assert len(await shop.notifications(started)) == 1
 
 
-@pytest.mark.parametrize("rail", kinds.ALL)
+@pytest.mark.parametrize("rail", first_short(kinds.ALL))
 async def test_13_a_paid_charge_the_provider_later_calls_failed_moves_nothing(
     shop: Shop, kind: TestedKind
 ) -> None:

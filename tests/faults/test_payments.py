@@ -6,6 +6,9 @@ import pytest
 
 from tests import kinds
 from tests.faults.live_instance import LiveInstance, trx_of
+from tests.rows import first_short
+
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +30,7 @@ async def _credits(running: LiveInstance, trx_id: str) -> tuple[int, int, int]:
     return record["credits"], record["notified"], record["steps"]
 
 
-@pytest.mark.parametrize("rail", kinds.ALL)
+@pytest.mark.parametrize("rail", first_short(kinds.ALL))
 async def test_a_crash_after_storing_a_webhook_neither_loses_nor_repeats_it(
     running: LiveInstance, rail: str
 ) -> None:

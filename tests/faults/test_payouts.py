@@ -13,6 +13,7 @@ import pytest
 from tests import kinds
 from tests.faults.payout_instance import FAILS_LATER, PayoutInstance, stop_worker
 from tests.payouts.payout_merchant import MANUAL
+from tests.rows import first_short
 
 PAYABLE = 100_000  # the amount of every payout in this file; there is no fee
 
@@ -51,7 +52,7 @@ async def _finish(live: PayoutInstance, trx_id: str, rail: str) -> None:
     assert status == "completed"
 
 
-@pytest.mark.parametrize("rail", ["a", MANUAL])
+@pytest.mark.parametrize("rail", first_short(["a", MANUAL]))
 async def test_1_a_crash_before_the_debit_commits_leaves_nothing_and_a_retry_works(
     live: PayoutInstance, rail: str
 ) -> None:
@@ -70,7 +71,7 @@ async def test_1_a_crash_before_the_debit_commits_leaves_nothing_and_a_retry_wor
     await _finish(live, reply.json["trx_id"], rail)
 
 
-@pytest.mark.parametrize("rail", ["a", MANUAL])
+@pytest.mark.parametrize("rail", first_short(["a", MANUAL]))
 async def test_2_a_crash_between_commit_and_response_lets_the_retry_find_the_first_trx_id(
     live: PayoutInstance, rail: str
 ) -> None:
@@ -89,7 +90,7 @@ async def test_2_a_crash_between_commit_and_response_lets_the_retry_find_the_fir
     await _finish(live, trx_id, rail)
 
 
-@pytest.mark.parametrize("rail", kinds.ALL)
+@pytest.mark.parametrize("rail", first_short(kinds.ALL))
 @pytest.mark.parametrize("point", ["before_transfer_is_sent", "after_send_is_begun"])
 async def test_3_a_crash_before_the_send_leads_to_one_send_under_the_same_reference(
     live: PayoutInstance, point: str, rail: str
@@ -121,7 +122,7 @@ async def _stays_unsent(live: PayoutInstance, trx_id: str, rail: str) -> None:
     assert (await live.payout(trx_id))["status"] == "pending"
 
 
-@pytest.mark.parametrize("rail", kinds.ALL)
+@pytest.mark.parametrize("rail", first_short(kinds.ALL))
 async def test_4_a_crash_after_the_transfer_is_sent_leaves_one_transfer_at_the_provider(
     live: PayoutInstance, rail: str
 ) -> None:

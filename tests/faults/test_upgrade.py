@@ -25,6 +25,8 @@ from tests.invariants import ALL
 from tests.payments.orders import order
 from tests.signing import sign
 
+pytestmark = pytest.mark.long
+
 CALLERS = 4
 ENOUGH = 12  # rounds of calls that must succeed in each phase of the upgrade
 WAIT_SECONDS = 120

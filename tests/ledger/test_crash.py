@@ -6,12 +6,16 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
 from manilla.ledger import invariants
 from manilla.ledger.posting import PostingOutcome
 from tests.instance import Instance
 from tests.ledger.test_postings import batched_postings, move, open_wallets
+
+pytestmark = pytest.mark.long
 
 MERCHANTS = range(5_000_000, 5_000_020)
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.environment import Environment
@@ -21,6 +22,8 @@ from tests.invariants import ALL
 from tests.payouts.payout_merchant import PayoutMerchant
 from tests.provider_simulator import ProviderSimulator, running_simulator
 from tests.timeouts import TIMEOUT_SECONDS
+
+pytestmark = pytest.mark.long
 
 SLOW = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
 

@@ -15,6 +15,8 @@ from tests.client import Site
 from tests.instance import MANILLA, free_port
 from tests.timeouts import TIMEOUT_SECONDS
 
+pytestmark = pytest.mark.long
+
 CALLERS = 6
 REQUEST = b"GET /healthz HTTP/1.1\r\nHost: manilla\r\n\r\n"
 

@@ -1,0 +1,19 @@
+import pytest
+
+from manilla.kit.embedded.postgres import Cluster
+from manilla.settings import Settings
+from tests.databases import database
+from tests.instance import InstanceFolder, idle_instance
+
+
+@pytest.fixture(scope="module")
+async def idle(
+    cluster: Cluster,
+    settings: Settings,
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> InstanceFolder:
+    """An instance without processes, for the commands that need only its database."""
+    name = request.module.__name__.rpartition(".")[2]
+    own = await database(cluster, settings, name, is_migrated=True)
+    return idle_instance(tmp_path_factory.mktemp("idle") / "data", own)
