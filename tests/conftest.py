@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import os
 import socket
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -52,6 +54,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Without stored bytecode, each of the many processes would compile every module again.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     templates = ExitStack()
     templates.enter_context(template.shared_folder())
     config.add_cleanup(templates.close)
