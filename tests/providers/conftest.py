@@ -1,18 +1,16 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
+import aiohttp
 import pytest
 
-from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
-from manilla.platform.changes import ChangeWatch
-from manilla.providers import credentials
-from manilla.providers.kinds import KINDS
-from manilla.providers.port import Adapter, Direction
-from manilla.providers.rails import Rails, open_session
-from tests.providers import scripted
+from manilla.providers.port import Adapter
+from manilla.providers.rails import open_session
+from tests.providers import scripted, simulated
+from tests.providers.adapters import Adapters
 from tests.providers.monnify import samples as monnify
 from tests.providers.scripted import Scripted
+from tests.providers.simulated import SimulatorSetup
 
 ABC = ("providera", "providerb", "providerc")
 CREDENTIALS: dict[str, dict[str, str]] = {
@@ -37,6 +35,11 @@ CREDENTIALS: dict[str, dict[str, str]] = {
 PROVIDERS = tuple(CREDENTIALS)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _invariants_hold() -> None:
+    """Replaces the check of the whole ledger, because no test in this folder moves money."""
+
+
 @pytest.fixture
 async def server() -> AsyncIterator[Scripted]:
     async with scripted.running() as running:
@@ -44,39 +47,39 @@ async def server() -> AsyncIterator[Scripted]:
 
 
 @pytest.fixture
-async def rails(db: Database, keyring: Keyring, server: Scripted) -> AsyncIterator[Rails]:
-    """All providers, each served by the scripted server, with rails that are up."""
-    for provider, given in CREDENTIALS.items():
-        await credentials.clear(db, provider)
-        await credentials.change(db, keyring, provider, {**given, "base_url": server.url})
-    await db.execute("UPDATE rail_state SET is_down = false")
+async def setup() -> AsyncIterator[SimulatorSetup]:
+    async with simulated.running() as setup:
+        yield setup
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
     async with open_session() as session:
-        rails = Rails(db, keyring, ChangeWatch(db), session, is_production_mode=False)
-        await rails.load()
-        yield rails
-    for provider in KINDS:
-        await credentials.clear(db, provider)
+        yield session
 
 
 @pytest.fixture
-def a(rails: Rails) -> Adapter:
-    return adapter(rails, "providera")
+def adapters(session: aiohttp.ClientSession, server: Scripted) -> Adapters:
+    """An adapter for each provider. The scripted server serves all of them."""
+    adapters = Adapters(session)
+    for provider, given in CREDENTIALS.items():
+        adapters.add(provider, **given, base_url=server.url)
+    return adapters
 
 
 @pytest.fixture
-def b(rails: Rails) -> Adapter:
-    return adapter(rails, "providerb")
+def a(adapters: Adapters) -> Adapter:
+    return adapters.of("providera")
 
 
 @pytest.fixture
-def c(rails: Rails) -> Adapter:
-    return adapter(rails, "providerc")
+def b(adapters: Adapters) -> Adapter:
+    return adapters.of("providerb")
 
 
-def adapter(rails: Rails, provider: str) -> Adapter:
-    found = rails.adapter(provider)
-    assert found is not None
-    return found
+@pytest.fixture
+def c(adapters: Adapters) -> Adapter:
+    return adapters.of("providerc")
 
 
 def envelope(provider: str, data: Any, *, success: bool = True, message: str = "ok") -> Any:
@@ -85,6 +88,3 @@ def envelope(provider: str, data: Any, *, success: bool = True, message: str = "
     has_word = provider in ("providerc", "flutterwave")
     word = ("success" if success else "error") if has_word else success
     return {"status": word, "message": message, "data": data}
-
-
-DIRECTIONS = tuple(Direction)

@@ -8,8 +8,8 @@ import pytest
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.providers.port import Refused, Unknown
-from manilla.providers.rails import Rails
-from tests.providers.conftest import PROVIDERS, adapter, envelope
+from tests.providers.adapters import Adapters
+from tests.providers.conftest import PROVIDERS, envelope
 from tests.providers.samples import CHARGE, TRANSFER
 from tests.providers.scripted import Scripted, answering
 from tests.providers.test_hostile_responses import NEEDED_FIRST
@@ -43,9 +43,9 @@ def _written(provider: str, amount: str) -> list[str]:
 @pytest.mark.parametrize("amount", AMOUNTS)
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_an_amount_is_sent_exactly(
-    rails: Rails, server: Scripted, provider: str, amount: str
+    adapters: Adapters, server: Scripted, provider: str, amount: str
 ) -> None:
-    each, money = adapter(rails, provider), Money.of(amount, "NGN")
+    each, money = adapters.of(provider), Money.of(amount, "NGN")
     await each.send(msgspec.structs.replace(TRANSFER, amount=money))
     await each.create_checkout(msgspec.structs.replace(CHARGE, amount=money))
     assert len(server.calls) == 2
@@ -58,9 +58,9 @@ async def test_an_amount_is_sent_exactly(
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("merchant_id", [1, 999_999_999])
 async def test_a_reference_is_within_the_providers_limits(
-    rails: Rails, server: Scripted, provider: str, merchant_id: int
+    adapters: Adapters, server: Scripted, provider: str, merchant_id: int
 ) -> None:
-    each, trx_id = adapter(rails, provider), trx_ids.new(merchant_id)
+    each, trx_id = adapters.of(provider), trx_ids.new(merchant_id)
     reference = each.transfer_reference(trx_id)
     assert re.fullmatch(REFERENCES.get(provider, ".{1,50}"), reference)
     await each.send(msgspec.structs.replace(TRANSFER, reference=reference))
@@ -72,9 +72,9 @@ async def test_a_reference_is_within_the_providers_limits(
 @pytest.mark.parametrize("message", DUPLICATES)
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_a_used_reference_is_never_a_refusal(
-    rails: Rails, server: Scripted, provider: str, message: str
+    adapters: Adapters, server: Scripted, provider: str, message: str
 ) -> None:
-    each = adapter(rails, provider)
+    each = adapters.of(provider)
     for status in (400, 403, 409, 422):
         server.answers(status, envelope(provider, None, success=False, message=message))
         assert isinstance(await each.send(TRANSFER), Unknown), status

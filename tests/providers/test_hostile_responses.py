@@ -13,14 +13,13 @@ from manilla.providers import wire
 from manilla.providers.port import (
     Adapter,
     Answer,
-    Direction,
     Done,
     Refused,
     Unknown,
     after_unknown,
 )
-from manilla.providers.rails import Rails
-from tests.providers.conftest import PROVIDERS, adapter, envelope
+from tests.providers.adapters import Adapters
+from tests.providers.conftest import PROVIDERS, envelope
 from tests.providers.monnify import samples as monnify
 from tests.providers.samples import CHARGE, PERIOD, REFUND, TRANSFER
 from tests.providers.scripted import Behaviour, Scripted, answering, raw_answer
@@ -126,67 +125,86 @@ def _answers_what_is_needed_first(server: Scripted) -> None:
 
 
 @pytest.mark.parametrize("how", UNREADABLE)
-async def test_an_unreadable_response_is_unknown(rails: Rails, server: Scripted, how: str) -> None:
+async def test_an_unreadable_response_is_unknown(
+    adapters: Adapters, server: Scripted, how: str
+) -> None:
+    server.behaviour = UNREADABLE[how]
+    assert isinstance(await adapters.of("providera").send(TRANSFER), Unknown)
+
+
+@pytest.mark.parametrize(("provider", "call"), EVERY_CALL)
+async def test_every_call_can_get_an_unreadable_response(
+    adapters: Adapters, server: Scripted, provider: str, call: str
+) -> None:
+    server.behaviour = UNREADABLE["half a document"]
+    assert isinstance(await CALLS[call](adapters.of(provider)), Unknown)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", UNREADABLE)
+async def test_an_unreadable_response_to_any_call_is_unknown(
+    adapters: Adapters, server: Scripted, how: str
+) -> None:
     server.behaviour = UNREADABLE[how]
     sends = [(provider, "send") for provider in PROVIDERS]  # the others would take too long
     for provider, call in EVERY_CALL if how not in ("hang", "drip") else sends:
-        _close_breakers(rails)
-        answer = await CALLS[call](adapter(rails, provider))
+        adapters.close_breakers()
+        answer = await CALLS[call](adapters.of(provider))
         assert isinstance(answer, Unknown), (provider, call, answer)
 
 
 @pytest.mark.parametrize(("provider", "call"), EVERY_CALL)
 async def test_a_success_response_without_data_is_unknown(
-    rails: Rails, server: Scripted, provider: str, call: str
+    adapters: Adapters, server: Scripted, provider: str, call: str
 ) -> None:
     for data in EMPTY_DATA:
         lists_transfers = provider in ("providerc", "flutterwave") and call == "transfer_state"
         if data == [] and (call in ("banks", "statement") or lists_transfers):
             continue  # an empty list is a list
         server.answers(200, envelope(provider, data))
-        answer = await CALLS[call](adapter(rails, provider))
+        answer = await CALLS[call](adapters.of(provider))
         assert isinstance(answer, Unknown), (data, answer)
 
 
 @pytest.mark.parametrize(("provider", "call"), EVERY_CALL)
 async def test_an_error_in_a_200_response_is_unknown(
-    rails: Rails, server: Scripted, provider: str, call: str
+    adapters: Adapters, server: Scripted, provider: str, call: str
 ) -> None:
     server.answers(200, envelope(provider, None, success=False, message="Insufficient funds"))
-    assert isinstance(await CALLS[call](adapter(rails, provider)), Unknown)
+    assert isinstance(await CALLS[call](adapters.of(provider)), Unknown)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_only_documented_statuses_refuse_a_transfer(
-    rails: Rails, server: Scripted, provider: str
+    adapters: Adapters, server: Scripted, provider: str
 ) -> None:
     refusal = envelope(provider, None, success=False, message="Insufficient funds")
     flag = "requestSuccessful" if provider == "monnify" else "status"
     text = "responseMessage" if provider == "monnify" else "message"
     has_word = provider in ("providerc", "flutterwave")
     for status in ODD_STATUSES:
-        _close_breakers(rails)
+        adapters.close_breakers()
         server.answers(status, refusal)
-        assert isinstance(await adapter(rails, provider).send(TRANSFER), Unknown), status
+        assert isinstance(await adapters.of(provider).send(TRANSFER), Unknown), status
     for status in (400, 402, 403, 422):
         server.answers(status, refusal)
-        assert isinstance(await adapter(rails, provider).send(TRANSFER), Refused)
+        assert isinstance(await adapters.of(provider).send(TRANSFER), Refused)
         for word in (None, status, 0, "blocked", "fail", "Error", False if has_word else "error"):
             # Not the provider's envelope, but that of a proxy in front of it.
             server.answers(status, {flag: word, text: "Insufficient funds"})
-            assert isinstance(await adapter(rails, provider).send(TRANSFER), Unknown), word
+            assert isinstance(await adapters.of(provider).send(TRANSFER), Unknown), word
         for odd in ({text: "Insufficient funds"}, {flag: refusal[flag]}):
             server.answers(status, odd)
-            assert isinstance(await adapter(rails, provider).send(TRANSFER), Unknown), odd
+            assert isinstance(await adapters.of(provider).send(TRANSFER), Unknown), odd
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-async def test_one_call_is_one_request(rails: Rails, server: Scripted, provider: str) -> None:
+async def test_one_call_is_one_request(adapters: Adapters, server: Scripted, provider: str) -> None:
     """Nothing is retried inside a call, also after 401, when the next call needs a new token."""
     for number, status in enumerate((400, 401, 409, 429, 500), start=1):
-        _close_breakers(rails)
+        adapters.close_breakers()
         server.answers(status, envelope(provider, None, success=False, message="No"))
-        await adapter(rails, provider).send(TRANSFER)
+        await adapters.of(provider).send(TRANSFER)
         assert len(server.calls) == number
 
 
@@ -210,9 +228,9 @@ ANSWERS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_a_response_about_another_transfer_is_unknown(
-    rails: Rails, server: Scripted, provider: str
+    adapters: Adapters, server: Scripted, provider: str
 ) -> None:
-    each = adapter(rails, provider)
+    each = adapters.of(provider)
     ours = {"reference": "TXN1", "amount": 5000.5, "currency": "NGN", **ANSWERS[provider]}
     other = {**ours, "reference": "TXN2", "tx_ref": "TXN2", "paymentReference": "TXN2"}
     is_list = provider in ("providerc", "flutterwave")
@@ -265,31 +283,46 @@ json_values = st.recursive(
 )
 
 
-@settings(
-    max_examples=150,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(
+any_response = given(
     document=json_values
     | st.fixed_dictionaries({"status": json_values, "data": json_values})
     | st.fixed_dictionaries({"responseCode": json_values, "responseBody": json_values}),
     status=st.sampled_from([200, 201, 400, 403, 404, 409, 500]),
     chosen=st.sampled_from(EVERY_CALL),
 )
+few = settings(
+    max_examples=30,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+many = settings(few, max_examples=300, derandomize=False)
+
+
+@few
+@any_response
 async def test_any_response_body_maps_to_one_of_three_results(
-    rails: Rails, server: Scripted, document: Any, status: int, chosen: tuple[str, str]
+    adapters: Adapters, server: Scripted, document: Any, status: int, chosen: tuple[str, str]
 ) -> None:
-    _close_breakers(rails)
+    await _check_response(adapters, server, document, status, chosen)
+
+
+@pytest.mark.long
+@many
+@any_response
+async def test_many_response_bodies_map_to_one_of_three_results(
+    adapters: Adapters, server: Scripted, document: Any, status: int, chosen: tuple[str, str]
+) -> None:
+    await _check_response(adapters, server, document, status, chosen)
+
+
+async def _check_response(
+    adapters: Adapters, server: Scripted, document: Any, status: int, chosen: tuple[str, str]
+) -> None:
+    provider, call = chosen
+    adapters.close_breakers()
     server.behaviour = answering(status, json.dumps(document).encode())
-    answer = await CALLS[chosen[1]](adapter(rails, chosen[0]))
+    answer = await CALLS[call](adapters.of(provider))
     assert isinstance(answer, Done | Refused | Unknown)
     if status in (409, 500):
         assert isinstance(answer, Unknown)
-
-
-def _close_breakers(rails: Rails) -> None:
-    """Closes the circuit breakers, so that each call of a test is really made."""
-    for provider in PROVIDERS:
-        for direction in Direction:
-            rails.health.rail(provider, direction).reset()

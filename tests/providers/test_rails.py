@@ -1,6 +1,7 @@
 """Provider credentials, offered rails, circuit breakers and statistics."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -12,15 +13,39 @@ from manilla.kit.errors import Unavailable
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import MethodKind
 from manilla.platform.changes import ChangeWatch
-from manilla.providers import credentials, queries, wire
+from manilla.providers import credentials, queries
 from manilla.providers.credentials import BadCredentials
 from manilla.providers.health import FAILURES_TO_TRIP
 from manilla.providers.kinds import KINDS
 from manilla.providers.port import Adapter, Direction, Done, Unknown
-from manilla.providers.rails import Rails, open_session
-from tests.providers.conftest import ABC, CREDENTIALS, adapter, envelope
+from manilla.providers.rails import CALLS_AT_ONCE, Rails, open_session
+from tests.providers.conftest import ABC, CREDENTIALS, envelope
 from tests.providers.scripted import Scripted
-from tests.timeouts import CHANGE_VISIBLE_SECONDS
+from tests.providers.stored_rails import adapter, stored_rails
+from tests.waiting import until_true
+
+
+@pytest.fixture
+async def rails(db: Database, keyring: Keyring, server: Scripted) -> AsyncIterator[Rails]:
+    """The providers of a new installation, served by the scripted server."""
+    accounts = {name: {**CREDENTIALS[name], "base_url": server.url} for name in ABC}
+    async with stored_rails(db, keyring, accounts) as rails:
+        yield rails
+
+
+@pytest.fixture
+def a(rails: Rails) -> Adapter:
+    return adapter(rails, "providera")
+
+
+@pytest.fixture
+def b(rails: Rails) -> Adapter:
+    return adapter(rails, "providerb")
+
+
+@pytest.fixture
+def c(rails: Rails) -> Adapter:
+    return adapter(rails, "providerc")
 
 
 async def test_credentials_are_encrypted_and_shown_without_their_secrets(
@@ -131,21 +156,21 @@ async def test_a_sandbox_account_is_not_offered_in_production(
             assert those.is_offered("providera", Direction.PAY_OUT, test)
 
 
-async def test_a_change_is_in_effect_within_a_second(
+async def test_a_change_takes_effect_without_a_restart(
     db: Database, keyring: Keyring, server: Scripted
 ) -> None:
     async with open_session() as session:
         watch = ChangeWatch(db)
         rails = Rails(db, keyring, watch, session, is_production_mode=False)
         watching = asyncio.create_task(watch.run())
+
+        def is_offered() -> bool:
+            return rails.is_offered("providerc", Direction.PAY_IN, Environment.PRODUCTION)
+
         await credentials.change(db, keyring, "providerc", {**CREDENTIALS["providerc"]})
-        await asyncio.sleep(CHANGE_VISIBLE_SECONDS)
-        await watch.ensure_fresh()
-        assert rails.is_offered("providerc", Direction.PAY_IN, Environment.PRODUCTION)
+        await until_true(is_offered)
         await credentials.clear(db, "providerc")
-        await asyncio.sleep(CHANGE_VISIBLE_SECONDS)
-        await watch.ensure_fresh()
-        assert not rails.is_offered("providerc", Direction.PAY_IN, Environment.PRODUCTION)
+        await until_true(lambda: not is_offered())
         watching.cancel()
 
 
@@ -223,20 +248,26 @@ async def test_statistics_counted_during_a_failed_or_slow_write_are_not_lost(
     await db.execute("DELETE FROM rail_minute")
     rail = rails.health.rail("providerc", Direction.PAY_OUT)
     write, answers = queries.add_rail_figures, [Unavailable("no database"), None, None]
+    is_writing, may_end = asyncio.Event(), asyncio.Event()
 
     async def slow(*figures: Any) -> None:
         rail.record(Done("counted meanwhile"), 0.001)
-        await asyncio.sleep(0.05)
+        is_writing.set()
+        await may_end.wait()
         if (refused := answers.pop(0)) is not None:
             raise refused
         await write(*figures)
 
     monkeypatch.setattr(queries, "add_rail_figures", slow)
     rail.record(Unknown("no answer"), 0.001)
+    may_end.set()
     with pytest.raises(Unavailable):
         await rails.health.flush()
+    is_writing.clear()
+    may_end.clear()
     flushing = asyncio.create_task(rails.health.flush())
-    await asyncio.sleep(0.01)
+    await is_writing.wait()
+    asyncio.get_running_loop().call_soon(may_end.set)  # while the next flush waits for this one
     await rails.health.flush()
     monkeypatch.undo()
     [seen] = [r for r in await rails.health.overview() if r.calls]
@@ -246,22 +277,32 @@ async def test_statistics_counted_during_a_failed_or_slow_write_are_not_lost(
 
 
 async def test_concurrency_per_provider_is_bounded(
-    rails: Rails, server: Scripted, a: Adapter, monkeypatch: pytest.MonkeyPatch
+    server: Scripted, a: Adapter, c: Adapter
 ) -> None:
-    monkeypatch.setattr(wire, "CALL_SECONDS", 5)
     at_once = most = 0
+    is_full, may_end = asyncio.Event(), asyncio.Event()
 
     async def slow(writer: asyncio.StreamWriter) -> None:
         nonlocal at_once, most
         at_once += 1
         most = max(most, at_once)
-        await asyncio.sleep(0.05)
+        if at_once == CALLS_AT_ONCE:
+            is_full.set()
+        await may_end.wait()
         at_once -= 1
         writer.write(b"HTTP/1.1 200 X\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
 
     server.behaviour = slow
-    await asyncio.gather(*(a.banks() for _ in range(200)))
-    assert most == 64
+    calls = [asyncio.create_task(a.banks()) for _ in range(CALLS_AT_ONCE + 20)]
+    await is_full.wait()
+    # A call through another account is not held up. It comes after those of this account that
+    # would exceed the limit.
+    server.answers(200, envelope("providerc", []))
+    assert isinstance(await c.banks(), Done)
+    server.behaviour = slow
+    may_end.set()
+    await asyncio.gather(*calls)
+    assert most == CALLS_AT_ONCE
 
 
 async def test_secrets_never_appear_in_logs_errors_or_metrics(

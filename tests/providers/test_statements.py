@@ -18,9 +18,9 @@ from manilla.providers.port import (
     StatementPage,
     Unknown,
 )
-from manilla.providers.rails import Rails
 from manilla.providers.statements import StatementNotRead
-from tests.providers.conftest import ABC, adapter
+from tests.providers.adapters import Adapters
+from tests.providers.conftest import ABC
 from tests.providers.samples import PERIOD
 from tests.providers.scripted import Scripted
 
@@ -91,9 +91,9 @@ async def test_a_page_without_an_answer_is_an_error_and_not_the_end() -> None:
 
 @pytest.mark.parametrize("provider", ABC)
 async def test_a_provider_without_statements_is_not_called(
-    rails: Rails, server: Scripted, provider: str
+    adapters: Adapters, server: Scripted, provider: str
 ) -> None:
-    answer = await adapter(rails, provider).statement(*PERIOD, "NGN")
+    answer = await adapters.of(provider).statement(*PERIOD, "NGN")
     assert isinstance(answer, Refused)
     assert answer.code is RefusalCode.NOT_SUPPORTED
     assert server.recorded == []

@@ -1,32 +1,24 @@
 """Statements of the simulator, over real HTTP, with pages that overlap."""
 
-import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
+import aiohttp
 import msgspec
 import pytest
 from manilla_simulator.dialects.paystack import common as simulated_paystack
 from manilla_simulator.settings import MonnifyAccount
 
-from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
-from manilla.platform.changes import ChangeWatch
-from manilla.providers import credentials, statements
+from manilla.providers import statements
 from manilla.providers.kinds.kora import statement as kora_statement
 from manilla.providers.kinds.monnify import statement as monnify_statement
-from manilla.providers.port import Adapter, Direction, Done, LineKind, StatementLine, TransferStatus
-from manilla.providers.rails import Rails, open_session
+from manilla.providers.port import Adapter, Done, LineKind, StatementLine, TransferStatus
 from manilla.providers.statements import StatementNotRead
 from tests.providers import samples
-from tests.providers import test_against_simulator as common
-from tests.providers.conftest import adapter
-from tests.providers.test_against_simulator import SimulatorSetup
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.providers.adapters import Adapters
+from tests.providers.simulated import SimulatorSetup, final_transfer
 
-setup = common.setup
 PAGE = 3  # lines per page, so that a few lines need several pages
 MONNIFY = MonnifyAccount()
 KEYS = {
@@ -43,25 +35,26 @@ every_kind = pytest.mark.parametrize("kind", KEYS)
 
 
 @pytest.fixture
-async def rails(
-    db: Database, keyring: Keyring, setup: SimulatorSetup, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Rails]:
+def adapters(
+    session: aiohttp.ClientSession, setup: SimulatorSetup, monkeypatch: pytest.MonkeyPatch
+) -> Adapters:
+    use_small_pages(monkeypatch)
+    adapters = Adapters(session)
+    for kind, given in accounts(setup).items():
+        adapters.add(kind, **given)
+    return adapters
+
+
+def accounts(setup: SimulatorSetup) -> dict[str, dict[str, str]]:
+    """Our settings for each simulated account."""
+    url = setup.simulator_url
+    return {kind: {**given, "base_url": f"{url}/{kind}"} for kind, given in KEYS.items()}
+
+
+def use_small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulated_paystack, "PAGE_SIZE", PAGE)
     monkeypatch.setattr(kora_statement, "LINES_PER_PAGE", PAGE)
     monkeypatch.setattr(monnify_statement, "TRANSFERS_PER_PAGE", PAGE)
-    for kind, given in KEYS.items():
-        await credentials.clear(db, kind)
-        url = {"base_url": f"{setup.simulator_url}/{kind}"}
-        await credentials.change(db, keyring, kind, {**given, **url})
-    async with open_session() as session:
-        rails = Rails(db, keyring, ChangeWatch(db), session, is_production_mode=False)
-        await rails.load()
-        for kind in KEYS:
-            for direction in Direction:
-                rails.health.rail(kind, direction).reset()
-        yield rails
-    for kind in KEYS:
-        await credentials.clear(db, kind)
 
 
 async def pay_out(provider: Adapter, count: int) -> list[str]:
@@ -75,17 +68,8 @@ async def pay_out(provider: Adapter, count: int) -> list[str]:
             samples.TRANSFER, reference=reference, account_name=resolved.value.account_name
         )
         assert isinstance(await provider.send(order), Done)
-        await _delivered(provider, reference)
+        assert (await final_transfer(provider, reference)).status is TransferStatus.DELIVERED
     return trx_ids_
-
-
-async def _delivered(provider: Adapter, reference: str) -> None:
-    for _ in range(TIMEOUT_SECONDS * 50):
-        answer = await provider.transfer_state(reference)
-        if isinstance(answer, Done) and answer.value.status is TransferStatus.DELIVERED:
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError("the transfer is not delivered")
 
 
 async def read(provider: Adapter) -> list[StatementLine]:
@@ -113,9 +97,9 @@ async def _names(provider: Adapter, kind: str, trx_ids_: list[str]) -> list[str 
 @every_kind
 @pytest.mark.parametrize("overlap", [0, 1, 2])
 async def test_every_transfer_has_its_line_though_pages_overlap(
-    rails: Rails, setup: SimulatorSetup, kind: str, overlap: int
+    adapters: Adapters, setup: SimulatorSetup, kind: str, overlap: int
 ) -> None:
-    provider = adapter(rails, kind)
+    provider = adapters.of(kind)
     before = await provider.balance("NGN")
     sent = await pay_out(provider, 8)
     await setup.control(f"{kind}/faults", {"statement_overlap": overlap})
@@ -131,8 +115,8 @@ async def test_every_transfer_has_its_line_though_pages_overlap(
 
 
 @every_kind
-async def test_a_period_without_movements_has_no_lines(rails: Rails, kind: str) -> None:
-    provider = adapter(rails, kind)
+async def test_a_period_without_movements_has_no_lines(adapters: Adapters, kind: str) -> None:
+    provider = adapters.of(kind)
     await pay_out(provider, 1)
     earlier = datetime.now(UTC) - timedelta(days=9)
     period = (earlier, earlier + timedelta(days=2))
@@ -141,9 +125,9 @@ async def test_a_period_without_movements_has_no_lines(rails: Rails, kind: str) 
 
 @every_kind
 async def test_a_statement_that_breaks_off_is_an_error(
-    rails: Rails, setup: SimulatorSetup, kind: str
+    adapters: Adapters, setup: SimulatorSetup, kind: str
 ) -> None:
-    provider = adapter(rails, kind)
+    provider = adapters.of(kind)
     await pay_out(provider, PAGE + 1)
     fault = {"call": "statement", "fault": "garbage_after_accept", "times": None}
     await setup.control(f"{kind}/faults", {"next": [fault]})
@@ -153,9 +137,9 @@ async def test_a_statement_that_breaks_off_is_an_error(
 
 @pytest.mark.parametrize("kind", ["paystack", "kora"])
 async def test_a_charge_and_its_refund_and_a_top_up_are_lines(
-    rails: Rails, setup: SimulatorSetup, kind: str
+    adapters: Adapters, setup: SimulatorSetup, kind: str
 ) -> None:
-    provider = adapter(rails, kind)
+    provider = adapters.of(kind)
     charge = msgspec.structs.replace(samples.CHARGE, reference=f"{trx_ids.new(1)}-1")
     assert isinstance(await provider.create_checkout(charge), Done)
     await setup.control(f"{kind}/charges/{charge.reference}/pay", {})
@@ -177,9 +161,9 @@ async def test_a_charge_and_its_refund_and_a_top_up_are_lines(
 
 
 async def test_a_returned_transfer_of_monnify_has_lines_in_both_directions(
-    rails: Rails, setup: SimulatorSetup
+    adapters: Adapters, setup: SimulatorSetup
 ) -> None:
-    provider = adapter(rails, "monnify")
+    provider = adapters.of("monnify")
     [trx_id] = await pay_out(provider, 1)
     await setup.control(f"monnify/transfers/{trx_id}/settle", {"status": "reversed"})
     lines = await read(provider)

@@ -1,5 +1,6 @@
 """Statements of the simulated providers are imported day by day, and compared with the ledger."""
 
+from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from datetime import UTC, datetime
 
@@ -7,6 +8,7 @@ import pytest
 
 from manilla.console import sign_off
 from manilla.kit.clock import LAGOS
+from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job
 from manilla.providers.rails import Rails
@@ -14,13 +16,25 @@ from manilla.reconciliation import days, importing, unmatched
 from manilla.reconciliation.lines import day_of
 from manilla.reconciliation.reports import DayReport
 from manilla.reconciliation.tasks import COMPARISON, STATEMENT, StatementTasks
+from tests.providers import simulated
 from tests.providers import test_statements_against_simulator as statements
-from tests.providers.conftest import adapter
+from tests.providers.stored_rails import adapter, stored_rails
 from tests.providers.test_statements_against_simulator import every_kind, pay_out
 from tests.reconciliation.ledger_samples import Account
 
-rails, setup = statements.rails, statements.setup
 pytestmark = pytest.mark.usefixtures("_no_statements")
+
+
+@pytest.fixture
+async def rails(
+    db: Database, keyring: Keyring, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Rails]:
+    statements.use_small_pages(monkeypatch)
+    async with (
+        simulated.running() as setup,
+        stored_rails(db, keyring, statements.accounts(setup)) as rails,
+    ):
+        yield rails
 
 
 @every_kind

@@ -21,7 +21,6 @@ from manilla.kit.db import Database
 from manilla.providers import credentials
 from manilla.providers.checks.account import check_account
 from manilla.providers.checks.report import CheckedQuestion, CheckReport
-from manilla.providers.kinds import KINDS
 from manilla.providers.rails import open_session
 
 # The settings of each account, with test keys where the provider has them.
@@ -63,9 +62,18 @@ class CheckedProviders:
         self._keyring = keyring
         self._http = http
         self._url = url
+        self.configured: set[str] = set()
 
     async def configure(self, provider: str, **given: str) -> None:
-        await credentials.change(self.db, self._keyring, provider, given)
+        """Changes the test account's settings. Its first use stores them."""
+        if provider not in self.configured:
+            self.configured.add(provider)
+            path = provider[-1] if provider.startswith("provider") else provider
+            wanted = {"base_url": f"{self._url}/{path}", "sandbox": "true"}
+            given = {**TEST[provider], **wanted, **given}
+            await credentials.clear(self.db, provider)
+        if given:
+            await credentials.change(self.db, self._keyring, provider, given)
 
     async def control(self, path: str, document: Any) -> None:
         async with self._http.post(f"{self._url}/control/api/{path}", json=document) as reply:
@@ -86,6 +94,7 @@ class CheckedProviders:
         await self.configure(provider, **keys, sandbox="false")
 
     async def check(self, provider: str, *, is_live: bool = False) -> CheckReport:
+        await self.configure(provider)
         async with open_session() as session:
             return await check_account(
                 self.db, self._keyring, session, provider, "http://127.0.0.1:9", is_live=is_live
@@ -104,7 +113,7 @@ async def providers(db: Database, keyring: Keyring) -> AsyncIterator[CheckedProv
         mode="development",
         base_url=url,
         webhook_base_url="http://127.0.0.1:9",
-        settle_seconds=0.02,
+        settle_seconds=0,
         paystack=PaystackAccount(secret_key=TEST["paystack"]["secret_key"]),
         kora=KoraAccount(secret_key=TEST["kora"]["secret_key"]),
         flutterwave=FlutterwaveAccount(secret_key=TEST["flutterwave"]["secret_key"]),
@@ -113,13 +122,9 @@ async def providers(db: Database, keyring: Keyring) -> AsyncIterator[CheckedProv
     runner = web.AppRunner(build(settings), access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.SockSite(runner, listener).start()
-    for provider, given in TEST.items():
-        path = provider[-1] if provider.startswith("provider") else provider
-        wanted = {**given, "base_url": f"{url}/{path}", "sandbox": "true"}
-        await credentials.clear(db, provider)
-        await credentials.change(db, keyring, provider, wanted)
     async with aiohttp.ClientSession() as http:
-        yield CheckedProviders(db, keyring, http, url)
+        providers = CheckedProviders(db, keyring, http, url)
+        yield providers
     await runner.cleanup()
-    for provider in KINDS:
+    for provider in providers.configured:
         await credentials.clear(db, provider)

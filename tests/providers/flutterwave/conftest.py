@@ -1,7 +1,7 @@
 """The adapter, served by the scripted server."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import aiohttp
 import pytest
@@ -10,7 +10,6 @@ from manilla.providers.health import Rail
 from manilla.providers.kind import AdapterContext, Credentials
 from manilla.providers.kinds.flutterwave import KIND
 from manilla.providers.port import Adapter, Direction
-from manilla.providers.rails import open_session
 from tests.providers.scripted import Scripted
 
 SECRET_KEY, SECRET_HASH = "FLWSECK-4711-X", "a hash of our own"
@@ -26,12 +25,6 @@ def adapter_of(session: aiohttp.ClientSession, base_url: str, **given: str) -> A
     )
     credentials = Credentials("flutterwave", KIND, own)
     return KIND.build(AdapterContext(credentials, pay_in, pay_out, session, asyncio.Semaphore(8)))
-
-
-@pytest.fixture
-async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with open_session() as session:
-        yield session
 
 
 @pytest.fixture

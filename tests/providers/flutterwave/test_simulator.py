@@ -1,7 +1,5 @@
 """The adapter against the simulator's dialect, over real HTTP."""
 
-import asyncio
-
 import aiohttp
 import msgspec
 import pytest
@@ -30,10 +28,7 @@ from manilla.providers.port import (
 )
 from tests.providers.flutterwave.conftest import adapter_of
 from tests.providers.samples import CHARGE, REFUND, TRANSFER
-from tests.providers.test_against_simulator import SimulatorSetup, setup
-from tests.timeouts import TIMEOUT_SECONDS
-
-__all__ = ["setup"]
+from tests.providers.simulated import SimulatorSetup, final_transfer
 
 KEYS = FlutterwaveAccount()
 TEST_KEY = "FLWSECK_TEST-simulated-X"
@@ -77,12 +72,7 @@ async def state(each: Adapter, reference: str) -> TransferState:
 
 
 async def final(each: Adapter, reference: str) -> TransferState:
-    for _ in range(TIMEOUT_SECONDS * 50):
-        found = await state(each, reference)
-        if found.status is not TransferStatus.PENDING:
-            return found
-        await asyncio.sleep(0.02)
-    return found
+    return await final_transfer(each, reference)
 
 
 async def test_a_transfer_is_delivered(each: Adapter, setup: SimulatorSetup) -> None:
@@ -217,7 +207,11 @@ async def test_the_sandbox(
     order = await transfer(each)
     assert isinstance(await each.send(order), Done)
     if status is TransferStatus.PENDING:
-        await asyncio.sleep(0.1)
+        marked = {"sandbox": "true", "test_reference_suffix": "_PMCK"}
+        other = simulated(session, setup, secret_key=TEST_KEY, **marked)
+        later = await transfer(other)
+        assert isinstance(await other.send(later), Done)
+        await final(other, later.reference)
         assert (await state(each, order.reference)).status is status
         return
     assert (await final(each, order.reference)).status is status

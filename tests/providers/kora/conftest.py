@@ -1,10 +1,9 @@
 import pytest
 
 from manilla.providers.port import Adapter
-from manilla.providers.rails import Rails
-from tests.providers.conftest import adapter
+from tests.providers.adapters import Adapters
 
 
 @pytest.fixture
-def kora(rails: Rails) -> Adapter:
-    return adapter(rails, "kora")
+def kora(adapters: Adapters) -> Adapter:
+    return adapters.of("kora")

@@ -1,19 +1,15 @@
 """The adapter against the simulator's dialect, which was written apart from the same documents."""
 
-import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
+import aiohttp
 import msgspec
 import pytest
 import structlog
 
-from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
-from manilla.platform.changes import ChangeWatch
-from manilla.providers import credentials, wire
+from manilla.providers import wire
 from manilla.providers.port import (
     Adapter,
     ChargeOrder,
@@ -34,28 +30,22 @@ from manilla.providers.port import (
     Unknown,
     WebhookEvent,
 )
-from manilla.providers.rails import Rails, open_session
 from tests.providers import samples
-from tests.providers import test_against_simulator as common
-from tests.providers.conftest import adapter
-from tests.providers.test_against_simulator import SimulatorSetup
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.providers.adapters import Adapters
+from tests.providers.simulated import SimulatorSetup, final_transfer
+from tests.waiting import until
 
-setup = common.setup
+KEY = "sk_live_simulated"
 
 
 @pytest.fixture
-async def rails(db: Database, keyring: Keyring, setup: SimulatorSetup) -> AsyncIterator[Rails]:
-    given = {"secret_key": "sk_live_simulated", "base_url": f"{setup.simulator_url}/kora"}
-    await credentials.clear(db, "kora")
-    await credentials.change(db, keyring, "kora", given)
-    async with open_session() as session:
-        rails = Rails(db, keyring, ChangeWatch(db), session, is_production_mode=False)
-        await rails.load()
-        for direction in ("pay_in", "pay_out"):
-            rails.health.rail("kora", direction).reset()  # type: ignore[arg-type]
-        yield rails
-    await credentials.clear(db, "kora")
+def kora(session: aiohttp.ClientSession, setup: SimulatorSetup) -> Adapter:
+    return simulated(session, setup, KEY)
+
+
+def simulated(session: aiohttp.ClientSession, setup: SimulatorSetup, secret_key: str) -> Adapter:
+    url = f"{setup.simulator_url}/kora"
+    return Adapters(session).add("kora", secret_key=secret_key, base_url=url)
 
 
 def charge_order(setup: SimulatorSetup) -> ChargeOrder:
@@ -82,13 +72,7 @@ async def charge_state(kora: Adapter, order: ChargeOrder) -> ChargeState:
 
 
 async def transfer_state(kora: Adapter, order: TransferOrder) -> TransferState:
-    for _ in range(TIMEOUT_SECONDS * 50):
-        answer = await kora.transfer_state(order.reference)
-        assert isinstance(answer, Done), answer
-        if answer.value.status is not TransferStatus.PENDING:
-            return answer.value
-        await asyncio.sleep(0.02)
-    raise AssertionError("the transfer is still pending")
+    return await final_transfer(kora, order.reference)
 
 
 async def test_a_transfer_is_resolved_sent_and_delivered(
@@ -217,11 +201,11 @@ async def _refund(kora: Adapter, charge: ChargeOrder) -> None:
     assert isinstance(answer, Done), answer
     assert isinstance(await kora.refund(order), Unknown)  # a duplicate
     paid = RefundState(ReportedRefundStatus.PAID, half)
-    for _ in range(TIMEOUT_SECONDS * 50):
-        if await kora.refund_state(order.reference) == Done(paid):
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError("the refund is not paid")
+
+    async def is_paid() -> bool:
+        return await kora.refund_state(order.reference) == Done(paid)
+
+    await until(is_paid)
 
 
 async def test_a_charge_that_is_not_settled_cannot_be_refunded(
@@ -274,11 +258,9 @@ async def test_forged_webhooks_are_detected(kora: Adapter, setup: SimulatorSetup
 
 
 async def test_wrong_credentials_are_neither_success_nor_refusal(
-    rails: Rails, db: Database, keyring: Keyring, setup: SimulatorSetup
+    session: aiohttp.ClientSession, setup: SimulatorSetup
 ) -> None:
-    await credentials.change(db, keyring, "kora", {"secret_key": "wrong"})
-    await rails.load()
-    kora = adapter(rails, "kora")
+    kora = simulated(session, setup, "wrong")
     assert isinstance(await kora.balance("NGN"), Unknown)
     assert isinstance(await kora.send(transfer_order(setup)), Unknown)
 

@@ -13,7 +13,6 @@ from manilla.providers.kind import AdapterContext, Credentials
 from manilla.providers.kinds.monnify import KIND
 from manilla.providers.kinds.monnify.adapter import Monnify
 from manilla.providers.port import Direction
-from manilla.providers.rails import open_session
 from tests.providers.monnify import schemas
 from tests.providers.monnify.samples import DOCUMENTED, ok
 from tests.providers.scripted import Behaviour, Recorded, Scripted, answering
@@ -74,12 +73,6 @@ async def monnify_server(server: Scripted) -> AsyncIterator[ScriptedMonnify]:
     yield running
     for call in running.calls:
         check_request(call)
-
-
-@pytest.fixture
-async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with open_session() as opened:
-        yield opened
 
 
 def build(session: aiohttp.ClientSession, url: str, **more: str) -> Monnify:

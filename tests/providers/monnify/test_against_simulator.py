@@ -1,22 +1,24 @@
 """The Monnify adapter against the simulator's dialect, which was written apart from it."""
 
-import asyncio
-import socket
-from collections.abc import AsyncIterator
+import time
+from datetime import timedelta
+from types import SimpleNamespace
 
 import aiohttp
 import msgspec
 import pytest
-from aiohttp import web
-from manilla_simulator.program import build as build_simulator
-from manilla_simulator.settings import MonnifyAccount, SimulatorSettings
+from manilla_simulator.dialects.monnify import contract
+from manilla_simulator.settings import MonnifyAccount
+from manilla_simulator.state import now
 
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.providers import wire
+from manilla.providers.kinds.monnify import tokens
 from manilla.providers.kinds.monnify.adapter import Monnify
 from manilla.providers.kinds.monnify.answers import OTP
 from manilla.providers.port import (
+    Answer,
     ChargeOrder,
     Claim,
     Done,
@@ -36,30 +38,11 @@ from manilla.providers.port import (
 )
 from tests.providers.monnify.conftest import build
 from tests.providers.samples import CHARGE, REFUND
-from tests.providers.test_against_simulator import SimulatorSetup, _serve, final_state, transfer
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.providers.simulated import SimulatorSetup
+from tests.providers.test_against_simulator import final_state, transfer
+from tests.waiting import until
 
 NAMES = ("api_key", "secret_key", "contract_code", "source_account_number")
-
-
-@pytest.fixture
-async def setup() -> AsyncIterator[SimulatorSetup]:
-    simulator, ours = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
-    urls = [f"http://127.0.0.1:{each.getsockname()[1]}" for each in (simulator, ours)]
-    async with aiohttp.ClientSession() as session:
-        setup = SimulatorSetup(session, *urls)
-        settings = SimulatorSettings(
-            mode="development", base_url=urls[0], webhook_base_url=urls[1], settle_seconds=0.02
-        )
-        receiving = web.Application()
-        receiving.router.add_post("/webhooks/{provider}", setup.receive)
-        runners = [
-            await _serve(build_simulator(settings), simulator),
-            await _serve(receiving, ours),
-        ]
-        yield setup
-        for runner in runners:
-            await runner.cleanup()
 
 
 @pytest.fixture
@@ -200,10 +183,12 @@ async def test_every_word_for_a_transfer(
     assert state.value.status is status
 
 
-async def test_a_token_that_ends_is_renewed(each: Monnify, setup: SimulatorSetup) -> None:
-    await setup.control("monnify/account", {"token_seconds": 1})
+async def test_a_token_that_ends_is_renewed(each: Monnify, monkeypatch: pytest.MonkeyPatch) -> None:
     order = await transfer(each)
-    await asyncio.sleep(1.1)
+    two_hours = timedelta(hours=2)  # the token is valid for one
+    late = SimpleNamespace(monotonic=lambda: time.monotonic() + two_hours.total_seconds())
+    monkeypatch.setattr(tokens, "time", late)
+    monkeypatch.setattr(contract, "now", lambda: now() + two_hours)
     assert isinstance(await each.send(order), Done)
     assert await final_state(each, order.reference) is TransferStatus.DELIVERED
 
@@ -288,12 +273,12 @@ async def test_a_refund(each: Monnify, setup: SimulatorSetup, says_early: bool) 
     assert await each.refund_state(order.reference) == missing
     pending = Done(RefundState(ReportedRefundStatus.PENDING, order.amount))
     assert await each.refund(order) == pending
-    for _ in range(TIMEOUT_SECONDS * 50):
+
+    async def settled() -> Answer[RefundState] | None:
         state = await each.refund_state(order.reference)
-        if state != pending:
-            break
-        await asyncio.sleep(0.02)
-    assert state == Done(RefundState(ReportedRefundStatus.PAID, order.amount))
+        return None if state == pending else state
+
+    assert await until(settled) == Done(RefundState(ReportedRefundStatus.PAID, order.amount))
     assert isinstance(await each.refund(order), Unknown)  # a duplicate
     events = [each.read_webhook(*(await setup.webhook())[1:]) for _ in range(2)]
     claim = Claim(order.amount.amount, None)

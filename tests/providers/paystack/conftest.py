@@ -4,16 +4,15 @@ import msgspec
 import pytest
 
 from manilla.providers.port import Adapter, TransferOrder
-from manilla.providers.rails import Rails
-from tests.providers.conftest import adapter
+from tests.providers.adapters import Adapters
 from tests.providers.paystack.paystack_server import REFERENCE, PaystackServer
 from tests.providers.samples import TRANSFER
 from tests.providers.scripted import Scripted
 
 
 @pytest.fixture
-def paystack(rails: Rails) -> Adapter:
-    return adapter(rails, "paystack")
+def paystack(adapters: Adapters) -> Adapter:
+    return adapters.of("paystack")
 
 
 @pytest.fixture

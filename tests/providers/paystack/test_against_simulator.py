@@ -1,25 +1,22 @@
 """The adapter against the simulator's dialect, which was written apart from the same documents."""
 
-import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
+import aiohttp
 import msgspec
 import pytest
 
-from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
-from manilla.platform.changes import ChangeWatch
-from manilla.providers import credentials, wire
+from manilla.providers import wire
+from manilla.providers.kind import Credentials
+from manilla.providers.kinds import KINDS
 from manilla.providers.kinds.paystack import answers
 from manilla.providers.port import (
     Adapter,
     ChargeOrder,
     ChargeState,
     Claim,
-    Direction,
     Done,
     EventKind,
     Forged,
@@ -38,27 +35,19 @@ from manilla.providers.port import (
     Webhook,
     WebhookEvent,
 )
-from manilla.providers.rails import Rails, open_session
 from tests.providers import samples
-from tests.providers import test_against_simulator as common
-from tests.providers.test_against_simulator import SimulatorSetup
-from tests.timeouts import TIMEOUT_SECONDS
-
-setup = common.setup
+from tests.providers.adapters import Adapters
+from tests.providers.simulated import SimulatorSetup, final_transfer
 
 
 @pytest.fixture
-async def rails(db: Database, keyring: Keyring, setup: SimulatorSetup) -> AsyncIterator[Rails]:
-    given = {"secret_key": "sk_live_simulated", "base_url": f"{setup.simulator_url}/paystack"}
-    await credentials.clear(db, "paystack")
-    await credentials.change(db, keyring, "paystack", given)
-    async with open_session() as session:
-        rails = Rails(db, keyring, ChangeWatch(db), session, is_production_mode=False)
-        await rails.load()
-        for direction in Direction:
-            rails.health.rail("paystack", direction).reset()
-        yield rails
-    await credentials.clear(db, "paystack")
+def paystack(session: aiohttp.ClientSession, setup: SimulatorSetup) -> Adapter:
+    return simulated(session, setup, "sk_live_simulated")
+
+
+def simulated(session: aiohttp.ClientSession, setup: SimulatorSetup, secret_key: str) -> Adapter:
+    url = f"{setup.simulator_url}/paystack"
+    return Adapters(session).add("paystack", secret_key=secret_key, base_url=url)
 
 
 def charge_order() -> ChargeOrder:
@@ -83,12 +72,7 @@ async def transfer_state(paystack: Adapter, order: TransferOrder) -> TransferSta
 
 
 async def final_state(paystack: Adapter, order: TransferOrder) -> TransferState:
-    for _ in range(TIMEOUT_SECONDS * 50):
-        state = await transfer_state(paystack, order)
-        if state.status is not TransferStatus.PENDING:
-            return state
-        await asyncio.sleep(0.02)
-    raise AssertionError("the transfer is still pending")
+    return await final_transfer(paystack, order.reference)
 
 
 async def webhook(paystack: Adapter, setup: SimulatorSetup) -> Webhook:
@@ -395,14 +379,12 @@ async def test_wrong_credentials_are_neither_success_nor_refusal(
 
 
 async def test_the_sandbox_delivers_at_once(
-    rails: Rails, setup: SimulatorSetup, db: Database, keyring: Keyring
+    session: aiohttp.ClientSession, setup: SimulatorSetup
 ) -> None:
-    await setup.control("paystack/account", {"secret_key": "sk_test_simulated"})
-    await credentials.change(db, keyring, "paystack", {"secret_key": "sk_test_simulated"})
-    await rails.load()
-    assert rails.credentials("paystack").is_sandbox  # by its key
-    paystack = rails.adapter("paystack")
-    assert paystack is not None
+    key = "sk_test_simulated"
+    assert Credentials("paystack", KINDS["paystack"], {"secret_key": key}).is_sandbox
+    await setup.control("paystack/account", {"secret_key": key})
+    paystack = simulated(session, setup, key)
     order = transfer_order()
     assert isinstance(await paystack.send(order), Done)
     assert (await transfer_state(paystack, order)).status is TransferStatus.DELIVERED

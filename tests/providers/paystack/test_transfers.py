@@ -370,11 +370,11 @@ async def test_transfer_state(
     )
 
 
-@pytest.mark.parametrize("session", [None, {"provider": None, "id": None}, [], "1"])
+@pytest.mark.parametrize("given", [None, {"provider": None, "id": None}, [], "1"])
 async def test_a_transfer_without_a_session(
-    paystack: Adapter, api: PaystackServer, session: Any
+    paystack: Adapter, api: PaystackServer, given: Any
 ) -> None:
-    changes = {"session": session, "fee_charged": "free", "transfer_code": None, "id": None}
+    changes = {"session": given, "fee_charged": "free", "transfer_code": None, "id": None}
     api.on(VERIFY, example("transfer_status", reference=TRX_ID, amount="500050", **changes))
     assert await paystack.transfer_state(REFERENCE) == Done(
         TransferState(TransferStatus.DELIVERED, amount=Money("NGN", 500050))

@@ -1,0 +1,39 @@
+"""Adapters that are built from given credentials, without a database."""
+
+import asyncio
+
+import aiohttp
+
+from manilla.providers.health import Rail
+from manilla.providers.kind import AdapterContext, Credentials
+from manilla.providers.kinds import KINDS
+from manilla.providers.port import Adapter, Direction
+
+
+class Adapters:
+    """One account of each kind of provider that a test uses, with rails that are up."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+        self._adapters: dict[str, Adapter] = {}
+        self._rails: list[Rail] = []
+
+    def add(self, provider: str, **given: str) -> Adapter:
+        """Adds the account or replaces it by one with other credentials."""
+        tripped = asyncio.Event()
+        pay_in, pay_out = (Rail(provider, direction, tripped) for direction in Direction)
+        credentials = Credentials(provider, KINDS[provider], given)
+        assert credentials.is_valid, credentials.missing
+        calls = asyncio.Semaphore(64)
+        context = AdapterContext(credentials, pay_in, pay_out, self._session, calls)
+        self._adapters[provider] = KINDS[provider].build(context)
+        self._rails += [pay_in, pay_out]
+        return self._adapters[provider]
+
+    def of(self, provider: str) -> Adapter:
+        return self._adapters[provider]
+
+    def close_breakers(self) -> None:
+        """Closes the circuit breakers, so that each call of a test is really made."""
+        for rail in self._rails:
+            rail.reset()
