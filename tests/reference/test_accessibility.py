@@ -23,6 +23,16 @@ NO_CONTRAST = {"resultTypes": ["violations"], "rules": {"color-contrast": {"enab
 ALL = {"resultTypes": ["violations"]}
 
 
+async def test_a_page_with_every_element_is_accessible_and_fits_a_phone(
+    browser: Browser, services: Services
+) -> None:
+    address = services.base_url + "/docs/authentication"
+    async with opened(browser, address, width=PHONE) as page:
+        assert await page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert await _problems(page, NO_CONTRAST) == []
+
+
+@pytest.mark.long
 async def test_every_page_is_accessible_on_phone_and_desktop(
     browser: Browser, services: Services, documentation: Documentation
 ) -> None:

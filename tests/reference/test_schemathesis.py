@@ -1,6 +1,6 @@
 """Schemathesis tests the API against its OpenAPI document.
 
-`make test` makes about two hundred calls, always the same; `make fuzz` makes thousands.
+`make test-all` makes about two hundred calls, always the same; `make fuzz` makes thousands.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from collections import Counter
 from typing import Any
 
 import msgspec
+import pytest
 import requests
 import schemathesis
 from requests.auth import AuthBase
@@ -30,6 +31,8 @@ from tests.payments.orders import new_reference, order
 from tests.payments.steps import complete, setting, trx_id_of
 from tests.provider_simulator import running_simulator
 from tests.signing import sign
+
+pytestmark = pytest.mark.long
 
 # The number of generated cases per operation, in addition to the examples. With 100 or more, the
 # limits of every field and sequences of calls are tested too.

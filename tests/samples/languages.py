@@ -32,8 +32,15 @@ def file(language: str, sample: str) -> Path:
     return SAMPLES / language / (name + LANGUAGES[language][1])
 
 
+def programs(factory: pytest.TempPathFactory) -> Path:
+    """The folder of compiled samples. All modules share it, so each sample is compiled once."""
+    folder = factory.getbasetemp() / "programs"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 class Runner:
-    """Runs a language's samples; compiled languages are compiled once."""
+    """Runs a language's samples. Those of compiled languages are compiled once."""
 
     def __init__(self, language: str, folder: Path) -> None:
         needed = LANGUAGES[language][0]

@@ -51,6 +51,7 @@ def run(**given: Any) -> Any:
     return json.loads(ran.stdout)
 
 
+@pytest.mark.long
 def test_the_script_signs_as_the_test_vectors_do(project: Path) -> None:
     for vector in json.loads((project / "tests/vectors/signatures.json").read_bytes()):
         keys = {"merchant_key": "test_m", "api_key": "test_k", "api_secret": vector["secret"]}
@@ -63,6 +64,7 @@ def test_the_script_signs_as_the_test_vectors_do(project: Path) -> None:
         }
 
 
+@pytest.mark.long
 def test_variables_are_replaced_before_the_body_is_signed_and_sent() -> None:
     keys = {"merchant_key": "m", "api_key": "k", "api_secret": "s"}
     request = {"method": "POST", "path": "/api/v1/initiate-payment", "timestamp": "1767323045"}

@@ -1,10 +1,8 @@
-"""The code samples and the client guide work against a running instance."""
+"""The code samples and the client guide's program work against a running instance."""
 
-import contextlib
 import json
 import os
 import re
-import sqlite3
 import subprocess
 import sys
 import time
@@ -17,11 +15,13 @@ from typing import Any
 import pytest
 from manilla_client import Client, Credentials, Notification, verify_ipn
 
-from manilla.notify import signing
 from tests.cli.receiver import Shop, opened, until
 from tests.instance import Instance
 from tests.notify.receiver import Received
-from tests.samples.languages import LANGUAGES, Runner
+from tests.samples.languages import LANGUAGES, Runner, programs
+from tests.samples.test_client_guide import python_blocks
+
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def environment(instance: Instance, credentials: Any, shop: Shop) -> dict[str, s
 
 @pytest.fixture(scope="module", params=LANGUAGES)
 def runner(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Runner:
-    return Runner(request.param, tmp_path_factory.mktemp("programs"))
+    return Runner(request.param, programs(tmp_path_factory))
 
 
 def client_of(environment: dict[str, str]) -> Client:
@@ -209,28 +209,3 @@ def test_the_guides_first_payment_succeeds(
     )
     assert (run.returncode, run.stderr) == (0, b"")
     assert run.stdout.endswith(b"\nsuccess\n")
-
-
-def test_the_guides_receiver_handles_each_notification_once(project: Path) -> None:
-    program = next(block for block in python_blocks(project) if "def receive(" in block)
-    names: dict[str, Any] = {}
-    exec(program, names)
-    data = {"trx_id": "TXN1", "ref_trx": "ORDER-1"}
-    body = json.dumps({"event": "payment", "status": "completed", "data": data}).encode()
-    headers = signing.headers(
-        b"secret", notification_id="msg_1", environment="sandbox", body=body, now=int(time.time())
-    )
-    with contextlib.closing(sqlite3.connect(":memory:")) as db:
-        db.execute("CREATE TABLE seen (a, b, c, d, UNIQUE (a, b, c, d))")
-        db.execute("CREATE TABLE orders (reference, is_paid)")
-        db.execute("INSERT INTO orders VALUES ('ORDER-1', 0), ('ORDER-2', 0)")
-        assert names["receive"](db, headers, body + b" ", "secret") == 401
-        assert names["receive"](db, headers, body, "secret") == 200
-        assert names["receive"](db, headers, body, "secret") == 200
-        assert db.execute("SELECT count(*) FROM seen").fetchone() == (1,)
-        assert db.execute("SELECT is_paid FROM orders ORDER BY 1").fetchall() == [(0,), (1,)]
-
-
-def python_blocks(project: Path) -> list[str]:
-    guide = (project / "docs" / "client.md").read_text()
-    return re.findall(r"```python\n(.*?)```", guide, re.DOTALL)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from manilla.notify import signing
-from tests.samples.languages import LANGUAGES, Runner, file
+from tests.samples.languages import LANGUAGES, Runner, file, programs
 
 PAGE = Path(__file__).parents[2] / "docs" / "notifications.md"
 
@@ -21,6 +21,10 @@ BODY = (
 
 # The client library's verifier checks more and has separate tests.
 VERIFIERS = [language for language in LANGUAGES if language != "python-client"]
+MARKED = [
+    pytest.param(language, marks=() if language == "python" else pytest.mark.long)
+    for language in VERIFIERS
+]
 
 
 def signature(body: bytes = BODY, secret: str = SECRET) -> str:
@@ -54,9 +58,9 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module", params=VERIFIERS)
+@pytest.fixture(scope="module", params=MARKED)
 def runner(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Runner:
-    return Runner(request.param, tmp_path_factory.mktemp("verifier"))
+    return Runner(request.param, programs(tmp_path_factory))
 
 
 @pytest.mark.parametrize("name", CASES)

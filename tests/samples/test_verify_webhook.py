@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from manilla.notify import signing
-from tests.samples.languages import Runner
-from tests.samples.test_verify_ipn import BODY, VERIFIERS
+from tests.samples.languages import Runner, programs
+from tests.samples.test_verify_ipn import BODY, MARKED
 
 KEY, OLD_KEY = b"\xff\x00 a key of bytes that are no text \n", b"the key before the rotation"
 ID, TOLERANCE_SECONDS = "msg_01K09BW2C94Y7JS27C69ZCG4G", 300
@@ -51,9 +51,9 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module", params=VERIFIERS)
+@pytest.fixture(scope="module", params=MARKED)
 def runner(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Runner:
-    return Runner(request.param, tmp_path_factory.mktemp("verifier"))
+    return Runner(request.param, programs(tmp_path_factory))
 
 
 @pytest.mark.parametrize("name", CASES)
