@@ -1,4 +1,3 @@
-import asyncio
 import socket
 from collections.abc import AsyncIterator
 
@@ -9,6 +8,11 @@ from manilla_simulator.program import build
 from manilla_simulator.settings import SimulatorSettings
 
 from tests.simulator.merchant_platform import Platform
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _invariants_hold() -> None:
+    """Replaces the check of the whole ledger, because these tests use no database."""
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +55,7 @@ async def _back(_request: web.Request) -> web.Response:
 async def platform(_platform: Platform) -> Platform:
     """A platform with a simulator that has just been reset."""
     await _platform.control("reset", {})
-    await asyncio.sleep(0.02)  # webhooks of the previous test arrive in this time
+    await _platform.arrived()  # webhooks of the previous test
     _platform.received.clear()
     _platform.answers.clear()
     return _platform

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Coroutine, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -11,6 +11,7 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
+from tests import waiting
 from tests.timeouts import TIMEOUT_SECONDS
 
 HEADERS: dict[str, dict[str, str]] = {
@@ -71,9 +72,44 @@ class Platform:
         self.received.append(Received(request.path, request.headers, await request.read()))
         return web.Response(status=self.answers.pop(0) if self.answers else 200)
 
+    async def arrived(self) -> None:
+        """Waits until the webhooks that the simulator has sent before this call have arrived.
+
+        The simulator and this platform share one event loop, and webhooks reach the platform's
+        server before this request does.
+        """
+        async with self._session.get(f"{self.url}/back") as answer:
+            await answer.read()
+
+    async def sent_webhooks(self, key: str) -> list[dict[str, Any]]:
+        """Returns the provider's webhooks when none is in delivery any more."""
+
+        async def all_ended() -> bool:
+            listed = (await self.control(f"{key}/webhooks"))["webhooks"]
+            return all(each["status"] != "sending" for each in listed)
+
+        await waiting.until(all_ended)
+        await self.arrived()
+        listed: list[dict[str, Any]] = (await self.control(f"{key}/webhooks"))["webhooks"]
+        return listed
+
+    async def hangs(self, key: str, request: Coroutine[Any, Any, Reply]) -> None:
+        """Sends a request that the provider receives but does not answer, and gives up."""
+        sending = asyncio.create_task(request)
+
+        async def is_received() -> bool:
+            listed = (await self.control(f"{key}/requests"))["requests"]
+            return any(each["fault"] for each in listed)
+
+        await waiting.until(is_received)
+        await self.arrived()
+        assert not sending.done()
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+
     async def webhooks(self, count: int) -> list[Received]:
         """Waits until this many webhooks have arrived."""
-        await until(lambda: len(self.received) >= count)
+        await waiting.until_true(lambda: len(self.received) >= count)
         return self.received
 
     async def send(
@@ -127,9 +163,10 @@ class Platform:
         return await self.call("c", "GET", f"/v3/transfers?reference={reference}")
 
     async def settled(self, key: str, reference: str, status: str) -> None:
-        async with asyncio.timeout(TIMEOUT_SECONDS):
-            while await self.transfer_status(key, reference) != status:
-                await asyncio.sleep(0.01)
+        async def is_settled() -> bool:
+            return await self.transfer_status(key, reference) == status
+
+        await waiting.until(is_settled)
 
     async def available(self, key: str) -> Decimal:
         state = await self.control("state")
@@ -214,9 +251,3 @@ def _order(key: str, reference: str, account: str, amount: str) -> bytes:
 
 def enquiry_reference(bank_code: str, account: str) -> str:
     return "NER" + hashlib.sha256(f"{bank_code}/{account}".encode()).hexdigest()[:24].upper()
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(TIMEOUT_SECONDS):
-        while not is_so():
-            await asyncio.sleep(0.01)

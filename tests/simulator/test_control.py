@@ -15,6 +15,7 @@ from manilla_simulator.state import Charge, ChargeShelf, VirtualAccount, now
 from manilla.kit.money import Money
 from tests.simulator.merchant_platform import Platform
 from tests.timeouts import TIMEOUT_SECONDS
+from tests.waiting import until
 
 PRODUCTION = SimulatorSettings(
     mode="production", base_url="http://sim.example", webhook_base_url="http://pay.example"
@@ -171,7 +172,11 @@ async def test_the_process_serves_until_it_is_stopped() -> None:
         faults = {"next": [{"call": "*", "fault": "timeout_before"}]}
         await platform.control("a/faults", faults)
         hanging = asyncio.create_task(platform.transfer("a", "TXN1"))
-        await asyncio.sleep(0.2)
+
+        async def is_received() -> bool:
+            return bool((await platform.control("a/requests"))["requests"])
+
+        await until(is_received)
         program.terminate()
         assert await asyncio.wait_for(program.wait(), TIMEOUT_SECONDS) == 0
         with pytest.raises(aiohttp.ClientError):

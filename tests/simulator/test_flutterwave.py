@@ -1,6 +1,5 @@
 """Every call of Flutterwave's simulated API."""
 
-import asyncio
 from decimal import Decimal
 from typing import Any
 
@@ -159,9 +158,13 @@ async def test_a_retry_is_a_second_transfer(platform: Platform) -> None:
 async def test_the_sandbox_decides_by_the_end_of_the_reference(
     platform: Platform, suffix: str, status: str
 ) -> None:
-    test = await sandbox(platform, minute_seconds=0.1)
+    test = await sandbox(platform, minute_seconds=600)
+    await platform.control("flutterwave/faults", {"settle_seconds": 600})
     await test.transfer(platform, f"{REFERENCE}{suffix}", "0690000031")
     assert await test.transfer_status(platform, f"{REFERENCE}{suffix}") == "PENDING"
+    await sandbox(platform, minute_seconds=0)
+    await platform.control("flutterwave/faults", {"settle_seconds": 0})
+    await test.transfer(platform, f"{REFERENCE}1{suffix}", "0690000031")
     (webhook,) = await platform.webhooks(1)
     assert webhook.json["data"]["status"] == status
 
@@ -169,7 +172,8 @@ async def test_the_sandbox_decides_by_the_end_of_the_reference(
 async def test_a_test_transfer_without_a_suffix_stays_pending(platform: Platform) -> None:
     test = await sandbox(platform)
     await test.transfer(platform, REFERENCE)
-    await asyncio.sleep(0.2)
+    await test.transfer(platform, f"{REFERENCE}_PMCK")
+    await platform.webhooks(1)  # about the second transfer
     assert await test.transfer_status(platform, REFERENCE) == "PENDING"
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from tests.simulator.dialects import Kora
 from tests.simulator.examples import assert_like, example
-from tests.simulator.merchant_platform import Platform, Reply, until
+from tests.simulator.merchant_platform import Platform, Reply
+from tests.waiting import until_true
 
 KORA = Kora()
 REFERENCE = "txn0000000000000001"
@@ -388,7 +389,7 @@ async def test_the_sandbox_decides_how_a_refund_ends(platform: Platform) -> None
 async def test_statements_are_paged_by_pointers(platform: Platform) -> None:
     await paid_charge(platform)
     await KORA.transfer(platform, REFERENCE)
-    await until(lambda: len(platform.received) >= 2)
+    await until_true(lambda: len(platform.received) >= 2)
     history = await call(platform, "GET", "/balances/history?limit=1")
     assert_like(history.json, example("kora", "history", "derived"))
     assert history.json["has_more"] is True

@@ -1,15 +1,18 @@
 """Every call of Monnify's simulated API."""
 
-import asyncio
 import re
+from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from manilla_simulator.dialects.monnify import contract
+from manilla_simulator.state import now
 
 from tests.simulator.dialects import Monnify
 from tests.simulator.examples import FOLDER, assert_like, example
-from tests.simulator.merchant_platform import Platform, Reply, until
+from tests.simulator.merchant_platform import Platform, Reply
+from tests.waiting import until_true
 
 MONNIFY = Monnify()
 REFERENCE = "txn0000000000000001"
@@ -40,14 +43,16 @@ async def sandbox(platform: Platform) -> SandboxMonnify:
     return SandboxMonnify()
 
 
-async def test_a_login_gives_a_token_for_a_while(platform: Platform) -> None:
-    await platform.control("monnify/account", {"token_seconds": 0.2})
+async def test_a_login_gives_a_token_for_a_while(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await platform.control("monnify/account", {"token_seconds": 600})
     reply = await MONNIFY.login(platform)
     assert_like(reply.json, example("monnify", "login"))
     headers = {"Authorization": f"Bearer {body_of(reply)['accessToken']}"}
     path = "/monnify/api/v1/banks"
     assert (await platform.send("GET", path, headers=headers)).status == 200
-    await asyncio.sleep(0.25)
+    monkeypatch.setattr(contract, "now", lambda: now() + timedelta(seconds=600))
     expired = await platform.send("GET", path, headers=headers)
     assert MONNIFY.refusal(expired) == (401, "Access token expired")
     assert_like(expired.json, example("monnify", "error", "derived"))
@@ -343,7 +348,7 @@ async def test_a_charge_that_is_not_paid_is_not_refunded(platform: Platform) -> 
 
 async def test_transfers_are_searched_by_wallet_date_and_amount(platform: Platform) -> None:
     await MONNIFY.transfer(platform, REFERENCE)
-    await until(lambda: bool(platform.received))
+    await until_true(lambda: bool(platform.received))
     path = "/api/v2/disbursements/search-transactions?sourceAccountNumber=8012345678"
     reply = await call(platform, "GET", f"{path}&pageNo=0&pageSize=3&amountFrom=1000&amountTo=1000")
     assert_like(reply.json, example("monnify", "page"))

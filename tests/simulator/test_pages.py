@@ -8,8 +8,19 @@ from playwright.async_api import Browser, Page, Request, expect
 
 from tests.simulator.merchant_platform import Platform
 
+# One look is short; the others are long.
 looks = pytest.mark.parametrize(
-    ("width", "scheme"), [(390, "light"), (390, "dark"), (1280, "light"), (1280, "dark")]
+    ("width", "scheme"),
+    [
+        (390, "light"),
+        pytest.param(390, "dark", marks=pytest.mark.long),
+        pytest.param(1280, "light", marks=pytest.mark.long),
+        pytest.param(1280, "dark", marks=pytest.mark.long),
+    ],
+)
+every_provider = pytest.mark.parametrize(
+    "key",
+    ["a", pytest.param("b", marks=pytest.mark.long), pytest.param("c", marks=pytest.mark.long)],
 )
 
 
@@ -40,7 +51,7 @@ def _note_failure(problems: list[str], request: Request) -> None:
 
 
 @looks
-@pytest.mark.parametrize("key", ["a", "b", "c"])
+@every_provider
 async def test_a_customer_pays_and_comes_back(
     platform: Platform, browser: Browser, key: str, width: int, scheme: str
 ) -> None:
@@ -82,7 +93,7 @@ async def test_a_bank_declines_a_payment(
     assert (charge["status"], charge["reason"]) == ("failed", reason)
 
 
-@pytest.mark.parametrize("key", ["a", "b", "c"])
+@every_provider
 async def test_a_customer_cancels_and_the_charge_stays_open(
     platform: Platform, browser: Browser, key: str
 ) -> None:

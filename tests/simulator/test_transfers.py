@@ -49,10 +49,12 @@ async def test_an_ordinary_account_receives_the_transfer(
 async def test_0000000001_is_accepted_then_fails_and_costs_nothing(
     platform: Platform, key: str
 ) -> None:
-    await platform.control(f"{key}/faults", {"settle_seconds": 1})
+    await platform.control(f"{key}/faults", {"settle_seconds": 60})
     accepted = await platform.transfer(key, "TXN1", "0000000001")
     assert accepted.data["status"] == ACCEPTED[key]
     assert await platform.available(key) == OPENING - 1000 - FEE[key]
+    await platform.control("reset", {})
+    await platform.transfer(key, "TXN1", "0000000001")
     await platform.settled(key, "TXN1", FAILED[key])
     assert await platform.available(key) == OPENING
 
@@ -67,7 +69,8 @@ async def test_0000000002_cannot_be_resolved(platform: Platform, key: str) -> No
 @every_provider
 async def test_0000000003_stays_pending_until_it_is_settled(platform: Platform, key: str) -> None:
     await platform.transfer(key, "TXN1", "0000000003")
-    await asyncio.sleep(0.2)
+    await platform.transfer(key, "TXN2")
+    await platform.settled(key, "TXN2", SUCCESS[key])
     assert await platform.transfer_status(key, "TXN1") == PROCESSING[key]
     await platform.control(f"{key}/transfers/TXN1/settle", {"status": "success"})
     assert await platform.transfer_status(key, "TXN1") == SUCCESS[key]

@@ -4,10 +4,13 @@ import asyncio
 import hashlib
 import hmac
 import json
+from typing import Any
 
 import pytest
+from manilla_simulator import webhooks
 
-from tests.simulator.merchant_platform import Platform, Received, until
+from tests.simulator.merchant_platform import Platform, Received
+from tests.waiting import until_true
 
 
 async def webhooks_are(platform: Platform, **plan: object) -> None:
@@ -27,10 +30,9 @@ async def test_a_lost_webhook_is_never_sent(platform: Platform) -> None:
     await webhooks_are(platform, mode="lost")
     await platform.transfer("a", "TXN1")
     await platform.settled("a", "TXN1", "success")
-    await asyncio.sleep(0.2)
+    (webhook,) = await platform.sent_webhooks("a")
+    assert (webhook["status"], webhook["attempts"]) == ("lost", [])
     assert not platform.received
-    listed = await platform.control("a/webhooks")
-    assert [each["status"] for each in listed["webhooks"]] == ["lost"]
 
 
 async def test_duplicate_webhooks_are_byte_identical(platform: Platform) -> None:
@@ -41,20 +43,47 @@ async def test_duplicate_webhooks_are_byte_identical(platform: Platform) -> None
     assert all(is_signed(each) for each in received)
 
 
-async def test_reordered_webhooks_arrive_newest_first(platform: Platform) -> None:
+class Pauses:
+    """The simulator's pauses before webhooks, which end when a test says so."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.ended = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        await self.ended.wait()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
+    pauses = Pauses()
+    monkeypatch.setattr(webhooks, "asyncio", pauses)
+    return pauses
+
+
+async def test_reordered_webhooks_arrive_newest_first(platform: Platform, pauses: Pauses) -> None:
     await webhooks_are(platform, mode="reorder", delay_seconds=0.3)
     for reference in ("TXN1", "TXN2", "TXN3"):
         await platform.transfer("a", reference)
         await platform.settled("a", reference, "success")
+    pauses.ended.set()
     assert references(await platform.webhooks(3)) == ["TXN3", "TXN2", "TXN1"]
+    assert pauses.seconds == [0.3]
 
 
-async def test_a_delayed_webhook_arrives_later(platform: Platform) -> None:
+async def test_a_delayed_webhook_arrives_later(platform: Platform, pauses: Pauses) -> None:
     await webhooks_are(platform, delay_seconds=0.3)
     await platform.transfer("a", "TXN1")
     await platform.settled("a", "TXN1", "success")
+    await platform.arrived()
     assert not platform.received
+    pauses.ended.set()
     assert references(await platform.webhooks(1)) == ["TXN1"]
+    assert pauses.seconds == [0.3]
 
 
 async def test_a_forged_webhook_has_a_wrong_signature(platform: Platform) -> None:
@@ -63,7 +92,8 @@ async def test_a_forged_webhook_has_a_wrong_signature(platform: Platform) -> Non
     await platform.transfer("a", "TXN1")
     (forged,) = await platform.webhooks(1)
     assert not is_signed(forged)
-    await asyncio.sleep(0.2)
+    (webhook,) = await platform.sent_webhooks("a")
+    assert (webhook["status"], len(webhook["attempts"])) == ("failed", 1)
     assert len(platform.received) == 1
 
 
@@ -72,6 +102,7 @@ async def test_held_webhooks_wait_to_be_released(platform: Platform) -> None:
     for reference in ("TXN1", "TXN2"):
         await platform.transfer("a", reference)
         await platform.settled("a", reference, "success")
+    await platform.arrived()
     assert not platform.received
     assert await platform.control("a/webhooks/release", {}) == {"released": 2}
     assert sorted(references(await platform.webhooks(2))) == ["TXN1", "TXN2"]
@@ -82,8 +113,7 @@ async def test_a_webhook_is_resent_until_it_is_accepted(platform: Platform) -> N
     await platform.transfer("a", "TXN1")
     received = await platform.webhooks(3)
     assert len({each.raw for each in received}) == 1
-    listed = await platform.control("a/webhooks?reference=TXN1")
-    (webhook,) = listed["webhooks"]
+    (webhook,) = await platform.sent_webhooks("a")
     assert [attempt["status"] for attempt in webhook["attempts"]] == [500, 302, 200]
     assert webhook["status"] == "delivered"
 
@@ -92,19 +122,15 @@ async def test_a_webhook_fails_after_four_attempts(platform: Platform) -> None:
     platform.answers = [500] * 10
     await platform.transfer("a", "TXN1")
     await platform.webhooks(4)
-    await asyncio.sleep(0.2)
-    assert len(platform.received) == 4
-    assert (await platform.control("a/webhooks"))["webhooks"][0]["status"] == "failed"
+    (webhook,) = await platform.sent_webhooks("a")
+    assert (webhook["status"], len(platform.received)) == ("failed", 4)
 
 
 async def test_an_unreachable_platform_is_recorded(platform: Platform) -> None:
     command = {"body": {"event": "charge.success"}, "url": "http://127.0.0.1:1/"}
     await platform.control("a/webhooks/send", command)
-    listed = await platform.control("a/webhooks")
-    while listed["webhooks"][0]["status"] == "sending":
-        await asyncio.sleep(0.02)
-        listed = await platform.control("a/webhooks")
-    assert listed["webhooks"][0]["attempts"][0]["error"] == "ClientConnectorError"
+    (webhook,) = await platform.sent_webhooks("a")
+    assert webhook["attempts"][0]["error"] == "ClientConnectorError"
 
 
 @pytest.mark.parametrize("key", ["a", "b", "c"])
@@ -130,7 +156,7 @@ async def test_a_webhook_can_arrive_before_the_response(platform: Platform) -> N
     }
     await platform.control("a/faults", command)
     sending = asyncio.create_task(platform.transfer("a", "TXN1"))
-    await until(lambda: bool(platform.received))
+    await until_true(lambda: bool(platform.received))
     assert not sending.done()
     sending.cancel()
     await asyncio.gather(sending, return_exceptions=True)
