@@ -332,7 +332,7 @@ async def connect(url: str, *, statement_seconds: float | None = None) -> Any:
 
 @asynccontextmanager
 async def session(
-    url: str, *, statement_seconds: float = START_TIMEOUT_SECONDS
+    url: str, *, statement_seconds: float | None = START_TIMEOUT_SECONDS
 ) -> AsyncIterator[Any]:
     """Opens a single session for work at startup, and closes it at the end of the block."""
     raw = await connect(url, statement_seconds=statement_seconds)

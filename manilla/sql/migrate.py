@@ -1,6 +1,5 @@
 """Migrates a database to this version of the code: tables, functions, grants and statistics."""
 
-import asyncio
 import hashlib
 from importlib import resources
 from pathlib import Path
@@ -8,41 +7,26 @@ from typing import Any
 
 from manilla.kit.db import session, unavailable_when_away
 from manilla.kit.errors import Refusal
-from manilla.sql import epochs, rights, statistics
+from manilla.sql import epochs, rights, runner, statistics
 
 FOLDER = Path(str(resources.files("manilla.sql")))
-MIGRATIONS = FOLDER / "migrations"
 
 FUNCTIONS_SECONDS = 600  # time limit per statement; another process may be replacing the functions
-
-
-class MigrationFailed(Refusal):
-    message = "The database could not be migrated."
 
 
 class NotMigrated(Refusal):
     message = "The database schema is out of date: run `manilla migrate` first."
 
 
-def revisions() -> list[str]:
-    """Returns the revisions, oldest first.
-
-    Reads them from the numbered file names, which a test checks against Alembic. Loading Alembic
-    would take longer than starting the programs.
-    """
-    return sorted(file.name[:4] for file in (MIGRATIONS / "versions").glob("[0-9]*_*.py"))
-
-
 def newest_revision() -> str:
-    return revisions()[-1]
+    return runner.numbers()[-1]
 
 
 async def upgrade(owner_url: str, application_url: str) -> None:
     """Migrates the database. Safe to call concurrently, and when nothing has to be migrated."""
     with unavailable_when_away():
         role = await _role_of(application_url)
-        # Alembic runs its own event loop, so it needs its own thread.
-        await asyncio.to_thread(_upgrade_tables, owner_url)
+        await runner.run(owner_url)
         async with (
             session(owner_url, statement_seconds=FUNCTIONS_SECONDS) as connection,
             connection.transaction(),
@@ -61,7 +45,7 @@ async def check_ready(url: str) -> None:
         revision = None
         if await connection.fetchval("SELECT to_regclass('alembic_version')") is not None:
             revision = await connection.fetchval("SELECT version_num FROM alembic_version")
-    if revision is None or revision in revisions()[:-1]:
+    if revision is None or revision < newest_revision():
         raise NotMigrated
 
 
@@ -74,20 +58,6 @@ async def is_current(url: str) -> bool:
         role = await connection.fetchval("SELECT quote_ident(current_user)")
         digest = await connection.fetchval("SELECT digest FROM function_set")
         return bool(revision == newest_revision() and digest == _digest(role))
-
-
-def _upgrade_tables(url: str) -> None:
-    from alembic import command
-    from alembic.config import Config
-    from sqlalchemy.exc import DBAPIError
-
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    config.attributes["database_url"] = url
-    try:
-        command.upgrade(config, "head")
-    except DBAPIError as error:
-        raise MigrationFailed(f"The database could not be migrated: {error.orig}") from error
 
 
 async def _replace_functions(connection: Any, role: str) -> None:

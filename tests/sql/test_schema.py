@@ -4,7 +4,6 @@ import asyncio
 
 import asyncpg
 import pytest
-from alembic.script import ScriptDirectory
 
 from manilla.kit import crypto
 from manilla.kit.db import Database
@@ -62,11 +61,6 @@ async def test_several_processes_may_migrate_at_the_same_time(cluster: Cluster, 
     )
     assert [run.returncode for run in runs] == [0, 0, 0], [run.stderr for run in runs]
     assert await migrate.is_current(environment["MANILLA_DATABASE_URL"])
-
-
-def test_each_migration_follows_the_one_before_it() -> None:
-    walked = ScriptDirectory(str(migrate.MIGRATIONS)).walk_revisions()
-    assert [script.revision for script in walked] == migrate.revisions()[::-1]
 
 
 async def test_migrating_again_changes_nothing(settings: Settings) -> None:

@@ -1,0 +1,3 @@
+-- No change to a table: the API omits more fields that have their default.
+--
+-- The functions accept such items since this revision, so the API must not start before it.

@@ -1,0 +1,131 @@
+"""Runs the migrations that a database does not have yet, one process at a time.
+
+A migration is a numbered SQL file. Its statements run in one transaction, which also saves the
+migration's number, up to the first `CREATE INDEX CONCURRENTLY` or `DROP INDEX CONCURRENTLY`. From
+there on each statement runs alone, so that building an index does not block writes.
+"""
+
+import asyncio
+import re
+import time
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import msgspec
+
+from manilla.kit.db import session
+from manilla.kit.errors import Refusal
+
+FOLDER = Path(str(resources.files("manilla.sql"))) / "migrations"
+
+ADVISORY_LOCK = 0x4D414E494C4C41  # "MANILLA" in ASCII
+LOCK_POLL_SECONDS = 0.2
+LOCK_SECONDS_MAX = 600
+BUSY = (
+    "Another process has been migrating this database for 10 minutes. Nothing was changed here: "
+    "run `manilla migrate` again when it has ended."
+)
+
+# Alembic ran the migrations of earlier releases. Its table stays, because processes of the previous
+# version read it.
+VERSION_TABLE = """
+CREATE TABLE IF NOT EXISTS alembic_version (
+    version_num varchar(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"""
+
+CONCURRENT = re.compile(r"^(?=(?:CREATE (?:UNIQUE )?|DROP )INDEX CONCURRENTLY\b)", re.MULTILINE)
+NEW_INDEX = re.compile(r"CREATE (?:UNIQUE )?INDEX CONCURRENTLY (\w+)")
+
+
+class MigrationFailed(Refusal):
+    message = "The database could not be migrated."
+
+
+class Migration(msgspec.Struct, frozen=True):
+    number: str
+    script: str
+    concurrent: list[str]  # statements that cannot run in a transaction
+
+    @property
+    def half(self) -> str:
+        """The database's version while only the script has run.
+
+        It sorts after the previous migration's number and before this one's.
+        """
+        return f"{int(self.number) - 1:04}+"
+
+
+def numbers() -> list[str]:
+    """Returns the migrations' numbers, oldest first."""
+    return sorted(file.name[:4] for file in FOLDER.glob("[0-9]*_*.sql"))
+
+
+def read(file: Path) -> Migration:
+    script, *concurrent = CONCURRENT.split(file.read_text())
+    return Migration(file.name[:4], script, concurrent)
+
+
+async def run(owner_url: str, *, last: str = "9999") -> None:
+    """Runs the missing migrations up to number `last`."""
+    migrations = [read(file) for file in sorted(FOLDER.glob("[0-9]*_*.sql"))]
+    async with session(owner_url, statement_seconds=None) as connection:
+        await _lock(connection)
+        # A migration that cannot get its table lock within 3 s fails and can be run again later.
+        # With a longer wait, every request would queue behind it.
+        await connection.execute("SET lock_timeout = '3s'")
+        try:
+            version = await _version(connection, migrations)
+            for migration in migrations:
+                if version < migration.number <= last:
+                    await _apply(connection, migration, version)
+        except asyncpg.PostgresError as error:
+            raise MigrationFailed(f"The database could not be migrated: {error}") from error
+
+
+async def _lock(connection: Any) -> None:
+    """Takes the lock. If two processes start together, the second waits, then finds nothing to do.
+
+    It polls, because a statement that waits for the lock keeps a snapshot open. An index that the
+    first process builds concurrently would wait for that snapshot: a deadlock.
+    """
+    deadline = time.monotonic() + LOCK_SECONDS_MAX
+    while not await connection.fetchval(f"SELECT pg_try_advisory_lock({ADVISORY_LOCK})"):
+        if time.monotonic() > deadline:
+            raise MigrationFailed(BUSY)
+        await asyncio.sleep(LOCK_POLL_SECONDS)
+
+
+async def _version(connection: Any, migrations: list[Migration]) -> str:
+    """Returns the database's version, or an empty string if no migration has run."""
+    await connection.execute(VERSION_TABLE)
+    rows = await connection.fetch("SELECT version_num FROM alembic_version")
+    version = ", ".join(row["version_num"] for row in rows)
+    known = {each.number for each in migrations} | {each.half for each in migrations}
+    if version and version not in known:
+        raise MigrationFailed(
+            f"The database is at version {version}, which this version of Manilla does not know. "
+            "Run `manilla migrate` from the version that migrated it."
+        )
+    return version
+
+
+async def _apply(connection: Any, migration: Migration, version: str) -> None:
+    if version < migration.half:
+        reached = migration.half if migration.concurrent else migration.number
+        # PostgreSQL runs statements that it receives together in one transaction.
+        await connection.execute(f"{migration.script}\n; {_save(reached)}")
+    if migration.concurrent:
+        # Building an index waits for all transactions that were open before it, however long they
+        # take, but nothing waits behind it.
+        await connection.execute("SET lock_timeout = 0")
+        for statement in migration.concurrent:
+            if index := NEW_INDEX.match(statement):
+                # An interrupted build leaves an invalid index.
+                await connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {index[1]}")
+            await connection.execute(statement)
+        await connection.execute(f"SET lock_timeout = '3s'; {_save(migration.number)}")
+
+
+def _save(version: str) -> str:
+    return f"DELETE FROM alembic_version; INSERT INTO alembic_version VALUES ('{version}')"

@@ -1,0 +1,110 @@
+"""Migrations run once each, in order, and an interrupted run can be repeated."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from manilla.kit.embedded.postgres import Cluster
+from manilla.settings import Settings
+from manilla.sql import migrate, runner
+from manilla.sql.runner import MigrationFailed
+from tests.databases import database
+
+
+@pytest.fixture
+async def on(cluster: Cluster, settings: Settings) -> Settings:
+    """Settings for an empty database."""
+    return await database(cluster, settings, "runner")
+
+
+@pytest.fixture
+async def owner(on: Settings) -> AsyncIterator[Any]:
+    connection = await asyncpg.connect(on.migration_url)
+    yield connection
+    await connection.close()
+
+
+async def _versions(owner: Any) -> list[str]:
+    return [row[0] for row in await owner.fetch("SELECT version_num FROM alembic_version")]
+
+
+def test_migrations_are_numbered_without_gaps() -> None:
+    assert runner.numbers() == [f"{n:04}" for n in range(1, len(runner.numbers()) + 1)]
+
+
+@pytest.mark.parametrize("number", runner.numbers())
+def test_only_concurrent_index_statements_follow_the_first_of_them(number: str) -> None:
+    """Each of them runs alone. A table's change beside them would have no lock timeout."""
+    [file] = runner.FOLDER.glob(f"{number}_*.sql")
+    migration = runner.read(file)
+    for statement in migration.concurrent:
+        without_comments = "\n".join(line.partition("--")[0] for line in statement.splitlines())
+        assert without_comments.strip().endswith(";")
+        assert without_comments.count(";") == 1
+
+
+async def test_a_database_that_an_earlier_version_migrated_is_continued(
+    on: Settings, owner: Any
+) -> None:
+    """The version table is the one that Alembic created in earlier releases."""
+    await owner.execute(
+        "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL,"
+        " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+    )
+    for number in ("0001", "0026", "0031", "0046"):
+        await runner.run(on.migration_url, last=number)
+        assert await _versions(owner) == [number]
+        with pytest.raises(migrate.NotMigrated):
+            await migrate.check_ready(on.migration_url)
+    await migrate.upgrade(on.migration_url, on.database_url)
+    assert await _versions(owner) == [migrate.newest_revision()]
+    await migrate.check_ready(on.database_url)
+    assert await migrate.is_current(on.database_url)
+
+
+async def test_a_migration_that_fails_changes_nothing(on: Settings, owner: Any) -> None:
+    await runner.run(on.migration_url, last="0005")
+    await owner.execute("CREATE TABLE session ()")  # the migration creates it after other tables
+    with pytest.raises(MigrationFailed, match=r'be migrated: relation "session" already exists'):
+        await migrate.upgrade(on.migration_url, on.database_url)
+    assert await _versions(owner) == ["0005"]
+    assert await owner.fetchval("SELECT to_regclass('person')") is None
+    await owner.execute("DROP TABLE session")
+    await migrate.upgrade(on.migration_url, on.database_url)
+    assert await migrate.is_current(on.database_url)
+
+
+async def test_a_migration_whose_index_build_failed_is_resumed(on: Settings, owner: Any) -> None:
+    """Its tables are kept, and only the indexes are built again."""
+    await runner.run(on.migration_url, last="0035")
+    await owner.execute("CREATE TABLE refund_provider_reference ()")
+    with pytest.raises(MigrationFailed, match="is not an index"):
+        await migrate.upgrade(on.migration_url, on.database_url)
+    assert await _versions(owner) == ["0035+"]
+    with pytest.raises(migrate.NotMigrated):
+        await migrate.check_ready(on.migration_url)
+    await owner.execute("DROP TABLE refund_provider_reference")
+    await migrate.upgrade(on.migration_url, on.database_url)
+    assert await migrate.is_current(on.database_url)
+
+
+@pytest.mark.parametrize("versions", [["9000"], ["0001", "0002"]])
+async def test_an_unknown_version_is_refused(on: Settings, owner: Any, versions: list[str]) -> None:
+    await owner.execute(runner.VERSION_TABLE)
+    await owner.executemany("INSERT INTO alembic_version VALUES ($1)", [(v,) for v in versions])
+    with pytest.raises(MigrationFailed, match=f"is at version {', '.join(versions)}, which"):
+        await migrate.upgrade(on.migration_url, on.database_url)
+    assert await _versions(owner) == versions
+    assert await owner.fetchval("SELECT to_regclass('merchant')") is None
+
+
+async def test_a_process_does_not_migrate_beside_another(
+    on: Settings, owner: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await owner.execute(f"SELECT pg_advisory_lock({runner.ADVISORY_LOCK})")
+    monkeypatch.setattr(runner, "LOCK_SECONDS_MAX", -1)
+    with pytest.raises(MigrationFailed, match="Another process has been migrating"):
+        await migrate.upgrade(on.migration_url, on.database_url)
+    assert await owner.fetchval("SELECT to_regclass('alembic_version')") is None
