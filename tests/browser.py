@@ -13,7 +13,7 @@ from pathlib import Path
 
 WITHOUT_WINDOW = "chromium-headless-shell"
 NAMES = (WITHOUT_WINDOW, "chromium", "chromium-browser", "google-chrome")
-NO_BROWSER = "no browser: install Chromium to run the page tests"
+NO_BROWSER = f"no browser; Debian's package is {WITHOUT_WINDOW}"
 
 
 def find() -> str | None:

@@ -11,6 +11,15 @@ import pytest
 
 SAMPLES = Path(__file__).parents[2] / "manilla" / "reference" / "samples"
 
+# Debian's package of each program that a sample needs.
+PACKAGES = {
+    "curl": "curl",
+    "openssl": "openssl",
+    "php": "php-cli",
+    "node": "nodejs",
+    "go": "golang-go (1.22 or newer)",
+    "javac": "default-jdk-headless",
+}
 # For each language: the required program, and the suffix of the samples' file names.
 LANGUAGES = {
     "curl": ("curl", ".sh"),
@@ -39,15 +48,18 @@ def programs(factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def skip_without(program: str) -> None:
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed; Debian's package is {PACKAGES[program]}")
+
+
 class Runner:
     """Runs a language's samples. Those of compiled languages are compiled once."""
 
     def __init__(self, language: str, folder: Path) -> None:
-        needed = LANGUAGES[language][0]
-        if shutil.which(needed) is None:
-            pytest.skip(f"{needed} is not installed")
-        if language == "curl" and shutil.which("openssl") is None:
-            pytest.skip("openssl is not installed")
+        skip_without(LANGUAGES[language][0])
+        if language == "curl":
+            skip_without("openssl")
         self.language = language
         self._folder = folder
 

@@ -2,14 +2,13 @@
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.samples.languages import SAMPLES
+from tests.samples.languages import SAMPLES, skip_without
 
 SCRIPT = SAMPLES / "postman" / "sign.js"
 
@@ -42,8 +41,7 @@ console.log(JSON.stringify(done));
 
 
 def run(**given: Any) -> Any:
-    if shutil.which("node") is None:
-        pytest.skip("node is not installed")
+    skip_without("node")
     given["script"] = SCRIPT.read_text()
     ran = subprocess.run(
         ["node", "-e", POSTMAN, json.dumps(given)], capture_output=True, check=True, timeout=60
