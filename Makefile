@@ -1,5 +1,7 @@
 # Two commands matter: `make run` and `make test`. `make help` lists the rest.
 PYTHON ?= python3
+# Installs with this uv if it is there, and otherwise with pip. `UV=` means pip.
+export UV ?= uv
 PORT ?= 8000
 DATA ?= .manilla
 UP ?=
@@ -12,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Programs are run as modules: the first line of an installed script cannot name a path with spaces.
 RUN := $(BIN)/python -m
-PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check install --quiet --no-compile
+INSTALL := $(PYTHON) tools/install.py
 
 # Without stored bytecode, each of the many processes would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -94,23 +96,14 @@ installed-run:
 installed-dev:
 	@flock Makefile $(MAKE) --no-print-directory $(VENV)/.dev
 
-# Debian's python3 may come without ensurepip, and its pip refuses to install outside a virtual
-# environment: make the environment without pip, then let the system's pip install into it.
-$(BIN)/python:
-	@$(PYTHON) -m venv --without-pip $(VENV)
-
-$(VENV)/.run: requirements.txt pyproject.toml clients/python/pyproject.toml simulator/pyproject.toml | $(BIN)/python
-	@echo "Installing the pinned requirements into $(VENV) ..."
-	@$(PIP) --require-hashes --requirement requirements.txt
-	@$(PIP) --no-deps --no-build-isolation --editable . --editable clients/python --editable simulator
+$(VENV)/.run: requirements.txt pyproject.toml clients/python/pyproject.toml simulator/pyproject.toml
+	@$(INSTALL) $(VENV) requirements.txt . clients/python simulator
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.txt $(VENV)/.run
-	@$(PIP) --require-hashes --requirement requirements-dev.txt
+	@$(INSTALL) $(VENV) requirements-dev.txt
 	@touch $@
 
 $(VENV)-baseline/.installed: bench/baseline/requirements.txt
-	@$(PYTHON) -m venv --without-pip $(VENV)-baseline
-	@$(PYTHON) -m pip --python $(VENV)-baseline/bin/python --disable-pip-version-check install --quiet \
-	  --require-hashes --requirement bench/baseline/requirements.txt
+	@$(INSTALL) $(VENV)-baseline bench/baseline/requirements.txt
 	@touch $@
