@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -66,7 +66,7 @@ class Instance(InstanceFolder):
         super().__init__(folder)
         self.port = port or free_port()
         if not (is_first_start or folder.exists() or "MANILLA_DATABASE_URL" in environment):
-            _prepare(folder, options)
+            prepare_folder(folder, *options)
         self.output = folder.parent / f"{folder.name}.out"
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
@@ -113,7 +113,8 @@ class Instance(InstanceFolder):
         return int((self.folder / "postgres" / "postmaster.pid").read_text().split()[0])
 
 
-def _prepare(folder: Path, options: Sequence[str]) -> None:
+def prepare_folder(folder: Path, *options: str) -> None:
+    """Makes the data folder of an instance that has been started with these options before."""
     if "--no-demo" in options:
         template.copy_migrated(folder)
     else:

@@ -64,7 +64,7 @@ def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
     folder.mkdir(mode=0o700)
     few = HistoryFile(datetime.now(UTC), share=SHARE)
     (folder / file.NAME).write_bytes(msgspec.json.encode(few))
-    first = Instance(folder, "--demo-history").wait()
+    first = Instance(folder, "--demo-history", is_first_start=True).wait()
     wait_until(first, lambda: ask(first, "SELECT count(*) FROM payment")[0][0] > 10)
     os.killpg(first.process.pid, signal.SIGKILL)
     first.process.wait()
@@ -180,7 +180,7 @@ def test_another_start_adds_nothing(instance: Instance) -> None:
 
 def test_a_data_folder_without_history_never_gets_one(tmp_path: Path) -> None:
     for option in ("--no-demo-history", "--demo-history"):
-        instance = Instance(tmp_path / "data", option).wait()
+        instance = Instance(tmp_path / "data", option, is_first_start=True).wait()
         try:
             names = [row["name"] for row in instance.command("merchant", "list")]
             assert names == ["Demo Store"]
@@ -196,7 +196,7 @@ def test_no_payout_of_the_history_reaches_a_provider_that_somebody_connects(
     parent = tmp_path_factory.mktemp("history")
     folder = parent / "data"
     folder.mkdir(mode=0o700)
-    instance = Instance(folder, "--demo-history").wait()
+    instance = Instance(folder, "--demo-history", is_first_start=True).wait()
     wait_until(instance, lambda: ask(instance, "SELECT count(*) FROM payment")[0][0] > 10)
 
     instance.command("provider", "set", "providerc", "base_url=http://127.0.0.1:1")

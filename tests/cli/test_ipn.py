@@ -15,6 +15,8 @@ from tests.command import manilla
 from tests.instance import MANILLA, Instance
 from tests.timeouts import TIMEOUT_SECONDS
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:

@@ -55,6 +55,7 @@ def test_an_account_is_checked_and_reported(instance: Instance) -> None:
     assert "sim_a_secret" not in shown.stdout
 
 
+@pytest.mark.long
 def test_without_the_demo_no_provider_is_configured(tmp_path: Path) -> None:
     bare = Instance(tmp_path / "data", "--no-demo").wait()
     try:

@@ -14,6 +14,8 @@ from manilla.kit.clock import LAGOS
 from tests.command import manilla
 from tests.instance import Instance
 
+pytestmark = pytest.mark.long
+
 ACCOUNT = "providera"
 HEAD = "booked_at,amount,reference\n"
 

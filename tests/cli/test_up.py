@@ -17,7 +17,7 @@ import pytest
 
 from manilla.kit import crypto
 from tests.command import manilla
-from tests.instance import MANILLA, Instance, free_port
+from tests.instance import MANILLA, Instance, InstanceFolder, free_port, prepare_folder
 from tests.signing import sign
 from tests.timeouts import TIMEOUT_SECONDS
 
@@ -48,6 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     # Like a private home directory, this directory is accessible to its owner only.
     parent = tmp_path_factory.mktemp("up")
     parent.chmod(0o700)
+    prepare_folder(parent / "data")
     yield parent / "data"
     shutil.rmtree(parent, ignore_errors=True)
 
@@ -65,8 +66,8 @@ def get(instance: Instance, merchant: Any, environment: str = "sandbox") -> Any:
     return instance.site.send("GET", PATH, headers)
 
 
-def test_the_printed_curl_command_works(folder: Path) -> None:
-    instance = Instance(folder).wait()
+def test_the_printed_curl_command_works(tmp_path: Path) -> None:
+    instance = Instance(tmp_path / "data", is_first_start=True).wait()
     try:
         summary = instance.output.read_text()
         curl = next(line for line in summary.splitlines() if line.startswith("curl "))
@@ -81,6 +82,7 @@ def test_the_printed_curl_command_works(folder: Path) -> None:
     assert gone(tree)
 
 
+@pytest.mark.long
 async def test_the_rate_limit_is_exact_across_two_api_processes(folder: Path) -> None:
     instance = Instance(folder, "--workers", "2").wait()
     try:
@@ -91,6 +93,7 @@ async def test_the_rate_limit_is_exact_across_two_api_processes(folder: Path) ->
         assert instance.stop() == 0
 
 
+@pytest.mark.long
 async def test_a_killed_parent_leaves_no_process_and_its_data_is_reused(folder: Path) -> None:
     instance = Instance(folder).wait()
     merchant = instance.command("merchant", "create", "Before", "b@example.com")
@@ -111,6 +114,7 @@ async def test_a_killed_parent_leaves_no_process_and_its_data_is_reused(folder: 
         assert again.stop() == 0
 
 
+@pytest.mark.long
 def test_an_orphaned_database_server_is_stopped_and_its_data_reused(folder: Path) -> None:
     first = Instance(folder).wait()
     created = first.command("merchant", "create", "Orphan", "o@example.com")
@@ -138,6 +142,7 @@ def _is_server(instance: Instance, pid: int) -> bool:
         return True
 
 
+@pytest.mark.long
 async def test_a_killed_database_is_restarted(folder: Path) -> None:
     instance = Instance(folder).wait()
     try:
@@ -159,6 +164,7 @@ async def test_a_killed_database_is_restarted(folder: Path) -> None:
         assert instance.stop() == 0
 
 
+@pytest.mark.long
 def test_a_killed_api_process_is_replaced(folder: Path) -> None:
     instance = Instance(folder).wait()
     try:
@@ -182,6 +188,7 @@ def _command_line(pid: int) -> list[str]:
         return []
 
 
+@pytest.mark.long
 def test_a_second_instance_is_detected_and_exits(folder: Path) -> None:
     instance = Instance(folder).wait()
     try:
@@ -196,6 +203,7 @@ def test_a_second_instance_is_detected_and_exits(folder: Path) -> None:
         assert instance.stop() == 0
 
 
+@pytest.mark.long
 def test_it_stops_with_its_parent_if_requested(folder: Path) -> None:
     port = free_port()
     command = [*MANILLA, "up", "--port", str(port), "--data", str(folder), "--follow-parent"]
@@ -209,6 +217,7 @@ def test_it_stops_with_its_parent_if_requested(folder: Path) -> None:
     assert gone([child])
 
 
+@pytest.mark.long
 def test_the_demo_can_be_disabled(tmp_path: Path) -> None:
     instance = Instance(tmp_path / "data", "--no-demo").wait()
     try:
@@ -218,11 +227,12 @@ def test_the_demo_can_be_disabled(tmp_path: Path) -> None:
         assert instance.stop() == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["a-rather-long-folder-name-" * 4, "a, b & 100%25+c?"])
 def test_unusual_paths_work(tmp_path: Path, name: str) -> None:
     data = tmp_path / name / "data"
     data.parent.mkdir()
-    instance = Instance(data).wait()
+    instance = Instance(data, is_first_start=True).wait()
     try:
         assert [row["id"] for row in instance.command("merchant", "list")] == [1]
     finally:
@@ -242,7 +252,7 @@ def test_a_data_directory_of_another_major_version_is_rejected_and_unchanged(
     assert (cluster / "PG_VERSION").read_text() == "17\n"
 
 
-def test_each_process_reports_database_problems(folder: Path) -> None:
+def test_each_process_reports_database_problems(idle: InstanceFolder) -> None:
     environment = {
         "MANILLA_MODE": "production",
         "MANILLA_DATABASE_URL": f"postgresql://nobody@127.0.0.1:{free_port()}/none",
@@ -254,20 +264,14 @@ def test_each_process_reports_database_problems(folder: Path) -> None:
         run = manilla(*program, **environment)
         assert (run.returncode, len(run.stderr.splitlines())) == (1, 1)
         assert "does not respond" in run.stderr
-    host = Instance(folder, "--no-demo").wait()
-    try:
-        running = json.loads((folder / "instance.json").read_text())
-        environment["MANILLA_DATABASE_URL"] = running["database_url"].replace(
-            "/manilla?", "/postgres?"
+    running = json.loads((idle.folder / "instance.json").read_text())
+    environment["MANILLA_DATABASE_URL"] = re.sub(r"/\w+\?", "/postgres?", running["database_url"])
+    for program in programs:
+        run = manilla(*program, **environment)
+        assert run.returncode == 1
+        assert run.stderr == (
+            "manilla: The database schema is out of date: run `manilla migrate` first.\n"
         )
-        for program in programs:
-            run = manilla(*program, **environment)
-            assert run.returncode == 1
-            assert run.stderr == (
-                "manilla: The database schema is out of date: run `manilla migrate` first.\n"
-            )
-    finally:
-        assert host.stop() == 0
 
 
 @pytest.mark.parametrize("url", ["mysql://x", "notaurl", "postgresql://x@127.0.0.1:99999/y"])
@@ -321,6 +325,7 @@ def test_the_processes_default_to_production_mode() -> None:
     assert "MANILLA_MODE" in manilla("serve", MANILLA_MODE="staging").stderr
 
 
+@pytest.mark.long
 def test_a_given_database_url_is_used_and_no_server_started(folder: Path, tmp_path: Path) -> None:
     """Runs the separate processes in production mode on another instance's database."""
     host = Instance(folder, "--no-demo").wait()
