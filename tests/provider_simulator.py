@@ -40,6 +40,10 @@ class ProviderSimulator:
         self._session = session
         self._tested = tested
 
+    def used_by(self, services: Services) -> "ProviderSimulator":
+        """The same providers, used by other services."""
+        return ProviderSimulator(services, self._session, self.url, self._tested)
+
     async def control(self, path: str, document: Any) -> Any:
         url = f"{self.url}/control/api/{path}"
         async with self._session.post(url, json=document) as reply:

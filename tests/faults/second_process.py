@@ -11,7 +11,6 @@ from manilla.wiring import opened
 from tests.client import Site
 from tests.conftest import serving
 from tests.payouts.payout_merchant import PayoutMerchant
-from tests.provider_simulator import ProviderSimulator
 
 
 @contextlib.asynccontextmanager
@@ -27,6 +26,6 @@ async def second_process(
         ) as services,
         serving(WebApplication(services)) as port,
     ):
-        simulator = ProviderSimulator(services, payer.simulator._session, payer.simulator.url)
+        simulator = payer.simulator.used_by(services)
         merchant = msgspec.structs.replace(payer.merchant, site=Site(port))
         yield PayoutMerchant(services, simulator, merchant)

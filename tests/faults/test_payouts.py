@@ -52,6 +52,7 @@ async def _finish(live: PayoutInstance, trx_id: str, rail: str) -> None:
     assert status == "completed"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rail", first_short(["a", MANUAL]))
 async def test_1_a_crash_before_the_debit_commits_leaves_nothing_and_a_retry_works(
     live: PayoutInstance, rail: str
@@ -179,6 +180,7 @@ async def test_5_a_crash_between_status_and_refund_leaves_both_or_neither(
     assert await live.is_paid_once(trx_id)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("account", "status"), [("0000000000", "completed"), (FAILS_LATER, "failed")]
 )
@@ -196,6 +198,7 @@ async def test_6_a_crash_after_a_final_status_keeps_its_notification_unchanged(
     assert [id_ for id_, *_ in await live.notifications(trx_id)] == [notification_id]
 
 
+@pytest.mark.long
 async def test_26_killing_postgresql_under_load_loses_no_payout_and_pays_none_twice(
     live: PayoutInstance,
 ) -> None:
@@ -222,6 +225,7 @@ async def test_26_killing_postgresql_under_load_loses_no_payout_and_pays_none_tw
     assert await live.balance() == before - len(orders) * PAYABLE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("has_arrived", [True, False])
 async def test_30_a_worker_stalled_past_its_lease_changes_nothing_when_it_resumes(
     live: PayoutInstance, has_arrived: bool
@@ -273,6 +277,7 @@ async def test_30_a_worker_stalled_past_its_lease_changes_nothing_when_it_resume
     await live.until(has_arrived_late)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("point", "rail"),
     [("after_transfer_is_sent", "a"), ("before_move_commit", "a"), ("after_move_commit", "b")],
