@@ -12,6 +12,7 @@ import sys
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
+ORPHAN_SECONDS_MAX = 5
 
 
 def main() -> None:
@@ -29,10 +30,12 @@ def adopt_orphans() -> None:
 
 
 def wait_for_orphans() -> None:
-    """Collects the orphans that have ended. The others are still running and are not counted."""
+    """Collects orphans, which add their CPU time. One that does not end soon is not counted."""
+    latest = time.monotonic() + ORPHAN_SECONDS_MAX
     with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG) != (0, 0):
-            pass
+        while time.monotonic() < latest:
+            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                time.sleep(0.05)
 
 
 def summary(wall_seconds: float) -> str:

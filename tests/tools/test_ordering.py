@@ -1,0 +1,57 @@
+"""The order of the tests, and the durations that it is based on."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+from tests import ordering
+
+REPORT = """
+<testsuites><testsuite>
+  <testcase classname="tests.kit.test_money" name="one" time="0.5"/>
+  <testcase classname="tests.kit.test_ids" name="two" time="2.0"/>
+  <testcase classname="tests.kit.test_money" name="three" time="0.75"/>
+</testsuite></testsuites>"""
+
+
+def _items(*names: str) -> list[Any]:
+    return [Mock(nodeid=f"tests/{name[0]}.py::{name}") for name in names]
+
+
+def test_a_shuffle_depends_on_its_seed_and_keeps_modules_together() -> None:
+    names = [f"{module}{number}" for module in "abcdef" for number in range(5)]
+    orders = []
+    for seed in ("1", "1", "2"):
+        items = _items(*names)
+        ordering.shuffle(items, seed)
+        orders.append([item.nodeid for item in items])
+        modules = [item.nodeid.partition("::")[0] for item in items]
+        assert [modules[start] for start in range(0, 30, 5)] == list(dict.fromkeys(modules))
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[0]) == sorted(orders[2])
+
+
+def test_the_durations_of_a_modules_tests_are_added(tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text(REPORT)
+    assert list(ordering.durations(report).items()) == [
+        ("tests/kit/test_ids.py", 2.0),
+        ("tests/kit/test_money.py", 1.25),
+    ]
+
+
+def test_the_cpu_time_of_orphans_is_counted() -> None:
+    busy = "import time; end = time.process_time() + 1.5\nwhile time.process_time() < end: pass"
+    orphan = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {busy!r}])"
+    # The shell waits for the orphan by reading the pipe that the orphan holds open.
+    script = '"$0" -c "$1" | cat'
+    run = subprocess.run(
+        [sys.executable, "-m", "tools.measured", "sh", "-c", script, sys.executable, orphan],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    seconds = int(run.stdout.split(", ")[1].split(" s")[0])
+    assert seconds >= 1
