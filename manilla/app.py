@@ -16,7 +16,7 @@ from manilla.api.webhooks import PREFIX
 from manilla.checkout import routes as checkout
 from manilla.console import routes as console
 from manilla.dashboard import routes as dashboard
-from manilla.kit import deadline, http, strict_json
+from manilla.kit import deadline, http, strict_json, time_limits
 from manilla.kit.server.direct import Protocol
 from manilla.kit.server.draining import Drain, DrainingServer
 from manilla.kit.server.request_queue import RequestQueue
@@ -28,8 +28,6 @@ from manilla.settings import Settings
 from manilla.wiring import opened
 
 CONNECTIONS = 10
-STATEMENT_SECONDS = 2  # total time limit for all SQL statements of one request
-GRACE_SECONDS = 10
 GARBAGE_MIN = 50_000  # number of objects allocated before the garbage collector runs
 
 
@@ -94,7 +92,7 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
         settings,
         name="manilla api",
         connections=CONNECTIONS,
-        statement_seconds=STATEMENT_SECONDS,
+        statement_seconds=time_limits.current.web_statement_seconds,
     ) as services:
         drain = Drain()
         web = WebApplication(services, drain)
@@ -109,7 +107,7 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
                 server_header=False,
                 proxy_headers=False,
                 timeout_keep_alive=75,
-                timeout_graceful_shutdown=GRACE_SECONDS,
+                timeout_graceful_shutdown=time_limits.current.web_stop_seconds,
             ),
             drain,
             settings.drain_seconds,

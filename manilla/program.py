@@ -36,10 +36,11 @@ def serve(fd: str) -> None:
 
     from manilla import app
     from manilla.kit import logs
-    from manilla.settings import Mode, Settings
+    from manilla.settings import Mode, Settings, apply_limits
 
     logs.configure("api")
     settings = Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)
+    apply_limits(os.environ, settings.mode)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(app.serve(settings, socket.socket(fileno=int(fd))))
 
@@ -48,11 +49,13 @@ def worker() -> None:
     import asyncio
 
     from manilla.kit import logs
-    from manilla.settings import Mode, Settings
+    from manilla.settings import Mode, Settings, apply_limits
     from manilla.worker import work
 
     logs.configure("worker")
-    asyncio.run(work(Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)))
+    settings = Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)
+    apply_limits(os.environ, settings.mode)
+    asyncio.run(work(settings))
 
 
 def simulator(fd: str, base_url: str, platform_url: str) -> None:

@@ -9,9 +9,10 @@ from typing import Self
 
 import msgspec
 
-from manilla.kit import crypto
+from manilla.kit import crypto, time_limits
 from manilla.kit.errors import Refusal
 from manilla.kit.http import Network, is_web_address
+from manilla.kit.time_limits import TimeLimits
 from manilla.mail.server import BadMailSetting, Sender, SmtpServer, read_sender, read_server
 
 DEFAULT_DATA = ".manilla"
@@ -83,6 +84,17 @@ def read_mode(environment: Mapping[str, str], assumed: Mode) -> Mode:
         raise BadConfiguration(
             f"MANILLA_MODE is {text!r}; it must be `development` or `production`."
         ) from None
+
+
+def apply_limits(environment: Mapping[str, str], mode: Mode) -> None:
+    """Uses the time limits that a test has set for this process, in development mode only."""
+    text = environment.get("MANILLA_TIME_LIMITS", "")
+    if not text or mode is not Mode.DEVELOPMENT:
+        return
+    try:
+        time_limits.use(msgspec.json.decode(text, type=TimeLimits))
+    except msgspec.MsgspecError as error:
+        raise BadConfiguration(f"MANILLA_TIME_LIMITS is invalid: {error}.") from None
 
 
 def data_folder(named: Path | None) -> Path:

@@ -109,6 +109,12 @@ VARIABLES = (
         "[crash points](faults.md#crash-points). Ignored in production mode",
     ),
     Variable(
+        "MANILLA_TIME_LIMITS",
+        "none",
+        "for tests, in development mode only: time limits that differ from the product's, as JSON, "
+        'such as `{"request_seconds": 60}`. Ignored in production mode',
+    ),
+    Variable(
         "PROMETHEUS_MULTIPROC_DIR",
         "in `manilla up`: `metrics` in the data folder; otherwise a temporary folder, shared by "
         "all processes of one `manilla serve`",

@@ -13,7 +13,7 @@ from manilla.banks.registry import BankRegistry
 from manilla.kit import crash, prometheus
 from manilla.kit.batch import SharedReads
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import STATEMENT_TIMEOUT_SECONDS, Database
+from manilla.kit.db import Database
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.ratelimit import RateLimiter
 from manilla.ledger.reader import TransactionReader
@@ -58,7 +58,7 @@ async def opened(
     *,
     name: str,
     connections: int,
-    statement_seconds: int = STATEMENT_TIMEOUT_SECONDS,
+    statement_seconds: int | None = None,
 ) -> AsyncIterator[Services]:
     url = settings.database_url
     try:

@@ -12,7 +12,7 @@ import structlog
 from manilla import instance_metrics, metrics
 from manilla.approvals import queries as approvals
 from manilla.compliance import documents
-from manilla.kit import outbound, ratelimit
+from manilla.kit import outbound, ratelimit, time_limits
 from manilla.kit.errors import Unavailable
 from manilla.kit.jobs import Work
 from manilla.kit.jobs.runner import Runner
@@ -55,7 +55,6 @@ KEEP_ATTEMPTS = timedelta(days=90)
 KEEP_LINKS = timedelta(days=30)
 PROOF_SECONDS = 3600
 # Time limit per sum; a job computes two, and both must fit in its time limit.
-RECONCILE_SECONDS = 20
 STATEMENT_SECONDS = 120  # time limit per SQL statement when a day is matched
 
 
@@ -163,7 +162,7 @@ def _reconciliation(services: Services) -> ReconcileTasks:
         services.db,
         services.platform,
         services.rails,
-        lambda: services.patient(RECONCILE_SECONDS),
+        lambda: services.patient(time_limits.current.reconcile_statement_seconds),
     )
 
 
@@ -193,7 +192,7 @@ async def run(
     async with outbound.open_session(
         is_public_only=not services.is_development,
         connections=2 * delivery.CONCURRENCY,  # to `ipn_url` and to endpoints
-        seconds=delivery.ATTEMPT_SECONDS,
+        seconds=time_limits.current.notification_seconds,
     ) as session:
         ipn = IpnDestination(services.db, services.directory)
         endpoints = EndpointDestination(services.db, services.keyring)

@@ -5,7 +5,7 @@ import contextlib
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from functools import partial
 from ipaddress import ip_network
@@ -15,10 +15,13 @@ from urllib.parse import urlsplit
 
 import pytest
 import uvicorn
+from aiohttp import web
+from manilla_simulator import dispatch
+from manilla_simulator.faults import Ending
 from playwright.async_api import Browser, async_playwright, expect
 
 from manilla.app import WebApplication
-from manilla.kit import crypto, deadline
+from manilla.kit import crypto, time_limits
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.embedded import postgres
@@ -28,12 +31,11 @@ from manilla.kit.server.direct import Protocol
 from manilla.kit.server.draining import Drain
 from manilla.kit.server.request_queue import RequestQueue
 from manilla.ledger import invariants
-from manilla.providers import rails, wire
 from manilla.services import Services
 from manilla.settings import Mode, Settings
 from manilla.wiring import opened
 from tests import browser as browsers
-from tests import ordering, template
+from tests import clock, limits, ordering, template
 from tests.client import Site
 from tests.instance import free_port
 from tests.invariants import ALL
@@ -41,6 +43,10 @@ from tests.provider_simulator import ProviderSimulator, running_simulator
 from tests.timeouts import TIMEOUT_SECONDS
 
 expect.set_options(timeout=TIMEOUT_SECONDS * 1000)
+
+# A busy machine must not change a test's result, here and in the processes that tests start.
+time_limits.use(limits.PATIENT)
+os.environ.update(limits.as_variables())
 
 MODULES_PER_CHECK = 20
 
@@ -111,17 +117,17 @@ async def browser() -> AsyncIterator[Browser]:
         await chromium.close()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _long_deadlines() -> Iterator[None]:
-    """Raises the deadlines so that a busy machine does not fail unrelated tests.
+@pytest.fixture
+def hanging_calls_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that the simulator leaves without a response reaches its time limit at once."""
+    end = dispatch._end_without_answer
 
-    Tests of the deadline set it back.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(deadline, "REQUEST_SECONDS", 20)
-        patch.setattr("manilla.kit.db.ACQUIRE_TIMEOUT_SECONDS", 20)
-        patch.setattr(rails, "CONNECT_SECONDS", wire.CALL_SECONDS)
-        yield
+    async def hang(request: web.Request, ending: Ending) -> None:
+        if ending is Ending.HANG:
+            clock.end_calls()
+        await end(request, ending)
+
+    monkeypatch.setattr(dispatch, "_end_without_answer", hang)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ POLL_SECONDS = 0.01
 Value = TypeVar("Value")
 
 
-async def until(read: Callable[[], Awaitable[Value]]) -> Value:
+async def until(read: Callable[[], Awaitable[Value | None]]) -> Value:
     """Calls `read` until it returns something true, and returns that."""
     async with asyncio.timeout(TIMEOUT_SECONDS):
         while not (value := await read()):

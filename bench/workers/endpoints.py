@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from bench.workers import running
-from manilla.kit import outbound
+from manilla.kit import outbound, time_limits
 from manilla.kit.jobs import Work
 from manilla.ledger.job_kinds import JobKind
 from manilla.notify import delivery
@@ -18,7 +18,9 @@ DELIVERED = "SELECT count(*) FROM endpoint_delivery WHERE state = 'delivered'"
 @asynccontextmanager
 async def opened(services: Services) -> AsyncIterator[dict[str, Work]]:
     async with outbound.open_session(
-        is_public_only=False, connections=delivery.CONCURRENCY, seconds=delivery.ATTEMPT_SECONDS
+        is_public_only=False,
+        connections=delivery.CONCURRENCY,
+        seconds=time_limits.current.notification_seconds,
     ) as session:
         destination = EndpointDestination(services.db, services.keyring)
         yield NotificationDelivery(destination, session).works()

@@ -3,9 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
+from manilla.kit import time_limits
 from manilla.methods.method import Flow, Method
 from manilla.payments import declines
-from manilla.payments.charges import OPENING_SECONDS_MAX
 from manilla.payments.checkout import CheckoutView
 from manilla.payments.payment import Charge, ChargeStatus, PaymentErrorCode, PaymentStatus
 
@@ -91,7 +91,8 @@ def _is_being_created(charge: Charge) -> bool:
 
     After a time limit, it has failed.
     """
-    return datetime.now(UTC) - charge.created_at < timedelta(seconds=OPENING_SECONDS_MAX)
+    limit = timedelta(seconds=time_limits.current.charge_opening_seconds)
+    return datetime.now(UTC) - charge.created_at < limit
 
 
 def _is_account_expired(charge: Charge) -> bool:

@@ -19,7 +19,7 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.platform import master_key
-from manilla.settings import Mode, Settings, data_folder
+from manilla.settings import Mode, Settings, apply_limits, data_folder
 
 Data = Annotated[
     Path | None,
@@ -132,7 +132,9 @@ def _locate(data: Path | None) -> tuple[Settings, str]:
                 "or choose another instance with --data or MANILLA_DATABASE_URL."
             )
     environment.setdefault("MANILLA_BASE_URL", "http://127.0.0.1")
-    return Settings.read(environment, assumed_mode=Mode.PRODUCTION), silent
+    settings = Settings.read(environment, assumed_mode=Mode.PRODUCTION)
+    apply_limits(environment, settings.mode)
+    return settings, silent
 
 
 def read_running(folder: Path) -> Running | None:

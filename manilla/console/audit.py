@@ -8,14 +8,13 @@ from manilla.audit import audit, listing
 from manilla.audit.audit import AuditFilter
 from manilla.audit.entry import AuditEntry
 from manilla.console import list_pages
-from manilla.kit import deadline
+from manilla.kit import deadline, time_limits
 from manilla.kit.errors import Unavailable
 from manilla.web import cells, lists
 from manilla.web.display import describe_changes, title
 from manilla.web.page_request import PageRequest, PageResponse
 from manilla.web.record_list import ListColumn, ListFilter, RecordList, time_column
 
-VERIFY_SECONDS = 20.0
 _VERIFYING = asyncio.Lock()  # allows only one verification at a time
 TOO_LONG = "The log is too long to verify on this page. Run `manilla audit verify` on the server."
 
@@ -64,7 +63,7 @@ async def verify(request: PageRequest) -> PageResponse:
         try:
             # Verification runs many short statements, which together may exceed the time limit of
             # other pages.
-            with deadline.limited(VERIFY_SECONDS):
+            with deadline.limited(time_limits.current.audit_verify_seconds):
                 verdict = await audit.verify(request.db)
         except Unavailable:
             return request.redirect("/audit", failed=TOO_LONG)

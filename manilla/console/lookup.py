@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 from manilla.cases import listing as cases
 from manilla.cases.listing import CaseFilter
-from manilla.kit import deadline
+from manilla.kit import deadline, time_limits
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
 from manilla.ledger import trx_ids
@@ -21,15 +21,13 @@ from manilla.web import search as web_search
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 from manilla.web.search import RealmSearch
 
-SECONDS_MAX = 5
-
 
 async def path_of(db: Database, text: str) -> str | None:
     """Returns the path of the console page for this id, or None if no record has it."""
     # The case list finds a case by its number, so here a number is a reference.
     search = find_payout if text.isdigit() else find
     try:
-        async with asyncio.timeout(SECONDS_MAX):
+        async with asyncio.timeout(time_limits.current.lookup_seconds):
             found = await search(db, text)
     except (TimeoutError, Unavailable):
         return None

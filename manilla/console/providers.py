@@ -11,7 +11,7 @@ from manilla.api import webhooks
 from manilla.approvals.changes import apply_or_ask
 from manilla.approvals.kinds import ProviderAddition, ProviderChange, ProviderClearing
 from manilla.console.responses import done_or_asked
-from manilla.kit import deadline
+from manilla.kit import deadline, time_limits
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.money import DECIMALS, Money
@@ -28,7 +28,6 @@ from manilla.web.forms import BadForm, Form
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 BANKS_SINCE = timedelta(days=7)
-COMPARE_SECONDS = 25.0
 SETTLEMENTS = (
     (SettlementKind.TOP_UP, "Top-up: from our bank to the provider"),
     (SettlementKind.SETTLEMENT, "Settlement: from the provider to our bank"),
@@ -164,7 +163,7 @@ async def compare(request: PageRequest) -> PageResponse:
     if rails.adapter(provider) is None:
         return request.redirect(_path(provider), failed="Set the credentials first.")
     try:
-        async with asyncio.timeout(COMPARE_SECONDS):
+        async with asyncio.timeout(time_limits.current.compare_seconds):
             report = await reconcile.reconcile_one(request.db, rails, provider)
     except (TimeoutError, Unavailable):
         failed = "The provider is too slow to reconcile now. A worker reconciles every hour."

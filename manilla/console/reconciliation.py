@@ -8,7 +8,7 @@ from typing import Any
 from litestar import Response
 
 from manilla.console.providers import titles
-from manilla.kit import deadline
+from manilla.kit import deadline, time_limits
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.people.roles import Permission
 from manilla.reconciliation import files, importing, lines, reports, signing, unmatched
@@ -24,7 +24,6 @@ DAYS_SHOWN = 60
 FILE_BYTES_MAX = 8 * 1024 * 1024  # about 80,000 lines; the command imports larger files
 FORM_BYTES_MAX = FILE_BYTES_MAX + 64 * 1024
 FILE_ENDINGS = (".csv", ".txt")
-IMPORT_SECONDS = 25
 
 
 async def show_all(request: PageRequest) -> PageResponse:
@@ -87,10 +86,10 @@ def _uploaded(request: PageRequest) -> bytes:
 
 async def _import(request: PageRequest, provider: str, raw: bytes) -> ImportResult:
     """Imports with longer time limits than those of a page, on a connection of its own."""
-    services = request.services
+    services, seconds = request.services, time_limits.current.import_seconds
     try:
-        with deadline.limited(IMPORT_SECONDS):
-            async with asyncio.timeout(IMPORT_SECONDS), services.patient(IMPORT_SECONDS) as db:
+        with deadline.limited(seconds):
+            async with asyncio.timeout(seconds), services.patient(seconds) as db:
                 adapter = services.rails.adapter(provider)
                 return await importing.import_file(db, provider, raw, adapter)
     except (TimeoutError, Unavailable):

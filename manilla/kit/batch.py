@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from manilla.kit import deadline, plans
+from manilla.kit import deadline, plans, time_limits
 from manilla.kit.db import CONFLICTS, Database
 from manilla.kit.errors import Unavailable
 
@@ -19,9 +19,6 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CONFLICT_TRIES = 5
-# A new item is refused if the first of those before it has waited this long: the database is slower
-# than the submitters, and the new item would wait even longer.
-WAIT_SECONDS_MAX = 1.0
 
 
 class _Load:
@@ -67,7 +64,10 @@ class Batcher(Generic[Item, Result]):
     async def submit(self, item: Item) -> Result:
         loop, queue = asyncio.get_running_loop(), self._queue
         now = loop.time()
-        if queue and (len(queue) >= self._waiting_max or now - queue[0][2] > WAIT_SECONDS_MAX):
+        if queue and (
+            len(queue) >= self._waiting_max
+            or now - queue[0][2] > time_limits.current.batch_wait_seconds
+        ):
             raise Unavailable
         seconds = deadline.left()  # raises if the request's time is up, because it must not write
         future: asyncio.Future[Result] = loop.create_future()

@@ -15,8 +15,7 @@ from urllib.parse import parse_qsl, urlencode
 import asyncpg
 import msgspec
 
-HOST_TIMEOUT_SECONDS = 1  # timeout per host, if the URL names several
-ONLY_HOST_TIMEOUT_SECONDS = 2
+from manilla.kit import time_limits
 
 # TCP settings that detect within about 20 s that a host stopped answering without closing its
 # connections, even during a statement that may run for an hour.
@@ -56,11 +55,11 @@ class Connector:
     time, so hanging hosts cost at most 2 s, regardless of their number and order.
     """
 
-    def __init__(self, url: str, *, only_host_seconds: float = ONLY_HOST_TIMEOUT_SECONDS) -> None:
+    def __init__(self, url: str, *, only_host_seconds: float | None = None) -> None:
         url, self._options = _read_certificates(url)
         self._hosts = hosts_of(url)
+        self._only_host_seconds = only_host_seconds
         several = len(self._hosts) > 1
-        self._options["timeout"] = HOST_TIMEOUT_SECONDS if several else only_host_seconds
         if several and "target_session_attrs" not in _query(url):
             self._options["target_session_attrs"] = "read-write"
         self._last: Host | None = None
@@ -72,7 +71,7 @@ class Connector:
 
     async def connect(self, *_url: str, **options: Any) -> Any:
         """Connects to the configured hosts. The URL that the pool passes is ignored."""
-        options = {**options, **self._options}
+        options = {**options, **self._options, "timeout": self._host_seconds()}
         failed: dict[Host, Exception] = {}
         rest = self._hosts
         if (last := self._last) is not None:
@@ -84,6 +83,14 @@ class Connector:
         self._last = None  # if this attempt fails too, the next call tries all hosts at once
         self._last, session = await _first(rest, options, failed)
         return session
+
+    def _host_seconds(self) -> float:
+        limits = time_limits.current
+        if len(self._hosts) > 1:
+            return limits.host_connect_seconds
+        if self._only_host_seconds is not None:
+            return self._only_host_seconds
+        return limits.only_host_connect_seconds
 
 
 async def _first(

@@ -16,21 +16,13 @@ import asyncpg
 import msgspec
 import structlog
 
-from manilla.kit import deadline
+from manilla.kit import deadline, time_limits
 from manilla.kit.connector import PASSING, Connector
 from manilla.kit.errors import Refusal, Unavailable
 
 log = structlog.get_logger(__name__)
 
 Row = TypeVar("Row", bound=msgspec.Struct)
-
-START_TIMEOUT_SECONDS = 10
-ACQUIRE_TIMEOUT_SECONDS = 2
-CLOSE_TIMEOUT_SECONDS = 10
-STATEMENT_TIMEOUT_SECONDS = 5
-# Additional time for the server to enforce its own statement timeout. A server that has not done so
-# by then hangs.
-GRACE_SECONDS = 1
 
 # Errors that a lost connection, a failover, a full disk or a server without free connections
 # causes. After any of them it is unknown whether a commit in progress took effect.
@@ -166,7 +158,7 @@ class KeptConnection:
 
     async def close(self) -> None:
         if self._raw is not None:
-            await self._raw.close(timeout=ACQUIRE_TIMEOUT_SECONDS)
+            await self._raw.close(timeout=time_limits.current.acquire_seconds)
 
 
 class Database(Queries):
@@ -205,8 +197,11 @@ class Database(Queries):
         *,
         size: int,
         name: str,
-        statement_seconds: int = STATEMENT_TIMEOUT_SECONDS,
+        statement_seconds: int | None = None,
     ) -> Self:
+        limits = time_limits.current
+        if statement_seconds is None:
+            statement_seconds = limits.statement_seconds
         settings = {
             "application_name": name,
             "statement_timeout": f"{statement_seconds}s",
@@ -217,7 +212,7 @@ class Database(Queries):
         }
         options = {
             "server_settings": settings,
-            "command_timeout": statement_seconds + GRACE_SECONDS,
+            "command_timeout": statement_seconds + limits.statement_grace_seconds,
         }
         with unavailable_when_away(), refused_when_unusable():
             db = cls(Connector(url), options, size)
@@ -231,7 +226,7 @@ class Database(Queries):
             with suppress(*AWAY):
                 await kept.close()
         with suppress(TimeoutError):  # on timeout, asyncpg has closed the connections by force
-            async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS):
+            async with asyncio.timeout(time_limits.current.database_close_seconds):
                 await self._pool.close()
 
     @asynccontextmanager
@@ -326,14 +321,12 @@ def refused_when_unusable() -> Iterator[None]:
 async def connect(url: str, *, statement_seconds: float | None = None) -> Any:
     """Opens a single session. Migrations pass no statement timeout, because they can take hours."""
     with unavailable_when_away(), refused_when_unusable():
-        connector = Connector(url, only_host_seconds=START_TIMEOUT_SECONDS)
+        connector = Connector(url, only_host_seconds=time_limits.current.start_connect_seconds)
         return await connector.connect(command_timeout=statement_seconds)
 
 
 @asynccontextmanager
-async def session(
-    url: str, *, statement_seconds: float | None = START_TIMEOUT_SECONDS
-) -> AsyncIterator[Any]:
+async def session(url: str, *, statement_seconds: float | None) -> AsyncIterator[Any]:
     """Opens a single session for work at startup, and closes it at the end of the block."""
     raw = await connect(url, statement_seconds=statement_seconds)
     try:
@@ -341,12 +334,12 @@ async def session(
             yield raw
     finally:
         with suppress(*AWAY):
-            await raw.close(timeout=ACQUIRE_TIMEOUT_SECONDS)
+            await raw.close(timeout=time_limits.current.acquire_seconds)
 
 
 def _seconds_to_acquire() -> float:
-    left = deadline.left()
-    return ACQUIRE_TIMEOUT_SECONDS if left is None else min(left, ACQUIRE_TIMEOUT_SECONDS)
+    left, limit = deadline.left(), time_limits.current.acquire_seconds
+    return limit if left is None else min(left, limit)
 
 
 @asynccontextmanager

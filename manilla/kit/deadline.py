@@ -9,12 +9,8 @@ from collections.abc import Awaitable, Coroutine
 from contextvars import ContextVar, copy_context
 from typing import Any, TypeVar
 
+from manilla.kit import time_limits
 from manilla.kit.errors import Unavailable
-
-REQUEST_SECONDS = 2.5
-# Time limit for an optional part of a page, which is omitted if the database is slow. It is lower
-# than the request's limit, because the rest of the page needs time too.
-OPTIONAL_SECONDS = 1.2
 
 Result = TypeVar("Result")
 
@@ -52,7 +48,7 @@ class limited:  # noqa: N801 (it is used like a function)
     """Limits database work in this block, which raises Unavailable once the time is used up."""
 
     def __init__(self, seconds: float | None = None) -> None:
-        self._seconds = seconds or REQUEST_SECONDS
+        self._seconds = seconds or time_limits.current.request_seconds
 
     def __enter__(self) -> None:
         self._token = _budget.set(Budget(self._seconds))
@@ -64,7 +60,7 @@ class limited:  # noqa: N801 (it is used like a function)
 def renew() -> None:
     """Restarts the time limit, for each part of a response that is sent in many parts."""
     if (budget := _budget.get()) is not None:
-        budget.renew(REQUEST_SECONDS)
+        budget.renew(time_limits.current.request_seconds)
 
 
 def left() -> float | None:
@@ -148,7 +144,7 @@ def _give_up(future: "asyncio.Future[Any]") -> None:
 async def or_none(part: Awaitable[Result]) -> Result | None:
     """Awaits an optional part of a page. Returns None if the part takes too long."""
     try:
-        async with asyncio.timeout(OPTIONAL_SECONDS):
+        async with asyncio.timeout(time_limits.current.optional_seconds):
             return await part
     except (TimeoutError, Unavailable):
         return None

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from manilla.kit import time_limits
 from manilla.mail.transport import MailAttachment, NotSent, OutgoingMail
-
-SEND_SECONDS = 10.0
 
 
 class HookDocument(msgspec.Struct, frozen=True):
@@ -28,9 +27,8 @@ class HookDocument(msgspec.Struct, frozen=True):
 class HookTransport:
     name = "mail hook"
 
-    def __init__(self, program: str, *, seconds: float = SEND_SECONDS) -> None:
+    def __init__(self, program: str) -> None:
         self._program = program
-        self._seconds = seconds
 
     async def send(self, mail: OutgoingMail) -> None:
         """Runs the program. It accepts the email by ending with status 0."""
@@ -45,7 +43,7 @@ class HookTransport:
             attachments=mail.attachments,
         )
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(time_limits.current.mail_hook_seconds):
                 status = await _run(self._program, msgspec.json.encode(document))
         except TimeoutError:
             raise NotSent("the mail hook did not end in time") from None

@@ -6,12 +6,10 @@ from functools import cached_property
 
 import aiosmtplib
 
+from manilla.kit import time_limits
 from manilla.mail.letter import ascii_domain
 from manilla.mail.server import SmtpServer
 from manilla.mail.transport import NotSent, OutgoingMail
-
-SEND_SECONDS = 30.0  # for the whole exchange; a server can hang at every step of it
-STEP_SECONDS = 15.0
 
 
 class SmtpTransport:
@@ -20,12 +18,10 @@ class SmtpTransport:
         server: SmtpServer,
         *,
         tls: ssl.SSLContext | None = None,
-        seconds: float = SEND_SECONDS,
     ) -> None:
         self.name = repr(server)
         self._server = server
         self._given_tls = tls
-        self._seconds = seconds
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
@@ -34,7 +30,7 @@ class SmtpTransport:
 
     async def send(self, mail: OutgoingMail) -> None:
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(time_limits.current.smtp_seconds):
                 await self._exchange(mail)
         except TimeoutError:
             raise NotSent("the mail server did not respond in time") from None
@@ -49,7 +45,7 @@ class SmtpTransport:
             tls_context=self._tls if server.scheme != "smtp" else None,
             username=server.user,
             password=server.password,
-            timeout=min(STEP_SECONDS, self._seconds),
+            timeout=time_limits.current.smtp_step_seconds,
         )
         # A rejection before the message is offered is about our configuration, so it is retried.
         try:

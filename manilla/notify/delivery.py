@@ -12,14 +12,13 @@ from typing import Generic, Protocol
 import aiohttp
 
 from manilla import metrics
-from manilla.kit import crash, outbound
+from manilla.kit import crash, outbound, time_limits
 from manilla.kit.batch import Batcher
 from manilla.kit.jobs import Job, Work
 from manilla.notify.host_limits import HostLimits, host_of
 from manilla.notify.queries import AttemptResult, Due, DueMessage
 
 CONCURRENCY = 192
-ATTEMPT_SECONDS = 10.0
 ANSWER_BYTES_MAX = 64 * 1024
 ANSWER_BYTES_KEPT = 2 * 1024
 REDIRECTS = (301, 302, 303, 307, 308)
@@ -107,8 +106,9 @@ class NotificationDelivery(Generic[Due]):
         Returns status, response and error; an incomplete response is returned too.
         """
         status, answer, error = None, bytearray(), None
+        seconds = time_limits.current.notification_seconds
         try:
-            async with asyncio.timeout(ATTEMPT_SECONDS):
+            async with asyncio.timeout(seconds):
                 async with self._session.post(
                     due.url, data=due.body, headers=headers, allow_redirects=False
                 ) as response:
@@ -117,7 +117,7 @@ class NotificationDelivery(Generic[Due]):
             error = None if 200 <= status < 300 else _error(status)
         except TimeoutError:
             late = "no response" if status is None else "the response did not end"
-            error = f"{late} within 10 seconds"
+            error = f"{late} within {seconds:g} seconds"
         except (aiohttp.ClientError, OSError, ValueError) as problem:
             error = f"the call failed: {outbound.describe(problem)}"
         return status, None if status is None else bytes(answer[:ANSWER_BYTES_KEPT]), error

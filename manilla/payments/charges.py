@@ -3,10 +3,10 @@
 A charge is saved before it is sent, and its status is queried until it is final.
 """
 
-import time
+import asyncio
 from datetime import UTC, datetime, timedelta
 
-from manilla.kit import jobs
+from manilla.kit import jobs, time_limits
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
@@ -38,9 +38,6 @@ from manilla.providers.rails import Rails
 CHECK = JobKind.CHARGE
 FIRST_CHECK_SECONDS = 10
 TRIES_MAX = 20
-OPEN_SECONDS_MAX = 20  # time to try the gateways, while the customer waits
-TRY_SECONDS_MIN = 4  # a gateway is not tried with less time than this
-OPENING_SECONDS_MAX = 30  # longer than any call to a provider takes
 DESCRIPTION_LENGTH_MAX = 200
 SANDBOX_BVN = "22222222222"
 NO_NAME = "Customer"
@@ -92,15 +89,17 @@ class ChargeService:
         whether the last one has created a charge.
         """
         assert not payment.is_sandbox, "no provider is called for the sandbox"
-        ends = time.monotonic() + OPEN_SECONDS_MAX
+        limits = time_limits.current
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + limits.charge_seconds
         refusal: Refusal = GatewayUnavailable()
         gateways = wish.choice.ranked
         for number, gateway in enumerate(gateways):
-            left = ends - time.monotonic()
-            if left < TRY_SECONDS_MIN:
+            left = ends - loop.time()
+            if left < limits.gateway_seconds_min:
                 break
             is_last = number == len(gateways) - 1
-            with wire.limited(left if is_last else max(left / 2, TRY_SECONDS_MIN)):
+            with wire.limited(left if is_last else max(left / 2, limits.gateway_seconds_min)):
                 opened = await self._try(payment, caller, wish, gateway.method, number)
             if isinstance(opened, Charge):
                 return opened
@@ -235,7 +234,9 @@ def _is_usable(charge: Charge) -> bool:
     """Whether a customer who chooses the method again can continue with this charge."""
     now = datetime.now(UTC)
     if charge.status is ChargeStatus.OPENING:
-        return now - charge.created_at < timedelta(seconds=OPENING_SECONDS_MAX)
+        return now - charge.created_at < timedelta(
+            seconds=time_limits.current.charge_opening_seconds
+        )
     ends = charge.account_expires_at
     return charge.status is ChargeStatus.OPEN and (ends is None or ends > now)
 

@@ -9,6 +9,7 @@ import msgspec
 from manilla import metrics
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
+from manilla.kit import time_limits
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import posting
@@ -36,7 +37,6 @@ PAYOUTS_MAX = 500
 ASKED_AT_ONCE = 8
 # No new status query starts after this time, so that the last responses arrive before the job's
 # time limit.
-ASKING_SECONDS = 45.0
 # A difference opens a case only if it persists for this long. By then, it is not caused by a
 # posting in progress or a late settlement by the provider.
 CONFIRMED_AFTER = timedelta(minutes=3)
@@ -246,7 +246,7 @@ async def _compare_transfers(db: Database, rails: Rails, provider: str) -> tuple
 
 async def _ask(rails: Rails, payouts: list[Payout]) -> list[tuple[Payout, Answer[TransferState]]]:
     """Queries a few payouts at a time until the time is up. The next run starts with the rest."""
-    until = time.monotonic() + ASKING_SECONDS
+    until = time.monotonic() + time_limits.current.payouts_query_seconds
     places = asyncio.Semaphore(ASKED_AT_ONCE)
 
     async def ask(payout: Payout) -> tuple[Payout, Answer[TransferState]] | None:

@@ -7,6 +7,7 @@ from typing import Any, Literal, overload
 
 import aiohttp
 
+from manilla.kit import time_limits
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
@@ -29,7 +30,6 @@ from manilla.providers.port import (
     TransferState,
     Unknown,
 )
-from manilla.providers.wire import CALL_SECONDS, CONNECT_SECONDS
 
 CALLS_AT_ONCE = 64  # per account
 CALLING_ACCOUNTS = 4  # that may use all their calls at the same time; others wait
@@ -202,11 +202,14 @@ class Rails:
 
 def open_session() -> aiohttp.ClientSession:
     """Opens the HTTP session for providers: limited connections, no cookies, no proxy settings."""
+    limits = time_limits.current
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
             limit=CALLS_AT_ONCE * CALLING_ACCOUNTS, keepalive_timeout=30
         ),
-        timeout=aiohttp.ClientTimeout(total=CALL_SECONDS, sock_connect=CONNECT_SECONDS),
+        timeout=aiohttp.ClientTimeout(
+            total=limits.provider_call_seconds, sock_connect=limits.provider_connect_seconds
+        ),
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
         headers={"User-Agent": "Manilla", "Accept": "application/json"},

@@ -15,7 +15,7 @@ import aiohttp
 import msgspec
 import structlog
 
-from manilla.kit import strict_json
+from manilla.kit import strict_json, time_limits
 from manilla.kit.logs import HIDDEN
 from manilla.providers import reading
 from manilla.providers.health import Rail
@@ -25,8 +25,6 @@ log = structlog.get_logger(__name__)
 
 Value = TypeVar("Value")
 
-CONNECT_SECONDS = 3.0
-CALL_SECONDS = 15.0
 UNAUTHORIZED = 401  # our credentials are wrong
 ANSWER_BYTES_MAX = 1024 * 1024
 NO_HEADERS: Mapping[str, str] = {}
@@ -46,7 +44,8 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def _end_of_call() -> float:
-    return min(asyncio.get_running_loop().time() + CALL_SECONDS, _ends.get())
+    seconds = time_limits.current.provider_call_seconds
+    return min(asyncio.get_running_loop().time() + seconds, _ends.get())
 
 
 # HTTP statuses with which an error in the provider's own envelope is a conclusive rejection.

@@ -5,6 +5,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from manilla.kit import time_limits
 from manilla.kit.db import session, unavailable_when_away
 from manilla.kit.errors import Refusal
 from manilla.sql import epochs, rights, runner, statistics
@@ -16,6 +17,10 @@ FUNCTIONS_SECONDS = 600  # time limit per statement; another process may be repl
 
 class NotMigrated(Refusal):
     message = "The database schema is out of date: run `manilla migrate` first."
+
+
+def _start_seconds() -> float:
+    return time_limits.current.start_statement_seconds
 
 
 def newest_revision() -> str:
@@ -41,7 +46,7 @@ async def check_ready(url: str) -> None:
 
     Consecutive versions can run at the same time, so that an upgrade needs no downtime.
     """
-    async with session(url) as connection:
+    async with session(url, statement_seconds=_start_seconds()) as connection:
         revision = None
         if await connection.fetchval("SELECT to_regclass('alembic_version')") is not None:
             revision = await connection.fetchval("SELECT version_num FROM alembic_version")
@@ -51,7 +56,7 @@ async def check_ready(url: str) -> None:
 
 async def is_current(url: str) -> bool:
     """Whether tables, functions and grants match this version of the code."""
-    async with session(url) as connection:
+    async with session(url, statement_seconds=_start_seconds()) as connection:
         if await connection.fetchval("SELECT to_regclass('alembic_version')") is None:
             return False
         revision = await connection.fetchval("SELECT version_num FROM alembic_version")
@@ -85,6 +90,6 @@ def _digest(role: str) -> str:
 
 
 async def _role_of(url: str) -> str:
-    async with session(url) as connection:
+    async with session(url, statement_seconds=_start_seconds()) as connection:
         role: str = await connection.fetchval("SELECT quote_ident(current_user)")
         return role

@@ -14,11 +14,11 @@ from manilla.api.endpoint import Call, Endpoint
 from manilla.api.fields import Amount
 from manilla.api.kernel import MerchantApi
 from manilla.kit.errors import Refusal, Unavailable
-from manilla.kit.server import limits
 from manilla.kit.server.request_queue import RequestQueue
 from manilla.services import Services
 from tests.client import Merchant, Site
 from tests.conftest import serving
+from tests.limits import limited
 from tests.timeouts import TIMEOUT_SECONDS
 
 PATH = "/api/v1/site-info"
@@ -323,25 +323,21 @@ async def test_the_size_of_request_headers_is_limited_while_they_arrive(probe: S
         b"GET /api/v1/order HTTP/1.1\r\nHost: m\r\nX-Slow: a",
     ],
 )
-async def test_headers_that_do_not_arrive_time_out(
-    probe: Site, request_: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "HEAD_SECONDS_MAX", 0.2)
-    reader, writer = await asyncio.open_connection("127.0.0.1", probe.port)
-    writer.write(request_)
-    async with asyncio.timeout(TIMEOUT_SECONDS):
-        with contextlib.suppress(ConnectionResetError):
-            assert await reader.read() == b""
+async def test_headers_that_do_not_arrive_time_out(probe: Site, request_: bytes) -> None:
+    with limited(head_seconds=0.05):
+        reader, writer = await asyncio.open_connection("127.0.0.1", probe.port)
+        writer.write(request_)
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
     writer.close()
 
 
 @pytest.mark.parametrize("sent", [b"", b"{"])
-async def test_a_body_that_does_not_arrive_times_out(
-    probe: Site, sent: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "BODY_SECONDS_MAX", 0.2)
+async def test_a_body_that_does_not_arrive_times_out(probe: Site, sent: bytes) -> None:
     head = b"POST /api/v1/order HTTP/1.1\r\nHost: m\r\nConnection: close\r\nContent-Length: 9"
-    reply = await probe.send_raw(head + b"\r\n\r\n" + sent)
+    with limited(body_seconds=0.05):
+        reply = await probe.send_raw(head + b"\r\n\r\n" + sent)
     assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
 
 

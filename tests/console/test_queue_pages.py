@@ -12,14 +12,13 @@ from manilla.approvals.kinds import CaseResolution, WalletFunding
 from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.cases import cases
 from manilla.cases.cases import Case, CaseAction, CaseKind, CaseRefused
-from manilla.kit import outbound
+from manilla.kit import outbound, time_limits
 from manilla.kit.environment import Environment
 from manilla.kit.listing import in_pages
 from manilla.kit.money import Money
 from manilla.ledger.scope import Everyone
 from manilla.merchants.merchants import CommissionBearer, MerchantStatus, MerchantUpdate
 from manilla.merchants.wallets import FundingResult
-from manilla.notify import delivery
 from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.ipn import IpnDestination
 from manilla.payouts import queue
@@ -251,7 +250,7 @@ async def test_a_failed_notification_is_resent_and_delivered(
     async with (
         receiving() as receiver,
         outbound.open_session(
-            is_public_only=False, connections=4, seconds=delivery.ATTEMPT_SECONDS
+            is_public_only=False, connections=4, seconds=time_limits.current.notification_seconds
         ) as session,
     ):
         carrier = NotificationDelivery(IpnDestination(services.db, services.directory), session)

@@ -36,6 +36,7 @@ class Proxy:
         self._freezing = b""
         self._flowing = asyncio.Event()
         self._flowing.set()
+        self._is_closed = False
         self.has_cut = False
 
     @property
@@ -72,8 +73,16 @@ class Proxy:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link = asyncio.current_task()
         assert link is not None
+        if self._is_closed:  # the connection was accepted before, for example to cancel a statement
+            writer.transport.abort()
+            return
         self._links.add(link)
-        server_reader, server_writer = await asyncio.open_unix_connection(self._socket)
+        try:
+            server_reader, server_writer = await asyncio.open_unix_connection(self._socket)
+        except asyncio.CancelledError:
+            writer.transport.abort()
+            self._links.discard(link)
+            return
         answers = asyncio.create_task(self._pass_on(server_reader, writer))
         is_in_transaction = False  # in one that `after` selects
         try:
@@ -99,10 +108,11 @@ class Proxy:
         except (ConnectionError, asyncio.CancelledError):
             pass
         finally:
-            answers.cancel()
-            await asyncio.gather(answers, return_exceptions=True)
+            # First, because the test may end, and cancel this, while it waits for `answers`.
             for each in (writer, server_writer):
                 each.transport.abort()
+            answers.cancel()
+            await asyncio.gather(answers, return_exceptions=True)
             self._links.discard(link)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -122,10 +132,12 @@ class Proxy:
         return True
 
     async def close(self) -> None:
+        self._is_closed = True
         links = list(self._links)
         for link in links:
             link.cancel()
         await asyncio.gather(*links, return_exceptions=True)
+        await asyncio.sleep(0)  # the aborted connections are closed in the next turn
 
 
 async def _until_done(reader: asyncio.StreamReader) -> None:

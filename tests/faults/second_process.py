@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from manilla.app import STATEMENT_SECONDS, WebApplication
+from manilla.app import WebApplication
+from manilla.kit import time_limits
 from manilla.settings import Settings
 from manilla.wiring import opened
 from tests.client import Site
@@ -22,7 +23,7 @@ async def second_process(
             settings,
             name="second process",
             connections=connections,
-            statement_seconds=STATEMENT_SECONDS,
+            statement_seconds=time_limits.current.web_statement_seconds,
         ) as services,
         serving(WebApplication(services)) as port,
     ):

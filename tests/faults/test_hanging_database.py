@@ -4,36 +4,35 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 import pytest
 import structlog
 
-from manilla.kit import deadline
-from manilla.kit.db import ACQUIRE_TIMEOUT_SECONDS, Database
-from manilla.kit.deadline import REQUEST_SECONDS
+from manilla.kit.db import Database
 from manilla.people.roles import Role
 from manilla.settings import Settings
 from manilla.wiring import DatabaseAway
+from tests import clock
 from tests.client import Reply
 from tests.faults import transfer_webhooks
 from tests.faults.proxy import Proxy, proxied
 from tests.faults.second_process import second_process
+from tests.limits import LONG_SECONDS, limited
 from tests.payments.orders import INITIATE as PAY_IN
 from tests.payments.orders import order as payment
 from tests.payouts.payout_merchant import INITIATE, MANUAL, PayoutMerchant
+from tests.timeouts import TIMEOUT_SECONDS
+from tests.waiting import until
 from tests.web.signed_in_user import SignedInUser, administrator, member
 
-# Far longer than the documented 3 s, and far shorter than several timeouts in a row.
-ANSWER_SECONDS = 10
-RECOVERY_SECONDS = 30
-
-
-@pytest.fixture(autouse=True)
-def _limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deadline, "REQUEST_SECONDS", REQUEST_SECONDS)
-    monkeypatch.setattr("manilla.kit.db.ACQUIRE_TIMEOUT_SECONDS", ACQUIRE_TIMEOUT_SECONDS)
+# How long a request may wait for a database that hangs. Every other time limit is longer than
+# ANSWER_SECONDS, so a request that waits for something else fails the test.
+REQUEST_SECONDS = 0.3
+ANSWER_SECONDS = LONG_SECONDS - 10
 
 
 @pytest.fixture
@@ -99,7 +98,8 @@ async def callers(payer: PayoutMerchant, fragile: PayoutMerchant) -> Callers:
 async def _all_get_an_error(callers: Callers) -> None:
     async with asyncio.timeout(ANSWER_SECONDS):
         asking = callers.asking()
-        replies = dict(zip(asking, await asyncio.gather(*asking.values()), strict=True))
+        with limited(request_seconds=REQUEST_SECONDS):
+            replies = dict(zip(asking, await asyncio.gather(*asking.values()), strict=True))
     wrong = {name: reply.body for name, reply in replies.items() if reply.status != 503}
     assert not wrong
     assert all(int(reply.headers["retry-after"]) >= 1 for reply in replies.values())
@@ -108,9 +108,9 @@ async def _all_get_an_error(callers: Callers) -> None:
 async def test_every_kind_of_request_gets_a_response_while_the_database_hangs(
     fragile: PayoutMerchant, proxy: Proxy, callers: Callers
 ) -> None:
-    async with asyncio.timeout(RECOVERY_SECONDS):  # opens connections and fills the caches
-        while any(r.status == 503 for r in await asyncio.gather(*callers.asking().values())):
-            pass
+    # This opens connections and fills the caches.
+    first = await asyncio.gather(*callers.asking().values())
+    assert 503 not in {reply.status for reply in first}
     proxy.freeze()
     await _all_get_an_error(callers)
     # The connections are closed now, and no new ones can be opened.
@@ -118,11 +118,12 @@ async def test_every_kind_of_request_gets_a_response_while_the_database_hangs(
     assert (await fragile.merchant.site.send("GET", "/healthz")).status == 200
 
     proxy.thaw()
-    async with asyncio.timeout(RECOVERY_SECONDS):
-        while (await fragile.merchant.site.send("GET", "/readyz")).status != 200:
-            await asyncio.sleep(0.1)
-        while (await fragile.merchant.get("/api/v1/site-info")).status != 200:
-            await asyncio.sleep(0.1)
+    await until(lambda: _succeeds(fragile.merchant.site.send("GET", "/readyz")))
+    await until(lambda: _succeeds(fragile.merchant.get("/api/v1/site-info")))
+
+
+async def _succeeds(asking: Awaitable[Reply]) -> bool:
+    return (await asking).status == 200
 
 
 async def test_a_payout_whose_database_response_is_delayed_is_debited_once(
@@ -132,19 +133,21 @@ async def test_a_payout_whose_database_response_is_delayed_is_debited_once(
     before, orders = await payer.balance(), [await fragile.order(MANUAL) for _ in range(3)]
     proxy.freeze()
     async with asyncio.timeout(ANSWER_SECONDS):
-        replies = await asyncio.gather(*(fragile.merchant.post(INITIATE, o) for o in orders))
+        with limited(request_seconds=REQUEST_SECONDS):
+            replies = await asyncio.gather(*(fragile.merchant.post(INITIATE, o) for o in orders))
     assert {reply.status for reply in replies} == {503}
 
     proxy.thaw()
-    async with asyncio.timeout(RECOVERY_SECONDS):
-        for order in orders:
-            reply = await fragile.merchant.post(INITIATE, order)
-            while reply.status == 503:
-                await asyncio.sleep(0.1)
-                reply = await fragile.merchant.post(INITIATE, order)
-            assert reply.status == 200 or reply.code == "DUPLICATE_REFERENCE"
-            assert reply.json["trx_id"]
+    for order in orders:
+        reply = await until(partial(_reply_unless_503, fragile, order))
+        assert reply.status == 200 or reply.code == "DUPLICATE_REFERENCE"
+        assert reply.json["trx_id"]
     assert await payer.balance() == before - 300_000
+
+
+async def _reply_unless_503(caller: PayoutMerchant, order: dict[str, Any]) -> Reply | None:
+    reply = await caller.merchant.post(INITIATE, order)
+    return None if reply.status == 503 else reply
 
 
 async def test_a_caller_that_stops_waiting_does_not_affect_others_in_the_statement(
@@ -156,8 +159,9 @@ async def test_a_caller_that_stops_waiting_does_not_affect_others_in_the_stateme
         await connection.execute(
             "SELECT FROM wallet WHERE merchant_id = $1 FOR UPDATE", payer.merchant.new.id
         )
-        first = asyncio.create_task(fragile.merchant.post(INITIATE, early))
-        await asyncio.sleep(0.1)
+        with limited(request_seconds=REQUEST_SECONDS):
+            first = asyncio.create_task(fragile.merchant.post(INITIATE, early))
+            await until(partial(_waits_for_a_lock, payer))
         second = asyncio.create_task(fragile.merchant.post(INITIATE, late))
         assert (await first).status == 503
     statuses = {(await second).status}
@@ -166,16 +170,28 @@ async def test_a_caller_that_stops_waiting_does_not_affect_others_in_the_stateme
     assert reply.status == 200 or reply.code == "DUPLICATE_REFERENCE"
 
 
+async def _waits_for_a_lock(payer: PayoutMerchant) -> bool:
+    return await payer.services.db.has_row(
+        """
+        SELECT 1 FROM pg_stat_activity
+         WHERE application_name = 'second process' AND wait_event_type = 'Lock'"""
+    )
+
+
 async def test_the_log_names_the_hanging_host_and_never_the_password(
     payer: PayoutMerchant, proxy: Proxy, settings: Settings
 ) -> None:
     through = msgspec.structs.replace(settings, database_url=proxy.url)
-    with structlog.testing.capture_logs() as lines:
+    with (
+        structlog.testing.capture_logs() as lines,
+        limited(web_statement_seconds=10, statement_grace_seconds=0, acquire_seconds=10),
+    ):
         async with second_process(payer, through, connections=2):
             proxy.freeze()
-            async with asyncio.timeout(RECOVERY_SECONDS):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 while not {"database_hangs", "changes_not_seen"} <= {e["event"] for e in lines}:
-                    await asyncio.sleep(0.1)
+                    await asyncio.sleep(0.5)  # in which the next statement is sent, or soon
+                    clock.advance(10)
             proxy.thaw()
     about = [each for each in lines if each["event"] in ("database_hangs", "changes_not_seen")]
     assert {each["host"] for each in about} == {proxy.host}
@@ -190,8 +206,8 @@ async def test_a_process_that_starts_with_a_hanging_database_reports_it_and_exit
 ) -> None:
     through = msgspec.structs.replace(settings, database_url=proxy.url)
     proxy.freeze_at("alembic_version")
-    async with asyncio.timeout(RECOVERY_SECONDS):
-        with pytest.raises(DatabaseAway):
+    async with asyncio.timeout(ANSWER_SECONDS):
+        with pytest.raises(DatabaseAway), limited(start_statement_seconds=1):
             async with second_process(payer, through, connections=2):
                 pass
     proxy.thaw()
@@ -202,8 +218,9 @@ async def test_a_session_that_hangs_on_close_is_abandoned(proxy: Proxy, settings
     assert await db.value("SELECT 1") == 1
     await db.keep_connection().rows(_One, "SELECT 1 AS one")
     proxy.freeze()
-    async with asyncio.timeout(RECOVERY_SECONDS):
-        await db.close()
+    async with asyncio.timeout(ANSWER_SECONDS):
+        with limited(acquire_seconds=0.1, database_close_seconds=0.1):
+            await db.close()
 
 
 class _One(msgspec.Struct, frozen=True):

@@ -12,7 +12,6 @@ import pytest
 
 from manilla.kit.db import Database
 from manilla.payouts import reconcile
-from manilla.providers import wire
 from manilla.providers.port import Direction
 from tests import kinds
 from tests.client import Site
@@ -128,14 +127,13 @@ async def _tell_or_reconcile(
         {"fault": "garbage_after_accept"},
     ],
 )
+@pytest.mark.usefixtures("hanging_calls_end")
 async def test_10_11_a_lost_response_to_an_accepted_send_is_not_a_refusal(
     payer: PayoutMerchant,
-    monkeypatch: pytest.MonkeyPatch,
     rail: str,
     fault: dict[str, Any],
     outcome: str,
 ) -> None:
-    monkeypatch.setattr(wire, "CALL_SECONDS", 0.3)
     await _problems(payer, rail, {"call": "transfer", **fault})
     trx_id = await payer.pay_out(rail)
     await payer.simulator.run_jobs()
@@ -168,10 +166,10 @@ async def test_10_11_a_lost_response_to_an_accepted_send_is_not_a_refusal(
         {"fault": "refuse", "status": 400, "message": "Transfer reference already exists"},
     ],
 )
+@pytest.mark.usefixtures("hanging_calls_end")
 async def test_10_a_send_that_never_arrived_is_sent_again_under_its_reference(
-    payer: PayoutMerchant, monkeypatch: pytest.MonkeyPatch, rail: str, fault: dict[str, Any]
+    payer: PayoutMerchant, rail: str, fault: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(wire, "CALL_SECONDS", 0.3)
     await _problems(payer, rail, {"call": "transfer", **fault})
     trx_id = await payer.pay_out(rail)
     await payer.simulator.run_jobs()

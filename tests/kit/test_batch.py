@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import asyncpg
 import pytest
 
-from manilla.kit import batch, deadline
+from manilla.kit import deadline
 from manilla.kit.batch import Batcher
 from manilla.kit.errors import Unavailable
+from tests import clock
+from tests.limits import limited
 
 
 class Recorder:
@@ -164,23 +166,25 @@ async def test_a_submitter_that_times_out_does_not_hold_back_the_others() -> Non
     assert calls == [[1], [2]]
 
 
-async def test_items_are_refused_while_the_first_one_waits_too_long(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_items_are_refused_while_the_first_one_waits_too_long() -> None:
     go = asyncio.Event()
 
     async def stuck(items: Sequence[int]) -> Sequence[int]:
         await go.wait()
         return items
 
-    monkeypatch.setattr(batch, "WAIT_SECONDS_MAX", 0)
     batcher = Batcher(stuck)
     running = asyncio.create_task(batcher.submit(1))
     await asyncio.sleep(0)
-    waiting = asyncio.create_task(batcher.submit(2))
-    await asyncio.sleep(0.01)
-    with pytest.raises(Unavailable):
-        await batcher.submit(3)
+    waiting = [asyncio.create_task(batcher.submit(number)) for number in (2, 3)]
+    await asyncio.sleep(0)
+    with limited(batch_wait_seconds=40):
+        clock.advance(20)
+        waiting.append(asyncio.create_task(batcher.submit(4)))
+        await asyncio.sleep(0)
+        clock.advance(21)
+        with pytest.raises(Unavailable):
+            await batcher.submit(5)
     go.set()
-    assert [await running, await waiting] == [1, 2]
-    assert await batcher.submit(4) == 4
+    assert [await each for each in (running, *waiting)] == [1, 2, 3, 4]
+    assert await batcher.submit(6) == 6

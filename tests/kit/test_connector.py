@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -15,10 +15,13 @@ from manilla.kit.db import Database, UnusableDatabase, connect
 from manilla.kit.errors import Unavailable
 from manilla.settings import Settings
 from manilla.wiring import opened
+from tests import clock
 from tests.faults.proxy import Proxy, proxied
 from tests.instance import free_port
+from tests.limits import limited
+from tests.timeouts import TIMEOUT_SECONDS
 
-WAIT_SECONDS = 60
+Value = TypeVar("Value")
 
 
 @contextlib.contextmanager
@@ -91,7 +94,7 @@ async def test_the_processes_start_while_the_first_host_hangs(
 @pytest.mark.parametrize("hanging", HANGING)
 async def test_when_no_host_responds_each_is_named_without_the_password(hanging: Any) -> None:
     closed = f"127.0.0.1:{free_port()}"
-    with hanging() as bad:
+    with hanging() as bad, limited(host_connect_seconds=0.5):
         url = f"postgresql://manilla:a-password@{bad},{closed}/manilla?sslmode=disable"
         with pytest.raises(Unavailable) as refused:
             await Database.open(url, size=1, name="tests hosts")
@@ -106,26 +109,37 @@ async def test_sessions_move_to_another_host_when_theirs_hangs(
 ) -> None:
     async with proxied(settings.database_url) as old, proxied(settings.database_url) as new:
         new.freeze()
-        db = await Database.open(
-            url_of([old.host, new.host], old.url), size=4, name="tests hosts", statement_seconds=1
-        )
+        with limited(statement_seconds=10, statement_grace_seconds=0):
+            db = await Database.open(
+                url_of([old.host, new.host], old.url), size=4, name="tests hosts"
+            )
         kept = db.keep_connection()
         await asyncio.gather(*(db.value("SELECT pg_sleep(0.1)") for _ in range(4)))
         await kept.rows(_One, "SELECT 1 AS one")
 
         old.freeze()
         with pytest.raises(Unavailable):
-            await db.value("SELECT 1")
+            await _in_moved_time(db.value("SELECT 1"))
         new.thaw()
         try:
-            async with asyncio.timeout(WAIT_SECONDS):
-                while not await _answers(db):
+            with limited(host_connect_seconds=10):
+                while not await _in_moved_time(_answers(db)):
                     pass
             # This includes connections that were idle when the host began to hang.
             await asyncio.gather(*(db.value("SELECT pg_sleep(0.1)") for _ in range(4)))
             assert await kept.rows(_One, "SELECT 1 AS one") == [_One(1)]
         finally:
             await db.close()
+
+
+async def _in_moved_time(work: Coroutine[Any, Any, Value]) -> Value:
+    """Waits for a result, and moves the clock until the limits of 10 s have ended what hangs."""
+    task = asyncio.create_task(work)
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        while not task.done():
+            await asyncio.sleep(0.1)
+            clock.advance(2)
+    return await task
 
 
 async def _answers(db: Database) -> bool:

@@ -1,12 +1,14 @@
 """Database connections are returned to the pool in a clean state."""
 
 import asyncio
+from functools import partial
 
 import asyncpg
 import pytest
 
 from manilla.kit.db import Database
 from manilla.settings import Settings
+from tests.waiting import until
 
 
 async def test_a_value_that_cannot_be_encoded_leaves_no_open_statement(
@@ -23,12 +25,18 @@ async def test_a_value_that_cannot_be_encoded_leaves_no_open_statement(
         await one.close()
 
 
-async def test_a_caller_that_stops_waiting_leaves_a_usable_session(settings: Settings) -> None:
+async def test_a_caller_that_stops_waiting_leaves_a_usable_session(
+    settings: Settings, db: Database
+) -> None:
     one = await Database.open(settings.database_url, size=1, name="tests")
     try:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05):
-                await one.execute("SELECT pg_sleep(30)")
-        assert await one.value("SELECT now() > clock_timestamp() - interval '1 second'")
+        sleeping = asyncio.create_task(one.execute("SELECT pg_sleep(600)"))
+        is_asleep = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+        await until(partial(db.has_row, is_asleep))
+        sleeping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sleeping
+        assert await one.value("SELECT 1") == 1
+        assert not await db.has_row(is_asleep)
     finally:
         await one.close()

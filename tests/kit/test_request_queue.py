@@ -1,61 +1,97 @@
 """Unit tests of the queue of requests, which begins a few of them in each turn of the loop."""
 
 import asyncio
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any, cast
 
 import pytest
 
+from manilla.kit import time_limits
 from manilla.kit.batch import Batcher
 from manilla.kit.server.request_queue import RequestQueue
-from tests.timeouts import TIMEOUT_SECONDS
 
 
-async def test_each_turn_begins_only_some_requests_in_order() -> None:
-    queue, begun, loop = RequestQueue(), list[int](), asyncio.get_running_loop()
-    for number in range(2 * RequestQueue.TURN_MAX + 1):
-        queue.add(loop, partial(begun.append, number))
-    assert len(begun) == RequestQueue.TURN_MAX
-    await asyncio.sleep(0)
-    assert len(begun) == 2 * RequestQueue.TURN_MAX
-    await asyncio.sleep(0)
-    assert begun == list(range(2 * RequestQueue.TURN_MAX + 1))
+class Loop:
+    """An event loop whose turns and whose clock the test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self._next: list[Callable[[], None]] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def call_soon(self, callback: Callable[..., None], *given: Any) -> None:
+        self._next.append(partial(callback, *given))
+
+    def call_later(self, _seconds: float, callback: Callable[..., None], *given: Any) -> None:
+        self._next.append(partial(callback, *given))
+
+    def turn(self, after_seconds: float = 0.0) -> None:
+        """Runs one turn, which begins after this time."""
+        self.now += after_seconds
+        due, self._next = self._next, []
+        for each in due:
+            each()
 
 
-async def test_a_burst_is_not_refused() -> None:
-    queue, loop = RequestQueue(), asyncio.get_running_loop()
-    for _ in range(10 * RequestQueue.TURN_MAX):
-        queue.add(loop, lambda: None)
-    await asyncio.sleep(0)
+class Queue:
+    """A queue on such a loop."""
+
+    def __init__(self) -> None:
+        self.loop, self.begun = Loop(), list[int]()
+        self._queue = RequestQueue()
+
+    def add(self, number: int) -> None:
+        loop = cast(asyncio.AbstractEventLoop, self.loop)
+        self._queue.add(loop, partial(self.begun.append, number))
+
+    def add_many(self, count: int) -> None:
+        for number in range(count):
+            self.add(number)
+
+    def is_full(self) -> bool:
+        return self._queue.is_full()
+
+
+def test_each_turn_begins_only_some_requests_in_order() -> None:
+    queue = Queue()
+    queue.add_many(2 * RequestQueue.TURN_MAX + 1)
+    assert len(queue.begun) == RequestQueue.TURN_MAX
+    queue.loop.turn()
+    assert len(queue.begun) == 2 * RequestQueue.TURN_MAX
+    queue.loop.turn()
+    assert queue.begun == list(range(2 * RequestQueue.TURN_MAX + 1))
+
+
+def test_a_burst_is_not_refused() -> None:
+    queue = Queue()
+    queue.add_many(10 * RequestQueue.TURN_MAX)
+    queue.loop.turn()
     assert not queue.is_full()
 
 
-async def test_requests_that_arrived_while_the_process_was_paused_are_not_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(RequestQueue, "WAIT_SECONDS_MAX", 0.001)
-    monkeypatch.setattr(RequestQueue, "TURN_SECONDS_MAX", 0.01)
-    queue, loop = RequestQueue(), asyncio.get_running_loop()
-    for _ in range(3 * RequestQueue.TURN_MAX):
-        queue.add(loop, lambda: None)
-    time.sleep(0.02)  # noqa: ASYNC251 (the whole process pauses)
-    await asyncio.sleep(0)
+def test_requests_that_arrived_while_the_process_was_paused_are_not_refused() -> None:
+    queue = Queue()
+    queue.add_many(3 * RequestQueue.TURN_MAX)
+    queue.loop.turn(after_seconds=10 * time_limits.current.queue_wait_seconds)
+    assert len(queue.begun) < 3 * RequestQueue.TURN_MAX
     assert not queue.is_full()
 
 
-async def test_the_number_of_waiting_requests_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_waiting_requests_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RequestQueue, "LENGTH_MAX", 3)
-    queue, loop = RequestQueue(), asyncio.get_running_loop()
-    for _ in range(RequestQueue.TURN_MAX + 3):
-        queue.add(loop, lambda: None)
+    queue = Queue()
+    queue.add_many(RequestQueue.TURN_MAX + 2)
+    assert not queue.is_full()
+    queue.add(0)
     assert queue.is_full()
 
 
-async def test_while_many_wait_for_the_database_no_request_begins_and_soon_all_are_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(RequestQueue, "WAIT_SECONDS_MAX", 0.01)
+async def test_while_many_wait_for_the_database_no_request_begins_and_soon_all_are_refused() -> (
+    None
+):
     go = asyncio.Event()
 
     async def stuck(items: Sequence[int]) -> Sequence[int]:
@@ -65,15 +101,20 @@ async def test_while_many_wait_for_the_database_no_request_begins_and_soon_all_a
     batcher = Batcher(stuck)
     submitted = [asyncio.create_task(batcher.submit(1)) for _ in range(RequestQueue.UNANSWERED_MAX)]
     await asyncio.sleep(0)
-    queue, begun, loop = RequestQueue(), list[int](), asyncio.get_running_loop()
-    queue.add(loop, partial(begun.append, 0))
-    await asyncio.sleep(0)  # the next turn looks at the waiting submissions
-    queue.add(loop, partial(begun.append, 1))
-    async with asyncio.timeout(TIMEOUT_SECONDS):
-        while not queue.is_full():
-            await asyncio.sleep(0.001)
-        assert begun == [0]
-        go.set()
-        await asyncio.gather(*submitted)
-        while queue.is_full() or begun != [0, 1]:
-            await asyncio.sleep(0.001)
+    queue = Queue()
+    queue.add(0)
+    queue.loop.turn()  # looks at the waiting submissions
+    queue.add(1)
+    step = RequestQueue.TURN_SECONDS_MAX / 2
+    for _ in range(int(time_limits.current.queue_wait_seconds / step)):
+        assert not queue.is_full()
+        queue.loop.turn(step)
+    queue.loop.turn(step)
+    assert queue.is_full()
+    assert queue.begun == [0]
+
+    go.set()
+    await asyncio.gather(*submitted)
+    queue.loop.turn(step)
+    assert not queue.is_full()
+    assert queue.begun == [0, 1]

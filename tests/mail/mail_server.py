@@ -135,5 +135,5 @@ async def mail_server(
         listening.close()
 
 
-def plain_transport(port: int, seconds: float = 30.0) -> SmtpTransport:
-    return SmtpTransport(SmtpServer("smtp", "127.0.0.1", port, None, None), seconds=seconds)
+def plain_transport(port: int) -> SmtpTransport:
+    return SmtpTransport(SmtpServer("smtp", "127.0.0.1", port, None, None))

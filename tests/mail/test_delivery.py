@@ -15,6 +15,7 @@ from manilla.mail.server import SmtpServer
 from manilla.mail.smtp import SmtpTransport
 from manilla.people import resets
 from manilla.services import Services
+from tests.limits import limited
 from tests.mail.mail_server import (
     PASSWORD,
     USER,
@@ -137,8 +138,9 @@ async def test_a_mail_server_that_hangs_or_is_away_delays_the_email(
 ) -> None:
     server.hangs.set()
     await put_failed_payout(services, owner.merchant_id)
-    async with worker(services, plain_transport(server.port, seconds=0.5)):
-        await until_states(services, owner.merchant_id, ("waiting", 1))
+    with limited(smtp_seconds=0.5):
+        async with worker(services, plain_transport(server.port)):
+            await until_states(services, owner.merchant_id, ("waiting", 1))
     assert "in time" in str(await states(services, owner.merchant_id))
     async with worker(services, plain_transport(1)):  # nothing listens on this port
         await make_due(services, owner.merchant_id)

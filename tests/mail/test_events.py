@@ -19,6 +19,7 @@ from manilla.people import devices, sign_in, tasks
 from manilla.people.roles import Realm
 from manilla.people.tasks import ResetTasks
 from manilla.services import Services
+from tests.limits import limited
 from tests.mail.outbox_reader import letters_to, mails_to
 from tests.mail.post_office import put_failed_payout
 from tests.people.accounts import BROWSER, PASSWORD, Accounts, Owner, new_address, new_email
@@ -95,7 +96,7 @@ async def test_the_mail_hook_gets_the_email_and_none_of_our_settings(
     with pytest.raises(NotSent, match="status 3"):
         await HookTransport(str(hook)).send(letter)
     hook.write_text("#!/bin/sh\nexec sleep 60\n")
-    with pytest.raises(NotSent, match="in time"):
-        await HookTransport(str(hook), seconds=0.3).send(letter)
+    with pytest.raises(NotSent, match="in time"), limited(mail_hook_seconds=0.1):
+        await HookTransport(str(hook)).send(letter)
     with pytest.raises(NotSent, match="cannot be run"):
         await HookTransport(str(tmp_path / "missing")).send(letter)

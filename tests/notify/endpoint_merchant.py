@@ -5,14 +5,14 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from manilla.kit import outbound
+from manilla.kit import outbound, time_limits
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job, claims
 from manilla.kit.jobs.runner import Runner
 from manilla.ledger.job_kinds import JobKind
 from manilla.ledger.scope import Tenant
-from manilla.notify.delivery import ATTEMPT_SECONDS, NotificationDelivery
+from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.endpoints import store
 from manilla.notify.endpoints.deliveries import EndpointDelivery, ResendTasks, log
 from manilla.notify.endpoints.destination import DueDelivery, EndpointDestination
@@ -101,7 +101,9 @@ async def endpoint_worker(
     services: Services, *, is_public_only: bool = False
 ) -> AsyncIterator[NotificationDelivery[DueDelivery]]:
     async with outbound.open_session(
-        is_public_only=is_public_only, connections=64, seconds=ATTEMPT_SECONDS
+        is_public_only=is_public_only,
+        connections=64,
+        seconds=time_limits.current.notification_seconds,
     ) as session:
         destination = EndpointDestination(services.db, services.keyring)
         yield NotificationDelivery(destination, session)

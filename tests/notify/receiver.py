@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from tests import clock, limits
 from tests.timeouts import TIMEOUT_SECONDS
 
 Behave = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -74,13 +75,34 @@ def raw(*parts: bytes, pause_seconds: float = 0, then_reset: bool = False) -> Be
     return behave
 
 
-def hang() -> Behave:
-    return raw(b"", pause_seconds=60)
+def hang(until: Callable[[], None] | None = None) -> Behave:
+    """Sends nothing until the client closes the connection.
+
+    `until` is called once the request has arrived.
+    """
+
+    async def behave(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        if until is not None:
+            until()
+        await reader.read()
+
+    return behave
 
 
 def drip() -> Behave:
-    """Sends one byte at a time, forever."""
-    return raw(b"HTTP/1.1 200 OK\r\n\r\n", *[b"x"] * 1000, pause_seconds=0.1)
+    """Sends one byte at a time until the client closes the connection.
+
+    Each byte arrives within the client's time limit, but not all of them.
+    """
+
+    async def behave(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\nx")
+        while not writer.is_closing():
+            await asyncio.sleep(0.001)
+            clock.advance(limits.CALL_SECONDS / 100)
+            writer.write(b"x")
+
+    return behave
 
 
 def endless() -> Behave:

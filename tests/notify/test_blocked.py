@@ -2,8 +2,7 @@
 
 import pytest
 
-from manilla.kit import outbound
-from manilla.notify import delivery
+from manilla.kit import outbound, time_limits
 from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.ipn import IpnDestination
 from tests.notify.deliveries import Deliveries
@@ -33,7 +32,7 @@ async def test_the_dashboard_warns_of_blocked_deliveries_until_one_succeeds(
     assert await _pages(visitor) == [False, False]
     allowing = deliveries.delivery
     async with outbound.open_session(
-        is_public_only=True, connections=1, seconds=delivery.ATTEMPT_SECONDS
+        is_public_only=True, connections=1, seconds=time_limits.current.notification_seconds
     ) as session:
         deliveries.delivery = NotificationDelivery(
             IpnDestination(deliveries.services.db, deliveries.services.directory), session

@@ -91,7 +91,7 @@ async def test_nothing_is_paid_twice_after_restoring_an_older_backup(
             await check_restored(
                 PayoutMerchant(
                     new,
-                    ProviderSimulator(new, simulator._session, simulator.url),
+                    ProviderSimulator(new, simulator._session, simulator.url, simulator._tested),
                     _moved(merchant, new_site),
                 ),
                 *(under_way, taken, waiting, lost),

@@ -6,21 +6,20 @@ from typing import Any
 import pytest
 
 from manilla.kit.db import Database
-from manilla.providers import wire
 from manilla.providers.port import Direction
+from tests import clock
 from tests.payouts.payout_merchant import RAILS, PayoutMerchant, clear_credentials, set_credentials
+from tests.waiting import until
 
 BEFORE = ["timeout_before", "5xx_before", "reset"]
 AFTER = ["timeout_after_accept", "5xx_after_accept", "reset_after_accept", "garbage_after_accept"]
 
 
 @pytest.fixture(autouse=True)
-async def _short_timeout_without_webhooks(
-    request: pytest.FixtureRequest, payer: PayoutMerchant, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Sets a short provider timeout. The provider settles only on command, without webhooks."""
+async def _without_webhooks(request: pytest.FixtureRequest, payer: PayoutMerchant) -> None:
+    """The provider settles only on command, without webhooks, and ends no call by waiting."""
     if "timeout" in request.node.name:
-        monkeypatch.setattr(wire, "CALL_SECONDS", 0.5)
+        request.getfixturevalue("hanging_calls_end")
     for rail in RAILS:
         quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
         await payer.simulator.control(f"{rail}/faults", quiet)
@@ -161,17 +160,16 @@ async def test_a_bare_404_does_not_mean_the_transfer_is_unknown(
 
 
 async def test_a_webhook_that_arrives_before_we_save_is_matched_by_reference(
-    payer: PayoutMerchant, monkeypatch: pytest.MonkeyPatch
+    payer: PayoutMerchant,
 ) -> None:
     """The provider has delivered and sent a webhook while we still wait for its response."""
-    monkeypatch.setattr(wire, "CALL_SECONDS", 1.0)
     await payer.simulator.control("a/faults", {"settle_seconds": 0, "webhooks": {"mode": "normal"}})
     await plan(payer, "a", {"call": "transfer", "fault": "timeout_after_accept"})
     trx_id = await payer.pay_out()
     sending = asyncio.create_task(payer.simulator.run_jobs())
-    while not await payer.transfers():
-        await asyncio.sleep(0.01)
+    await until(payer.transfers)
     await payer.until(trx_id, "completed")
+    clock.end_calls()
     await sending
     await payer.simulator.run_jobs()
     assert (await payer.payout(trx_id)).status == "completed"

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from tests import clock
+
 
 class Recorded(msgspec.Struct, frozen=True):
     method: str
@@ -39,6 +41,11 @@ def raw_answer(raw: bytes) -> Behaviour:
     return behave
 
 
+async def hang(_writer: asyncio.StreamWriter) -> None:
+    """Sends nothing, so that the call reaches its time limit, on the event loop's clock."""
+    clock.end_calls()
+
+
 class Scripted:
     def __init__(self) -> None:
         self.port = 0
@@ -66,7 +73,10 @@ class Scripted:
             body = await reader.readexactly(int(headers.get("content-length", 0)))
             method, target, _ = line.split(" ")
             self.recorded.append(Recorded(method, target, headers, body))
-            await self.fixed.get(target, self.behaviour)(writer)
+            behaviour = self.fixed.get(target, self.behaviour)
+            await behaviour(writer)
+            if behaviour is hang:
+                await reader.read()  # until the client closes the connection
         writer.close()
 
 

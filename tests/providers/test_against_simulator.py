@@ -7,7 +7,6 @@ from manilla_simulator.settings import CredentialsA, CredentialsB, CredentialsC
 
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
-from manilla.providers import wire
 from manilla.providers.port import (
     Adapter,
     ChargeOrder,
@@ -141,14 +140,13 @@ async def test_a_bank_code_of_another_rail_is_rejected(adapters: Adapters) -> No
 
 @pytest.mark.parametrize("provider", ABC)
 @pytest.mark.parametrize("fault", ["timeout_after_accept", "5xx_after_accept"])
+@pytest.mark.usefixtures("hanging_calls_end")
 async def test_a_transfer_accepted_without_a_response_is_unknown_and_then_found(
     adapters: Adapters,
     setup: SimulatorSetup,
     provider: str,
     fault: str,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(wire, "CALL_SECONDS", 0.3)
     each = adapters.of(provider)
     order = await transfer(each)
     await setup.control(f"{provider}/faults", {"next": [{"call": "transfer", "fault": fault}]})
@@ -157,10 +155,10 @@ async def test_a_transfer_accepted_without_a_response_is_unknown_and_then_found(
 
 
 @pytest.mark.parametrize("provider", ABC)
+@pytest.mark.usefixtures("hanging_calls_end")
 async def test_a_lost_transfer_is_not_found_and_can_be_sent_again(
-    adapters: Adapters, setup: SimulatorSetup, provider: str, monkeypatch: pytest.MonkeyPatch
+    adapters: Adapters, setup: SimulatorSetup, provider: str
 ) -> None:
-    monkeypatch.setattr(wire, "CALL_SECONDS", 0.3)
     each = adapters.of(provider)
     order = await transfer(each)
     await setup.control(

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from manilla.providers import wire
 from manilla.providers.port import (
     Adapter,
     Answer,
@@ -18,11 +17,12 @@ from manilla.providers.port import (
     Unknown,
     after_unknown,
 )
+from tests import clock, limits
 from tests.providers.adapters import Adapters
 from tests.providers.conftest import PROVIDERS, envelope
 from tests.providers.monnify import samples as monnify
 from tests.providers.samples import CHARGE, PERIOD, REFUND, TRANSFER
-from tests.providers.scripted import Behaviour, Scripted, answering, raw_answer
+from tests.providers.scripted import Behaviour, Scripted, answering, hang, raw_answer
 
 Ask = Callable[[Adapter], Coroutine[Any, Any, Answer[Any]]]
 
@@ -55,15 +55,13 @@ async def _reset(writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
 
 
-async def _hang(_writer: asyncio.StreamWriter) -> None:
-    await asyncio.sleep(30)
-
-
 async def _drip(writer: asyncio.StreamWriter) -> None:
-    writer.write(_head(200, "Content-Length: 100"))
-    for _ in range(100):
+    """Sends bytes until the client has ended the call, whose time limit is for the whole."""
+    writer.write(_head(200, "Content-Length: 10000"))
+    while not writer.is_closing():
         writer.write(b" ")
-        await asyncio.sleep(0.1)
+        clock.advance(limits.CALL_SECONDS / 10)
+        await asyncio.sleep(0.001)
 
 
 async def _endless(writer: asyncio.StreamWriter) -> None:
@@ -75,7 +73,7 @@ async def _endless(writer: asyncio.StreamWriter) -> None:
 
 UNREADABLE: dict[str, Behaviour] = {
     "reset": _reset,
-    "hang": _hang,
+    "hang": hang,
     "drip": _drip,
     "endless": _endless,
     "empty": raw_answer(b""),
@@ -112,11 +110,6 @@ NEEDED_FIRST: dict[str, Any] = {
 }
 EMPTY_DATA: list[Any] = [None, {}, [], "", 0, "TXN1", [None], {"reference": None}, True]
 ODD_STATUSES = [100, 201, 301, 401, 404, 405, 408, 409, 418, 429, 500, 502, 503, 504, 599]
-
-
-@pytest.fixture(autouse=True)
-def _short_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "CALL_SECONDS", 0.5)
 
 
 @pytest.fixture(autouse=True)

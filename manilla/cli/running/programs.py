@@ -11,9 +11,9 @@ import typer
 from manilla import development, program
 from manilla.cli.instance import Data, InstanceRefusal, environment_of
 from manilla.cli.output import Json, print_json
-from manilla.kit import logs
+from manilla.kit import logs, time_limits
 from manilla.kit.embedded.process import Program, Supervisor, until_stopped
-from manilla.settings import DRAIN_SECONDS_MAX, Mode, Settings, read_mode
+from manilla.settings import DRAIN_SECONDS_MAX, Mode, Settings, apply_limits, read_mode
 
 Host = Annotated[str, typer.Option(help="The address to listen on.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on.")]
@@ -84,7 +84,9 @@ def _settings(data: Path | None) -> Settings:
     """Reads settings from the environment or, with --data, from the instance in that folder."""
     if data is not None:
         os.environ.update(environment_of(data))
-    return Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)
+    settings = Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)
+    apply_limits(os.environ, settings.mode)
+    return settings
 
 
 def api_program(listener: socket.socket, number: int, environment: dict[str, str]) -> Program:
@@ -94,7 +96,7 @@ def api_program(listener: socket.socket, number: int, environment: dict[str, str
         command=program.command("serve", str(listener.fileno())),
         environment=environment,
         sockets=[listener],
-        stop_seconds=DRAIN_SECONDS_MAX + 20,
+        stop_seconds=DRAIN_SECONDS_MAX + time_limits.current.program_stop_seconds,
         group="api",
     )
 

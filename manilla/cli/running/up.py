@@ -24,15 +24,21 @@ from manilla.cli.running.programs import (
     local_address,
     reachable,
 )
-from manilla.kit import logs
+from manilla.kit import logs, time_limits
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.process import Program, Supervisor, follow_parent, until_stopped
 from manilla.platform import master_key
-from manilla.settings import BadConfiguration, Mode, Settings, data_folder, read_mode
+from manilla.settings import (
+    BadConfiguration,
+    Mode,
+    Settings,
+    apply_limits,
+    data_folder,
+    read_mode,
+)
 
-START_SECONDS_MAX = 90
 LOG_BYTES_MAX = 50 * 1024 * 1024
 
 
@@ -62,6 +68,7 @@ def up(
     if follow:
         follow_parent()
     mode = read_mode(os.environ, Mode.DEVELOPMENT)
+    apply_limits(os.environ, mode)
     if mode is Mode.PRODUCTION:
         Settings.read(os.environ, assumed_mode=mode)
         if demo_ or history:
@@ -276,7 +283,7 @@ async def _seed(
 
 
 async def _until_ready(host: str, port: int, log_folder: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS_MAX
+    deadline = time.monotonic() + time_limits.current.api_ready_seconds
     while not await _answers(host, port):
         if time.monotonic() > deadline:
             raise InstanceRefusal(f"The API does not respond; see its log {log_folder}/api.log.")
@@ -285,7 +292,7 @@ async def _until_ready(host: str, port: int, log_folder: Path) -> None:
 
 async def _answers(host: str, port: int) -> bool:
     try:
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(time_limits.current.api_probe_seconds):
             reader, writer = await asyncio.open_connection(reachable(host), port)
             writer.write(b"GET /readyz HTTP/1.1\r\nhost: manilla\r\nconnection: close\r\n\r\n")
             status = await reader.readline()

@@ -22,6 +22,7 @@ from urllib.parse import quote
 import asyncpg
 import msgspec
 
+from manilla.kit import time_limits
 from manilla.kit.embedded import configuration
 from manilla.kit.embedded.binaries import is_readable, readable_copy
 from manilla.kit.embedded.process import Program, SystemAccount
@@ -29,11 +30,8 @@ from manilla.kit.errors import Refusal
 
 MAJOR_VERSION = 18
 SOCKET_PATH_BYTES_MAX = 100
-READY_SECONDS = 60
-ORPHAN_SECONDS = 20
 LOG_TAIL_BYTES = 20_000
 REASON_LINES = 3
-COMMAND_SECONDS = 120  # generous, because initdb writes about 40 MB to a possibly slow disk
 SUPERUSER, OWNER, APPLICATION, NAME = "postgres", "manilla_owner", "manilla_app", "manilla"
 HERE = "/proc/self/cwd"
 
@@ -64,7 +62,7 @@ class Cluster(msgspec.Struct, frozen=True):
             account=self.account,
             log_file=log_file,
             stop_signal=signal.SIGINT,
-            stop_seconds=30,
+            stop_seconds=time_limits.current.postgres_shutdown_seconds,
         )
 
 
@@ -92,12 +90,12 @@ def prepare(data: Path, binaries_folder: Path | None = None, cache: Path | None 
 
 async def wait_until_ready(cluster: Cluster, log_file: Path | None = None) -> None:
     """Waits for the server, and without limit while it reports that it is recovering the data."""
-    deadline = time.monotonic() + READY_SECONDS
+    deadline = time.monotonic() + time_limits.current.postgres_ready_seconds
     while True:
         try:
             connection = await asyncpg.connect(cluster.url(SUPERUSER, "postgres"), timeout=5)
         except asyncpg.CannotConnectNowError:
-            deadline = time.monotonic() + READY_SECONDS
+            deadline = time.monotonic() + time_limits.current.postgres_ready_seconds
             await asyncio.sleep(0.05)
         except asyncpg.InvalidPasswordError as error:
             raise PostgresRefusal(
@@ -176,7 +174,7 @@ def stop_orphan(folder: Path) -> None:
     for signal_number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal_number)
-        deadline = time.monotonic() + ORPHAN_SECONDS
+        deadline = time.monotonic() + time_limits.current.postgres_stop_seconds
         while time.monotonic() < deadline:
             if _server_pid(folder) != pid:
                 return
@@ -323,7 +321,8 @@ def _run(
     try:
         result = _run_process(command, account, folder, stdin)
     except subprocess.TimeoutExpired:
-        raise PostgresRefusal(f"{name} did not end within {COMMAND_SECONDS} s.") from None
+        seconds = time_limits.current.postgres_command_seconds
+        raise PostgresRefusal(f"{name} did not end within {seconds:g} s.") from None
     if result.returncode != 0:
         # The reason is not always on the last line: initdb then reports what it removes.
         lines = result.stderr.strip().splitlines()[-REASON_LINES:] or ["no reason given"]
@@ -345,7 +344,7 @@ def _run_process(
         user=account.uid if account else None,
         group=account.gid if account else None,
         extra_groups=[] if account else None,
-        timeout=COMMAND_SECONDS,
+        timeout=time_limits.current.postgres_command_seconds,
     )
 
 

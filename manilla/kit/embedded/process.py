@@ -15,6 +15,8 @@ from typing import Any
 import msgspec
 import structlog
 
+from manilla.kit import time_limits
+
 log = structlog.get_logger(__name__)
 
 REVIVE_AFTER_SECONDS = (0.1, 0.2, 0.5, 1.0)
@@ -30,6 +32,10 @@ class SystemAccount(msgspec.Struct, frozen=True):
     gid: int
 
 
+def _stop_seconds() -> float:
+    return time_limits.current.program_stop_seconds
+
+
 class Program(msgspec.Struct, frozen=True):
     name: str
     command: Sequence[str]
@@ -40,7 +46,7 @@ class Program(msgspec.Struct, frozen=True):
     # File descriptors passed to the program, and kept open here for restarts of the program.
     sockets: Sequence[socket.socket] = ()
     stop_signal: int = signal.SIGTERM
-    stop_seconds: float = 20
+    stop_seconds: float = msgspec.field(default_factory=_stop_seconds)
     group: str = ""  # consecutive programs of the same group are stopped together
 
 

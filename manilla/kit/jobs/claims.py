@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import msgspec
 
+from manilla.kit import time_limits
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job
 
-LEASE = timedelta(seconds=30)
 FAILURES_MAX = 12
 FAILURE_WAIT_SECONDS_MAX = 300
 
@@ -21,6 +21,10 @@ _CLAIM = """
                                   WHERE job.kind IS NOT NULL)  -- one for each job
          WHERE ctid = ANY (ARRAY(SELECT place FROM due))
         RETURNING merchant_id, kind, subject, attempts, failures, fence"""
+
+
+def _lease() -> timedelta:
+    return timedelta(seconds=time_limits.current.lease_seconds)
 
 
 async def claim(db: Database, limits: Mapping[str, int]) -> list[Job]:
@@ -39,7 +43,7 @@ async def claim(db: Database, limits: Mapping[str, int]) -> list[Job]:
         {_CLAIM}""",
         list(limits),
         list(limits.values()),
-        LEASE,
+        _lease(),
     )
 
 
@@ -97,7 +101,7 @@ async def claim_fairly(
           FROM (SELECT CASE WHEN count(merchant_id) = $1 THEN max(merchant_id) END AS merchant_id
                   FROM turn) AS last
           LEFT JOIN claimed ON true""",
-        *(limit, after_merchant, LEASE),
+        *(limit, after_merchant, _lease()),
     )
     last_merchant: int | None = records[0]["last_merchant"]
     claimed = [dict(record) for record in records if record["subject"] is not None]
@@ -138,7 +142,7 @@ async def renew(db: Database, held: Sequence[Job]) -> None:
         UPDATE job SET leased_until = now() + $5
          WHERE ctid = ANY (ARRAY(SELECT place FROM due))""",
         *_keys(held),
-        LEASE,
+        _lease(),
     )
 
 

@@ -8,6 +8,7 @@ from functools import partial
 
 import structlog
 
+from manilla.kit import time_limits
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
@@ -16,10 +17,7 @@ from manilla.kit.jobs import Job, Work, claims
 log = structlog.get_logger(__name__)
 
 RENEW_SECONDS = 5.0
-# A job that takes longer is considered hanging, and its lease is no longer renewed.
-WORK_SECONDS_MAX = 180.0
 POLL_SECONDS = 0.2
-STOP_SECONDS = 10
 
 
 class Runner:
@@ -46,7 +44,7 @@ class Runner:
             await asyncio.gather(*lanes)
             running = [task for tasks in self._running.values() for task in tasks]
             if running:
-                await asyncio.wait(running, timeout=STOP_SECONDS)
+                await asyncio.wait(running, timeout=time_limits.current.jobs_stop_seconds)
         finally:
             renewing.cancel()
 
@@ -85,7 +83,7 @@ class Runner:
     async def _renew(self) -> None:
         while True:
             await asyncio.sleep(RENEW_SECONDS)
-            latest = time.monotonic() - WORK_SECONDS_MAX
+            latest = time.monotonic() - time_limits.current.work_seconds
             held = [job for job, since in self._held.items() if since > latest]
             try:
                 if held:

@@ -6,12 +6,10 @@ from collections.abc import Callable
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from manilla.kit import ids, strict_json
+from manilla.kit import ids, strict_json, time_limits
 
 HEAD_BYTES_MAX = 32 * 1024
-HEAD_SECONDS_MAX = 15
-BODY_SECONDS_MAX = 10
-# After each of these many bytes of a body, the next may take BODY_SECONDS_MAX again, so that a
+# After each of these many bytes of a body, the next may take the time limit again, so that a
 # phone can upload a document.
 BODY_PART_BYTES = 64 * 1024
 
@@ -33,7 +31,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._await_within(HEAD_SECONDS_MAX, self.transport.abort)
+        self._await_within(time_limits.current.head_seconds, self.transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_awaiting()
@@ -63,9 +61,9 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         self._limited_phase = self._phase
         if self._in_head:
-            self._await_within(HEAD_SECONDS_MAX, self.transport.abort)
+            self._await_within(time_limits.current.head_seconds, self.transport.abort)
         else:
-            self._await_within(BODY_SECONDS_MAX, self._end_slow_body)
+            self._await_within(time_limits.current.body_seconds, self._end_slow_body)
 
     def _await_within(self, seconds: float, otherwise: Callable[[], None]) -> None:
         self._stop_awaiting()

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from manilla.kit import batch
+from manilla.kit import batch, time_limits
 
 
 class RequestQueue:
@@ -19,7 +19,6 @@ class RequestQueue:
 
     TURN_MAX = 64
     UNANSWERED_MAX = 256
-    WAIT_SECONDS_MAX = 0.5
     LENGTH_MAX = 4096
     DELAY_SECONDS = 0.001  # until the next look, while many requests wait for the database
     TURN_SECONDS_MAX = 0.25  # the operating system has paused a process whose turn takes longer
@@ -59,5 +58,6 @@ class RequestQueue:
             waiting.popleft()[1]()
         now = loop.time()
         was_paused = now - self._turn_at > self.TURN_SECONDS_MAX
-        has_waited = bool(waiting) and now - waiting[0][0] > self.WAIT_SECONDS_MAX
+        limit = time_limits.current.queue_wait_seconds
+        has_waited = bool(waiting) and now - waiting[0][0] > limit
         self._is_late, self._turn_at = has_waited and not was_paused, now

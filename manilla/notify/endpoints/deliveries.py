@@ -8,7 +8,7 @@ from datetime import datetime
 import msgspec
 
 from manilla.audit import audit
-from manilla.kit import jobs, strict_json
+from manilla.kit import jobs, strict_json, time_limits
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job, Work
@@ -22,7 +22,7 @@ from manilla.notify.events import kinds
 from manilla.notify.queries import DeliveryAttempt
 
 RESEND_CONCURRENCY, RESEND_ROWS = 2, 500
-TEST_SECONDS, TEST_POLL_SECONDS = 12.0, 0.25
+TEST_POLL_SECONDS = 0.25
 
 
 class DeliveryNotFound(Refusal):
@@ -209,10 +209,11 @@ async def send_test(db: Database, endpoint: WebhookEndpoint) -> str:
 
 
 async def outcome(
-    db: Database, endpoint: WebhookEndpoint, event_id: str, seconds: float = TEST_SECONDS
+    db: Database, endpoint: WebhookEndpoint, event_id: str, seconds: float | None = None
 ) -> EndpointTest:
     """Waits for the attempt of a test event, without holding a database connection."""
-    until = time.monotonic() + seconds
+    limit = time_limits.current.endpoint_test_seconds if seconds is None else seconds
+    until = time.monotonic() + limit
     while True:
         delivery, attempts = await find(db, endpoint, event_id)
         if delivery.state != "waiting" or time.monotonic() > until:

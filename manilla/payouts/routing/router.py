@@ -7,6 +7,7 @@ import msgspec
 
 from manilla.banks.nigeria import NigerianBank
 from manilla.banks.registry import AmbiguousBankCode, BankRegistry
+from manilla.kit import time_limits
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
@@ -28,9 +29,6 @@ from manilla.payouts.routing.deliveries import Deliveries
 from manilla.payouts.rules import ProviderFunds
 from manilla.providers.port import Direction, ResolvedAccount
 from manilla.providers.rails import Rails
-
-ROUTE_SECONDS = 20.0
-BANK_LIST_SECONDS = 5.0
 
 
 class PayoutTarget(msgspec.Struct, frozen=True):
@@ -65,7 +63,7 @@ class Router:
     async def route(self, target: PayoutTarget, tried: Collection[str] = ()) -> PayoutRoute:
         """Returns a rail that can send the payout, with the account as this rail knows it."""
         try:
-            async with asyncio.timeout(ROUTE_SECONDS):
+            async with asyncio.timeout(time_limits.current.route_seconds):
                 return await self._route(target, tried)
         except TimeoutError:
             raise refusals.ProviderUnavailable from None
@@ -156,7 +154,7 @@ class Router:
             if self._code_at(each.provider or "", target) is None
         ]
         if missing:
-            _, late = await asyncio.wait(missing, timeout=BANK_LIST_SECONDS)
+            _, late = await asyncio.wait(missing, timeout=time_limits.current.bank_list_seconds)
             for task in late:
                 task.cancel()
 

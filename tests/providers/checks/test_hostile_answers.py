@@ -10,7 +10,7 @@ from manilla.providers.checks.check import CheckResult
 from manilla.providers.kinds import KINDS
 from tests.providers.checks.conftest import TEST, CheckedProviders
 from tests.providers.checks.test_checks import shown
-from tests.providers.scripted import Behaviour, Scripted, answering, raw_answer
+from tests.providers.scripted import Behaviour, Scripted, answering, hang, raw_answer
 
 DEEP = b"[" * 100_000
 NONSENSE: dict[str, Behaviour] = {
@@ -50,13 +50,9 @@ async def test_nonsense_answers_nothing(
 
 
 async def test_a_silent_provider_ends_the_check_after_a_few_calls(
-    providers: CheckedProviders, server: Scripted, monkeypatch: pytest.MonkeyPatch
+    providers: CheckedProviders, server: Scripted
 ) -> None:
-    async def silent(_writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(1)
-
-    monkeypatch.setattr(wire, "CALL_SECONDS", 0.05)
-    server.behaviour = silent
+    server.behaviour = hang
     await providers.configure("paystack", base_url=server.url)
     report = await providers.check("paystack")
     assert {each.result for each in report.checks} == {CheckResult.NOT_ANSWERED}

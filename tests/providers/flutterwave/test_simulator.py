@@ -7,7 +7,6 @@ from manilla_simulator.settings import FlutterwaveAccount
 
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
-from manilla.providers import wire
 from manilla.providers.kinds.flutterwave.answers import APPROVAL, SEVERAL
 from manilla.providers.port import (
     Adapter,
@@ -160,20 +159,18 @@ async def test_a_transfer_comes_back(
 
 
 @pytest.mark.parametrize("fault", ["timeout_after_accept", "5xx_after_accept"])
+@pytest.mark.usefixtures("hanging_calls_end")
 async def test_an_accepted_transfer_without_an_answer_is_found(
-    each: Adapter, setup: SimulatorSetup, fault: str, monkeypatch: pytest.MonkeyPatch
+    each: Adapter, setup: SimulatorSetup, fault: str
 ) -> None:
-    monkeypatch.setattr(wire, "CALL_SECONDS", 0.3)
     order = await transfer(each)
     await setup.control("flutterwave/faults", {"next": [{"call": "transfer", "fault": fault}]})
     assert isinstance(await each.send(order), Unknown)
     assert (await final(each, order.reference)).status is TransferStatus.DELIVERED
 
 
-async def test_a_lost_transfer_is_not_found(
-    each: Adapter, setup: SimulatorSetup, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(wire, "CALL_SECONDS", 0.3)
+@pytest.mark.usefixtures("hanging_calls_end")
+async def test_a_lost_transfer_is_not_found(each: Adapter, setup: SimulatorSetup) -> None:
     order = await transfer(each)
     fault = {"next": [{"call": "transfer", "fault": "timeout_before"}]}
     await setup.control("flutterwave/faults", fault)

@@ -9,7 +9,6 @@ import structlog
 
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
-from manilla.providers import wire
 from manilla.providers.port import (
     Adapter,
     ChargeOrder,
@@ -145,20 +144,20 @@ async def test_a_payout_that_comes_back(
 
 
 @pytest.mark.parametrize("fault", ["timeout_after_accept", "5xx_after_accept"])
+@pytest.mark.usefixtures("hanging_calls_end")
 async def test_a_transfer_accepted_without_a_response_is_unknown_and_then_found(
-    kora: Adapter, setup: SimulatorSetup, fault: str, monkeypatch: pytest.MonkeyPatch
+    kora: Adapter, setup: SimulatorSetup, fault: str
 ) -> None:
-    monkeypatch.setattr(wire, "CALL_SECONDS", 0.3)
     await setup.control("kora/faults", {"next": [{"call": "transfer", "fault": fault}]})
     order = transfer_order(setup)
     assert isinstance(await kora.send(order), Unknown)
     assert (await transfer_state(kora, order)).status is TransferStatus.DELIVERED
 
 
+@pytest.mark.usefixtures("hanging_calls_end")
 async def test_a_lost_transfer_is_not_found_and_can_be_sent_again(
-    kora: Adapter, setup: SimulatorSetup, monkeypatch: pytest.MonkeyPatch
+    kora: Adapter, setup: SimulatorSetup
 ) -> None:
-    monkeypatch.setattr(wire, "CALL_SECONDS", 0.3)
     await setup.control("kora/faults", {"next": [{"call": "transfer", "fault": "timeout_before"}]})
     order = transfer_order(setup)
     assert isinstance(await kora.send(order), Unknown)

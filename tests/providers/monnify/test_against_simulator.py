@@ -13,7 +13,6 @@ from manilla_simulator.state import now
 
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
-from manilla.providers import wire
 from manilla.providers.kinds.monnify import tokens
 from manilla.providers.kinds.monnify.adapter import Monnify
 from manilla.providers.kinds.monnify.answers import OTP
@@ -114,21 +113,21 @@ async def test_account_numbers_force_their_outcome(each: Monnify) -> None:
 
 
 @pytest.mark.parametrize("fault", ["timeout_after_accept", "5xx_after_accept"])
+@pytest.mark.usefixtures("hanging_calls_end")
 async def test_a_transfer_accepted_without_a_response_is_unknown_and_then_found(
-    each: Monnify, setup: SimulatorSetup, fault: str, monkeypatch: pytest.MonkeyPatch
+    each: Monnify, setup: SimulatorSetup, fault: str
 ) -> None:
     order = await transfer(each)
-    monkeypatch.setattr(wire, "CALL_SECONDS", 0.5)
     await setup.control("monnify/faults", {"next": [{"call": "transfer", "fault": fault}]})
     assert isinstance(await each.send(order), Unknown)
     assert await final_state(each, order.reference) is TransferStatus.DELIVERED
 
 
+@pytest.mark.usefixtures("hanging_calls_end")
 async def test_a_lost_transfer_is_not_found_and_can_be_sent_again(
-    each: Monnify, setup: SimulatorSetup, monkeypatch: pytest.MonkeyPatch
+    each: Monnify, setup: SimulatorSetup
 ) -> None:
     order = await transfer(each)
-    monkeypatch.setattr(wire, "CALL_SECONDS", 0.5)
     faults = {"next": [{"call": "transfer", "fault": "timeout_before"}]}
     await setup.control("monnify/faults", faults)
     assert isinstance(await each.send(order), Unknown)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from manilla.providers import wire
+from manilla.kit import time_limits
 from manilla.providers.kinds.monnify import tokens
 from manilla.providers.kinds.monnify.adapter import Monnify
 from manilla.providers.port import Done, Unknown
@@ -91,7 +91,7 @@ async def test_a_token_that_cannot_be_renewed_is_used_while_it_lasts(
     monnify_server.login = answering(503, b"")
     clock.now += 3600 - tokens.RENEW_AHEAD_SECONDS + 1
     assert await _token_used(monnify, monnify_server) == "first"
-    clock.now += tokens.RENEW_AHEAD_SECONDS - wire.CALL_SECONDS
+    clock.now += tokens.RENEW_AHEAD_SECONDS - time_limits.current.provider_call_seconds
     calls = len(monnify_server.calls)
     assert isinstance(await monnify.balance("NGN"), Unknown)
     assert len(monnify_server.calls) == calls

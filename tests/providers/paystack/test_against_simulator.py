@@ -199,10 +199,10 @@ async def test_a_delivered_transfer_comes_back(paystack: Adapter, setup: Simulat
 @pytest.mark.parametrize(
     "fault", ["timeout_after_accept", "5xx_after_accept", "reset_after_accept"]
 )
+@pytest.mark.usefixtures("hanging_calls_end")
 async def test_a_transfer_without_an_answer_is_found(
-    paystack: Adapter, setup: SimulatorSetup, fault: str, monkeypatch: pytest.MonkeyPatch
+    paystack: Adapter, setup: SimulatorSetup, fault: str
 ) -> None:
-    monkeypatch.setattr(wire, "CALL_SECONDS", 0.5)
     await setup.control("paystack/faults", {"next": [{"call": "transfer", "fault": fault}]})
     order = transfer_order()
     assert isinstance(await paystack.send(order), Unknown)

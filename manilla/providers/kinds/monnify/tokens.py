@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from manilla.kit import time_limits
 from manilla.providers import reading, wire
 from manilla.providers.health import Rail
 from manilla.providers.kinds.monnify import answers
@@ -64,8 +65,8 @@ class Tokens:
 
     def _left(self) -> Done[str] | None:
         """Returns the token that could not be renewed, if a call can still finish with it."""
-        token = self._token
-        if token is None or time.monotonic() + wire.CALL_SECONDS >= token.ends_at:
+        token, call_seconds = self._token, time_limits.current.provider_call_seconds
+        if token is None or time.monotonic() + call_seconds >= token.ends_at:
             return None
         return Done(token.text)
 

@@ -18,6 +18,7 @@ from typing import Any
 import asyncpg
 import structlog
 
+from manilla.kit import time_limits
 from manilla.kit.db import Database, session
 from manilla.ledger import trx_ids
 from manilla_simulator.history.clock import ClockStep
@@ -182,7 +183,8 @@ async def unmoved(
 
 async def move_merchant(owner_url: str, merchant_id: int, moment: datetime) -> None:
     """Moves the creation of a merchant, its keys and its wallets to this time."""
-    async with session(owner_url) as raw, raw.transaction():
+    seconds = time_limits.current.start_statement_seconds
+    async with session(owner_url, statement_seconds=seconds) as raw, raw.transaction():
         keys = {"merchant": "id", "credential": "merchant_id", "wallet": "merchant_id"}
         for table, key in keys.items():
             await raw.execute(
