@@ -1,6 +1,7 @@
 """`manilla-client request`: sends one signed request and prints the response."""
 
 import argparse
+import contextlib
 import re
 import sys
 import time
@@ -48,7 +49,8 @@ def add_to(commands: Any) -> None:
 def _run(given: argparse.Namespace) -> int:
     account = accounts.choose(given.profile)
     request = _signed(account, given)
-    outcome = Transport(account.url, TIMEOUT_SECONDS).send(request)
+    with contextlib.closing(Transport(account.url, TIMEOUT_SECONDS)) as transport:
+        outcome = transport.send(request)
     if isinstance(outcome, Failure):
         print(outcome.reason, file=sys.stderr)
         if request.method == "POST":
