@@ -1,6 +1,7 @@
 """Rows of a parametrized test that `make test` runs, and rows that only `make test-all` runs."""
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -23,3 +24,26 @@ def first_short(
         values = row if isinstance(row, tuple) else (row,)
         found.append(pytest.param(*values, marks=[] if is_first else pytest.mark.long))
     return found
+
+
+def long_rows(*rows: Any) -> list[ParameterSet]:
+    """Marks these rows as long, for use beside the rows that `make test` runs."""
+    return [
+        pytest.param(*(row if isinstance(row, tuple) else (row,)), marks=pytest.mark.long)
+        for row in rows
+    ]
+
+
+def pairs(first: Sequence[Any], second: Sequence[Any]) -> list[ParameterSet]:
+    """Returns every pair, marked as long unless `make test` needs it to run each value once.
+
+    For two parameters that the product handles independently, such as a field and a wrong value.
+    """
+    count = max(len(first), len(second))
+    short = {(number % len(first), number % len(second)) for number in range(count)}
+    return [
+        pytest.param(
+            first[one], second[other], marks=[] if (one, other) in short else pytest.mark.long
+        )
+        for one, other in itertools.product(range(len(first)), range(len(second)))
+    ]

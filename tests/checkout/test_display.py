@@ -66,17 +66,20 @@ def test_invisible_characters_are_removed(text: str, shown: str) -> None:
     assert display.clean(text) == shown
 
 
+@pytest.mark.long
 @given(st.text())
 def test_text_direction_overrides_are_isolated(text: str) -> None:
     turning = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
     assert not turning & {unicodedata.bidirectional(character) for character in display.clean(text)}
 
 
+@pytest.mark.long
 @given(st.text(min_size=1), st.integers(1, 50))
 def test_text_is_truncated(text: str, at_most: int) -> None:
     assert len(display.clean(text * 100, at_most)) <= at_most
 
 
+@pytest.mark.long
 @given(st.text())
 def test_a_name_is_one_line_and_never_empty(text: str) -> None:
     name = display.name(text)

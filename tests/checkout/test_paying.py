@@ -14,11 +14,14 @@ from manilla.payments.payment import PaymentErrorCode, PaymentStatus
 from manilla.resolutions import resolutions
 from tests.checkout.page_checks import is_visibly_focused, opened
 from tests.checkout.shop import ACCOUNT, HOSTED, Checkout, Shop
+from tests.rows import first_short
 
 # Each test chooses a gateway by its name. Ways to pay have their own tests in test_ways.py.
 pytestmark = pytest.mark.usefixtures("every_gateway")
 
-scripts_or_not = pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
+scripts_or_not = pytest.mark.parametrize(
+    "scripts", first_short([True, False]), ids=["scripts", "no scripts"]
+)
 TARGET_PIXELS = 44
 
 A_PAGE, B_PAGE, C_PAGE = (f"Provider {name}\N{RIGHT SINGLE QUOTATION MARK}s page" for name in "ABC")
@@ -35,7 +38,7 @@ async def press(page: Page, name: str) -> None:
 
 
 @scripts_or_not
-@pytest.mark.parametrize("button", [ON_A, ON_B, ON_C])
+@pytest.mark.parametrize("button", first_short([ON_A, ON_B, ON_C]))
 async def test_a_customer_pays_on_a_providers_page_and_comes_back(
     shop: Shop, browser: Browser, button: str, scripts: bool
 ) -> None:
@@ -54,6 +57,7 @@ async def test_a_customer_pays_on_a_providers_page_and_comes_back(
     assert (await shop.payment(checkout)).status is PaymentStatus.SUCCESS
 
 
+@pytest.mark.long
 @scripts_or_not
 @pytest.mark.parametrize(
     ("card", "reason"),
@@ -81,6 +85,7 @@ async def test_a_declined_customer_sees_the_reason_and_pays_with_another_method(
     assert (await shop.payment(checkout)).status is PaymentStatus.SUCCESS
 
 
+@pytest.mark.long
 async def test_a_decline_appears_automatically(shop: Shop, browser: Browser) -> None:
     checkout = await shop.sell()
     charge = await shop.choose(checkout, HOSTED)
@@ -91,6 +96,7 @@ async def test_a_decline_appears_automatically(shop: Shop, browser: Browser) -> 
         await expect(page.get_by_role("alert")).to_contain_text("Your bank declined the payment.")
 
 
+@pytest.mark.long
 async def test_a_wrong_amount_appears_automatically(shop: Shop, browser: Browser) -> None:
     checkout = await shop.sell()
     charge = await shop.choose(checkout, ACCOUNT)
@@ -112,6 +118,7 @@ async def test_a_wrong_amount_appears_automatically(shop: Shop, browser: Browser
         await sees(page, "Your money is being returned")
 
 
+@pytest.mark.long
 async def test_a_payment_made_elsewhere_updates_the_method_page(
     shop: Shop, browser: Browser
 ) -> None:
@@ -125,7 +132,7 @@ async def test_a_payment_made_elsewhere_updates_the_method_page(
 
 
 @scripts_or_not
-@pytest.mark.parametrize("button", [ON_A, ON_B, ON_C])
+@pytest.mark.parametrize("button", first_short([ON_A, ON_B, ON_C]))
 async def test_canceling_on_a_providers_page_returns_to_the_methods(
     shop: Shop, browser: Browser, button: str, scripts: bool
 ) -> None:
@@ -152,6 +159,7 @@ async def test_a_customer_who_paid_but_returns_as_canceled_has_paid(
         await sees(page, "Payment successful")
 
 
+@pytest.mark.long
 async def test_a_customer_who_returns_without_paying_can_continue_or_choose_again(
     shop: Shop, browser: Browser
 ) -> None:
@@ -197,6 +205,7 @@ async def test_i_have_sent_the_money_succeeds_once_the_money_arrived(
         await sees(page, "Payment successful")
 
 
+@pytest.mark.long
 async def test_the_account_number_and_exact_amount_can_be_copied(
     shop: Shop, browser: Browser
 ) -> None:
@@ -213,6 +222,7 @@ async def test_the_account_number_and_exact_amount_can_be_copied(
             assert await page.evaluate("navigator.clipboard.readText()") == value
 
 
+@pytest.mark.long
 async def test_a_charge_being_opened_by_another_request_is_awaited(
     shop: Shop, browser: Browser
 ) -> None:
@@ -224,10 +234,15 @@ async def test_a_charge_being_opened_by_another_request_is_awaited(
 
 @pytest.mark.parametrize(
     ("bearer", "lines"),
-    [
-        (CommissionBearer.CUSTOMER, ["Amount ₦1,000.00", "Payment fee ₦15.00", "Total ₦1,015.00"]),
-        (CommissionBearer.MERCHANT, []),
-    ],
+    first_short(
+        [
+            (
+                CommissionBearer.CUSTOMER,
+                ["Amount ₦1,000.00", "Payment fee ₦15.00", "Total ₦1,015.00"],
+            ),
+            (CommissionBearer.MERCHANT, []),
+        ]
+    ),
 )
 async def test_the_commission_is_shown_if_the_customer_pays_it(
     shop: Shop, browser: Browser, bearer: CommissionBearer, lines: list[str]
@@ -272,6 +287,7 @@ async def test_a_provider_that_is_down_is_shown_and_cannot_be_chosen(
         await expect(page.get_by_role("button", name="Provider B").first).to_be_enabled()
 
 
+@pytest.mark.long
 async def test_a_method_disabled_meanwhile_is_rejected_with_a_reason(
     shop: Shop, browser: Browser
 ) -> None:
@@ -286,6 +302,7 @@ async def test_a_method_disabled_meanwhile_is_rejected_with_a_reason(
         assert page.url == checkout.url
 
 
+@pytest.mark.long
 async def test_the_last_of_several_choices_wins(shop: Shop, browser: Browser) -> None:
     checkout = await shop.sell()
     await shop.choose(checkout, HOSTED)
@@ -333,12 +350,14 @@ async def test_a_payment_decided_elsewhere_shows_its_outcome(shop: Shop, browser
 @scripts_or_not
 @pytest.mark.parametrize(
     ("button", "title", "code"),
-    [
-        ("Pay", "Payment successful", None),
-        ("Decline", "Payment declined", PaymentErrorCode.PAYMENT_DECLINED),
-        ("Insufficient funds", "Insufficient funds", PaymentErrorCode.INSUFFICIENT_FUNDS),
-        ("Cancel", "Payment canceled", PaymentErrorCode.PAYMENT_CANCELED),
-    ],
+    first_short(
+        [
+            ("Pay", "Payment successful", None),
+            ("Decline", "Payment declined", PaymentErrorCode.PAYMENT_DECLINED),
+            ("Insufficient funds", "Insufficient funds", PaymentErrorCode.INSUFFICIENT_FUNDS),
+            ("Cancel", "Payment canceled", PaymentErrorCode.PAYMENT_CANCELED),
+        ]
+    ),
 )
 async def test_the_sandbox_offers_every_outcome(
     shop: Shop,
@@ -357,6 +376,7 @@ async def test_the_sandbox_offers_every_outcome(
     assert (await shop.payment(checkout)).error_code is code
 
 
+@pytest.mark.long
 async def test_the_sandbox_shows_what_would_be_offered_and_when_it_completes(
     shop: Shop, browser: Browser
 ) -> None:
@@ -386,6 +406,7 @@ async def test_a_success_redirects_back_and_announces_it(shop: Shop, browser: Br
         assert checkout.trx_id in page.url
 
 
+@pytest.mark.long
 async def test_a_success_page_stays_once_the_customer_interacts(
     shop: Shop, browser: Browser
 ) -> None:
@@ -453,6 +474,7 @@ async def test_everything_is_reachable_by_keyboard_with_visible_focus(
         await sees(page, "Payment canceled")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page_name", ["methods", "pay"])
 async def test_tap_targets_are_large_enough(shop: Shop, browser: Browser, page_name: str) -> None:
     checkout = await shop.sell()
@@ -464,6 +486,7 @@ async def test_tap_targets_are_large_enough(shop: Shop, browser: Browser, page_n
             assert min(box["width"], box["height"]) >= TARGET_PIXELS
 
 
+@pytest.mark.long
 async def test_a_merchants_texts_are_escaped(shop: Shop, browser: Browser) -> None:
     words = "<script>alert(1)</script><img src=x onerror=alert(2)> \u200b₦5{{ 7 * 7 }}"
     checkout = await shop.sell(description=words)
@@ -472,6 +495,7 @@ async def test_a_merchants_texts_are_escaped(shop: Shop, browser: Browser) -> No
         assert shown == words.replace("\u200b", "")
 
 
+@pytest.mark.long
 async def test_a_long_description_is_collapsed(shop: Shop, browser: Browser) -> None:
     checkout = await shop.sell(description="One line.\n" * 30 + "The end.")
     async with opened(browser, checkout.url) as page:

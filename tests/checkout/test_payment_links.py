@@ -21,10 +21,13 @@ from manilla.payments.payment_links.link import LinkTerms, PaymentLink
 from tests.checkout.page_checks import accessibility_violations, opened, overflow
 from tests.checkout.shop import Checkout, Shop
 from tests.client import Reply
+from tests.rows import first_short
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 HTML = {"Accept": "text/html"}
-scripts_or_not = pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
+scripts_or_not = pytest.mark.parametrize(
+    "scripts", first_short([True, False]), ids=["scripts", "no scripts"]
+)
 
 
 async def new_link(
@@ -94,6 +97,7 @@ async def test_a_customer_enters_an_amount_in_the_sandbox(
     assert (await shop.payment(checkout)).amount_minor == 250_050
 
 
+@pytest.mark.long
 async def test_a_customer_who_cancels_returns_to_the_link(shop: Shop, browser: Browser) -> None:
     link = await new_link(shop)
     async with opened(browser, url_of(shop, link)) as page:
@@ -104,6 +108,7 @@ async def test_a_customer_who_cancels_returns_to_the_link(shop: Shop, browser: B
         assert page.url.startswith(url_of(shop, link))
 
 
+@pytest.mark.long
 async def test_a_single_payment_in_progress_can_be_continued(shop: Shop, browser: Browser) -> None:
     link = await new_link(shop, single_use=True, amount_minor=None)
     first = await submit(shop, link, amount="500")
@@ -115,8 +120,10 @@ async def test_a_single_payment_in_progress_can_be_continued(shop: Shop, browser
     assert await count(shop, link) == 1
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("amount_minor", [None, 100_000], ids=["open amount", "fixed amount"])
+@pytest.mark.parametrize("scheme", first_short(["light", "dark"]))
+@pytest.mark.parametrize(
+    "amount_minor", first_short([None, 100_000]), ids=["open amount", "fixed amount"]
+)
 async def test_the_page_is_accessible_and_fits_every_width(
     shop: Shop, browser: Browser, amount_minor: int | None, scheme: str
 ) -> None:

@@ -6,12 +6,15 @@ from playwright.async_api import Browser, Page, expect
 from manilla.payments.payment import PaymentStatus
 from tests.checkout.page_checks import opened
 from tests.checkout.shop import Shop
+from tests.rows import first_short
 
 PAGE = "Card, bank transfer or USSD on a secure payment page"
 TRANSFER = "Bank transfer to an account for this payment only"
 ON_C = "Card, bank transfer or USSD on Provider C\N{RIGHT SINGLE QUOTATION MARK}s page"
 
-scripts_or_not = pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
+scripts_or_not = pytest.mark.parametrize(
+    "scripts", first_short([True, False]), ids=["scripts", "no scripts"]
+)
 
 
 async def entries(page: Page) -> list[str]:
@@ -31,6 +34,7 @@ async def test_one_entry_is_shown_for_each_way_to_pay(shop: Shop, browser: Brows
         assert codes == "providera-ngn providerb-ngn providerc-ngn"
 
 
+@pytest.mark.long
 async def test_a_way_of_one_gateway_shows_that_gateway(shop: Shop, browser: Browser) -> None:
     checkout = await shop.sell(allow_payment_methods=["providerc"])
     async with opened(browser, checkout.url) as page:
@@ -72,6 +76,7 @@ async def test_after_a_decline_the_same_way_leads_to_another_gateway(
         await page.wait_for_url(f"{shop.simulator}/b/**")
 
 
+@pytest.mark.long
 async def test_a_customer_who_left_the_page_of_a_gateway_gets_another(
     shop: Shop, browser: Browser
 ) -> None:
@@ -85,6 +90,7 @@ async def test_a_customer_who_left_the_page_of_a_gateway_gets_another(
         await page.wait_for_url(f"{shop.simulator}/b/**")
 
 
+@pytest.mark.long
 async def test_a_way_stays_available_while_one_of_its_gateways_responds(
     shop: Shop, browser: Browser
 ) -> None:

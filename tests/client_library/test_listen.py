@@ -18,6 +18,8 @@ from tests.notify.receiver import Received
 from tests.payments.orders import new_reference
 from tests.timeouts import TIMEOUT_SECONDS
 
+pytestmark = pytest.mark.long  # starts a whole installation
+
 FORWARD = "/forward"
 
 

@@ -37,6 +37,7 @@ def test_it_imports_only_the_standard_library(project: Path) -> None:
                 assert name.split(".")[0] in allowed, (file.name, name)
 
 
+@pytest.mark.long
 def test_its_wheel_works_without_the_platform(project: Path, tmp_path: Path) -> None:
     """Flit builds the wheel, which is then installed from the file without network access."""
     base = Path(sys.base_prefix) / "bin" / "python3"

@@ -22,9 +22,10 @@ from tests.conftest import serving
 from tests.mail.mail_server import MailServer, plain_transport
 from tests.mail.outbox_reader import mails_to
 from tests.mail.post_office import FAILED_PAYOUT, put_failed_payout, until, worker
+from tests.rows import first_short
 from tests.web.signed_in_user import SignedInUser, administrator, member
 
-WIDTHS = [1280, 390]
+WIDTHS = first_short([390, 1280])
 PICTURES = os.environ.get("MANILLA_PICTURES")  # a folder for pictures of the pages
 
 

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from manilla.kit.crypto import Keyring
@@ -11,6 +12,7 @@ from manilla.services import Services
 from tests.client import Merchant, Reply, Site, new_merchant
 from tests.payments import steps
 from tests.payments.orders import order
+from tests.rows import pairs
 
 ADDRESSES = ("success_redirect", "cancel_redirect", "ipn_url")
 REQUIRED = ("payment_amount", "currency_code", "ref_trx", *ADDRESSES)
@@ -18,10 +20,15 @@ OPTIONAL = ("description", "customer_name", "customer_email")
 TEXTS = ("currency_code", "ref_trx", *ADDRESSES, *OPTIONAL)
 
 
-@pytest.fixture
-async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
-    """An approved merchant that calls the API in the sandbox."""
+@pytest.fixture(scope="module")
+async def approved(site: Site, db: Database, keyring: Keyring) -> Merchant:
     return await new_merchant(site, db, keyring)
+
+
+@pytest.fixture
+def merchant(approved: Merchant) -> Merchant:
+    """A merchant in the sandbox. Each test has its own IP address, so its own rate limit."""
+    return msgspec.structs.replace(approved, site=approved.site.from_new_ip())
 
 
 def assert_refused(reply: Reply, *fields: str) -> None:
@@ -47,8 +54,11 @@ async def test_a_missing_or_null_required_field_is_reported(merchant: Merchant, 
     assert_refused(await steps.initiate(merchant, order() | {field: None}), field)
 
 
-@pytest.mark.parametrize("value", [5, 1.5, True, False, [], ["NGN"], {}, {"a": "b"}], ids=repr)
-@pytest.mark.parametrize("field", TEXTS)
+@pytest.mark.parametrize(
+    ("field", "value"),
+    pairs(TEXTS, [5, 1.5, True, False, [], ["NGN"], {}, {"a": "b"}]),
+    ids=repr,
+)
 async def test_a_text_field_of_the_wrong_type_is_reported(
     merchant: Merchant, field: str, value: Any
 ) -> None:
@@ -61,8 +71,9 @@ async def test_keywords_of_the_wrong_type_are_reported(merchant: Merchant, value
     assert_refused(reply, "allow_payment_methods")
 
 
-@pytest.mark.parametrize("field", ["currency_code", "ref_trx", *ADDRESSES])
-@pytest.mark.parametrize("value", ["", " "])
+@pytest.mark.parametrize(
+    ("field", "value"), pairs(["currency_code", "ref_trx", *ADDRESSES], ["", " "])
+)
 async def test_a_blank_required_text_is_reported(
     merchant: Merchant, field: str, value: str
 ) -> None:
@@ -127,8 +138,9 @@ async def test_an_invalid_json_number_makes_the_body_unreadable(
     [("NGN", "10.01", "10.001"), ("JPY", "10", "10.5"), ("KWD", "10.001", "10.0001")],
 )
 async def test_an_amount_has_no_more_decimals_than_its_currency(
-    merchant: Merchant, services: Services, currency: str, taken: str, refused: str
+    site: Site, services: Services, currency: str, taken: str, refused: str
 ) -> None:
+    merchant = await new_merchant(site, services.db, services.keyring)
     await steps.change(services, merchant, currencies=[currency])
     good = await steps.initiate(merchant, steps.order_of(taken, currency_code=currency))
     assert good.status == 200
@@ -153,42 +165,39 @@ async def test_an_unknown_currency_code_is_not_enabled(merchant: Merchant, curre
     assert (reply.status, reply.code) == (422, "INVALID_CURRENCY")
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        *("javascript:alert(1)", "JavaScript:alert(1)", "javascript://shop.example/%0aalert(1)"),
-        *("data:text/html,<script>alert(1)</script>", "ftp://shop.example/a", "file:///etc/passwd"),
-        *("mailto:ada@example.com", "ws://shop.example/", "blob:https://shop.example/1"),
-        *("shop.example", "/thanks", "//shop.example/thanks", "https", "https:", "https://"),
-        *("https:///thanks", "https:shop.example", "https:/shop.example", "https://:443/"),
-        *("https://@/", "https://?a", "https://#a"),
-        *("https://shop.example:0/", "https://shop.example:65536/", "https://shop.example:x/"),
-        *("https://[::1/", "https://[shop]/"),
-        *(" https://shop.example/", "https://shop.example/ ", "https://shop.example/a b"),
-        *("https://shop.example/\n", "https://shop\n.example/", "https://shop.example/\r\nX: y"),
-        *("java\tscript:alert(1)", "https://shop.example/\t", "\thttps://shop.example/"),
-        *("https:\\\\shop.example\\", "https://shop.example\\@evil.example/", "\\\\shop.example"),
-        *("https://shop.example/\x01", "https://shop.example/\x7f"),
-    ],
-)
-@pytest.mark.parametrize("field", ADDRESSES)
+DANGEROUS_URLS = [
+    *("javascript:alert(1)", "JavaScript:alert(1)", "javascript://shop.example/%0aalert(1)"),
+    *("data:text/html,<script>alert(1)</script>", "ftp://shop.example/a", "file:///etc/passwd"),
+    *("mailto:ada@example.com", "ws://shop.example/", "blob:https://shop.example/1"),
+    *("shop.example", "/thanks", "//shop.example/thanks", "https", "https:", "https://"),
+    *("https:///thanks", "https:shop.example", "https:/shop.example", "https://:443/"),
+    *("https://@/", "https://?a", "https://#a"),
+    *("https://shop.example:0/", "https://shop.example:65536/", "https://shop.example:x/"),
+    *("https://[::1/", "https://[shop]/"),
+    *(" https://shop.example/", "https://shop.example/ ", "https://shop.example/a b"),
+    *("https://shop.example/\n", "https://shop\n.example/", "https://shop.example/\r\nX: y"),
+    *("java\tscript:alert(1)", "https://shop.example/\t", "\thttps://shop.example/"),
+    *("https:\\\\shop.example\\", "https://shop.example\\@evil.example/", "\\\\shop.example"),
+    *("https://shop.example/\x01", "https://shop.example/\x7f"),
+]
+
+
+@pytest.mark.parametrize(("field", "address"), pairs(ADDRESSES, DANGEROUS_URLS))
 async def test_a_dangerous_url_is_rejected(merchant: Merchant, field: str, address: str) -> None:
     assert_refused(await steps.initiate(merchant, order(**{field: address})), field)
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "http://shop.example",
-        "https://shop.example:8443/a/b?c=d&e=%20&e=2#f",
-        "HTTPS://Shop.Example/",
-        "https://[2001:db8::1]:8443/x",
-        "https://münchen.example/straße?größe=ü",
-        "https://shop.example/" + "x" * 5000,
-    ],
-    ids=lambda address: address[:30],
-)
-@pytest.mark.parametrize("field", ADDRESSES)
+URLS = [
+    "http://shop.example",
+    "https://shop.example:8443/a/b?c=d&e=%20&e=2#f",
+    "HTTPS://Shop.Example/",
+    "https://[2001:db8::1]:8443/x",
+    "https://münchen.example/straße?größe=ü",
+    "https://shop.example/" + "x" * 5000,
+]
+
+
+@pytest.mark.parametrize(("field", "address"), pairs(ADDRESSES, URLS), ids=lambda value: value[:30])
 async def test_a_url_is_returned_unchanged(merchant: Merchant, field: str, address: str) -> None:
     reply = await steps.initiate(merchant, order(**{field: address}))
     assert reply.json["info"][field] == address
@@ -237,13 +246,17 @@ async def test_all_invalid_fields_are_reported_together(merchant: Merchant) -> N
     assert_refused(await steps.initiate(merchant, {}), *REQUIRED)
 
 
-@pytest.mark.parametrize("amount", ["0.99", "10.001", "1e400", '"1000"', "null", "true"])
 @pytest.mark.parametrize(
-    ("field", "value"), [("ref_trx", None), ("currency_code", "NG"), ("customer_email", "ada")]
+    ("amount", "other"),
+    pairs(
+        ["0.99", "10.001", "1e400", '"1000"', "null", "true"],
+        [("ref_trx", None), ("currency_code", "NG"), ("customer_email", "ada")],
+    ),
 )
 async def test_an_invalid_amount_among_others_is_reported_as_a_field(
-    merchant: Merchant, amount: str, field: str, value: Any
+    merchant: Merchant, amount: str, other: tuple[str, Any]
 ) -> None:
+    field, value = other
     reply = await steps.initiate(merchant, steps.order_of(amount, **{field: value}))
     assert_refused(reply, "payment_amount", field)
 
@@ -253,22 +266,24 @@ async def test_the_format_is_checked_before_the_currency(merchant: Merchant) -> 
     assert_refused(reply, "payment_amount")
 
 
+TEXTS_OF_ANY_KIND = [
+    "عائشة محمد",
+    "a\u200bb\u200cc\u200dd\u2060e\ufefff",
+    "👩‍👩‍👧‍👦 🇳🇬 ❤️",
+    "Zoe\u0308 vs Zo\u00eb",
+    "\U0010ffff\U00020000",
+    "Robert'); DROP TABLE payment;--",
+    "<script>alert(1)</script>",
+    '{{7*7}} ${7*7} %s %(a)s {0} \\u0041 \\ / "',
+    "  spaces around  ",
+]
+
+
 @pytest.mark.parametrize(
-    "text",
-    [
-        "عائشة محمد",
-        "a\u200bb\u200cc\u200dd\u2060e\ufefff",
-        "👩‍👩‍👧‍👦 🇳🇬 ❤️",
-        "Zoe\u0308 vs Zo\u00eb",
-        "\U0010ffff\U00020000",
-        "Robert'); DROP TABLE payment;--",
-        "<script>alert(1)</script>",
-        '{{7*7}} ${7*7} %s %(a)s {0} \\u0041 \\ / "',
-        "  spaces around  ",
-    ],
+    ("field", "text"),
+    pairs(["customer_name", "description", "ref_trx"], TEXTS_OF_ANY_KIND),
     ids=ascii,
 )
-@pytest.mark.parametrize("field", ["customer_name", "description", "ref_trx"])
 async def test_any_text_is_returned_unchanged(
     merchant: Merchant, services: Services, field: str, text: str
 ) -> None:
@@ -286,8 +301,11 @@ async def test_any_text_is_returned_unchanged(
 CONTROLS = ["\n", "\t", "\r\n", "\x1b[31m", "\x7f", "\x85", "\u2028", "\u202e", "\u2066", "\u200f"]
 
 
-@pytest.mark.parametrize("character", CONTROLS, ids=ascii)
-@pytest.mark.parametrize("field", ["customer_name", "ref_trx", "customer_email"])
+@pytest.mark.parametrize(
+    ("field", "character"),
+    pairs(["customer_name", "ref_trx", "customer_email"], CONTROLS),
+    ids=ascii,
+)
 async def test_a_single_line_text_has_no_control_characters(
     merchant: Merchant, field: str, character: str
 ) -> None:
@@ -329,8 +347,11 @@ async def test_a_description_is_limited_only_by_the_body_size(
     assert verified["description"] == character * length
 
 
-@pytest.mark.parametrize("character", ["\x00", "\ud800", "\udc00\ud800"], ids=ascii)
-@pytest.mark.parametrize("field", [*TEXTS, "allow_payment_methods"])
+@pytest.mark.parametrize(
+    ("field", "character"),
+    pairs([*TEXTS, "allow_payment_methods"], ["\x00", "\ud800", "\udc00\ud800"]),
+    ids=ascii,
+)
 async def test_nul_and_lone_surrogates_are_rejected(
     merchant: Merchant, field: str, character: str
 ) -> None:

@@ -4,6 +4,8 @@ import asyncio
 import random
 from typing import Any
 
+import pytest
+
 from manilla.methods.method import Flow
 from manilla.payments import store
 from manilla.payments.charges import GatewayRefused, GatewayUnavailable
@@ -85,6 +87,7 @@ async def _pay_uncertain_charges(shop: Shop) -> int:
     return len(created)
 
 
+@pytest.mark.long
 async def test_at_least_99_percent_of_willing_customers_pay_and_none_is_credited_twice(
     shop: Shop,
 ) -> None:
