@@ -5,7 +5,7 @@ import contextlib
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from functools import partial
 from ipaddress import ip_network
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import argon2
 import pytest
 import uvicorn
 from aiohttp import web
@@ -31,6 +32,7 @@ from manilla.kit.server.direct import Protocol
 from manilla.kit.server.draining import Drain
 from manilla.kit.server.request_queue import RequestQueue
 from manilla.ledger import invariants
+from manilla.people import passwords
 from manilla.services import Services
 from manilla.settings import Mode, Settings
 from manilla.wiring import opened
@@ -48,6 +50,7 @@ expect.set_options(timeout=TIMEOUT_SECONDS * 1000)
 time_limits.use(limits.PATIENT)
 os.environ.update(limits.as_variables())
 
+PRODUCTION_HASHER = passwords.hasher
 MODULES_PER_CHECK = 20
 
 
@@ -128,6 +131,15 @@ def hanging_calls_end(monkeypatch: pytest.MonkeyPatch) -> None:
         await end(request, ending)
 
     monkeypatch.setattr(dispatch, "_end_without_answer", hang)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cheap_password_hashes() -> Iterator[None]:
+    """Hashes passwords in microseconds. Tests of the hash use `PRODUCTION_HASHER`."""
+    with pytest.MonkeyPatch.context() as patch:
+        cheap = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+        patch.setattr(passwords, "hasher", cheap)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -32,10 +32,11 @@ COMMON = frozenset(
 
 Result = TypeVar("Result")
 
-_HASHER = argon2.PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
+# Tests replace it with a cheaper one. A hash with other parameters stays valid: sign-in renews it.
+hasher = argon2.PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 # A hash that no known password matches. Verifying it takes as long as verifying a real one.
 NOBODYS = (
-    f"$argon2id$v=19$m={_HASHER.memory_cost},t={_HASHER.time_cost},p={_HASHER.parallelism}"
+    f"$argon2id$v=19$m={hasher.memory_cost},t={hasher.time_cost},p={hasher.parallelism}"
     f"${'A' * 22}${'A' * 43}"
 )
 
@@ -93,7 +94,7 @@ async def hash_of(password: str) -> str:
     """Hashes a password that `check` has accepted."""
     plain = _normal(password)
     assert len(plain) <= LENGTH_MAX
-    return await _threads.run(lambda: _HASHER.hash(plain))
+    return await _threads.run(lambda: hasher.hash(plain))
 
 
 async def verify(password_hash: str | None, password: str) -> PasswordCheck:
@@ -129,12 +130,12 @@ async def change(db: Database, visitor: Visitor, old: str, new: str) -> None:
 
 def _verify(password_hash: str | None, plain: str) -> PasswordCheck:
     try:
-        _HASHER.verify(password_hash or NOBODYS, plain)
+        hasher.verify(password_hash or NOBODYS, plain)
     except (Argon2Error, InvalidHashError):
         return PasswordCheck(is_right=False)
     return PasswordCheck(
         is_right=password_hash is not None,
-        is_outdated=_HASHER.check_needs_rehash(password_hash or NOBODYS),
+        is_outdated=hasher.check_needs_rehash(password_hash or NOBODYS),
     )
 
 

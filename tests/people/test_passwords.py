@@ -32,6 +32,7 @@ def test_a_long_phrase_in_any_script_is_accepted() -> None:
         passwords.check(password, email="ada@example.com", name="Ada")
 
 
+@pytest.mark.usefixtures("production_hasher")
 async def test_a_password_is_stored_as_an_argon2id_hash() -> None:
     kept = await passwords.hash_of(PASSWORD)
     assert kept.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
@@ -54,6 +55,7 @@ async def test_a_password_matches_in_every_unicode_normalization() -> None:
     assert (await passwords.verify(kept, "cafe\u0301 cafe\u0301 cafe\u0301")).is_right
 
 
+@pytest.mark.usefixtures("production_hasher")
 async def test_a_hash_with_an_older_cost_is_renewed_at_sign_in(
     db: Database, accounts: Accounts
 ) -> None:
