@@ -19,7 +19,7 @@ import uvicorn
 from aiohttp import web
 from manilla_simulator import dispatch
 from manilla_simulator.faults import Ending
-from playwright.async_api import Browser, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, async_playwright, expect
 
 from manilla.app import WebApplication
 from manilla.kit import crypto, time_limits
@@ -116,8 +116,17 @@ async def browser() -> AsyncIterator[Browser]:
             executable_path=path,
             args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
         )
-        yield chromium
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(chromium, "new_context", partial(_new_context, chromium.new_context))
+            yield chromium
         await chromium.close()
+
+
+async def _new_context(open_context: Any, **options: Any) -> BrowserContext:
+    """Opens a browser context whose actions wait as long as `expect` does on a busy machine."""
+    context: BrowserContext = await open_context(**options)
+    context.set_default_timeout(TIMEOUT_SECONDS * 1000)
+    return context
 
 
 @pytest.fixture
