@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+import pytest
 from playwright.async_api import Browser, Page
 
 from manilla.web.routes import Route
@@ -10,7 +11,23 @@ from tests.web.route_urls import address
 from tests.web.signed_in_user import SignedInUser
 
 PHONE = 390
-SCREENS = ((PHONE, "dark"), (1280, "light"))
+LONG = pytest.mark.long
+SCREENS = [
+    pytest.param(PHONE, "dark", True, id="typical pages"),
+    pytest.param(PHONE, "dark", False, id="phone", marks=LONG),
+    pytest.param(1280, "light", False, id="desktop", marks=LONG),
+]
+# A list, a form, a page about one object, and a page with figures.
+TYPICAL = (
+    "/{environment:str}",
+    "/{environment:str}/payments",
+    "/{environment:str}/payouts/new",
+    "/{environment:str}/payouts/{payout:str}",
+    "/",
+    "/transactions",
+    "/merchants/new",
+    "/payouts/{payout:str}",
+)
 # Accessibility rules whose result can change with the width and the color scheme.
 WIDE_RULES = ("color-contrast", "scrollable-region-focusable", "link-in-text-block", "target-size")
 
@@ -21,31 +38,28 @@ async def problems(
     visitor: SignedInUser,
     table: Sequence[Route],
     samples: Mapping[str, str],
+    width: int,
+    scheme: str,
 ) -> list[str]:
-    """Problems that the browser and axe report, also at a phone's width, with the page of each."""
+    """Problems that the browser and axe report, with the page of each."""
     found: list[str] = []
     said: list[str] = []
-    for width, scheme in SCREENS:
-        context = await browser.new_context(
-            viewport={"width": width, "height": 844},
-            color_scheme=scheme,  # type: ignore[arg-type]
-        )
-        await visitor.enter(context)
-        page = await context.new_page()
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        for route in table:
-            if route.method == "GET" and route.is_page:
-                path = address(route, samples)
-                await page.goto(f"{base_url}/{visitor.realm}{path}")
-                found += [f"{width} {path}: {fault}" for fault in await _problems(page, width)]
-                found += [
-                    f"{width} {path}: {text}"
-                    for text in said
-                    if not text.startswith(EXPECTED_MESSAGES)
-                ]
-                said.clear()
-        await context.close()
+    context = await browser.new_context(
+        viewport={"width": width, "height": 844},
+        color_scheme=scheme,  # type: ignore[arg-type]
+    )
+    await visitor.enter(context)
+    page = await context.new_page()
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    for route in table:
+        if route.method == "GET" and route.is_page:
+            path = address(route, samples)
+            await page.goto(f"{base_url}/{visitor.realm}{path}")
+            found += [f"{path}: {fault}" for fault in await _problems(page, width)]
+            found += [f"{path}: {text}" for text in said if not text.startswith(EXPECTED_MESSAGES)]
+            said.clear()
+    await context.close()
     return found
 
 
