@@ -86,6 +86,7 @@ async def test_only_administrators_may_map(populated: PopulatedConsole) -> None:
         assert (await user.post(AT, {"code": "501", "bank": "044"})).status == 403
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [390, 1280])
 async def test_the_form_is_accessible_on_phone_and_desktop(
     browser: Browser, services: Services, visitor: SignedInUser, width: int

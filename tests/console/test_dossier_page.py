@@ -208,6 +208,7 @@ async def test_only_an_administrator_sets_the_level(
     assert await _now(pending) == ("pending", "verified", None)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 async def test_an_officer_reads_the_checklist_and_asks_for_information(
     pending: MerchantDashboard, officer: SignedInUser, browser: Browser, width: int, scheme: str

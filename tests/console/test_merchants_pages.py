@@ -6,6 +6,7 @@ import io
 import re
 from decimal import Decimal
 
+import pytest
 from playwright.async_api import Browser
 
 from manilla.approvals import approvals
@@ -86,6 +87,7 @@ async def test_a_pending_merchant_is_found_approved_and_can_use_production(
     assert lines[1].actor_name == populated.administrator.email
 
 
+@pytest.mark.long
 async def test_a_wallet_is_adjusted_after_a_step_up(
     browser: Browser, services: Services, site: Site, populated: PopulatedConsole
 ) -> None:

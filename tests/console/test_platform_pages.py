@@ -417,6 +417,7 @@ async def test_the_system_page_shows_api_response_statistics(
     assert "Not zero" not in sums
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("tidy")
 async def test_an_administrator_sets_a_fee_the_schedule_and_tests_a_provider(
     services: Services, visitor: SignedInUser, browser: Browser

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from html import unescape
 
 import pytest
 from playwright.async_api import Browser, Page
@@ -50,6 +51,16 @@ async def simulator(services: Services, site: Site) -> AsyncIterator[ProviderSim
 
 @pytest.fixture(scope="module")
 async def shop(services: Services, site: Site, simulator: ProviderSimulator) -> Shop:
+    return await _new_shop(services, site, simulator)
+
+
+@pytest.fixture
+async def new_shop(services: Services, site: Site, simulator: ProviderSimulator) -> Shop:
+    """A shop without cases, and with an empty wallet."""
+    return await _new_shop(services, site, simulator)
+
+
+async def _new_shop(services: Services, site: Site, simulator: ProviderSimulator) -> Shop:
     merchant = await new_merchant(
         site.from_new_ip(), services.db, services.keyring, environment=Environment.PRODUCTION
     )
@@ -100,33 +111,19 @@ def text(reply: Reply) -> str:
 
 
 async def test_of_two_administrators_deciding_a_manual_payout_the_second_sees_who_and_how(
-    services: Services,
-    payer: PayoutMerchant,
-    browser: Browser,
-    operations: SignedInUser,
-    second: SignedInUser,
+    services: Services, payer: PayoutMerchant, operations: SignedInUser, second: SignedInUser
 ) -> None:
     trx_id = await payer.pay_out(MANUAL)
     await second.step_up(services)
-    base = f"{services.base_url}/console"
-    async with (
-        opened(browser, f"{base}/sign-in", width=1280) as one,
-        opened(browser, f"{base}/sign-in", width=390, scheme="dark") as other,
-    ):
-        for page, visitor in ((one, operations), (other, second)):
-            await visitor.enter(page.context)
-            await page.goto(f"{base}/payouts?q={trx_id}")
-            await page.locator("a.row-link").click()
-            await page.get_by_text("Amount to pay").wait_for()
-        await one.get_by_label("Bank reference").fill("FT-2026-77")
-        await other.get_by_label("Reason").fill("The account is closed")
-        await asyncio.gather(
-            one.get_by_role("button", name="Mark as paid").click(),
-            other.get_by_role("button", name="Reject").click(),
-        )
-        for page in (one, other):
-            await page.locator(".notice[role]").wait_for()
-        said = [await main_of(page) for page in (one, other)]
+    assert "Amount to pay" in text(await operations.get(f"/payouts/{trx_id}"))
+    replies = await asyncio.gather(
+        operations.post(f"/payouts/{trx_id}/complete", {"bank_reference": "FT-2026-77"}),
+        second.post(f"/payouts/{trx_id}/reject", {"reason": "The account is closed"}),
+    )
+    said = [
+        await visitor.follow(reply) if reply.status == 303 else text(reply)
+        for visitor, reply in zip((operations, second), replies, strict=True)
+    ]
     paid = f"completed already. {operations.email} has paid it, bank reference FT-2026-77."
     rejected = f"canceled already. {second.email} has rejected it: The account is closed"
     if (await payer.payout(trx_id)).status == "completed":
@@ -141,9 +138,34 @@ async def test_of_two_administrators_deciding_a_manual_payout_the_second_sees_wh
     assert len(await payer.notifications(trx_id)) == 1
 
 
-async def test_suspense_is_shown_from_both_sides_and_resolved_once(
-    services: Services, shop: Shop, browser: Browser, operations: SignedInUser
+async def test_suspense_is_credited_once(
+    services: Services, shop: Shop, operations: SignedInUser
 ) -> None:
+    charge = await shop.choose(await shop.start(), "providera_ngn_va")
+    await shop.pay(charge, amount=400)
+    await shop.until_charge(charge, "suspense")
+    before = await shop.balance()
+    query = "SELECT id FROM operator_case WHERE reference = $1"
+    case = f"/cases/{await services.db.value(query, charge.reference)}"
+    page = text(await operations.get(case))
+    for evidence in ("₦1,000.00", "Provider A sent a signed webhook", "₦400.00"):
+        assert evidence in page
+    asked = unescape(text(await operations.post(f"{case}/ask", {})))
+    assert "Provider's answer just now: <strong>Paid</strong>, ₦400.00" in asked
+    resolution = {"action": "credit", "note": "The customer agrees to pay the rest"}
+    reply = await operations.post(f"{case}/resolve", resolution)
+    assert "Resolved: credit the merchant." in await operations.follow(reply)
+    assert await shop.balance() == before + 40_000
+    again = await operations.post(f"{case}/resolve", {"action": "keep", "note": "mine"})
+    assert (again.status, await shop.balance()) == (422, before + 40_000)
+    assert "is resolved already: credit: The customer agrees" in text(again)
+
+
+@pytest.mark.long
+async def test_suspense_is_shown_from_both_sides_and_resolved_once(
+    services: Services, new_shop: Shop, browser: Browser, operations: SignedInUser
+) -> None:
+    shop = new_shop
     started = await shop.start()
     charge = await shop.choose(started, "providera_ngn_va")
     await shop.pay(charge, amount=400)
@@ -243,10 +265,9 @@ async def ask_to_credit(services: Services, shop: Shop) -> tuple[int, approvals.
 
 
 async def test_a_failed_notification_is_resent_and_delivered(
-    services: Services, settings: Settings, site: Site, browser: Browser, support: SignedInUser
+    services: Services, settings: Settings, site: Site, support: SignedInUser
 ) -> None:
     merchant = await new_merchant(site.from_new_ip(), services.db, services.keyring)
-    base = f"{services.base_url}/console"
     async with (
         receiving() as receiver,
         outbound.open_session(
@@ -262,24 +283,18 @@ async def test_a_failed_notification_is_resent_and_delivered(
             await deliveries.skip_to_next_attempt()
         assert [await deliveries.state(trx_id) for trx_id in trx_ids] == ["failed"] * 2
         [first] = await deliveries.notifications(trx_ids[0])
-        async with opened(browser, f"{base}/sign-in", width=1280) as page:
-            await support.enter(page.context)
-            await page.goto(f"{base}/notifications?merchant={merchant.new.id}")
-            assert (await main_of(page)).count("Failed") >= 2
-            await page.goto(f"{base}/notifications?q={trx_ids[0]}")
-            await page.locator("a.row-link").click()
-            await page.get_by_text("Attempt 3: HTTP 500").wait_for()
-            assert not await accessibility_violations(page)
-            await page.get_by_role("button", name="Resend").click()
-            await page.get_by_text("is being sent again").wait_for()
-            await deliveries.deliver()
-            await page.reload()
-            assert "Attempt 4: HTTP 200" in await main_of(page)
-            # This merchant's remaining payouts, ordered by time.
-            await page.goto(f"{base}/notifications")
-            await page.locator("#f-merchant").fill(str(merchant.new.id))
-            await page.get_by_role("button", name="Resend").click()
-            await page.get_by_text("Resending 1 notification.").wait_for()
+        listed = text(await support.get(f"/notifications?merchant={merchant.new.id}"))
+        assert all(trx_id in listed for trx_id in trx_ids)
+        path = f"/notifications/{first.id}"
+        assert "Attempt 3: HTTP 500" in text(await support.get(path))
+        reply = await support.post(f"{path}/redeliver", {})
+        assert "is being sent again" in await support.follow(reply)
+        await deliveries.deliver()
+        assert "Attempt 4: HTTP 200" in text(await support.get(path))
+        # The merchant's other failed notification.
+        failed = {"merchant": str(merchant.new.id), "since": "2026-01-01T00:00"}
+        reply = await support.post("/notifications/redeliver-failed", failed)
+        assert "Resending 1 notification." in await support.follow(reply)
         await deliveries.deliver()
         assert [await deliveries.state(trx_id) for trx_id in trx_ids] == ["delivered"] * 2
     done = await audited(services, f"notification:{first.id}")

@@ -79,6 +79,7 @@ async def test_only_administrators_drain(populated: PopulatedConsole) -> None:
         assert (await user.post("/rails/providera/drain", {})).status == 403
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [1280, 390])
 async def test_the_page_is_accessible_and_fits(
     services: Services, visitor: SignedInUser, browser: Browser, width: int

@@ -35,6 +35,7 @@ async def _calling_with(dashboard: MerchantDashboard, page: Page) -> Merchant:
     return msgspec.structs.replace(dashboard.merchant, new=new)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [390, 1280])
 async def test_an_owner_creates_a_key_uses_it_and_revokes_it(
     browser: Browser, dashboard: MerchantDashboard, width: int

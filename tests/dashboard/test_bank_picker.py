@@ -14,7 +14,6 @@ from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
 from tests.provider_simulator import running_simulator
 
 GTBANK, GTBANK_TEXT = "058", "Guaranty Trust Bank (058)"
-WIDTHS = (390, 1280)
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +30,15 @@ async def _chosen(page: Page) -> str:
     return str(await page.evaluate("document.querySelector('[name=bank_code]').value"))
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("path", ["payouts/new", "accounts/new"])
+@pytest.mark.parametrize(
+    ("width", "path"),
+    [
+        (390, "payouts/new"),
+        pytest.param(390, "accounts/new", marks=pytest.mark.long),
+        pytest.param(1280, "payouts/new", marks=pytest.mark.long),
+        pytest.param(1280, "accounts/new", marks=pytest.mark.long),
+    ],
+)
 async def test_a_bank_is_found_by_a_part_of_its_name_and_chosen_by_a_click(
     dashboard: MerchantDashboard, browser: Browser, width: int, path: str
 ) -> None:
@@ -49,7 +55,10 @@ async def test_a_bank_is_found_by_a_part_of_its_name_and_chosen_by_a_click(
         assert beyond <= 0
 
 
-@pytest.mark.parametrize("typed", ["gtb", "GT bank", "058", "000013"])
+@pytest.mark.parametrize(
+    "typed",
+    ["GT bank", *(pytest.param(text, marks=pytest.mark.long) for text in ("gtb", "058", "000013"))],
+)
 async def test_a_bank_is_found_by_alias_and_code_and_chosen_with_the_keyboard(
     dashboard: MerchantDashboard, browser: Browser, typed: str
 ) -> None:
@@ -67,6 +76,7 @@ async def test_a_bank_is_found_by_alias_and_code_and_chosen_with_the_keyboard(
         await page.get_by_text("SANDBOX BENEFICIARY").wait_for()
 
 
+@pytest.mark.long
 async def test_arrows_move_through_the_results_and_escape_closes_them(
     dashboard: MerchantDashboard, browser: Browser
 ) -> None:
@@ -119,6 +129,7 @@ async def _page(
     await context.close()
 
 
+@pytest.mark.long
 async def test_a_rejected_form_shows_the_chosen_bank_again(
     dashboard: MerchantDashboard, browser: Browser
 ) -> None:
@@ -133,6 +144,7 @@ async def test_a_rejected_form_shows_the_chosen_bank_again(
         assert await _chosen(page) == GTBANK
 
 
+@pytest.mark.long
 async def test_without_scripts_the_bank_is_an_ordinary_select(
     dashboard: MerchantDashboard, browser: Browser
 ) -> None:

@@ -130,6 +130,7 @@ async def test_two_files_confirmed_concurrently_do_not_spend_the_same_money(
     assert await dashboard.balance() == WALLET - 600_000_00
 
 
+@pytest.mark.long
 async def test_a_user_pays_the_part_of_a_file_that_the_wallet_covers(
     dashboard: MerchantDashboard, browser: Browser
 ) -> None:

@@ -1,7 +1,10 @@
 """The API explorer makes real sandbox calls for the signed-in user's merchant only."""
 
 import hmac
+import re
+from html import unescape
 
+import pytest
 from playwright.async_api import Browser, expect
 
 from manilla.kit.environment import Environment
@@ -14,6 +17,7 @@ from tests.dashboard.merchant_dashboard import new_dashboard
 PATH = "/sandbox/explorer"
 
 
+@pytest.mark.long
 async def test_a_payment_is_created_and_verified_without_code(
     browser: Browser, services: Services, populated: PopulatedMerchant
 ) -> None:
@@ -40,6 +44,24 @@ async def test_a_payment_is_created_and_verified_without_code(
         await page.get_by_role("link", name="API requests").first.click()
         await page.wait_for_url("**/requests")
         await expect(page.get_by_text("POST /api/v1/initiate-payment").first).to_be_visible()
+
+
+async def test_a_call_is_signed_with_the_merchants_secret_which_is_not_shown(
+    services: Services, populated: PopulatedMerchant
+) -> None:
+    form = (await populated.owner.get(f"{PATH}?operation=initiatePayment")).body.decode()
+    found = re.search(r'<textarea[^>]* name="body"[^>]*>(.*?)</textarea>', form, re.DOTALL)
+    assert found
+    sent = {"operation": "initiatePayment", "body": unescape(found.group(1)), "scenario": "pending"}
+    page = unescape((await populated.owner.post(PATH, sent)).body.decode())
+    assert "Response: 200" in page
+    assert "X-API-Key: (your API key" in page
+    assert populated.merchant.credentials.api_secret not in page
+    signed = re.search(r'aria-label="Signed string">(.*?)</pre>', page, re.DOTALL)
+    assert signed
+    assert _signature(populated, signed.group(1)) in page
+    await services.requests.flush()
+    assert b"POST /api/v1/initiate-payment" in (await populated.owner.get("/sandbox/requests")).body
 
 
 def _signature(populated: PopulatedMerchant, signed: str) -> str:

@@ -171,6 +171,7 @@ async def _protects_the_account(page: Page, base: str, email: str) -> pyotp.TOTP
     return totp
 
 
+@pytest.mark.long
 async def test_a_merchant_configures_methods_notifications_and_members(
     browser: Browser, site: Site, services: Services
 ) -> None:
@@ -310,6 +311,7 @@ async def store(services: Services) -> Demo:
     return found
 
 
+@pytest.mark.long
 async def test_the_demo_shows_a_complete_sale(
     browser: Browser, site: Site, services: Services, store: Demo
 ) -> None:

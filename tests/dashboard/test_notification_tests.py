@@ -1,6 +1,7 @@
 """A merchant sends a test notification and sees the request and its receiver's response."""
 
 import msgspec
+import pytest
 from manilla_client import verify_ipn
 from playwright.async_api import Browser, expect
 
@@ -22,6 +23,7 @@ PATH = "/sandbox/notifications/test"
 FORM = {"event": "payment.completed", "url": "https://shop.example/ipn"}
 
 
+@pytest.mark.long
 async def test_the_receiver_gets_a_signed_example_and_the_merchant_sees_its_response(
     browser: Browser, services: Services, site: Site
 ) -> None:
@@ -46,6 +48,25 @@ async def test_the_receiver_gets_a_signed_example_and_the_merchant_sees_its_resp
         await expect(page.get_by_text("unknown order")).to_be_visible()
         await expect(page.get_by_text("X-Signature: ")).to_be_visible()
         assert await accessibility_violations(page) == []
+    [received] = receiver.received
+    secret = mine.merchant.credentials.api_secret
+    notification = verify_ipn(received.body, received.headers, secret)
+    assert (notification.event, notification.status) == ("payout", "failed")
+
+
+async def test_the_example_is_signed_and_the_receivers_response_is_shown(
+    services: Services, site: Site
+) -> None:
+    mine = await new_dashboard(services, site)
+    async with receiving() as receiver, delivery_worker(services) as worker:
+        receiver.answers = [answer(422, b"unknown order")]
+        sent = {"event": "payout.reversed", "url": receiver.url}
+        reply = await mine.owner.post(PATH, sent)
+        assert "Test payout notification" in await mine.owner.follow(reply)
+        await Deliveries(services, mine.merchant, receiver, worker).deliver()
+        page = await mine.owner.follow(reply)
+    for text in ("Attempt 1: HTTP 422", "unknown order", "X-Signature: "):
+        assert text in page
     [received] = receiver.received
     secret = mine.merchant.credentials.api_secret
     notification = verify_ipn(received.body, received.headers, secret)

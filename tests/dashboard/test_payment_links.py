@@ -122,6 +122,7 @@ async def test_links_of_others_and_of_the_other_environment_are_not_found(
         assert (await user.post(f"{path}/disable", {})).status == 404
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [390, 1280])
 async def test_the_qr_code_is_visible(
     dashboard: MerchantDashboard, browser: Browser, width: int

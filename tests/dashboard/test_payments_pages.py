@@ -119,6 +119,7 @@ async def test_a_refund_form_sent_twice_creates_one_refund(dashboard: MerchantDa
     assert await dashboard.balance() == before - 400_00
 
 
+@pytest.mark.long
 async def test_a_user_refunds_a_part_on_a_phone(
     dashboard: MerchantDashboard, browser: Browser
 ) -> None:

@@ -127,6 +127,7 @@ async def test_search_opens_by_key_and_enter_opens_the_first_result(
         await page.wait_for_url(f"**/payments/{trx_id}")
 
 
+@pytest.mark.long
 async def test_new_results_keep_the_focus_on_the_same_result(
     dashboard: MerchantDashboard, browser: Browser
 ) -> None:
@@ -149,6 +150,7 @@ async def test_new_results_keep_the_focus_on_the_same_result(
             await expect(focused).to_be_focused()
 
 
+@pytest.mark.long
 async def test_search_works_without_javascript(
     dashboard: MerchantDashboard, browser: Browser
 ) -> None:

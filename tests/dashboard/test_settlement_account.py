@@ -239,6 +239,7 @@ async def test_lookups_of_names_are_limited(dashboard: MerchantDashboard) -> Non
     assert codes[-1] == 429
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [1280, 390])
 async def test_an_owner_sets_the_account_with_the_keyboard(
     dashboard: MerchantDashboard, browser: Browser, width: int

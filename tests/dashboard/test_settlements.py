@@ -117,6 +117,7 @@ async def test_a_viewer_sees_settlements_and_cannot_start_them(
     assert (await viewer.post(f"{PAGE}/plan", {"currency": "NGN", "mode": "daily"})).status == 403
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [1280, 390])
 async def test_the_pages_are_accessible(
     dashboard: MerchantDashboard, browser: Browser, width: int

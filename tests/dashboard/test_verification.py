@@ -247,6 +247,7 @@ async def test_a_submitted_dossier_cannot_be_changed_until_information_is_asked_
     assert len(await dossiers.history(services.db, merchant_id)) == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 async def test_an_owner_fills_in_and_submits_the_dossier(
     dashboard: MerchantDashboard, browser: Browser, width: int, scheme: str

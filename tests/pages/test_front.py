@@ -1,3 +1,5 @@
+import re
+
 import msgspec
 import pytest
 from playwright.async_api import Browser
@@ -9,6 +11,7 @@ from tests.client import Site
 from tests.conftest import serving
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
 async def test_the_home_page_links_to_every_area(
     browser: Browser, site: Site, width: int, scheme: str
@@ -36,6 +39,18 @@ async def test_the_home_page_links_to_every_area(
     assert await accessibility_violations(page) == []
     assert not problems
     await page.close()
+
+
+async def test_the_home_page_names_its_mode_and_areas(site: Site) -> None:
+    page = (await site.send("GET", "/")).body.decode()
+    assert "Development mode: no real money moves here." in page
+    areas = page[page.index('class="areas"') :]
+    assert re.findall(r'<a [^>]*href="([^"]+)"', areas)[:4] == [
+        "/shop",
+        "/dashboard/",
+        "/console/",
+        "/docs",
+    ]
 
 
 async def test_in_production_the_home_page_has_no_shop_and_no_console_link(

@@ -40,6 +40,7 @@ async def test_the_home_page_counts_paid_payments_and_names_its_time_zone(
     assert page.count("Africa/Lagos") == 1
 
 
+@pytest.mark.long
 async def test_times_do_not_depend_on_the_browser(
     dashboard: MerchantDashboard, services: Services, browser: Browser
 ) -> None:
@@ -54,6 +55,7 @@ async def test_times_do_not_depend_on_the_browser(
     await context.close()
 
 
+@pytest.mark.long
 async def test_the_menu_button_stays_in_place_on_a_phone(
     dashboard: MerchantDashboard, services: Services, browser: Browser
 ) -> None:

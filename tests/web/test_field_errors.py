@@ -12,6 +12,7 @@ from tests.checkout.page_checks import accessibility_violations
 from tests.client import Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
 from tests.provider_simulator import running_simulator
+from tests.web.http_browser import HttpBrowser
 from tests.web.signed_in_user import PASSWORD, SignedInUser, administrator
 
 
@@ -114,6 +115,7 @@ async def _focused(page: Page) -> str:
     return str(await page.evaluate("document.activeElement.id"))
 
 
+@pytest.mark.long
 async def test_the_first_invalid_field_has_focus(
     dashboard: MerchantDashboard, services: Services, browser: Browser
 ) -> None:
@@ -135,8 +137,9 @@ async def test_the_first_invalid_field_has_focus(
         await context.close()
 
 
-async def test_sign_up_and_password_errors_are_shown_at_their_field(
-    dashboard: MerchantDashboard, services: Services, browser: Browser
+@pytest.mark.long
+async def test_sign_up_errors_are_shown_at_their_field(
+    services: Services, browser: Browser
 ) -> None:
     context = await browser.new_context(viewport={"width": 390, "height": 844})
     page = await context.new_page()
@@ -150,8 +153,21 @@ async def test_sign_up_and_password_errors_are_shown_at_their_field(
     assert await _focused(page) == "f-password"
     assert not await accessibility_violations(page)
     await context.close()
+
+
+async def test_password_errors_are_shown_at_their_field(
+    dashboard: MerchantDashboard, site: Site
+) -> None:
     wrong = await dashboard.owner.post("/account/password", {"old": "no", "new": PASSWORD})
     assert "password is wrong" in _error(wrong.body.decode(), "old")
+    given = {
+        "business_name": "Ada's shop",
+        "name": "Ada",
+        "email": f"{secrets.token_hex(4)}@example.com",
+    }
+    async with HttpBrowser.of(site) as guest:
+        page = await guest.post("/sign-up", {**given, "password": "password1234"})
+    assert "too easy to guess" in _error(page.text, "password")
 
 
 async def test_api_field_errors_are_shown_as_sentences(dashboard: MerchantDashboard) -> None:

@@ -42,6 +42,7 @@ async def test_every_area_preloads_the_font_and_browsers_may_keep_it(
     assert (static_files.FONTS / "LICENSE.txt").read_text().count("SIL OPEN FONT LICENSE")
 
 
+@pytest.mark.long
 async def test_the_font_has_the_naira_sign_and_the_letters_of_nigerian_names(
     browser: Browser, services: Services
 ) -> None:

@@ -136,7 +136,7 @@ async def test_chosen_columns_are_kept_for_the_person(shop: MerchantDashboard) -
     assert has_column(await page_of(shop, PAYMENTS), "Amount")
 
 
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("width", [390, pytest.param(1280, marks=pytest.mark.long)])
 async def test_a_merchant_is_picked_by_its_name_with_the_keyboard(
     services: Services, site: Site, browser: Browser, width: int
 ) -> None:
@@ -216,6 +216,7 @@ async def test_the_statement_sums_credits_and_debits_of_the_wanted_size(
     assert "0 entries" in await page_of(dashboard, path, kind="payment", period="today")
 
 
+@pytest.mark.long
 async def test_fifteen_rows_fit_on_a_laptop_screen(
     services: Services, site: Site, browser: Browser
 ) -> None:
