@@ -7,7 +7,7 @@ import re
 from decimal import Decimal
 
 import pytest
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
 from manilla.approvals import approvals
 from manilla.audit import audit
@@ -67,12 +67,13 @@ async def test_a_pending_merchant_is_found_approved_and_can_use_production(
     await page.goto(f"{base}/")
     await page.get_by_role("link", name="Pending merchants").click()
     await page.locator(f'a[href="/console{at(merchant)}"]').click()
-    assert await page.get_by_text("Pending").first.is_visible()
+    await expect(page.get_by_text("Pending").first).to_be_visible()
     await services.db.execute(
         "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1",
         populated.administrator.person_id,
     )
     await page.get_by_role("button", name="Approve", exact=True).click()
+    await expect(page.get_by_label("Your password")).to_be_visible()
     assert (await merchants.get(services.db, merchant.new.id)).status == MerchantStatus.PENDING
     await page.get_by_label("Your password").fill(PASSWORD)
     await page.get_by_role("button", name="Confirm").click()

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from html import unescape
 
 import pytest
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, Page, expect
 
 from manilla.approvals import approvals
 from manilla.approvals.changes import ApprovalRequested, apply_or_ask
@@ -180,7 +180,7 @@ async def test_suspense_is_shown_from_both_sides_and_resolved_once(
         await operations.enter(page.context)
         await page.goto(f"{base}/cases?merchant={shop.merchant.new.id}")
         await page.get_by_role("link", name="Wrong amount received").click()
-        await page.get_by_role("heading", name="Evidence").wait_for()
+        await expect(page.locator(".sides > section")).to_have_count(2)
         ours, theirs = await page.locator(".sides > section").all_inner_texts()
         assert "₦1,000.00" in ours
         assert "Provider A sent a signed webhook" in theirs

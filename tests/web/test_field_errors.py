@@ -5,7 +5,7 @@ import secrets
 from collections.abc import AsyncIterator
 
 import pytest
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, expect
 
 from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations
@@ -111,10 +111,6 @@ async def test_an_impossible_filter_is_explained(
     assert "Expected" not in page
 
 
-async def _focused(page: Page) -> str:
-    return str(await page.evaluate("document.activeElement.id"))
-
-
 @pytest.mark.long
 async def test_the_first_invalid_field_has_focus(
     dashboard: MerchantDashboard, services: Services, browser: Browser
@@ -132,7 +128,7 @@ async def test_the_first_invalid_field_has_focus(
         await page.locator("#h-account_number").wait_for()
         # The form shows all errors together.
         assert await page.locator("#h-amount").inner_text() != ""
-        assert await _focused(page) == "f-account_number"
+        await expect(page.locator("#f-account_number")).to_be_focused()
         assert not await accessibility_violations(page)
         await context.close()
 
@@ -150,7 +146,7 @@ async def test_sign_up_errors_are_shown_at_their_field(
     await page.get_by_label("Password").fill("password1234")
     await page.get_by_role("button", name="Create account").click()
     await page.locator("#h-password").wait_for()
-    assert await _focused(page) == "f-password"
+    await expect(page.locator("#f-password")).to_be_focused()
     assert not await accessibility_violations(page)
     await context.close()
 
