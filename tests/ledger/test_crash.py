@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,14 @@ from manilla.ledger import invariants
 from manilla.ledger.posting import PostingOutcome
 from tests.instance import Instance
 from tests.ledger.test_postings import batched_postings, move, open_wallets
+from tests.waiting import until, until_true
 
 pytestmark = pytest.mark.long
 
 MERCHANTS = range(5_000_000, 5_000_020)
 
 
+@pytest.mark.long
 async def test_no_acknowledged_posting_is_lost_and_service_resumes_automatically(
     tmp_path: Path,
 ) -> None:
@@ -52,8 +55,9 @@ async def test_no_acknowledged_posting_is_lost_and_service_resumes_automatically
             before = len(acknowledged)
             while len(acknowledged) < before + 200:  # the load continues after the kill
                 await asyncio.sleep(0.01)
-            os.kill(instance.postmaster(), signal.SIGKILL)
-            await asyncio.sleep(0.5)
+            killed = instance.postmaster()
+            os.kill(killed, signal.SIGKILL)
+            await until_true(partial(_is_restarted, instance, killed))
         running = False
         await asyncio.gather(*load)
         assert refusals
@@ -64,14 +68,21 @@ async def test_no_acknowledged_posting_is_lost_and_service_resumes_automatically
         assert instance.stop() == 0
 
 
+def _is_restarted(instance: Instance, killed: int) -> bool:
+    try:
+        return instance.postmaster() != killed
+    except (OSError, IndexError):  # the server is writing its file
+        return False
+
+
 async def _are_in_the_books(db: Database, trx_ids: list[str]) -> bool:
-    for _ in range(100):  # the server may still be recovering from the last kill
+    async def count() -> int | None:
         try:
-            found = await db.value(
+            found: int = await db.value(
                 "SELECT count(*) FROM posting WHERE trx_id = ANY($1::text[])", trx_ids
             )
-        except Unavailable:
-            await asyncio.sleep(0.1)
-        else:
-            return bool(found == len(set(trx_ids)) == len(trx_ids))
-    return False
+        except Unavailable:  # the server may still be recovering from the last kill
+            return None
+        return found
+
+    return await until(count) == len(set(trx_ids)) == len(trx_ids)

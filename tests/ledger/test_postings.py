@@ -18,6 +18,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import posting, queries, trx_ids
 from manilla.ledger.posting import Line, Posted, Posting, PostingOutcome
+from tests.waiting import until
 
 _merchants = iter(range(1_000_000, 2_000_000))
 
@@ -169,11 +170,12 @@ async def test_a_posting_waiting_for_a_wallet_locks_none_that_comes_later(db: Da
     async with db.transaction() as holder:
         await holder.execute("SELECT FROM wallet WHERE merchant_id = $1 FOR UPDATE", first)
         waiting = asyncio.create_task(queries.post(db, [move(second, 3), move(first, 3)]))
-        while not await db.value(
-            "SELECT EXISTS (SELECT FROM pg_stat_activity"
-            " WHERE wait_event_type = 'Lock' AND query LIKE '%ledger_post%')"
-        ):
-            await asyncio.sleep(0.01)
+        await until(
+            lambda: db.value(
+                "SELECT EXISTS (SELECT FROM pg_stat_activity"
+                " WHERE wait_event_type = 'Lock' AND query LIKE '%ledger_post%')"
+            )
+        )
         [done] = await queries.post(db, [move(second, 4)])
         assert (done.outcome, done.balance_minor) == (PostingOutcome.POSTED, 4)
         assert not waiting.done()
@@ -244,11 +246,29 @@ def as_postings(merchants: Sequence[int], chosen: Sequence[Order]) -> list[Posti
     ]
 
 
-@settings(max_examples=100, deadline=None)
-@given(chosen=orders, seed=st.integers(0, 2**32))
+few = settings(max_examples=12, derandomize=True, deadline=None)
+many = settings(max_examples=100, deadline=None)
+interleaved = given(chosen=orders, seed=st.integers(0, 2**32))
+
+
+@few
+@interleaved
+async def test_an_interleaving_of_connections_keeps_the_ledger_consistent(
+    db: Database, chosen: list[Order], seed: int
+) -> None:
+    await _interleave(db, chosen, seed)
+
+
+@pytest.mark.long
+@many
+@interleaved
 async def test_any_interleaving_of_connections_keeps_the_ledger_consistent(
     db: Database, chosen: list[Order], seed: int
 ) -> None:
+    await _interleave(db, chosen, seed)
+
+
+async def _interleave(db: Database, chosen: list[Order], seed: int) -> None:
     merchants = [next(_merchants) for _ in range(3)]
     for merchant in merchants:
         await open_wallets(db, merchant, 500)
@@ -279,11 +299,24 @@ async def test_any_interleaving_of_connections_keeps_the_ledger_consistent(
             assert now >= 0
 
 
-@settings(max_examples=100, deadline=None)
+@few
+@given(chosen=orders)
+async def test_a_batch_of_postings_gives_the_same_ledger_as_single_ones(
+    db: Database, chosen: list[Order]
+) -> None:
+    await _compare_batch(db, chosen)
+
+
+@pytest.mark.long
+@many
 @given(chosen=orders)
 async def test_batched_postings_give_the_same_ledger_as_single_ones(
     db: Database, chosen: list[Order]
 ) -> None:
+    await _compare_batch(db, chosen)
+
+
+async def _compare_batch(db: Database, chosen: list[Order]) -> None:
     one_by_one = [next(_merchants) for _ in range(3)]
     together = [next(_merchants) for _ in range(3)]
     for merchant in one_by_one + together:

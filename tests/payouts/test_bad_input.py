@@ -1,17 +1,46 @@
 """Missing fields and fields of the wrong type are rejected with the field's name."""
 
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
 from manilla.merchants.merchants import MerchantUpdate
-from tests.client import Reply
-from tests.payouts.payout_merchant import PayoutMerchant, new_reference
+from manilla.services import Services
+from tests.client import Reply, Site, new_merchant
+from tests.payouts.payout_merchant import PayoutMerchant, new_reference, setting
+from tests.provider_simulator import ProviderSimulator
+from tests.rows import first_short
 
 REQUIRED = ("payout_amount", "currency_code", "ref_trx", "ipn_url", "withdraw_method_id")
 TEXTS = ("currency_code", "ref_trx", "ipn_url", "description")
 WHO = ("beneficiary", "withdraw_account_id")
+
+
+@pytest.fixture(scope="module")
+async def sandbox_payer(
+    services: Services,
+    simulated_providers: ProviderSimulator,
+    site: Site,
+    db: Database,
+    keyring: Keyring,
+) -> AsyncIterator[PayoutMerchant]:
+    """One merchant for all tests, because almost all of their requests are rejected."""
+    await simulated_providers.reset()
+    async with setting(services, "rate_limit_per_minute", "1000000"):
+        yield PayoutMerchant(services, simulated_providers, await new_merchant(site, db, keyring))
+
+
+@pytest.fixture
+async def own_payer(
+    sandbox_payer: PayoutMerchant, site: Site, db: Database, keyring: Keyring
+) -> PayoutMerchant:
+    """Another merchant, for a test that changes it."""
+    merchant = await new_merchant(site, db, keyring)
+    return PayoutMerchant(sandbox_payer.services, sandbox_payer.simulator, merchant)
 
 
 def assert_refused(reply: Reply, *fields: str) -> None:
@@ -57,7 +86,9 @@ async def test_a_payout_with_both_beneficiary_and_saved_account_is_rejected(
     assert_refused(await sandbox_payer.ask(withdraw_account_id=1), "withdraw_account_id")
 
 
-@pytest.mark.parametrize("value", [5, 1.5, True, [], ["NGN"], {}, {"a": "b"}], ids=repr)
+@pytest.mark.parametrize(
+    "value", first_short([5, 1.5, True, [], ["NGN"], {}, {"a": "b"}]), ids=repr
+)
 @pytest.mark.parametrize("field", TEXTS)
 async def test_a_text_field_of_the_wrong_type_is_reported(
     sandbox_payer: PayoutMerchant, field: str, value: Any
@@ -65,7 +96,7 @@ async def test_a_text_field_of_the_wrong_type_is_reported(
     assert_refused(await sandbox_payer.ask(**{field: value}), field)
 
 
-@pytest.mark.parametrize("value", ["1", "", 1.5, True, [1], {}], ids=repr)
+@pytest.mark.parametrize("value", first_short(["1", "", 1.5, True, [1], {}]), ids=repr)
 @pytest.mark.parametrize("field", ["withdraw_method_id", "withdraw_account_id"])
 async def test_a_number_field_of_the_wrong_type_is_reported(
     sandbox_payer: PayoutMerchant, field: str, value: Any
@@ -126,11 +157,11 @@ async def test_an_invalid_json_number_makes_the_body_unreadable(
 
 @pytest.mark.parametrize(("currency", "amount"), [("JPY", "100.5"), ("KWD", "100.0001")])
 async def test_an_amount_has_no_more_decimals_than_its_currency(
-    sandbox_payer: PayoutMerchant, currency: str, amount: str
+    own_payer: PayoutMerchant, currency: str, amount: str
 ) -> None:
-    await sandbox_payer.change(MerchantUpdate(currencies=["NGN", currency]))
-    body = await sandbox_payer.order_of(amount, currency_code=currency)
-    assert_refused(await sandbox_payer.send(body), "payout_amount")
+    await own_payer.change(MerchantUpdate(currencies=["NGN", currency]))
+    body = await own_payer.order_of(amount, currency_code=currency)
+    assert_refused(await own_payer.send(body), "payout_amount")
 
 
 @pytest.mark.parametrize("currency", ["N", "NG", "NGNN", "N1N", "NG ", "NGN\n", "₦₦₦"])
@@ -245,9 +276,9 @@ async def test_a_scenario_is_rejected_in_production(payer: PayoutMerchant, scena
     assert await payer.balance() == 1_000_000
 
 
-async def test_the_format_is_checked_before_all_other_rules(sandbox_payer: PayoutMerchant) -> None:
-    await sandbox_payer.change(MerchantUpdate(payouts_enabled=False))
-    reply = await sandbox_payer.ask(withdraw_method_id=0, currency_code="USD", ipn_url="x")
+async def test_the_format_is_checked_before_all_other_rules(own_payer: PayoutMerchant) -> None:
+    await own_payer.change(MerchantUpdate(payouts_enabled=False))
+    reply = await own_payer.ask(withdraw_method_id=0, currency_code="USD", ipn_url="x")
     assert_refused(reply, "ipn_url")
 
 

@@ -22,6 +22,7 @@ from tests.payouts.payout_merchant import (
     new_account,
     new_reference,
 )
+from tests.rows import first_short
 
 REPLAYED = "idempotent-replayed"
 
@@ -97,7 +98,7 @@ async def test_a_reference_belongs_to_one_merchant_environment_and_kind(
     assert (await sandbox_payer.merchant.post(INITIATE_PAYMENT, body)).status == 200
 
 
-@pytest.mark.parametrize("rail", [*RAILS, MANUAL])
+@pytest.mark.parametrize("rail", [*first_short(RAILS), MANUAL])
 @pytest.mark.parametrize("environment", ["production", "sandbox"])
 async def test_of_64_concurrent_requests_with_one_reference_one_succeeds(
     payer: PayoutMerchant, sandbox_payer: PayoutMerchant, environment: str, rail: str
@@ -110,7 +111,7 @@ async def test_of_64_concurrent_requests_with_one_reference_one_succeeds(
     assert before - await caller.balance() == 100_000
 
 
-@pytest.mark.parametrize("rail", RAILS)
+@pytest.mark.parametrize("rail", first_short(RAILS))
 async def test_of_64_concurrent_requests_one_succeeds_even_when_the_name_must_be_resolved(
     payer: PayoutMerchant, rail: str
 ) -> None:

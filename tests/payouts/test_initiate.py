@@ -18,6 +18,7 @@ from tests.payouts.payout_merchant import (
     new_account,
     new_reference,
 )
+from tests.rows import first_short
 
 TRX_ID = re.compile(r"TXN[0-9A-Z]{30}")
 
@@ -52,7 +53,7 @@ async def _expected(
     }
 
 
-@pytest.mark.parametrize("rail", [*RAILS, MANUAL])
+@pytest.mark.parametrize("rail", [*first_short(RAILS), MANUAL])
 @pytest.mark.parametrize("environment", ["production", "sandbox"])
 async def test_the_response_has_exactly_the_documented_fields(
     payer: PayoutMerchant,
@@ -150,7 +151,7 @@ async def test_no_digit_of_a_large_amount_is_lost(
     assert await sandbox_payer.balance() == 100_000_000 - 1
 
 
-@pytest.mark.parametrize("rail", RAILS)
+@pytest.mark.parametrize("rail", first_short(RAILS))
 async def test_the_provider_is_sent_exactly_the_requested_amount(
     payer: PayoutMerchant, rail: str
 ) -> None:
@@ -194,7 +195,7 @@ async def test_a_description_has_up_to_255_characters(
     assert list(reply.json["errors"]) == ["description"]
 
 
-@pytest.mark.parametrize("rail", RAILS)
+@pytest.mark.parametrize("rail", first_short(RAILS))
 async def test_a_long_description_does_not_stop_the_transfer(
     payer: PayoutMerchant, rail: str
 ) -> None:

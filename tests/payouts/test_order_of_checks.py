@@ -103,7 +103,14 @@ async def _changes(payer: PayoutMerchant, faults: tuple[Fault, ...]) -> dict[str
 
 
 @pytest.mark.parametrize("place", range(len(FAULTS)), ids=[fault.name for fault in FAULTS])
-@pytest.mark.parametrize("others", ["alone", "with the next", "with all that come after it"])
+@pytest.mark.parametrize(
+    "others",
+    [
+        "alone",
+        "with all that come after it",
+        pytest.param("with the next", marks=pytest.mark.long),
+    ],
+)
 async def test_the_first_failing_check_is_reported(
     payer: PayoutMerchant, place: int, others: str
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from manilla.services import Services
 from tests.client import Reply
 from tests.payouts.payout_merchant import BANKS, MANUAL, RAILS, PayoutMerchant, new_account, setting
+from tests.rows import first_short
 
 GOOD_METHODS = "/api/v1/payout-methods?currency=NGN"
 BANK_LIST = "/api/v1/payout/bank-list"
@@ -56,7 +57,7 @@ async def test_every_request_counts_once_whatever_its_response(payer: PayoutMerc
     assert [remaining(reply) for reply in replies] == list(range(119, 119 - len(replies), -1))
 
 
-@pytest.mark.parametrize("rail", [*RAILS, MANUAL])
+@pytest.mark.parametrize("rail", [*first_short(RAILS), MANUAL])
 @pytest.mark.parametrize("environment", ["production", "sandbox"])
 async def test_a_payout_counts_once_on_every_rail(
     payer: PayoutMerchant, sandbox_payer: PayoutMerchant, environment: str, rail: str

@@ -17,6 +17,7 @@ from tests.client import Site, new_merchant
 from tests.payments.orders import VERIFY as VERIFY_PAYMENT
 from tests.payments.steps import new_payment
 from tests.payouts.payout_merchant import MANUAL, RAILS, VERIFY, PayoutMerchant, exact, method
+from tests.rows import first_short
 
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
@@ -26,7 +27,7 @@ def moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-@pytest.mark.parametrize("rail", [*RAILS, MANUAL])
+@pytest.mark.parametrize("rail", [*first_short(RAILS), MANUAL])
 @pytest.mark.parametrize("environment", ["production", "sandbox"])
 async def test_a_pending_payout_has_exactly_the_documented_fields(
     payer: PayoutMerchant, sandbox_payer: PayoutMerchant, environment: str, rail: str
@@ -45,7 +46,7 @@ async def test_a_pending_payout_has_exactly_the_documented_fields(
     }
 
 
-@pytest.mark.parametrize("rail", RAILS)
+@pytest.mark.parametrize("rail", first_short(RAILS))
 async def test_a_delivered_payout_has_exactly_the_documented_fields(
     payer: PayoutMerchant, services: Services, rail: str
 ) -> None:

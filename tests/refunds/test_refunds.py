@@ -16,6 +16,7 @@ from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 from manilla.transfers.sending import REFUNDS, Mark
 from tests.client import Merchant
 from tests.payments.shop import Shop, Started
+from tests.rows import first_short
 
 REFUSED = SettlementEvent(TransferEvent.FAILED, Source.PROVIDER, guidance="refused")
 
@@ -43,7 +44,9 @@ async def _until(shop: Shop, refund: Refund, status: RefundStatus) -> None:
     await shop.simulator.until(is_so)
 
 
-@pytest.mark.parametrize("method", ["providera-ngn", "providera_ngn_va", "providerc-ngn"])
+@pytest.mark.parametrize(
+    "method", first_short(["providera-ngn", "providera_ngn_va", "providerc-ngn"])
+)
 async def test_a_full_refund_is_sent_through_the_provider(shop: Shop, method: str) -> None:
     started = await _paid(shop, method)
     refund = await _refund(shop, started)
@@ -238,7 +241,7 @@ async def _refund_with_commission(
     )
 
 
-@pytest.mark.parametrize("method", ["providera-ngn", "providerc-ngn"])
+@pytest.mark.parametrize("method", first_short(["providera-ngn", "providerc-ngn"]))
 async def test_a_full_refund_can_return_a_commission_the_platform_bears(
     shop: Shop, method: str
 ) -> None:

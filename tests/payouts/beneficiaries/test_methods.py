@@ -16,6 +16,7 @@ from tests.payouts.payout_merchant import (
     set_credentials,
     setting,
 )
+from tests.rows import first_short
 
 METHODS = "/api/v1/payout-methods"
 AUTO = "auto_ngn"
@@ -91,7 +92,7 @@ async def test_methods_have_exactly_the_documented_fields(
         assert all(type(each["id"]) is int for each in reply.json["methods"])
 
 
-@pytest.mark.parametrize("rail", RAILS)
+@pytest.mark.parametrize("rail", first_short(RAILS))
 async def test_a_rail_without_credentials_is_not_listed(
     payer: PayoutMerchant, sandbox_payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
@@ -130,7 +131,7 @@ async def test_without_a_provider_only_the_manual_method_is_listed(
     assert await codes(payer) == [MANUAL]
 
 
-@pytest.mark.parametrize("rail", [*RAILS, MANUAL])
+@pytest.mark.parametrize("rail", [*first_short(RAILS), MANUAL])
 async def test_an_inactive_method_is_not_listed(
     payer: PayoutMerchant, services: Services, rail: str
 ) -> None:

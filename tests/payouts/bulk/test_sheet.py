@@ -111,7 +111,7 @@ def test_a_zip_bomb_is_rejected_before_it_is_unpacked() -> None:
     raw = _altered(
         _workbook([1000, *TO]),
         SHEET,
-        lambda xml: xml.replace(b"<sheetData>", b" " * (200 * 1024 * 1024) + b"<sheetData>"),
+        lambda xml: xml.replace(b"<sheetData>", b" " * (33 * 1024 * 1024) + b"<sheetData>"),
     )
     assert len(raw) < file.BYTES_MAX
     assert "larger than 32 MiB unpacked" in _reason(raw)
@@ -159,6 +159,14 @@ def test_a_file_that_is_no_workbook_is_rejected() -> None:
     assert "not a readable .xlsx file" in _reason(content.getvalue())
 
 
+def test_a_file_with_too_many_rows_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file, "ROWS_MAX", 3)
+    rows = [[1000, *TO]] * 4
+    assert "4 payouts. It can have at most 3." in _reason(_workbook(*rows))
+    assert len(file.read(_workbook(*rows[:-1]))) == 3
+
+
+@pytest.mark.long
 def test_a_file_has_at_most_ten_thousand_rows_and_ten_mebibytes() -> None:
     rows = [[1000, *TO]] * 10_001
     assert "10,001 payouts. It can have at most 10,000." in _reason(_workbook(*rows))

@@ -338,7 +338,12 @@ CASES: list[tuple[Scenario, tuple[str, ...]]] = [
     (_moved_before_a_failure_is_saved, ("an answer counts on its own rail",)),
 ]
 RUNS = [
-    pytest.param(scenario, removed, removed == rules, id=f"{scenario.__name__}-{len(removed)}")
+    pytest.param(
+        *(scenario, removed, removed == rules),
+        id=f"{scenario.__name__}-{len(removed)}",
+        # Without a rule, the row only shows that the scenario needs the rule.
+        marks=pytest.mark.long if removed else (),
+    )
     for scenario, rules in CASES
     for count in range(len(rules) + 1)
     for removed in itertools.combinations(rules, count)
