@@ -15,9 +15,9 @@ from manilla.methods.method import MethodKind
 from manilla.platform.changes import ChangeWatch
 from manilla.providers import credentials, queries
 from manilla.providers.credentials import BadCredentials
-from manilla.providers.health import FAILURES_TO_TRIP
+from manilla.providers.health import FAILURES_TO_TRIP, Rail
 from manilla.providers.kinds import KINDS
-from manilla.providers.port import Adapter, Direction, Done, Unknown
+from manilla.providers.port import Adapter, Answer, Direction, Done, Unknown
 from manilla.providers.rails import CALLS_AT_ONCE, Rails, open_session
 from tests.providers.conftest import ABC, CREDENTIALS, envelope
 from tests.providers.scripted import Scripted
@@ -197,6 +197,18 @@ async def test_a_rail_that_is_down_is_not_called_until_a_probe_succeeds(
     await rails.probe()
     assert not rails.is_down("providerb", Direction.PAY_OUT)
     assert isinstance(await b.balance("NGN"), Done)
+
+
+@pytest.mark.parametrize("answer", [Done(None), Unknown("an answer that is not understood")])
+def test_only_failures_in_a_row_trip_the_breaker(answer: Answer[None]) -> None:
+    rail = Rail("providera", Direction.PAY_OUT, asyncio.Event())
+    failure = Unknown("HTTP 503", is_rail_down=True)
+    for each in [*[failure] * (FAILURES_TO_TRIP - 1), answer] * 2:
+        rail.record(each, 0.001)
+    assert not rail.is_down
+    for _ in range(FAILURES_TO_TRIP):
+        rail.record(failure, 0.001)
+    assert rail.is_down
 
 
 async def test_other_processes_see_that_a_rail_is_down(
