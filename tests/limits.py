@@ -32,9 +32,9 @@ PATIENT = TimeLimits(
 )
 
 
-def as_variables(limits: TimeLimits = PATIENT, **changed: float) -> dict[str, str]:
+def as_variables(**changed: float) -> dict[str, str]:
     """Returns the environment variable that sets the limits of another process."""
-    used = msgspec.structs.replace(limits, **changed)
+    used = msgspec.structs.replace(PATIENT, **changed)
     return {"MANILLA_TIME_LIMITS": msgspec.json.encode(used).decode()}
 
 

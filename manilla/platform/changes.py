@@ -72,11 +72,15 @@ class ChangeWatch:
             if not self.is_fresh:
                 await self._look()
 
+    async def look(self) -> None:
+        """Refreshes the caches of all topics that have changed."""
+        async with self._looking:
+            await self._look()
+
     async def run(self) -> None:
         while True:
             try:
-                async with self._looking:
-                    await self._look()
+                await self.look()
             except Unavailable as away:
                 log.warning("changes_not_seen", **away.facts)
             await asyncio.sleep(POLL_SECONDS)

@@ -1,8 +1,8 @@
-import asyncio
-
 from manilla.kit.db import Database
 from manilla.platform import settings as platform
+from manilla.services import Services
 from tests.client import Merchant
+from tests.freshness import outdate
 
 
 async def test_site_info_has_exactly_the_specified_fields(merchant: Merchant) -> None:
@@ -27,11 +27,13 @@ async def test_the_logo_url_works(merchant: Merchant) -> None:
     assert (logo.status, logo.headers["content-type"]) == (200, "image/svg+xml")
 
 
-async def test_the_texts_are_configurable(merchant: Merchant, db: Database) -> None:
+async def test_the_texts_are_configurable(
+    merchant: Merchant, db: Database, services: Services
+) -> None:
     try:
         await platform.change(db, "site_name", "Kobo & Sons ₦")
-        await asyncio.sleep(1)
+        await outdate(services)
         assert (await merchant.get("/api/v1/site-info")).json["site_name"] == "Kobo & Sons ₦"
     finally:
         await platform.change(db, "site_name", "Manilla")
-    await asyncio.sleep(1)
+    await outdate(services)

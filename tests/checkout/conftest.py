@@ -1,4 +1,3 @@
-import asyncio
 import socket
 from collections.abc import AsyncIterator
 
@@ -23,7 +22,6 @@ from manilla.services import Services
 from tests.checkout.shop import Shop
 from tests.client import Site
 from tests.payments.steps import setting
-from tests.timeouts import CHANGE_VISIBLE_SECONDS
 
 CREDENTIALS = {
     "providera": {**msgspec.to_builtins(CredentialsA()), "sandbox": "true"},
@@ -63,7 +61,7 @@ async def shop(
 ) -> AsyncIterator[Shop]:
     for rail in services.rails.health.rails_down():
         rail.reset()
-    await asyncio.sleep(CHANGE_VISIBLE_SECONDS)
+    await services.watch.look()
     async with aiohttp.ClientSession() as session:
         yield Shop(site, services, simulator, session)
 
@@ -87,4 +85,4 @@ async def _reset_providers(request: pytest.FixtureRequest) -> AsyncIterator[None
             await health.flush()  # a state that is written later would mark the rail as down again
             for rail in rails:
                 await health.mark_up(rail)
-            await asyncio.sleep(CHANGE_VISIBLE_SECONDS)
+            await shop.services.watch.look()

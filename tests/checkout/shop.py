@@ -24,7 +24,6 @@ from manilla.providers.health import FAILURES_TO_TRIP
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
 from tests.payments.orders import INITIATE, LEGACY, order
-from tests.timeouts import CHANGE_VISIBLE_SECONDS
 
 HOSTED, ACCOUNT = "providera-ngn", "providera_ngn_va"
 
@@ -72,7 +71,7 @@ class Shop:
 
     async def change(self, merchant: NewMerchant, wanted: MerchantUpdate) -> None:
         await merchants.change(self.services.db, self.services.keyring, merchant.id, wanted)
-        await asyncio.sleep(CHANGE_VISIBLE_SECONDS)
+        await self.services.watch.look()
 
     async def sell(self, merchant: Merchant | None = None, **changed: Any) -> Checkout:
         merchant = merchant or await self.merchant(Environment.PRODUCTION)

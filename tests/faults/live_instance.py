@@ -12,13 +12,14 @@ from urllib.parse import urlencode, urlsplit
 from manilla.kit.db import Database
 from manilla.ledger import invariants
 from manilla.methods import catalogue
+from manilla.platform import changes
 from tests import kinds
 from tests.client import Reply
 from tests.instance import Instance
 from tests.invariants import ALL
 from tests.payments.orders import INITIATE, VERIFY, order
 from tests.signing import sign
-from tests.timeouts import CHANGE_VISIBLE_SECONDS, TIMEOUT_SECONDS
+from tests.timeouts import TIMEOUT_SECONDS
 
 
 class LiveInstance:
@@ -65,7 +66,8 @@ class LiveInstance:
                 words = [f"{name}={text}" for name, text in given]
                 self.instance.command("provider", "set", kind.provider, *words)
                 await self._activate_methods(kind.provider)
-        await asyncio.sleep(CHANGE_VISIBLE_SECONDS)
+        # No process uses cached data that is older.
+        await asyncio.sleep(changes.STALE_AFTER_SECONDS)
 
     async def _activate_methods(self, provider: str) -> None:
         for method in await catalogue.load(self.db):

@@ -6,7 +6,7 @@ The numbers in the test names refer to docs/faults.md.
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -17,15 +17,19 @@ from manilla.kit.db import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.errors import Unavailable
+from manilla.providers.rails import CALLS_AT_ONCE
 from manilla.settings import Settings
+from tests import clock
 from tests.client import Reply
 from tests.faults import transfer_webhooks
 from tests.faults.proxy import Cut, Proxy, proxied
 from tests.faults.second_process import second_process
 from tests.faults.stalled_worker import end_lease
+from tests.limits import LONG_SECONDS, limited
 from tests.payouts.payout_merchant import INITIATE, MANUAL, PayoutMerchant
 from tests.rows import first_short
 from tests.timeouts import TIMEOUT_SECONDS
+from tests.waiting import until_true
 
 FULL, DEBITED = 1_000_000, 900_000
 RAILS = ["a", MANUAL]
@@ -203,8 +207,8 @@ async def test_28_an_exhausted_pool_is_reported_quickly_with_retry_after_and_rec
         async with contextlib.AsyncExitStack() as held:
             for _ in range(2):
                 await held.enter_async_context(busy.services.db.connection())
-            # Wait until the cached status is outdated and must be read again.
-            await asyncio.sleep(1)
+            # The cached status is outdated and must be read again.
+            busy.services.watch._as_of = float("-inf")
             asking = [
                 busy.merchant.post(INITIATE, order),
                 busy.verify(unknown),
@@ -219,7 +223,8 @@ async def test_28_an_exhausted_pool_is_reported_quickly_with_retry_after_and_rec
                     for n in range(7)
                 ),
             ]
-            replies = await asyncio.gather(*asking)
+            with limited(request_seconds=0.3):
+                replies = await asyncio.gather(*asking)
             assert all(map(_is_retryable, replies))
             assert await _payouts(payer) == []
         reply = await busy.merchant.post(INITIATE, order)
@@ -227,17 +232,26 @@ async def test_28_an_exhausted_pool_is_reported_quickly_with_retry_after_and_rec
         assert await payer.balance() == DEBITED
 
 
+@pytest.fixture
+def long_calls() -> Iterator[None]:
+    """Calls to providers may take longer than the latency that a test sets."""
+    with limited(provider_call_seconds=LONG_SECONDS - 1):
+        yield
+
+
+@pytest.mark.usefixtures("long_calls")
 async def test_28_no_connection_is_held_during_a_provider_call(
     payer: PayoutMerchant, settings: Settings
 ) -> None:
     async with second_process(payer, settings, connections=2) as busy:
         await payer.fund("100000")
         sending = [await payer.pay_out(payout_amount=100) for _ in range(20)]
-        await payer.simulator.control("a/faults", {"latency_seconds": 10})
+        await payer.simulator.control("a/faults", {"latency_seconds": 35})
         callers = [busy.from_new_ip() for _ in range(20)]
         initiating = [asyncio.create_task(caller.ask()) for caller in callers]
         working = asyncio.create_task(busy.simulator.run_jobs())
-        await asyncio.sleep(0.5)
+        calls = busy.services.rails._calls["providera"]
+        await until_true(lambda: calls._value == CALLS_AT_ONCE - len(initiating) - len(sending))
         for trx_id in sending:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 assert (await busy.verify(trx_id)).json["status"] == "pending"
@@ -246,9 +260,10 @@ async def test_28_no_connection_is_held_during_a_provider_call(
         assert await _idle_in_transaction(payer) == 0
         assert not working.done()
         assert not any(task.done() for task in initiating)
+        await payer.simulator.control("a/faults", {"latency_seconds": 0})
+        clock.advance(35)
         assert {reply.status for reply in await asyncio.gather(*initiating)} == {200}
         await working
-        await payer.simulator.control("a/faults", {"latency_seconds": 0})
         assert {t["duplicates"] for t in await payer.transfers()} == {0}
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import limits
 from tests.faults.live_instance import LiveInstance, trx_of
 from tests.faults.replicated import Replicated
 from tests.payments.orders import VERIFY
@@ -14,6 +15,15 @@ from tests.payments.orders import VERIFY
 pytestmark = pytest.mark.long
 
 CALLERS = 8
+# The limits that end what waits for a frozen primary.
+SHORT = {
+    "host_connect_seconds": 3,
+    "acquire_seconds": 5,
+    "request_seconds": 5,
+    "statement_seconds": 5,
+    "web_statement_seconds": 5,
+    "statement_grace_seconds": 1,
+}
 
 
 @pytest.fixture
@@ -29,7 +39,7 @@ async def replicated(tmp_path: Path) -> AsyncIterator[Replicated]:
 async def running(
     tmp_path: Path, replicated: Replicated, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[LiveInstance]:
-    for name, value in replicated.environment.items():
+    for name, value in (replicated.environment | limits.as_variables(**SHORT)).items():
         monkeypatch.setenv(name, value)
     running = await LiveInstance(tmp_path).open()
     yield running

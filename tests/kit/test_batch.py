@@ -122,15 +122,16 @@ async def test_a_canceled_submitter_does_not_affect_the_others() -> None:
 
 async def test_concurrent_callers_are_batched_and_a_single_one_does_not_wait() -> None:
     recorder = Recorder()
-    batcher = Batcher(recorder.run, gather_seconds=0.5)
-    alone = asyncio.create_task(batcher.submit(1))
-    await alone
-    crowd = [asyncio.create_task(batcher.submit(number)) for number in (2, 3)]
-    await asyncio.sleep(0.01)  # the callers' statement is done and the batcher is idle
+    batcher = Batcher(recorder.run, gather_seconds=40)
+    assert await batcher.submit(1) == 2
+    await asyncio.gather(*(batcher.submit(number) for number in (2, 3)))
+    # Their statement is done, and the batcher waits for more items.
     late = [asyncio.create_task(batcher.submit(number)) for number in (4, 5)]
-    await asyncio.sleep(0.01)
-    later = asyncio.create_task(batcher.submit(6))
-    await asyncio.gather(*crowd, *late, later)
+    await asyncio.sleep(0)
+    late.append(asyncio.create_task(batcher.submit(6)))
+    await asyncio.sleep(0)
+    clock.advance(40)
+    await asyncio.gather(*late)
     assert recorder.calls == [[1], [2, 3], [4, 5, 6]]
 
 
@@ -145,13 +146,15 @@ async def test_a_submitter_that_times_out_does_not_hold_back_the_others() -> Non
         return items
 
     async def hurried(number: int) -> int:
-        with deadline.limited(0.1):
+        with deadline.limited(40):
             return await batcher.submit(number)
 
     batcher = Batcher(run)
     first = asyncio.create_task(hurried(1))
     await started.wait()
     patient, second = asyncio.create_task(batcher.submit(2)), asyncio.create_task(hurried(3))
+    await asyncio.sleep(0)
+    clock.advance(41)
     for late in (first, second):
         with pytest.raises(Unavailable):
             await late

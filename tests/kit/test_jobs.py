@@ -134,15 +134,18 @@ async def test_a_runner_does_due_jobs_and_reschedules_unfinished_ones(
 
 async def test_a_stopping_runner_lets_its_jobs_finish(db: Database, kind: str) -> None:
     await jobs.put(db, 1, kind, "slow")
-    begun, stop = asyncio.Event(), asyncio.Event()
+    begun, stop, may_end = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def handler(_job: Job) -> None:
         begun.set()
-        await asyncio.sleep(0.2)
+        await may_end.wait()
 
     task = asyncio.create_task(Runner(db, {kind: Work(handler, concurrency=4)}).run(stop))
     await begun.wait()
     stop.set()
+    await asyncio.sleep(2 * runner_module.POLL_SECONDS)  # the runner sees that it must stop
+    assert not task.done()
+    may_end.set()
     await task
     assert await _count(db, kind) == 0
 

@@ -1,6 +1,5 @@
 """Which gateways are offered for a payment: one test per rule."""
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from manilla.methods import catalogue
 from manilla.methods.method import Flow, MethodKind
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
+from tests.freshness import outdate
 from tests.payments import steps
 from tests.payments.orders import order
 
@@ -326,7 +326,7 @@ async def test_a_virtual_account_at_provider_a_needs_a_bvn(
     caller = steps.in_environment(merchant, environment)
     assert await codes(caller) == WITHOUT_BVN
     await steps.change(services, merchant, bvn=BVN)
-    await asyncio.sleep(1)
+    await outdate(services)
     assert await codes(caller) == ALL
 
 

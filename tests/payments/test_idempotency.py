@@ -14,6 +14,7 @@ from manilla.merchants.merchants import CommissionBearer
 from manilla.merchants.wallets import WalletStatus
 from manilla.services import Services
 from tests.client import Merchant, Reply, Site, new_merchant
+from tests.freshness import outdate
 from tests.payments import steps
 from tests.payments.orders import INITIATE, order
 
@@ -57,7 +58,7 @@ async def test_a_replay_returns_the_original_state(merchant: Merchant, services:
     first = await steps.initiate(merchant, body, Idempotency_Key="k")
     await steps.complete(services, merchant, steps.trx_id_of(first))
     await steps.set_commission(services, merchant, "10", CommissionBearer.CUSTOMER)
-    await asyncio.sleep(1)
+    await outdate(services)
     assert is_replay_of(first, await steps.initiate(merchant, body, Idempotency_Key="k"))
 
 
@@ -186,7 +187,7 @@ async def test_a_key_that_is_not_1_to_255_printable_characters_is_rejected(
 
 
 async def test_a_success_is_replayed_even_if_it_would_be_rejected_now(
-    merchant: Merchant, db: Database
+    merchant: Merchant, db: Database, services: Services
 ) -> None:
     body = json.dumps(order()).encode()
     key = "a-wallet-that-closes"
@@ -194,7 +195,7 @@ async def test_a_success_is_replayed_even_if_it_would_be_rejected_now(
     await wallets.set_status(
         db, merchant.new.id, merchant.environment, "NGN", WalletStatus.INACTIVE
     )
-    await asyncio.sleep(1)
+    await outdate(services)
     again = await merchant.call("POST", INITIATE, body, Idempotency_Key=key)
     assert (again.status, again.body) == (200, first.body)
     assert again.headers["idempotent-replayed"] == "true"

@@ -20,6 +20,7 @@ from manilla.methods import catalogue
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
+from tests.freshness import outdate
 from tests.payments import steps
 from tests.payments.orders import order
 
@@ -324,7 +325,7 @@ async def test_a_suspension_takes_effect_within_a_second(
 ) -> None:
     assert (await steps.initiate(merchant, order())).status == 200
     await steps.change(services, merchant, status=MerchantStatus.DISABLED)
-    await asyncio.sleep(1)
+    await outdate(services)
     assert (await steps.initiate(merchant, order())).code == "MERCHANT_SUSPENDED"
 
 
