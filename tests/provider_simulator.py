@@ -157,7 +157,7 @@ async def _postpone_jobs(services: Services) -> None:
 async def _mark_rails_up(services: Services) -> None:
     """Marks all rails as up: an earlier test of this process may have made too many calls fail."""
     health = services.rails.health
-    # Without these locks, a running task could write or read the state of before.
+    # Without these locks, a running task could write or read the earlier state.
     async with services.watch._looking, health._flushing:
         for rail in health._rails.values():
             rail.reset()

@@ -25,7 +25,7 @@ PAUSE_SECONDS_MAX = 1.0  # between two stops
 def main() -> None:
     wanted = _arguments()
     first = wanted.seed or random.randrange(1, 1_000_000)
-    passed = []
+    passed: list[int] = []
     for seed in range(first, first + wanted.runs):
         print(f"Seed {seed}", flush=True)
         if _run(seed, wanted.loops, wanted.arguments):
