@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from manilla.app import WebApplication
+from manilla.kit import outbound
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.services import Services
@@ -14,6 +15,7 @@ from tests.client import Merchant, Site, new_merchant
 from tests.conftest import serving
 from tests.payments import steps
 from tests.payments.orders import order
+from tests.rows import first_short
 
 PAYOUT = {
     "payout_amount": 1000,
@@ -50,6 +52,11 @@ def _errors(reply: Any) -> tuple[int, str | None, list[str]]:
 
 
 @pytest.mark.parametrize("host", PRIVATE)
+def test_private_hosts_are_recognized_in_every_notation(host: str) -> None:
+    assert outbound.has_private_host(f"http://{host}:8080/ipn")
+
+
+@pytest.mark.parametrize("host", first_short(PRIVATE))
 async def test_a_private_address_is_rejected_with_its_field(live: Merchant, host: str) -> None:
     caller, url = _elsewhere(live), f"http://{host}:8080/ipn"
     refused = (400, "VALIDATION_FAILED", ["ipn_url"])

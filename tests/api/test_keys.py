@@ -86,7 +86,14 @@ async def call(merchant: Merchant, endpoint: Endpoint) -> Reply:
     return await merchant.site.send(endpoint.method, target, headers, body)
 
 
-@pytest.mark.parametrize("rights", COMBINATIONS, ids="+".join)
+@pytest.mark.parametrize(
+    "rights",
+    [
+        pytest.param(rights, marks=pytest.mark.long if 1 < len(rights) < len(GRANTABLE) else [])
+        for rights in COMBINATIONS
+    ],
+    ids="+".join,
+)
 async def test_a_key_may_call_exactly_the_endpoints_of_its_rights(
     services: Services, merchant: Merchant, rights: tuple[Right, ...]
 ) -> None:

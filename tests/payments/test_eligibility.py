@@ -15,6 +15,7 @@ from tests.client import Merchant, Site, new_merchant
 from tests.freshness import outdate
 from tests.payments import steps
 from tests.payments.orders import order
+from tests.rows import first_short, long_rows, pairs
 
 A, A_ACCOUNT = "providera-ngn", "providera_ngn_va"
 B, B_ACCOUNT = "providerb-ngn", "providerb_ngn_va"
@@ -124,15 +125,17 @@ async def test_without_credentials_nothing_is_offered_and_the_payment_is_accepte
     ("provider", "missing", "offered"),
     [
         ("providera", (), [B, B_ACCOUNT, C]),
-        ("providera", ("secret_key",), [B, B_ACCOUNT, C]),
-        ("providera", ("webhook_secret",), [B, B_ACCOUNT, C]),
-        ("providerb", (), [A, C]),
-        ("providerb", ("api_key",), [A, C]),
-        ("providerb", ("secret_key",), [A, C]),
         ("providerb", ("business_id",), [A, C]),
-        ("providerc", (), [A, B, B_ACCOUNT]),
-        ("providerc", ("secret_key",), [A, B, B_ACCOUNT]),
         ("providerc", ("webhook_secret",), [A, B, B_ACCOUNT]),
+        *long_rows(
+            ("providera", ("secret_key",), [B, B_ACCOUNT, C]),
+            ("providera", ("webhook_secret",), [B, B_ACCOUNT, C]),
+            ("providerb", (), [A, C]),
+            ("providerb", ("api_key",), [A, C]),
+            ("providerb", ("secret_key",), [A, C]),
+            ("providerc", (), [A, B, B_ACCOUNT]),
+            ("providerc", ("secret_key",), [A, B, B_ACCOUNT]),
+        ),
     ],
 )
 async def test_a_provider_without_credentials_is_not_offered(
@@ -147,23 +150,23 @@ async def test_a_provider_without_credentials_is_not_offered(
 
 
 @restores_providers
-@pytest.mark.parametrize("environment", Environment)
 @pytest.mark.parametrize(
-    ("provider", "offered"), [("providerb", [A, C]), ("providerc", [A, B, B_ACCOUNT])]
+    ("closed", "environment"),
+    pairs([("providerb", [A, C]), ("providerc", [A, B, B_ACCOUNT])], list(Environment)),
 )
 async def test_a_provider_disabled_for_payments_is_not_offered(
     merchant: Merchant,
     services: Services,
-    provider: str,
-    offered: list[str],
+    closed: tuple[str, list[str]],
     environment: Environment,
 ) -> None:
+    provider, offered = closed
     await steps.configure(services, with_(provider, {"pay_in_enabled": "false"}))
     assert await codes(steps.in_environment(merchant, environment)) == offered
 
 
 @restores_providers
-@pytest.mark.parametrize("provider", ["providerb", "providerc"])
+@pytest.mark.parametrize("provider", first_short(["providerb", "providerc"]))
 async def test_a_provider_disabled_for_payouts_accepts_payments(
     merchant: Merchant, services: Services, provider: str
 ) -> None:
@@ -171,7 +174,7 @@ async def test_a_provider_disabled_for_payouts_accepts_payments(
     assert await codes(merchant) == WITHOUT_BVN
 
 
-@pytest.mark.parametrize("code", WITHOUT_BVN)
+@pytest.mark.parametrize("code", first_short(WITHOUT_BVN))
 async def test_an_inactive_method_is_not_offered(
     merchant: Merchant, services: Services, code: str
 ) -> None:
@@ -214,24 +217,26 @@ async def test_selection_and_keywords_never_add_another_currency(
 
 
 @pytest.mark.parametrize(
-    ("selected", "offered"),
-    [
-        ([A], [A]),
-        ([C, A], [A, C]),
-        ([B_ACCOUNT, B], [B, B_ACCOUNT]),
-        (ALL, WITHOUT_BVN),
-        ([A_ACCOUNT], []),
-        ([DOLLARS], []),
-    ],
+    ("choice", "environment"),
+    pairs(
+        [
+            ([A], [A]),
+            ([C, A], [A, C]),
+            ([B_ACCOUNT, B], [B, B_ACCOUNT]),
+            (ALL, WITHOUT_BVN),
+            ([A_ACCOUNT], []),
+            ([DOLLARS], []),
+        ],
+        list(Environment),
+    ),
 )
-@pytest.mark.parametrize("environment", Environment)
 async def test_a_merchants_selection_limits_what_is_offered(
     merchant: Merchant,
     services: Services,
+    choice: tuple[list[str], list[str]],
     environment: Environment,
-    selected: list[str],
-    offered: list[str],
 ) -> None:
+    selected, offered = choice
     await steps.change(services, merchant, gateways=selected)
     found = await info(steps.in_environment(merchant, environment))
     assert found["merchant_payment_method_codes"] == offered
@@ -340,7 +345,7 @@ async def test_a_virtual_account_at_provider_as_sandbox_needs_no_bvn(
 
 
 @restores_providers
-@pytest.mark.parametrize("provider", ["providerb", "providerc"])
+@pytest.mark.parametrize("provider", first_short(["providerb", "providerc"]))
 async def test_another_providers_sandbox_does_not_waive_the_bvn(
     merchant: Merchant, services: Services, provider: str
 ) -> None:

@@ -17,6 +17,7 @@ from tests.client import Merchant, Reply, Site, new_merchant
 from tests.freshness import outdate
 from tests.payments import steps
 from tests.payments.orders import INITIATE, order
+from tests.rows import long_rows, pairs
 
 REPLAYED = "idempotent-replayed"
 
@@ -40,8 +41,9 @@ def is_replay_of(first: Reply, reply: Reply) -> bool:
     return (reply.status, reply.headers.get(REPLAYED), reply.body) == (200, "true", first.body)
 
 
-@pytest.mark.parametrize("key", ["7", "a b", "~!@#$%^&*()", "k" * 255])
-@pytest.mark.parametrize("environment", Environment)
+@pytest.mark.parametrize(
+    ("key", "environment"), pairs(["7", "a b", "~!@#$%^&*()", "k" * 255], list(Environment))
+)
 async def test_the_same_key_and_body_replay_the_first_response_byte_for_byte(
     merchant: Merchant, environment: Environment, key: str
 ) -> None:
@@ -148,11 +150,12 @@ async def test_concurrent_requests_of_two_merchants_with_one_key_are_independent
     assert len({reply.body for reply in replies}) == len(callers)
 
 
+@pytest.mark.parametrize("keys", ["a", *long_rows("abcde")])
 async def test_one_key_gets_one_response_across_api_processes(
-    merchant: Merchant, services: Services
+    merchant: Merchant, services: Services, keys: str
 ) -> None:
     async with steps.second_program(services, merchant) as other:
-        for key in "abcde":
+        for key in keys:
             callers, sent = [merchant, other] * 8, order()
             replies = await asyncio.gather(
                 *(steps.initiate(caller, sent, Idempotency_Key=key) for caller in callers)

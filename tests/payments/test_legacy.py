@@ -21,6 +21,7 @@ from manilla.services import Services
 from tests.client import Merchant, Reply, Site, new_merchant
 from tests.payments import steps
 from tests.payments.orders import new_reference, order
+from tests.rows import pairs
 
 FAILURES = [
     (PaymentEvent.DECLINED, PaymentErrorCode.PAYMENT_DECLINED, "failed", "Payment Failed"),
@@ -110,8 +111,9 @@ async def test_an_empty_body_reports_all_four_required_fields(merchant: Merchant
     assert set(reply.json["errors"]) == {"payment_amount", "currency_code", "ref_trx", "ipn_url"}
 
 
-@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-@pytest.mark.parametrize("environment", Environment)
+@pytest.mark.parametrize(
+    ("scheme", "environment"), pairs(["Bearer", "bearer", "BEARER"], list(Environment))
+)
 async def test_the_api_key_alone_selects_the_environment(
     merchant: Merchant, scheme: str, environment: Environment
 ) -> None:
@@ -132,24 +134,14 @@ async def test_an_unknown_environment_is_rejected(merchant: Merchant) -> None:
     assert (reply.status, reply.code) == (400, "INVALID_ENVIRONMENT")
 
 
-@pytest.mark.parametrize(
-    "authorization",
-    [
-        *(
-            None,
-            "",
-            "Bearer",
-            "Bearer ",
-            "{key}",
-            "Basic {key}",
-            "Token {key}",
-            "Bearer{key}",
-        ),
-        *("Bearer {key}x", "Bearer x{key}", "Bearer {key} {key}", "Bearer guess"),
-        *("Bearer {upper}", "Bearer {merchant_key}", "Bearer {secret}", "Bearer {other}"),
-    ],
-)
-@pytest.mark.parametrize("environment", Environment)
+NOT_AUTHORIZED = [
+    *(None, "", "Bearer", "Bearer ", "{key}", "Basic {key}", "Token {key}", "Bearer{key}"),
+    *("Bearer {key}x", "Bearer x{key}", "Bearer {key} {key}", "Bearer guess"),
+    *("Bearer {upper}", "Bearer {merchant_key}", "Bearer {secret}", "Bearer {other}"),
+]
+
+
+@pytest.mark.parametrize(("environment", "authorization"), pairs(list(Environment), NOT_AUTHORIZED))
 async def test_only_the_environments_own_api_key_is_accepted(
     merchant: Merchant, environment: Environment, authorization: str | None
 ) -> None:
@@ -207,8 +199,10 @@ async def test_a_pending_merchant_can_use_only_the_sandbox(
     assert reply.code == "MERCHANT_PENDING_APPROVAL"
 
 
-@pytest.mark.parametrize("environment", Environment)
-@pytest.mark.parametrize("status", [MerchantStatus.REJECTED, MerchantStatus.DISABLED])
+@pytest.mark.parametrize(
+    ("status", "environment"),
+    pairs([MerchantStatus.REJECTED, MerchantStatus.DISABLED], list(Environment)),
+)
 async def test_a_suspended_merchant_is_rejected(
     merchant: Merchant, services: Services, status: MerchantStatus, environment: Environment
 ) -> None:
