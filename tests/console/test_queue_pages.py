@@ -209,8 +209,9 @@ async def test_suspense_is_shown_from_both_sides_and_resolved_once(
 
 
 async def test_a_resolution_that_moves_money_counts_against_the_adjustment_limit(
-    services: Services, shop: Shop
+    services: Services, new_shop: Shop
 ) -> None:
+    shop = new_shop
     charge = await shop.choose(await shop.start(), "providera_ngn_va")
     await shop.pay(charge, amount=400)
     await shop.until_charge(charge, "suspense")
