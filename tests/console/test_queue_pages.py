@@ -1,7 +1,6 @@
 """The console's queues: a permitted user decides each item exactly once, and it is audited."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from html import unescape
 
 import pytest
@@ -37,30 +36,21 @@ from tests.notify.receiver import answer, receiving
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import MANUAL, PayoutMerchant, new_reference
 from tests.payouts.test_reject_lost import pass_time, stuck
-from tests.provider_simulator import ProviderSimulator, running_simulator
+from tests.provider_simulator import ProviderSimulator
 from tests.web.signed_in_user import PASSWORD, SignedInUser
 
 
-@pytest.fixture(scope="module")
-async def simulator(services: Services, site: Site) -> AsyncIterator[ProviderSimulator]:
-    async with running_simulator(services) as running:
-        for provider in "abc":
-            await running.control(f"{provider}/balance", {"available": 100_000_000})
-        yield running
-
-
-@pytest.fixture(scope="module")
-async def shop(services: Services, site: Site, simulator: ProviderSimulator) -> Shop:
-    return await _new_shop(services, site, simulator)
+@pytest.fixture
+async def simulator(simulated_providers: ProviderSimulator) -> ProviderSimulator:
+    await simulated_providers.reset()
+    for provider in "abc":
+        await simulated_providers.control(f"{provider}/balance", {"available": 100_000_000})
+    return simulated_providers
 
 
 @pytest.fixture
-async def new_shop(services: Services, site: Site, simulator: ProviderSimulator) -> Shop:
+async def shop(services: Services, site: Site, simulator: ProviderSimulator) -> Shop:
     """A shop without cases, and with an empty wallet."""
-    return await _new_shop(services, site, simulator)
-
-
-async def _new_shop(services: Services, site: Site, simulator: ProviderSimulator) -> Shop:
     merchant = await new_merchant(
         site.from_new_ip(), services.db, services.keyring, environment=Environment.PRODUCTION
     )
@@ -144,7 +134,6 @@ async def test_suspense_is_credited_once(
     charge = await shop.choose(await shop.start(), "providera_ngn_va")
     await shop.pay(charge, amount=400)
     await shop.until_charge(charge, "suspense")
-    before = await shop.balance()
     query = "SELECT id FROM operator_case WHERE reference = $1"
     case = f"/cases/{await services.db.value(query, charge.reference)}"
     page = text(await operations.get(case))
@@ -155,17 +144,16 @@ async def test_suspense_is_credited_once(
     resolution = {"action": "credit", "note": "The customer agrees to pay the rest"}
     reply = await operations.post(f"{case}/resolve", resolution)
     assert "Resolved: credit the merchant." in await operations.follow(reply)
-    assert await shop.balance() == before + 40_000
+    assert await shop.balance() == 40_000
     again = await operations.post(f"{case}/resolve", {"action": "keep", "note": "mine"})
-    assert (again.status, await shop.balance()) == (422, before + 40_000)
+    assert (again.status, await shop.balance()) == (422, 40_000)
     assert "is resolved already: credit: The customer agrees" in text(again)
 
 
 @pytest.mark.long
 async def test_suspense_is_shown_from_both_sides_and_resolved_once(
-    services: Services, new_shop: Shop, browser: Browser, operations: SignedInUser
+    services: Services, shop: Shop, browser: Browser, operations: SignedInUser
 ) -> None:
-    shop = new_shop
     started = await shop.start()
     charge = await shop.choose(started, "providera_ngn_va")
     await shop.pay(charge, amount=400)
@@ -209,9 +197,8 @@ async def test_suspense_is_shown_from_both_sides_and_resolved_once(
 
 
 async def test_a_resolution_that_moves_money_counts_against_the_adjustment_limit(
-    services: Services, new_shop: Shop
+    services: Services, shop: Shop
 ) -> None:
-    shop = new_shop
     charge = await shop.choose(await shop.start(), "providera_ngn_va")
     await shop.pay(charge, amount=400)
     await shop.until_charge(charge, "suspense")

@@ -11,6 +11,7 @@ import pytest
 
 from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantUpdate
+from manilla.people import invitations
 from manilla.services import Services
 from tests.client import Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
@@ -132,3 +133,37 @@ async def test_an_invited_colleague_joins_once_with_the_role_of_the_invitation(
         assert (await theirs.get("/sandbox/credentials")).status == 403
         assert (await theirs.get(found.group(1))).status == 404
     assert email in (await dashboard.owner.get("/team")).body.decode()
+
+
+async def test_an_invitation_is_withdrawn(dashboard: MerchantDashboard, services: Services) -> None:
+    merchant_id = dashboard.merchant.new.id
+    email = f"withdrawn-{merchant_id}@example.com"
+    await dashboard.owner.post("/team/invite", {"email": email, "role": "viewer"})
+    [invitation] = await invitations.list_open(services.db, merchant_id)
+    path = f"/team/invitations/{invitation.id}/withdraw"
+    assert (await dashboard.owner.post(path, {})).status == 303
+    assert await invitations.list_open(services.db, merchant_id) == []
+
+
+async def test_customers_get_receipts_only_if_the_merchant_wants_it(
+    dashboard: MerchantDashboard, services: Services
+) -> None:
+    for fields, expected in (({"receipts": "on"}, True), ({}, False)):
+        assert (await dashboard.owner.post("/sandbox/receipts", fields)).status == 303
+        merchant = await merchants.get(services.db, dashboard.merchant.new.id)
+        assert merchant.sends_receipts is expected
+
+
+async def test_failed_notifications_are_resent_together(services: Services, site: Site) -> None:
+    dashboard = await new_dashboard(services, site)
+    await dashboard.pay_in(ipn_url="https://shop.example/ipn")
+    merchant_id = dashboard.merchant.new.id
+    await services.db.execute(
+        "UPDATE notification SET state = 'failed', decided_at = now() WHERE merchant_id = $1",
+        merchant_id,
+    )
+    path = "/sandbox/notifications/redeliver-failed"
+    elsewhere = await dashboard.owner.post(path.replace("sandbox", "production"), {"days": "1"})
+    assert "Resending 0 notifications." in await dashboard.owner.follow(elsewhere)
+    reply = await dashboard.owner.post(path, {"days": "1"})
+    assert "Resending 1 notification." in await dashboard.owner.follow(reply)

@@ -133,6 +133,39 @@ async def test_a_session_ended_elsewhere_ends_immediately(
     assert (await owner.get("/account")).status == 200
 
 
+async def test_a_user_ends_the_other_sessions_and_changes_the_password(
+    site: Site, services: Services
+) -> None:
+    owner = await _new_owner(site, services)
+    async with HttpBrowser.of(site) as other:
+        for path, fields in (
+            ("/account/sessions/end-others", {}),
+            ("/account/password", {"old": PASSWORD, "new": "five new naira notes"}),
+        ):
+            await other.sign_in(owner.email, PASSWORD)
+            assert (await other.get("/account")).status == 200
+            assert (await owner.post(path, fields)).status == 303
+            assert (await other.get("/account")).status == 303, path
+        assert (await owner.get("/account")).status == 200
+        assert (await other.sign_in(owner.email, PASSWORD)).status == 401
+        assert (await other.sign_in(owner.email, "five new naira notes")).status == 303
+
+
+async def test_new_recovery_codes_need_a_step_up(site: Site, services: Services) -> None:
+    owner = await _new_owner(site, services)
+    await owner.enroll(services)
+    asked = await owner.post("/account/recovery-codes", {})
+    assert b"Confirm your identity" in asked.body
+    await owner.step_up(services)
+    shown = await owner.post("/account/recovery-codes", {})
+    assert shown.body.count(b"<code>") == 10
+
+
+async def _new_owner(site: Site, services: Services) -> SignedInUser:
+    merchant = await new_merchant(site, services.db, services.keyring)
+    return await member(services, site, merchant.new.id)
+
+
 async def test_a_changed_role_and_a_removed_member_take_effect_immediately(
     site: Site, owner: SignedInUser, merchant: Merchant, services: Services
 ) -> None:
