@@ -9,6 +9,7 @@ from manilla.payments.charges import GatewayRefused
 from manilla.payments.payment import PaymentErrorCode
 from manilla.payments.states import PaymentEvent
 from tests.payments.shop import Shop, Started
+from tests.rows import pairs
 
 ACCOUNT = "providera_ngn_va"
 
@@ -48,13 +49,16 @@ async def test_a_payment_paid_at_the_last_moment_does_not_expire(shop: Shop) -> 
 
 
 @pytest.mark.parametrize(
-    ("reason", "code"),
-    [("insufficient_funds", "INSUFFICIENT_FUNDS"), ("declined", "PAYMENT_DECLINED")],
+    ("method", "decline"),
+    pairs(
+        ["providera-ngn", "providerb-ngn", "providerc-ngn"],
+        [("insufficient_funds", "INSUFFICIENT_FUNDS"), ("declined", "PAYMENT_DECLINED")],
+    ),
 )
-@pytest.mark.parametrize("method", ["providera-ngn", "providerb-ngn", "providerc-ngn"])
 async def test_a_declined_charge_is_the_reason_when_the_payment_expires(
-    shop: Shop, method: str, reason: str, code: str
+    shop: Shop, method: str, decline: tuple[str, str]
 ) -> None:
+    reason, code = decline
     started = await shop.start()
     charge = await shop.choose(started, method)
     await shop.pay(charge, outcome="failed", reason=reason)
@@ -130,6 +134,19 @@ async def test_a_declined_charge_does_not_affect_another_charge_of_the_payment(s
     assert await shop.status(started) == "pending"
     await shop.pay(second)
     await shop.until(started, "success")
+
+
+@pytest.mark.parametrize("paid", ["999.99", "1000.01"])
+async def test_another_amount_than_requested_is_held_and_not_credited(
+    shop: Shop, paid: str
+) -> None:
+    started = await shop.start(payment_amount=1000)
+    charge = await shop.choose(started, ACCOUNT)
+    await shop.pay(charge, amount=float(paid))
+    await shop.until_charge(charge, "suspense")
+    assert await shop.status(started) == "pending"
+    assert await shop.balance() == 0
+    assert await shop.cases() == [("wrong_amount", charge.reference)]
 
 
 EVENTS: dict[PaymentEvent, PaymentErrorCode] = {

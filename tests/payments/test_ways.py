@@ -11,8 +11,8 @@ from manilla.ledger import timeline
 from manilla.merchants import gateway_order
 from manilla.merchants.gateway_order import Step
 from manilla.methods.method import Flow
-from manilla.payments import store
-from manilla.payments.charges import GatewayRefused, GatewayUnavailable
+from manilla.payments import charges, store
+from manilla.payments.charges import GatewayRefused, GatewayUnavailable, TooManyCharges
 from manilla.payments.payment import Charge, ChargeStatus, PaymentErrorCode
 from manilla.payments.ways import way_of
 from manilla.platform.settings import CheckoutChoice
@@ -270,3 +270,29 @@ async def test_after_a_decline_another_gateway_is_chosen(shop: Shop) -> None:
     assert (await shop.choose(started, PAGE)).method_code == B
     declined = dict(await events(shop, started))["charge_declined"]
     assert "Checkout says: Your bank declined the payment." in declined
+
+
+async def test_a_payment_has_a_limited_number_of_charges(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(charges, "TRIES_MAX", 2)
+    started = await shop.start()
+    await shop.choose(started, A)
+    await shop.choose(started, B)
+    with pytest.raises(TooManyCharges):
+        await shop.choose(started, C)
+    assert len(await charges_of(shop, started)) == 2
+    assert (await shop.choose(started, B)).number == 2  # the latest charge can still be paid
+
+
+async def test_an_account_that_has_expired_is_not_offered_again(shop: Shop) -> None:
+    started = await shop.start()
+    first = await shop.choose(started, "providerb_ngn_va")
+    assert await shop.choose(started, "providerb_ngn_va") == first
+    await shop.services.db.execute(
+        """
+        UPDATE charge SET account_expires_at = now() - interval '1 second'
+         WHERE merchant_id = $1 AND reference = $2""",
+        *(first.merchant_id, first.reference),
+    )
+    assert (await shop.choose(started, "providerb_ngn_va")).number == 2
