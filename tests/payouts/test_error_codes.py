@@ -332,7 +332,7 @@ NOT_ALLOWED = [
 ]
 
 
-@pytest.mark.parametrize(("rail", "message"), NOT_ALLOWED)
+@pytest.mark.parametrize(("rail", "message"), first_short(NOT_ALLOWED))
 async def test_a_provider_problem_to_fix_is_reported_before_the_debit(
     payer: PayoutMerchant, rail: str, message: str
 ) -> None:
@@ -343,7 +343,8 @@ async def test_a_provider_problem_to_fix_is_reported_before_the_debit(
 
 
 @pytest.mark.parametrize(
-    ("rail", "message"), [*NOT_ALLOWED, ("c", "Minimum transfer amount is 500")]
+    ("rail", "message"),
+    [*first_short(NOT_ALLOWED), ("c", "Minimum transfer amount is 500")],
 )
 async def test_a_provider_problem_to_fix_is_reported_after_the_debit(
     payer: PayoutMerchant, rail: str, message: str
@@ -353,7 +354,9 @@ async def test_a_provider_problem_to_fix_is_reported_after_the_debit(
     await assert_failed(payer, trx_id, "payout_failed", message)
 
 
-@pytest.mark.parametrize("method_id", [0, -1, 999_999, 2**31, 2**63, 10**30])
+@pytest.mark.parametrize(
+    "method_id", first_short([0, -1, 999_999, 2**31, 2**63, 10**30], of_each=lambda n: n >= 2**31)
+)
 async def test_an_unknown_method_is_rejected(payer: PayoutMerchant, method_id: int) -> None:
     reply = await payer.ask(withdraw_method_id=method_id)
     assert_refused(reply, "payout_failed", "method")
@@ -387,7 +390,13 @@ async def test_a_disabled_wallet_is_rejected_only_in_its_environment(
 @pytest.mark.parametrize("environment", ["production", "sandbox"])
 @pytest.mark.parametrize(
     ("rail", "lowest", "highest"),
-    [("a", 100, 5_000_000), ("b", 100, 5_000_000), ("c", 500, 5_000_000), (MANUAL, 500, 1_000_000)],
+    first_short(
+        [
+            *(("a", 100, 5_000_000), ("b", 100, 5_000_000), ("c", 500, 5_000_000)),
+            (MANUAL, 500, 1_000_000),
+        ],
+        of_each=lambda row: row[0] == MANUAL,
+    ),
 )
 async def test_an_amount_outside_the_methods_limits_is_rejected(
     payer: PayoutMerchant,

@@ -86,7 +86,7 @@ async def test_a_test_account_number_is_rejected_immediately(
         ("pending", ("pending", None)),
     ],
 )
-@pytest.mark.parametrize("account", ENDS)
+@pytest.mark.parametrize("account", first_short(ENDS))
 async def test_a_scenario_overrides_the_account_number(
     sandbox_payer: PayoutMerchant, account: str, scenario: str, end: tuple[str, str | None]
 ) -> None:
@@ -182,8 +182,11 @@ async def test_kyc_phone_and_schedule_do_not_apply_in_the_sandbox(
 
 @pytest.mark.parametrize(
     ("rail", "code"),
-    [("a", "044"), ("a", "058"), ("a", "011"), ("a", "057"), ("a", "033"), ("a", "999992")]
-    + [("b", "000014"), ("b", "000013"), ("c", "C044"), ("c", "C058")],
+    first_short(
+        [("a", "044"), ("a", "058"), ("a", "011"), ("a", "057"), ("a", "033"), ("a", "999992")]
+        + [("b", "000014"), ("b", "000013"), ("c", "C044"), ("c", "C058")],
+        of_each=lambda row: row[0],
+    ),
 )
 async def test_a_rail_accepts_its_own_bank_codes(
     sandbox_payer: PayoutMerchant, rail: str, code: str
@@ -194,9 +197,12 @@ async def test_a_rail_accepts_its_own_bank_codes(
 
 @pytest.mark.parametrize(
     ("rail", "code", "owner"),
-    [("a", "000013", "providerb"), ("a", "C058", "providerc"), ("b", "058", "providera")]
-    + [("b", "C058", "providerc"), ("c", "058", "providera"), ("c", "000013", "providerb")]
-    + [("a", "999", None), ("b", "", None), ("c", "c058", None)],
+    first_short(
+        [("a", "000013", "providerb"), ("a", "C058", "providerc"), ("b", "058", "providera")]
+        + [("b", "C058", "providerc"), ("c", "058", "providera"), ("c", "000013", "providerb")]
+        + [("a", "999", None), ("b", "", None), ("c", "c058", None)],
+        of_each=lambda row: row[2] is None,
+    ),
 )
 async def test_a_rail_rejects_other_bank_codes(
     sandbox_payer: PayoutMerchant, rail: str, code: str, owner: str | None

@@ -71,7 +71,7 @@ async def test_a_name_is_cached_for_ten_minutes_per_rail_bank_and_account(
     ],
     ids=json.dumps,
 )
-@pytest.mark.parametrize("environment", ["production", "sandbox"])
+@pytest.mark.parametrize("environment", first_short(["production", "sandbox"]))
 async def test_aliases_are_accepted_for_field_names(
     payer: PayoutMerchant,
     sandbox_payer: PayoutMerchant,
@@ -167,7 +167,7 @@ async def test_an_invalid_beneficiary_is_rejected_before_the_provider_is_called(
         ({"Bank Name": "GTBank", "Account Number": ACCOUNT}, "bank_code and account_number"),
     ],
 )
-@pytest.mark.parametrize("environment", ["production", "sandbox"])
+@pytest.mark.parametrize("environment", first_short(["production", "sandbox"]))
 async def test_missing_beneficiary_fields_are_reported(
     payer: PayoutMerchant,
     sandbox_payer: PayoutMerchant,

@@ -103,8 +103,10 @@ async def test_a_rail_without_credentials_is_not_listed(
 
 @pytest.mark.parametrize(
     ("rail", "missing"),
-    [("a", "secret_key"), ("a", "webhook_secret"), ("b", "api_key"), ("b", "secret_key")]
-    + [("b", "business_id"), ("c", "secret_key"), ("c", "webhook_secret")],
+    first_short(
+        [("a", "secret_key"), ("a", "webhook_secret"), ("b", "api_key"), ("b", "secret_key")]
+        + [("b", "business_id"), ("c", "secret_key"), ("c", "webhook_secret")],
+    ),
 )
 async def test_a_rail_with_incomplete_credentials_is_not_listed(
     payer: PayoutMerchant, services: Services, rail: str, missing: str

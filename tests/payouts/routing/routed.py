@@ -8,6 +8,7 @@ from manilla.payouts.routing.attempts import Attempt
 from manilla.providers.port import TransferOrder
 from tests.client import Reply
 from tests.payouts.payout_merchant import ACCOUNT, BANKS, PayoutMerchant
+from tests.waiting import until
 
 AUTO = "auto_ngn"
 GTBANK = "058"
@@ -44,12 +45,17 @@ class RoutedPayouts:
     async def claim(self, trx_id: str) -> Job:
         """A worker claims the payout's job. The lease of another worker ends."""
         db = self.services.db
-        await db.execute(
-            "UPDATE job SET due_at = '2000-01-01', leased_until = now()"
-            " WHERE merchant_id = $1 AND kind = 'transfer' AND subject = $2",
-            *(self.payer.merchant.new.id, trx_id),
-        )
-        [job] = await claims.claim(db, {"transfer": 1})
+
+        async def claimed() -> list[Job]:
+            await db.execute(
+                "UPDATE job SET due_at = '2000-01-01', leased_until = now()"
+                " WHERE merchant_id = $1 AND kind = 'transfer' AND subject = $2",
+                *(self.payer.merchant.new.id, trx_id),
+            )
+            return list(await claims.claim(db, {"transfer": 1}))
+
+        # A claim skips a job whose row is locked, for example by a webhook that is being stored.
+        [job] = await until(claimed)
         assert job.subject == trx_id
         return job
 
