@@ -1,12 +1,15 @@
 """The audit log: one order, no gaps, and every later modification is detected."""
 
 import asyncio
+from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from manilla.audit import audit
 from manilla.audit.actor import SYSTEM, Actor, ActorKind, acting, current
 from manilla.audit.audit import AuditFilter, SavedHead
+from manilla.audit.entry import AuditEntry
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from tests.audit.tampering import tampered
@@ -113,6 +116,40 @@ async def test_the_first_altered_entry_is_reported(
     assert verdict.reason is not None
     assert reason in verdict.reason
     assert (await audit.verify(db)).is_whole
+
+
+def test_every_field_of_an_entry_is_hashed() -> None:
+    entry = AuditEntry(
+        id=1,
+        at=datetime(2026, 1, 31, tzinfo=UTC),
+        actor_kind="person",
+        actor_id=2,
+        actor_name="Ada",
+        actor_realm="console",
+        action="test.hash",
+        subject="n:1",
+        merchant_id=3,
+        detail={"amount": "4"},
+        previous_hash=b"5",
+        hash=b"",
+    )
+    other = AuditEntry(
+        id=11,
+        at=datetime(2026, 2, 1, tzinfo=UTC),
+        actor_kind="command",
+        actor_id=None,
+        actor_name="Eve",
+        actor_realm=None,
+        action="test.other",
+        subject="n:2",
+        merchant_id=None,
+        detail={},
+        previous_hash=b"6",
+        hash=b"",
+    )
+    for name in set(entry.__struct_fields__) - {"hash"}:
+        changed = msgspec.structs.replace(entry, **{name: getattr(other, name)})
+        assert changed.computed_hash != entry.computed_hash, name
 
 
 async def test_a_log_truncated_with_its_head_fails_against_a_saved_proof(

@@ -55,7 +55,7 @@ def test_a_complete_file_has_the_type_of_its_content(content: bytes, expected: M
         (JPEG + SVG, "not a complete"),
         (b"PK\x03\x04" + bytes(100), "not a complete"),
         (PDF + bytes(11 * 1024 * 1024), "larger than 5 MB"),
-        (PNG + bytes(BYTES_MAX), "larger than 5 MB"),
+        (PDF + bytes(BYTES_MAX + 1 - 2 * len(PDF)) + PDF, "larger than 5 MB"),
     ],
 )
 def test_other_content_is_rejected_whatever_its_first_bytes_say(
