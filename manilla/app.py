@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import uvicorn
-from litestar import Router
 
 from manilla import __version__, development
 from manilla.api import refusals, v1, webhooks
@@ -25,6 +24,7 @@ from manilla.reference import llms, openapi
 from manilla.reference import routes as reference
 from manilla.services import Services
 from manilla.settings import Settings
+from manilla.web.serving.router import UrlHandler
 from manilla.wiring import opened
 
 CONNECTIONS = 10
@@ -67,7 +67,7 @@ def _site(services: Services, description: dict[str, Any], drain: Drain | None) 
     return pages.build(
         services,
         [
-            *checkout.build(services),
+            checkout.build(services),
             dashboard.build(services),
             console.build(services),
             reference.build(description, services.platform, is_development=services.is_development),
@@ -78,7 +78,7 @@ def _site(services: Services, description: dict[str, Any], drain: Drain | None) 
     )
 
 
-def _shop(services: Services) -> list[Router]:
+def _shop(services: Services) -> list[list[UrlHandler]]:
     """Returns the demo shop, in development mode and if its package is installed."""
     world = development.find() if services.is_development else None
     if world is None:

@@ -18,7 +18,7 @@ from manilla.kit.errors import Refusal
 from manilla.merchants.credentials import NewCredentials
 
 if TYPE_CHECKING:
-    from litestar import Router
+    from manilla.web.serving.router import UrlHandler
 
 
 class NotInstalled(Refusal):
@@ -38,7 +38,7 @@ class Demo(msgspec.Struct, frozen=True):
 class Development(Protocol):
     """The functions of the module `manilla_simulator.development`."""
 
-    def shop(self, db: Database, keyring: Keyring, base_url: str) -> "Router": ...
+    def shop(self, db: Database, keyring: Keyring, base_url: str) -> "list[UrlHandler]": ...
 
     async def seed(
         self, db: Database, keyring: Keyring, simulator_url: str, history_folder: Path | None

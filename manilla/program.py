@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from manilla.kit.errors import reported_in_one_line
 
-# Libraries that are installed for the command line only. structlog and Litestar would import them.
+# Libraries that are installed for the command line only. structlog would import rich.
 UNUSED = ("pydantic", "rich")
 
 MARK = "program"  # Python's option -X, which keeps the command line that operators look for

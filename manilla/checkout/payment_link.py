@@ -4,18 +4,15 @@ Like checkout it uses no cookies. Whoever has the link may open it. Only the for
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import structlog
-from litestar import Request, Response, Router, get, post
-from litestar.exceptions import HTTPException
-from litestar.response import Redirect
 
 from manilla.checkout import display
 from manilla.checkout.rendering import respond
-from manilla.checkout.request import NO_STORE
+from manilla.checkout.request import redirect
 from manilla.kit.display import money_symbol
 from manilla.kit.errors import Refusal
+from manilla.kit.http import BodyTooLarge
 from manilla.kit.money import Money
 from manilla.kit.texts import ONE_LINE, has_controls, is_email
 from manilla.payments import commission
@@ -32,44 +29,43 @@ from manilla.web import csrf, qr_code
 from manilla.web.form_body import read_form
 from manilla.web.forms import BadForm, Form
 from manilla.web.page_request import address_of
+from manilla.web.serving.request import WebRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import OnError, UrlHandler
 
 log = structlog.get_logger(__name__)
 
+URL = PATH + "/{link_id:str}"
 NAME_LENGTH_MAX = EMAIL_LENGTH_MAX = 100
 QR_HEADERS = {"Cache-Control": "public, max-age=86400"}
 
-HttpRequest = Request[Any, Any, Any]
 
-
-def build(services: Services) -> Router:
-    @get("/", status_code=200)
-    async def show(request: HttpRequest) -> Response[Any]:
+def build(services: Services) -> list[UrlHandler]:
+    async def show(request: WebRequest) -> PageResponse:
         view = await services.link_payments.view(_id(request))
-        has_failed = request.query_params.get("status") == "failed"
+        has_failed = request.query.get("status") == "failed"
         return _page(services, view, has_failed=has_failed)
 
-    @post("/", status_code=200)
-    async def pay(request: HttpRequest) -> Response[Any]:
+    async def pay(request: WebRequest) -> PageResponse:
         csrf.check_site(request.headers.get("sec-fetch-site"))
         return await _pay(services, request)
 
-    @get("/{file:str}", status_code=200)
-    async def send_code(request: HttpRequest) -> Response[Any]:
+    async def send_code(request: WebRequest) -> PageResponse:
         return await _send_code(services, request)
 
     on_error = _error_handler(services)
-    return Router(
-        path=PATH + "/{link_id:str}",
-        exception_handlers={HTTPException: on_error, Exception: on_error},
-        route_handlers=[show, pay, send_code],
-    )
+    return [
+        UrlHandler("GET", URL, show, on_error=on_error),
+        UrlHandler("POST", URL, pay, on_error=on_error),
+        UrlHandler("GET", URL + "/{file:str}", send_code, on_error=on_error),
+    ]
 
 
-def _id(request: HttpRequest) -> str:
-    return str(request.path_params["link_id"])
+def _id(request: WebRequest) -> str:
+    return str(request.parameters["link_id"])
 
 
-async def _pay(services: Services, request: HttpRequest) -> Response[Any]:
+async def _pay(services: Services, request: WebRequest) -> PageResponse:
     payments, form = services.link_payments, await read_form(request)
     link = await store.find(services.db, _id(request))
     try:
@@ -82,7 +78,7 @@ async def _pay(services: Services, request: HttpRequest) -> Response[Any]:
         return _page(services, await payments.view(link.id), refusal, form)
     # Redirect within this site, whatever host name the customer uses: the page's policy allows
     # forms to lead to this site only.
-    return Redirect(url.removeprefix(services.base_url), status_code=303, headers=NO_STORE)
+    return redirect(url.removeprefix(services.base_url))
 
 
 def _read_customer(form: Form, link: PaymentLink) -> CustomerInput:
@@ -120,12 +116,12 @@ def _is_email(text: str) -> bool:
     return len(text) <= EMAIL_LENGTH_MAX and is_email(text)
 
 
-async def _send_code(services: Services, request: HttpRequest) -> Response[Any]:
-    name, _, kind = str(request.path_params["file"]).partition(".")
+async def _send_code(services: Services, request: WebRequest) -> PageResponse:
+    name, _, kind = str(request.parameters["file"]).partition(".")
     if name != "qr" or kind not in qr_code.MEDIA_TYPES:
         raise LinkNotFound
     link = await store.find(services.db, _id(request))
-    return Response(
+    return PageResponse(
         qr_code.draw(services.base_url + link.path, kind),
         media_type=qr_code.MEDIA_TYPES[kind],
         headers={
@@ -142,7 +138,7 @@ def _page(
     form: Form | None = None,
     *,
     has_failed: bool = False,
-) -> Response[str]:
+) -> PageResponse:
     link = view.link
     values = {
         "view": view,
@@ -168,7 +164,7 @@ def _page(
         **values,
     )
     if refusal is not None and refusal.retry_after_seconds is not None:
-        response.headers["Retry-After"] = str(refusal.retry_after_seconds)
+        response.headers["retry-after"] = str(refusal.retry_after_seconds)
     return response
 
 
@@ -176,21 +172,19 @@ def _errors(refusal: Refusal | None) -> Mapping[str, str]:
     return {} if refusal is None else refusal.errors or {}
 
 
-def _error_handler(services: Services) -> Any:
-    def handle(request: HttpRequest, error: Exception) -> Response[Any]:
+def _error_handler(services: Services) -> OnError:
+    def handle(request: WebRequest, error: Exception) -> PageResponse:
         if isinstance(error, LinkNotFound):
             return respond(services, "link_unknown.html", 404)
         if isinstance(error, Refusal):
             return _problem(services, request, error.status, error.text)
-        if isinstance(error, HTTPException):
-            if error.status_code == 404:
-                return respond(services, "link_unknown.html", 404)
-            return _problem(services, request, error.status_code, "The request is not valid.")
-        log.error("payment_link_failed", path=request.url.path, exc_info=error)
+        if isinstance(error, BodyTooLarge):
+            return _problem(services, request, 413, "The request is not valid.")
+        log.error("payment_link_failed", path=request.path, exc_info=error)
         return _problem(services, request, 500, "Something went wrong on our side.")
 
     return handle
 
 
-def _problem(services: Services, request: HttpRequest, status: int, text: str) -> Response[Any]:
-    return respond(services, "error.html", status, text=text, again=request.url.path)
+def _problem(services: Services, request: WebRequest, status: int, text: str) -> PageResponse:
+    return respond(services, "error.html", status, text=text, again=request.path)

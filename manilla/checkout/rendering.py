@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from litestar import MediaType, Response
 
 from manilla.cases.cases import CaseAction
 from manilla.checkout import display, page
@@ -22,6 +21,7 @@ from manilla.payments.payment import PaymentStatus
 from manilla.services import Services
 from manilla.web import static_files
 from manilla.web.rendering import environment
+from manilla.web.serving.response import PageResponse
 
 FOLDER = Path(str(resources.files("manilla.checkout")))
 STATIC = FOLDER / "static"
@@ -39,7 +39,7 @@ def show_page(
     *,
     alert: str | None = None,
     is_sent: bool = False,
-) -> Response[str]:
+) -> PageResponse:
     """Shows a payment's current state. `alert` says why the last action failed.
 
     The page polls the version of the state, and reloads when it changes. After the link has
@@ -67,7 +67,7 @@ def show_page(
     )
 
 
-def redirect_to_provider(request: CheckoutRequest, view: CheckoutView) -> Response[str]:
+def redirect_to_provider(request: CheckoutRequest, view: CheckoutView) -> PageResponse:
     """Redirects with a refresh and a link.
 
     Browsers do not follow the redirect of a submitted form to another site.
@@ -82,23 +82,23 @@ def redirect_to_provider(request: CheckoutRequest, view: CheckoutView) -> Respon
     )
 
 
-def link_altered(request: CheckoutRequest) -> Response[str]:
+def link_altered(request: CheckoutRequest) -> PageResponse:
     """Shows that the link is invalid, and nothing about the payment."""
     return _respond(request, "link_altered.html", 403)
 
 
-def error_page(request: CheckoutRequest, status: int, text: str) -> Response[str]:
+def error_page(request: CheckoutRequest, status: int, text: str) -> PageResponse:
     """Shows an error on our side. Reloading the same URL may succeed shortly."""
     return _respond(request, "error.html", status, text=text, again=request.url())
 
 
 def _respond(
     request: CheckoutRequest, template: str, status: int = 200, **values: Any
-) -> Response[str]:
+) -> PageResponse:
     return respond(request.services, template, status, request=request, **values)
 
 
-def respond(services: Services, template: str, status: int = 200, **values: Any) -> Response[str]:
+def respond(services: Services, template: str, status: int = 200, **values: Any) -> PageResponse:
     text = (
         _templates()
         .get_template(template)
@@ -108,7 +108,7 @@ def respond(services: Services, template: str, status: int = 200, **values: Any)
             **{"version_shown": None, **values},
         )
     )
-    return Response(text, status_code=status, media_type=MediaType.HTML, headers=NO_STORE)
+    return PageResponse.html(text, status, headers=NO_STORE)
 
 
 @functools.cache

@@ -5,28 +5,34 @@ have to know the signature in the link.
 """
 
 import contextlib
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 from urllib.parse import urlencode
-
-from litestar import Request, Response
-from litestar.response import Redirect
 
 from manilla.kit.errors import Refusal
 from manilla.payments.checkout import CheckoutView
 from manilla.payments.link import LinkState
 from manilla.services import Services
+from manilla.web.form_body import Part, read_parts
+from manilla.web.forms import BadForm
+from manilla.web.serving.request import WebRequest
+from manilla.web.serving.response import TEXT, PageResponse
 
 NO_STORE = {"Cache-Control": "no-store"}
 
 
+class UnreadableForm(Refusal):
+    status = 400
+
+
 class CheckoutRequest:
-    def __init__(self, services: Services, http: Request[Any, Any, Any]) -> None:
+    def __init__(self, services: Services, http: WebRequest) -> None:
         self.services = services
         self.http = http
-        self.trx_id: str = http.path_params["trx_id"]
-        self._expires = http.query_params.get("expires", "")
-        self._signature = http.query_params.get("signature", "")
+        self.trx_id = str(http.parameters["trx_id"])
+        self._expires = http.query.get("expires", "")
+        self._signature = http.query.get("signature", "")
+        self._parts: Sequence[Part] | None = None
 
     @property
     def link_state(self) -> LinkState:
@@ -38,14 +44,17 @@ class CheckoutRequest:
 
     @property
     def wants_json(self) -> bool:
-        if self.http.url.path.endswith("/status"):
-            return True
-        accepted = self.http.accept.best_match(["text/html", "application/json"])
-        return accepted == "application/json"
+        return self.http.path.endswith("/status") or prefers_json(self.http.headers.get("accept"))
 
     async def field(self, name: str) -> str:
         """Returns a field of the submitted form."""
-        return str((await self.http.form()).get(name, ""))
+        if self._parts is None:
+            try:
+                self._parts = await read_parts(self.http)
+            except BadForm:
+                raise UnreadableForm from None
+        values = (value for given, value in self._parts if given == name)
+        return str(next(values, ""))
 
     async def view(self) -> CheckoutView:
         return await self.services.checkout.view(self.trx_id)
@@ -60,5 +69,32 @@ class CheckoutRequest:
         query = urlencode({"expires": self._expires, "signature": self._signature, **more})
         return f"/checkout/{self.trx_id}{'/' if page else ''}{page}?{query}"
 
-    def redirect(self, page: str = "", **more: str) -> Response[Any]:
-        return Redirect(self.url(page, **more), status_code=303, headers=NO_STORE)
+    def redirect(self, page: str = "", **more: str) -> PageResponse:
+        return redirect(self.url(page, **more))
+
+
+def redirect(url: str) -> PageResponse:
+    return PageResponse(status=303, media_type=TEXT, headers={**NO_STORE, "Location": url})
+
+
+def prefers_json(accept: str | None) -> bool:
+    """Whether an Accept header prefers JSON to HTML. If it does not say, HTML is preferred."""
+    types = [_accepted(each) for each in (accept or "*/*").split(",")]
+    for _, _, name in sorted(types, key=lambda each: each[:2], reverse=True):
+        if name in ("*/*", "text/*", "text/html"):
+            return False
+        if name in ("application/*", "application/json", "*/json"):
+            return True
+    return False
+
+
+def _accepted(text: str) -> tuple[float, int, str]:
+    """Returns the quality of an accepted media type, how specific it is, and its name."""
+    name, *parameters = (each.strip().lower() for each in text.split(";"))
+    given = dict(each.split("=", 1) for each in parameters if "=" in each)
+    wild = name.count("*")
+    specificity = 2 - wild if wild or given.keys() <= {"q"} else 3
+    try:
+        return int(100 * float(given.get("q", "1"))), specificity, name
+    except ValueError:
+        return 100, specificity, name

@@ -26,8 +26,9 @@ from manilla.providers import credentials
 from manilla.web import cells, lists, record_list
 from manilla.web.authentication import NotAllowed
 from manilla.web.display import badge, describe_changes, short_moment, title
-from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, RecordList, time_column
+from manilla.web.serving.response import PageResponse
 
 KINDS = sorted(str(kind.__struct_config__.tag) for kind in get_args(PlatformChange))
 

@@ -12,8 +12,9 @@ from manilla.kit import deadline, time_limits
 from manilla.kit.errors import Unavailable
 from manilla.web import cells, lists
 from manilla.web.display import describe_changes, title
-from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, RecordList, time_column
+from manilla.web.serving.response import PageResponse
 
 _VERIFYING = asyncio.Lock()  # allows only one verification at a time
 TOO_LONG = "The log is too long to verify on this page. Run `manilla audit verify` on the server."

@@ -25,8 +25,10 @@ from manilla.resolutions import resolutions
 from manilla.web import cells, record_list
 from manilla.web.display import badge
 from manilla.web.forms import BadForm
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, RecordList, time_column
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 TEMPLATE = "case.html"
 

@@ -12,8 +12,9 @@ from manilla.kit.jobs.failed import FailedJob, FailedJobFilter
 from manilla.people.roles import Permission
 from manilla.platform import work
 from manilla.web import cells, lists
-from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, RecordList, time_column
+from manilla.web.serving.response import PageResponse
 
 # For each kind of job, the page that shows its subject.
 PATHS = {"transfer": "/payouts/", "refund": "/refunds/", "notify": "/notifications?q="}

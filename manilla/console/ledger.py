@@ -14,7 +14,8 @@ from manilla.ledger.balances import AccountBalance
 from manilla.ledger.listing import PostedEntry, PostingFilter, PostingLine
 from manilla.proofs import proofs
 from manilla.web import exports, lists
-from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
 
 EXPLANATIONS = {
     "wallet": "Total balance of all merchant wallets",

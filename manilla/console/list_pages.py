@@ -18,8 +18,10 @@ from manilla.ledger.scope import Everyone
 from manilla.merchants import roster
 from manilla.web import cells, record_list
 from manilla.web.forms import BadForm
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, RecordList
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 ALL = "all"
 ENVIRONMENT, SHOW = "environment", "show"

@@ -18,8 +18,10 @@ from manilla.merchants.roster import MerchantFilter
 from manilla.people import queries as people
 from manilla.people.roles import Permission, Realm
 from manilla.web import search as web_search
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
 from manilla.web.search import RealmSearch
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 
 async def path_of(db: Database, text: str) -> str | None:

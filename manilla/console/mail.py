@@ -1,7 +1,6 @@
 """Emails of the whole platform: failed ones first. In development mode also their content."""
 
 import msgspec
-from litestar import MediaType, Response
 from markupsafe import Markup
 
 from manilla.console import list_pages
@@ -11,8 +10,10 @@ from manilla.mail.letter import MailContent
 from manilla.mail.listing import ListedMail, MailFilter, MailState
 from manilla.web import cells, lists, record_list
 from manilla.web.display import badge, title
-from manilla.web.page_request import NO_STORE, PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import NO_STORE, PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, RecordList, time_column
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 KINDS: dict[str, str] = {kind: rule.title for kind, rule in RULES.items()}
 COLUMNS = listing.FIELDS.select(
@@ -94,7 +95,7 @@ async def show_html(request: PageRequest) -> PageResponse:
     if content is None:
         raise PageNotFound
     headers = {**NO_STORE, "Content-Security-Policy": FRAMED}
-    return Response(content.html, media_type=MediaType.HTML, headers=headers)
+    return PageResponse.html(content.html, headers=headers)
 
 
 async def retry(request: PageRequest) -> PageResponse:

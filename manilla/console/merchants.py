@@ -35,7 +35,8 @@ from manilla.payouts.listing import PayoutFilter
 from manilla.people import invitations, members, persons
 from manilla.people.roles import Role
 from manilla.web.forms import BadForm
-from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
 
 RECENT_ROWS = 5
 AUDIT_ROWS = 10

@@ -17,7 +17,9 @@ from manilla.methods import catalogue
 from manilla.methods.catalogue import MethodUpdate
 from manilla.methods.method import Method, MethodKind
 from manilla.web.forms import BadForm, Form
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 # How the names of the form's fields for the fee start.
 FEE_FIELDS = {MethodKind.DEPOSIT: "provider_fee", MethodKind.WITHDRAW: "fee"}

@@ -13,8 +13,10 @@ from manilla.notify.queries import Notification
 from manilla.web import lists, record_list
 from manilla.web.columns import notifications as notification_columns
 from manilla.web.forms import BadForm, Form
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListFilter, RecordList
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 FIELD_FORMAT = "%Y-%m-%dT%H:%M"  # format of an HTML datetime-local input
 STATES = (NotificationState.FAILED, NotificationState.WAITING, NotificationState.DELIVERED)

@@ -16,7 +16,8 @@ from manilla.merchants import roster
 from manilla.notify import listing as notifications
 from manilla.payouts import figures as payouts
 from manilla.web import volume
-from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
 
 FAILED_NOTIFICATIONS_AGE = timedelta(days=7)
 

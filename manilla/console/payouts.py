@@ -27,8 +27,10 @@ from manilla.payouts.payout import DETAILS
 from manilla.payouts.queue import QueueFilter, Stuck, Waiting
 from manilla.web import cells, exports, record_list, timeline
 from manilla.web.display import badge
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
 from manilla.web.record_list import BY_AMOUNT, BY_TIME, ListColumn, RecordList, time_column
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 TEMPLATE = "queue_payout.html"
 

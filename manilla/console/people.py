@@ -7,7 +7,9 @@ from manilla.kit.errors import Refusal
 from manilla.people import console_people, links, persons, resets, second_factor
 from manilla.people.queries import Person
 from manilla.people.roles import ConsoleRole, Permission, Realm, permissions_of
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 ROLES = (
     (ConsoleRole.SUPPORT.value, "Support: view everything and resend notifications"),

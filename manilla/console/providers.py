@@ -25,7 +25,9 @@ from manilla.providers.kinds import KINDS
 from manilla.providers.port import Direction, Done
 from manilla.providers.queries import RailHealth
 from manilla.web.forms import BadForm, Form
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 BANKS_SINCE = timedelta(days=7)
 SETTLEMENTS = (

@@ -5,8 +5,6 @@ from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime
 from typing import Any
 
-from litestar import Response
-
 from manilla.console.providers import titles
 from manilla.kit import deadline, time_limits
 from manilla.kit.errors import Refusal, Unavailable
@@ -18,7 +16,9 @@ from manilla.reconciliation.reports import DayReport
 from manilla.reconciliation.unmatched import Unmatched
 from manilla.web import exports
 from manilla.web.forms import BadForm
-from manilla.web.page_request import NO_STORE, PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import NO_STORE, PageRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 DAYS_SHOWN = 60
 FILE_BYTES_MAX = 8 * 1024 * 1024  # about 80,000 lines; the command imports larger files
@@ -162,7 +162,7 @@ async def send_sheet(request: PageRequest) -> PageResponse:
     title = titles(request).get(report.day.provider, report.day.provider)
     content = await asyncio.to_thread(_draw, report, rows, title)
     name = f"reconciliation-{report.day.provider}-{report.day.currency}-{report.day.day}.pdf"
-    return Response(
+    return PageResponse(
         content,
         media_type="application/pdf",
         headers={"Content-Disposition": f'inline; filename="{name}"', **NO_STORE},

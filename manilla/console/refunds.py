@@ -19,8 +19,10 @@ from manilla.refunds.listing import RefundFilter
 from manilla.refunds.refund import REASON_LENGTH_MAX, Refund
 from manilla.web import lists, record_list, timeline
 from manilla.web.columns import transactions as transaction_columns
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
 from manilla.web.record_list import RecordList
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 TEMPLATE, NEW = "queue_refund.html", "transaction_refund.html"
 QUEUE_ROWS = 200

@@ -1,7 +1,8 @@
 """Flash messages after a change in the console."""
 
 from manilla.approvals.changes import ApprovalRequested
-from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
 
 
 def done_or_asked(request: PageRequest, path: str, result: object, done: str) -> PageResponse:

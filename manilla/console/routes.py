@@ -33,7 +33,8 @@ from manilla.services import Services
 from manilla.web import account
 from manilla.web.authentication import Authentication
 from manilla.web.layout import Layout, NavigationItem
-from manilla.web.routes import PageRouter, Route
+from manilla.web.routes import Route
+from manilla.web.serving.router import UrlHandler
 
 TEMPLATES = Path(str(resources.files("manilla.console"))) / "templates"
 
@@ -243,7 +244,7 @@ ROUTES = [
 ]
 
 
-def build(services: Services) -> PageRouter:
+def build(services: Services) -> list[UrlHandler]:
     layout = Layout(Realm.CONSOLE, services, TEMPLATES, NAVIGATION)
     authentication = Authentication(layout, needs_second_factor=not services.is_development)
-    return authentication.router(ROUTES)
+    return authentication.handlers(ROUTES)

@@ -14,7 +14,9 @@ from manilla.platform import settings
 from manilla.platform.settings import WEEKDAYS, Bounds, Setting
 from manilla.web import display
 from manilla.web.forms import Form
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 DAYS = "payout_days"
 DAY_NAMES = dict(

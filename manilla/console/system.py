@@ -15,7 +15,8 @@ from manilla.merchants.requests import stored as stored_requests
 from manilla.merchants.requests.stored import RequestHour
 from manilla.notify import queries as notify
 from manilla.web import charts
-from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
 
 STARTED_AT = datetime.now(UTC)
 UNITS = ("B", "kB", "MB", "GB", "TB")

@@ -25,8 +25,10 @@ from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
 from manilla.web import exports, record_list, timeline
 from manilla.web.columns import transactions as transaction_columns
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, RecordList
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 
 class TransactionKind(StrEnum):

@@ -17,7 +17,9 @@ from manilla.payouts.beneficiaries.accounts import ID_MAX
 from manilla.payouts.listing import AccountFilter
 from manilla.payouts.protection.protection import AccountAddition
 from manilla.web import lists
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 ASKED = "Payouts go only to saved accounts, so another person must approve the new account."
 

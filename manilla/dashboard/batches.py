@@ -6,8 +6,6 @@ A user corrects its rows there, confirms or approves it, follows its progress, a
 from collections.abc import Callable
 from typing import Any
 
-from litestar import Response
-
 from manilla.banks.nigeria import with_code
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
@@ -21,7 +19,9 @@ from manilla.payouts.bulk.file import COLUMNS as FILE_COLUMNS
 from manilla.payouts.bulk.file import FileRow
 from manilla.payouts.bulk.store import Batch, BatchKind, BatchRow, BatchStatus, NameCheck, RowState
 from manilla.web import exports, lists
-from manilla.web.page_request import NO_STORE, PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import NO_STORE, PageRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 ROWS = 100
 CORRECTED_AT_ONCE = 20  # rows with errors that are shown as forms
@@ -93,10 +93,10 @@ async def show_progress(request: PageRequest) -> PageResponse:
     about = await _rows(request, batch)
     known = request.query.text(lists.KNOWN)
     if known == about["known"]:
-        return Response(None, status_code=204, headers=NO_STORE)
+        return PageResponse.empty(204, headers=NO_STORE)
     if known.startswith(f"{BatchStatus.DRAFT}-") and not batch.unchecked:
         # All names are checked: the form above the rows changes too.
-        return Response(None, status_code=204, headers={**NO_STORE, "HX-Refresh": "true"})
+        return PageResponse.empty(204, headers={**NO_STORE, "HX-Refresh": "true"})
     return request.page("batch_progress.html", **about)
 
 

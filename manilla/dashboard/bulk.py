@@ -19,8 +19,10 @@ from manilla.payouts.bulk.store import Batch, BatchRow, BatchStatus, RowState
 from manilla.providers.port import Bank
 from manilla.web import cells, exports, lists
 from manilla.web.display import badge
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, RecordList, time_column
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 # maximum size of the form: the file and the other fields
 UPLOAD_BYTES_MAX = file.BYTES_MAX + 2 * 1024 * 1024

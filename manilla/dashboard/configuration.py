@@ -11,7 +11,8 @@ from manilla.merchants.gateway_order import Step
 from manilla.merchants.merchants import CommissionBearer, MerchantUpdate
 from manilla.payments import commission
 from manilla.payments.eligibility import gateways
-from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
 
 EXAMPLE = 10_000  # default amount of the commission example, in major units
 

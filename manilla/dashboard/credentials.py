@@ -12,7 +12,9 @@ from manilla.merchants.api_keys import ApiKeyTerms
 from manilla.merchants.rights import GRANTABLE, Right
 from manilla.people.roles import Permission
 from manilla.web.forms import BadForm
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 OVERLAPS = (
     (0, "Expire immediately"),

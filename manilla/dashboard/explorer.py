@@ -16,7 +16,9 @@ from manilla.notify import queries as notifications
 from manilla.reference.explorer import ExplorerApi, ExplorerCall, example_body
 from manilla.reference.operations import Operation
 from manilla.web.forms import VALUE_LENGTH_MAX, BadForm
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 CURRENCY = "NGN"
 SAMPLES = {"currency": CURRENCY}

@@ -35,7 +35,8 @@ from manilla.refunds.refund import RefundStatus
 from manilla.settlements import store as settlements
 from manilla.web import volume
 from manilla.web.columns import transactions as transaction_columns
-from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
 
 RECENT = timedelta(days=7)
 LATEST_ROWS = 5

@@ -15,7 +15,9 @@ from manilla.people import throttle
 from manilla.people.throttle import TooManyAttempts
 from manilla.reference.examples import NOTICES
 from manilla.web.forms import BadForm
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 TEST = (
     "test"  # the first part of a test notification's event; its body has the event of the example

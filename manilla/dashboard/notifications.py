@@ -12,8 +12,10 @@ from manilla.notify.listing import NotificationFilter, NotificationState
 from manilla.notify.queries import Notification
 from manilla.web import lists, record_list
 from manilla.web.columns import notifications as notification_columns
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListFilter, RecordList
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 EVENTS = ("payment", "payout", "refund", TEST)
 REDELIVER_DAYS_MAX = 30

@@ -18,7 +18,9 @@ from manilla.payments.payment_links.link import LinkNotFound, LinkStatus, LinkTe
 from manilla.payments.payment_links.store import LinkFilter, LinkTotals
 from manilla.web import lists
 from manilla.web.forms import BadForm, Form
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 AT_FIELD = ((CurrencyNotEnabled, "currency"),)
 URL_LENGTH_MAX = 2000

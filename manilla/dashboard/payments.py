@@ -12,8 +12,10 @@ from manilla.refunds.books import RefundNotCovered, RefundRefused
 from manilla.refunds.refund import REASON_LENGTH_MAX
 from manilla.web import record_list, timeline
 from manilla.web.columns import transactions as transaction_columns
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListFilter, RecordList
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 AT_AMOUNT = ((RefundRefused, "amount"), (RefundNotCovered, "amount"))
 

@@ -29,8 +29,10 @@ from manilla.payouts.protection import protection
 from manilla.web import record_list, timeline
 from manilla.web.columns import transactions as transaction_columns
 from manilla.web.forms import BadForm, Form
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
 from manilla.web.record_list import RecordList
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 NAMES_A_MINUTE = 60
 MANUAL_DONE = "Payout created. An administrator will pay it manually; this page shows the status."

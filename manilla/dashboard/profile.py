@@ -4,7 +4,8 @@ from manilla.kit.errors import Refusal
 from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantUpdate
 from manilla.people import persons
-from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
 
 
 async def show(request: PageRequest) -> PageResponse:

@@ -15,7 +15,9 @@ from manilla.payouts.protection import protection
 from manilla.payouts.protection.protection import LockChange, ThresholdChange
 from manilla.web.display import describe_changes
 from manilla.web.forms import BadForm
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 PAGE = "~/protection"
 ASKED = "This weakens the protection of your payouts, so another person must approve it."

@@ -10,8 +10,9 @@ from manilla.merchants.requests.stored import Request
 from manilla.reference.guidance import GUIDANCE
 from manilla.web import cells, lists
 from manilla.web.display import badge
-from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, RecordList, time_column
+from manilla.web.serving.response import PageResponse
 
 PATH_LENGTH_MAX = 80
 OUTCOMES = {"answered": False, "refused": True}

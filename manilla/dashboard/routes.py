@@ -34,7 +34,8 @@ from manilla.services import Services
 from manilla.web import account
 from manilla.web.authentication import Authentication
 from manilla.web.layout import Layout, NavigationItem
-from manilla.web.routes import SIGNED_IN, PageRouter, Route
+from manilla.web.routes import SIGNED_IN, Route
+from manilla.web.serving.router import UrlHandler
 
 TEMPLATES = Path(str(resources.files("manilla.dashboard"))) / "templates"
 
@@ -269,7 +270,6 @@ ROUTES = [
 ]
 
 
-def build(services: Services) -> PageRouter:
+def build(services: Services) -> list[UrlHandler]:
     layout = Layout(Realm.DASHBOARD, services, TEMPLATES, NAVIGATION)
-    realm = Authentication(layout).router(ROUTES)
-    return PageRouter(path="/", route_handlers=[realm, receipts.verification(layout)])
+    return [*Authentication(layout).handlers(ROUTES), receipts.verification(layout)]

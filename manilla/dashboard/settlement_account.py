@@ -18,7 +18,8 @@ from manilla.payouts.beneficiaries.settlement import (
 from manilla.payouts.ordering import AccountHolder
 from manilla.payouts.refusals import PayoutFailed
 from manilla.web.forms import BadForm
-from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
 
 # Merchants who are not approved yet may look up few names: only their own account is of interest.
 NAMES_A_MINUTE = 6

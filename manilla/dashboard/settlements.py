@@ -21,8 +21,10 @@ from manilla.settlements.store import (
 from manilla.web import cells, record_list
 from manilla.web.columns import statement as wallet_statement
 from manilla.web.display import badge
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
 from manilla.web.record_list import BY_AMOUNT, ListColumn, ListFilter, RecordList, time_column
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 PAGE = "~/settlements"
 NUMBER_DIGITS_MAX = 18

@@ -5,7 +5,8 @@ from manilla.merchants.merchants import BadMerchant
 from manilla.people import devices, sign_up
 from manilla.people.passwords import WeakPassword
 from manilla.people.roles import Realm
-from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
 
 AT_FIELD = (
     (BadMerchant, "business_name"),

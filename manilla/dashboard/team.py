@@ -3,7 +3,8 @@
 from manilla.kit.errors import Refusal
 from manilla.people import invitations, links, members
 from manilla.people.roles import Realm, Role
-from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
 
 ROLES = (
     (Role.VIEWER.value, "Viewer: view everything except secrets"),

@@ -10,7 +10,9 @@ from manilla.kit.ratelimit import RateLimitExceeded
 from manilla.merchants import merchants
 from manilla.people.roles import Permission
 from manilla.web.exports import attachment
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 # Maximum size of the form. A file that is too large is still read, so that the page can say so:
 # otherwise the connection is closed and the browser shows an error of its own.

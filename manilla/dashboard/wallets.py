@@ -12,7 +12,9 @@ from manilla.merchants import queries as merchant_queries
 from manilla.merchants.queries import WalletRow
 from manilla.web import record_list
 from manilla.web.columns import statement
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 TOP_UP_MAX = 10_000_000  # in major units: enough for tests, and cannot overflow the wallet
 

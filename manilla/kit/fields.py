@@ -5,7 +5,7 @@ Also writes them as CSV.
 
 import csv
 import io
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from operator import attrgetter
@@ -91,7 +91,7 @@ class _Outer(Fields[Outer]):
 
 async def as_csv(
     columns: Columns[Record], pages: AsyncIterable[Sequence[Record]]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(columns)

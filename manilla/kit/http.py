@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,20 +33,25 @@ async def respond(
 
 
 async def read_body(receive: Any, size_max: int) -> bytes:
-    """Reads the whole body; raises BodyTooLarge as soon as it exceeds the limit.
+    """Reads the whole body; raises BodyTooLarge as soon as it exceeds the limit."""
+    return b"".join([chunk async for chunk in body_chunks(receive, size_max)])
+
+
+async def body_chunks(receive: Any, size_max: int) -> AsyncIterator[bytes]:
+    """Yields the body as it arrives; raises BodyTooLarge as soon as it exceeds the limit.
 
     The protocol class closes connections that send the body too slowly.
     """
-    chunks = bytearray()
-    while True:
+    size, is_complete = 0, False
+    while not is_complete:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientGone
-        chunks += message["body"]
-        if len(chunks) > size_max:
+        size += len(message["body"])
+        if size > size_max:
             raise BodyTooLarge
-        if not message.get("more_body"):
-            return bytes(chunks)
+        yield message["body"]
+        is_complete = not message.get("more_body")
 
 
 def client_address(

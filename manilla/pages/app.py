@@ -1,21 +1,24 @@
-"""Serves the pages as one Litestar application, with a strict content security policy."""
+"""Serves all pages as one ASGI application, with a strict content security policy."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import structlog
-from litestar import Litestar, MediaType, Request, Response, get
-from litestar.exceptions import HTTPException
-from litestar.static_files import create_static_files_router
 
 from manilla.kit import ids
+from manilla.kit.errors import Refusal
+from manilla.kit.http import BodyTooLarge
 from manilla.kit.server.draining import Drain
 from manilla.pages import health, unsubscribe
 from manilla.services import Services
 from manilla.web import static_files
 from manilla.web.rendering import environment
+from manilla.web.serving.request import WebRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import MethodNotSupported, OnError, PageRouter, UrlHandler
 
 log = structlog.get_logger(__name__)
 
@@ -38,84 +41,62 @@ SECURITY_HEADERS: Mapping[str, str] = {
     ),
 }
 
-PATH_MAX = 200  # maximum length of a file's path
-
-HttpRequest = Request[Any, Any, Any]
-
-REFUSED = {
-    404: ("NOT_FOUND", "This page does not exist."),
-    405: ("METHOD_NOT_ALLOWED", "This URL does not support that method."),
-    413: ("TOO_LARGE", "The request is too large."),
-}
-
 
 def build(
     services: Services,
-    routers: Sequence[Any],
+    groups: Sequence[Sequence[UrlHandler]],
     *,
     drain: Drain | None = None,
     has_shop: bool = False,
 ) -> Any:
-    """Builds the application. `routers` come from the other packages that have pages."""
+    """Builds the application. `groups` come from the other packages that have pages."""
     templates = environment(FOLDER / "templates")
 
     def render(template: str, **values: Any) -> str:
         site_name = services.platform.now.site_name
         return templates.get_template(template).render(site_name=site_name, **values)
 
-    @get("/", media_type=MediaType.HTML)
-    async def front_page() -> str:
-        return render("front.html", is_development=services.is_development, has_shop=has_shop)
+    async def front_page(_request: WebRequest) -> PageResponse:
+        is_development = services.is_development
+        text = render("front.html", is_development=is_development, has_shop=has_shop)
+        return PageResponse.html(text)
 
-    site = Litestar(
-        route_handlers=[
-            front_page,
-            health.healthz,
-            health.readyz(services.db, drain or Drain()),
-            health.metrics_page,
-            create_static_files_router(path="/static", directories=[FOLDER / "static"]),
-            static_files.handler(),
-            *unsubscribe.handlers(services, render),
-            *routers,
-        ],
-        exception_handlers=_exception_handlers(render),
-        logging_config=None,
-        openapi_config=None,
-        request_max_body_size=64 * 1024,
-    )
-    return hardened(_reject_invalid_file_names(site))
+    own = [
+        UrlHandler("GET", "/", front_page),
+        *health.handlers(services.db, drain or Drain()),
+        *static_files.folder_handlers("/static", FOLDER / "static"),
+        static_files.handler(),
+        *unsubscribe.handlers(services, render),
+    ]
+    return hardened(PageRouter(chain(own, *groups), _error_handler(render)))
 
 
-def _exception_handlers(render: Callable[..., str]) -> dict[int | type[Exception], Any]:
-    def respond(http: HttpRequest, status: int, code: str, text: str, **more: Any) -> Response[Any]:
+def _error_handler(render: Callable[..., str]) -> OnError:
+    def respond(
+        request: WebRequest, status: int, code: str, text: str, headers: Mapping[str, str]
+    ) -> PageResponse:
         """Responds with a page if the client accepts HTML, otherwise with JSON."""
-        if "text/html" not in http.headers.get("accept", ""):
-            return Response({"error": text, "error_code": code}, status_code=status, **more)
+        if "text/html" not in request.headers.get("accept", ""):
+            return PageResponse.json({"error": text, "error_code": code}, status, headers=headers)
         page = render("problem.html", status=status, text=text)
-        return Response(page, status_code=status, media_type=MediaType.HTML, **more)
+        return PageResponse.html(page, status, headers=headers)
 
-    def http_error(http: HttpRequest, error: HTTPException) -> Response[Any]:
-        status = error.status_code
-        code, text = REFUSED.get(status, ("REFUSED", error.detail))
-        return respond(http, status, code, text, headers=error.headers)
+    def handle(request: WebRequest, error: Exception) -> PageResponse:
+        if isinstance(error, Refusal):
+            return respond(request, error.status, error.code, error.text, _headers(error))
+        if isinstance(error, BodyTooLarge):
+            return respond(request, 413, "TOO_LARGE", "The request is too large.", {})
+        log.error("page_failed", path=request.path, exc_info=error)
+        return respond(request, 500, "SERVER_ERROR", "Something went wrong on our side.", {})
 
-    def server_error(http: HttpRequest, error: Exception) -> Response[Any]:
-        log.error("page_failed", path=http.url.path, exc_info=error)
-        return respond(http, 500, "SERVER_ERROR", "Something went wrong on our side.")
-
-    return {HTTPException: http_error, Exception: server_error}
+    return handle
 
 
-def _reject_invalid_file_names(asgi: Any) -> Any:
-    """Responds 404 to file names that the file system would reject with an error."""
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        path = scope["path"]
-        if path.startswith("/static/") and not (path.isprintable() and len(path) <= PATH_MAX):
-            scope = {**scope, "path": "/static/none"}
-        await asgi(scope, receive, send)
-
-    return app
+def _headers(refusal: Refusal) -> dict[str, str]:
+    if isinstance(refusal, MethodNotSupported):
+        return {"Allow": refusal.allowed}
+    seconds = refusal.retry_after_seconds
+    return {} if seconds is None else {"Retry-After": str(seconds)}
 
 
 def hardened(asgi: Any) -> Any:

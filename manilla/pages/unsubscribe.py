@@ -8,42 +8,40 @@ CSRF token; the signed token in the URL is enough.
 from collections.abc import Callable
 from typing import Any
 
-from litestar import MediaType, Request, Response, get, post
-
 from manilla.kit.errors import Refusal
 from manilla.mail import choices
 from manilla.mail.kinds import RULES
 from manilla.services import Services
+from manilla.web.serving.request import WebRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import UrlHandler
 
 PATH = choices.UNSUBSCRIBE + "{token:str}"
 
 
-def handlers(services: Services, render: Callable[..., str]) -> list[Any]:
-    def respond(status: int, **values: Any) -> Response[str]:
+def handlers(services: Services, render: Callable[..., str]) -> list[UrlHandler]:
+    def respond(status: int, **values: Any) -> PageResponse:
         text = render("unsubscribe.html", **values)
-        headers = {"Cache-Control": "no-store"}
-        return Response(text, status_code=status, media_type=MediaType.HTML, headers=headers)
+        return PageResponse.html(text, status, headers={"Cache-Control": "no-store"})
 
-    def token_of(request: Request[Any, Any, Any]) -> str:
-        return str(request.path_params["token"])
+    def token_of(request: WebRequest) -> str:
+        return str(request.parameters["token"])
 
-    def failed(refusal: Refusal) -> Response[str]:
+    def failed(refusal: Refusal) -> PageResponse:
         return respond(refusal.status, title=None, problem=refusal.text, is_done=False)
 
-    @get(PATH)
-    async def show(request: Request[Any, Any, Any]) -> Response[str]:
+    async def show(request: WebRequest) -> PageResponse:
         try:
             kind = choices.read_token(services.keyring, token_of(request)).kind
         except Refusal as refusal:
             return failed(refusal)
         return respond(200, title=RULES[kind].title, problem=None, is_done=False)
 
-    @post(PATH, status_code=200)
-    async def unsubscribe(request: Request[Any, Any, Any]) -> Response[str]:
+    async def unsubscribe(request: WebRequest) -> PageResponse:
         try:
             done = await choices.unsubscribe(services.db, services.keyring, token_of(request))
         except Refusal as refusal:
             return failed(refusal)
         return respond(200, title=RULES[done.kind].title, problem=None, is_done=True)
 
-    return [show, unsubscribe]
+    return [UrlHandler("GET", PATH, show), UrlHandler("POST", PATH, unsubscribe)]

@@ -19,8 +19,10 @@ from manilla.people.sign_in import NeedsCode, SignedIn
 from manilla.people.sign_in import sign_in as check_credentials
 from manilla.people.throttle import TooManyAttempts
 from manilla.web import email_choices, pending_sign_in, qr_code, record_list
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse, safe_path
+from manilla.web.page_request import PageRequest, safe_path
 from manilla.web.routes import SIGNED_IN, Route
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 PASSWORD = ((passwords.WeakPassword, "password"),)
 CODE = ((second_factor.CodeRefused, "code"),)

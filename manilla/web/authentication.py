@@ -2,13 +2,10 @@
 
 import secrets
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 from urllib.parse import quote
 
 import structlog
-from litestar import Request, Response
-from litestar import get as litestar_get
-from litestar import post as litestar_post
 
 from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.kit.environment import Environment
@@ -26,8 +23,11 @@ from manilla.web.exports import ExportFile
 from manilla.web.form_body import read_form
 from manilla.web.forms import Form
 from manilla.web.layout import Layout
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
-from manilla.web.routes import SIGNED_IN, PageRouter, Route
+from manilla.web.page_request import PageRequest
+from manilla.web.routes import SIGNED_IN, Route
+from manilla.web.serving.request import WebRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound, UrlHandler
 
 log = structlog.get_logger(__name__)
 
@@ -65,19 +65,17 @@ class Authentication:
         self._csrf = Csrf(self._keyring)
         self._needs_second_factor = needs_second_factor
 
-    def router(self, routes: Sequence[Route]) -> PageRouter:
-        return PageRouter(path=self._layout.root, route_handlers=[self._handler(r) for r in routes])
+    def handlers(self, routes: Sequence[Route]) -> list[UrlHandler]:
+        """Returns the handlers of a realm's routes, which check the user's access first."""
+        root = self._layout.root
+        return [
+            UrlHandler(
+                route.method, root + route.path, partial(self._serve, route), route.body_bytes_max
+            )
+            for route in routes
+        ]
 
-    def _handler(self, route: Route) -> Any:
-        async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
-            return await self._serve(route, request)
-
-        decorate = litestar_get if route.method == "GET" else litestar_post
-        return decorate(route.path, status_code=200, request_max_body_size=route.body_bytes_max)(
-            handle
-        )
-
-    async def _serve(self, route: Route, http: Request[Any, Any, Any]) -> PageResponse:
+    async def _serve(self, route: Route, http: WebRequest) -> PageResponse:
         token = http.cookies.get(self._layout.cookie, "")
         try:
             visitor = await sessions.find(self._db, self._layout.realm, token) if token else None
@@ -131,7 +129,7 @@ class Authentication:
             _subject(visitor) if visitor else None,
             code=code,
             method=request.http.method,
-            path=request.http.url.path,
+            path=request.http.path,
         )
 
     async def _admit(
@@ -142,7 +140,7 @@ class Authentication:
             raise _NotSignedIn
         _check_parameters(request.http)
         request.environment_or_none = _environment(request.http)
-        request.query = Form(list(request.http.query_params.multi_items()))
+        request.query = Form(request.http.query_pairs)
         if route.method == "POST":
             request.form = await read_form(request.http)
             fetch_site = request.http.headers.get("sec-fetch-site")
@@ -221,8 +219,8 @@ class Authentication:
     def _to_sign_in(self, request: PageRequest) -> PageResponse:
         if request.http.method != "GET":
             return request.redirect("/sign-in")
-        query = request.http.url.query
-        target = request.http.url.path + (f"?{query}" if query else "")
+        query = request.http.query_string
+        target = request.http.path + (f"?{query}" if query else "")
         return request.redirect(f"/sign-in?next={quote(target, safe='')}")
 
 
@@ -239,17 +237,17 @@ def _kept(request: PageRequest) -> list[tuple[str, str]]:
     return [pair for pair in request.form.pairs() if pair[0] not in (FIELD, STEP_UP)]
 
 
-def _check_parameters(http: Request[Any, Any, Any]) -> None:
+def _check_parameters(http: WebRequest) -> None:
     """Raises PageNotFound for path parameters that the database could not look up."""
-    for value in http.path_params.values():
+    for value in http.parameters.values():
         if isinstance(value, int) and abs(value) > INTEGER_MAX:
             raise PageNotFound
         if isinstance(value, str) and not value.isprintable():
             raise PageNotFound
 
 
-def _environment(http: Request[Any, Any, Any]) -> Environment | None:
-    given = http.path_params.get("environment")
+def _environment(http: WebRequest) -> Environment | None:
+    given = http.parameters.get("environment")
     if given is None:
         return None
     try:

@@ -4,8 +4,9 @@ from manilla.mail import choices
 from manilla.mail.kinds import RULES, Audience, MailKind, chosen_by
 from manilla.people import members
 from manilla.people.roles import Realm
-from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import SIGNED_IN, Route
+from manilla.web.serving.response import PageResponse
 
 
 async def show(request: PageRequest) -> PageResponse:

@@ -2,17 +2,15 @@
 
 import io
 import tempfile
-from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, TypeVar, cast
-
-from litestar import Response
-from litestar.response import Stream
+from typing import Any, TypeVar
 
 from manilla.kit import deadline
 from manilla.kit.fields import Columns, as_csv, cell_of, text_of
-from manilla.web.page_request import NO_STORE, PageRequest, PageResponse
+from manilla.web.page_request import NO_STORE, PageRequest
+from manilla.web.serving.response import PageResponse, StreamedResponse
 
 Row = TypeVar("Row")
 
@@ -25,18 +23,11 @@ XLSX_ROWS_MAX = 1_048_575
 COLUMN_WIDTH = 22
 
 
-class ExportFile(Stream):
+class ExportFile(StreamedResponse):
     """A file that is streamed while it is produced."""
 
     name: str
     file_format: str
-
-    async def begin(self) -> None:
-        """Produces the first bytes, so that errors in the list are raised before the response
-        starts.
-        """
-        content = cast(AsyncIterator[bytes], self.iterator)
-        self.iterator = _rejoined(await anext(content, b""), content)
 
 
 def is_wanted(request: PageRequest) -> bool:
@@ -68,7 +59,7 @@ def send(
 
 def attachment(name: str, media_type: str, content: bytes) -> PageResponse:
     """Sends a file that browsers save and never display. `name` must be safe in a header."""
-    return Response(
+    return PageResponse(
         content,
         media_type=media_type,
         headers={
@@ -85,15 +76,9 @@ async def _paced(pages: AsyncIterable[Sequence[Row]]) -> AsyncIterator[Sequence[
         deadline.renew()
 
 
-async def _rejoined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for chunk in rest:
-        yield chunk
-
-
 async def as_xlsx(
     columns: Columns[Row], pages: AsyncIterable[Sequence[Row]]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """Writes the rows to a temporary file first and streams from that."""
     import xlsxwriter  # imported for the first such file only, because it is slow to load
 

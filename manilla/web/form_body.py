@@ -1,44 +1,51 @@
 """Reads the body of a submitted form. Files stay in memory, and never reach the disk."""
 
-from typing import Any
+from collections.abc import Sequence
 
-from litestar import Request
-from litestar.enums import RequestEncodingType
 from multipart import (  # type: ignore[import-untyped]
     MultipartError,
     MultipartSegment,
     PushMultipartParser,
+    parse_options_header,
 )
 
 from manilla.web.forms import BadForm, Form, UploadedFile
+from manilla.web.serving.request import WebRequest, parse_pairs
 
 PARTS_MAX = 1000
 
 Part = tuple[str, str | UploadedFile]
 
 
-async def read_form(http: Request[Any, Any, Any]) -> Form:
+async def read_form(http: WebRequest) -> Form:
+    return Form(list(await read_parts(http)))
+
+
+async def read_parts(http: WebRequest) -> Sequence[Part]:
+    """Returns the fields and files of a form. A body of another type has none, and is not read."""
+    media_type, options = parse_options_header(http.headers.get("content-type", ""))
     try:
-        kind, options = http.content_type
-        if kind == RequestEncodingType.MULTI_PART:
-            return Form(await _parts(http, options.get("boundary", "")))
-        return Form(list((await http.form()).multi_items()))
+        if media_type == "multipart/form-data":
+            return await _multipart(http, options.get("boundary", ""))
+        if media_type == "application/x-www-form-urlencoded":
+            return parse_pairs(await http.body())
+        return []
     except UnicodeDecodeError:  # bytes in a text field, or in a file without a name
         raise BadForm("The form contains bytes that are not text.") from None
     except MultipartError:
         raise BadForm("The form is incomplete or malformed.") from None
 
 
-async def _parts(http: Request[Any, Any, Any], boundary: str) -> list[Part]:
+async def _multipart(http: WebRequest, boundary: str) -> list[Part]:
     """Reads the parts of a form with files.
 
-    Litestar's own reader writes files of more than 1 MB to the disk. Documents are secret, and are
-    encrypted before they are stored. The route's maximum size limits the memory.
+    They stay in memory, because documents are secret, and are encrypted before they are stored.
+    The route's maximum size limits the memory.
     """
     parts: list[Part] = []
     segment, content = None, bytearray()
     with PushMultipartParser(boundary, max_segment_count=PARTS_MAX) as parser:
-        async for chunk in http.stream():
+        async for chunk in http.chunks():
             for found in parser.parse(chunk):
                 if isinstance(found, MultipartSegment):
                     segment, content = found, bytearray()

@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 import msgspec
-from litestar import Response
 
 from manilla.kit import listing
 from manilla.kit.clock import start_of_day
@@ -16,6 +15,7 @@ from manilla.kit.listing import Page, in_pages
 from manilla.web import exports
 from manilla.web.forms import BadForm, Form
 from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
 
 ROWS = listing.PAGE_ROWS
 ZONE = ZoneInfo("Africa/Lagos")  # time zone of the date filters
@@ -46,7 +46,7 @@ class ListView:
         cleared.
         """
         self.given: Form = request.query
-        self._path = path or request.http.url.path
+        self._path = path or request.http.path
         pairs = [pair for pair in request.query.pairs() if pair[1] and pair[0] not in NO_FILTERS]
         self._pairs = pairs
         self.is_filtered = any(pair[0] not in views for pair in pairs)
@@ -87,7 +87,7 @@ async def show(
     views: Sequence[str] = (),
     more: Callable[[ListView, list[Row]], Awaitable[dict[str, Any]]] | None = None,
     **values: Any,
-) -> Response[Any]:
+) -> PageResponse:
     """Shows one page of a list, or sends the whole list as a file if the request asks for one.
 
     `fetch` reads one page; it takes the arguments `after` and `limit`. `more` returns further

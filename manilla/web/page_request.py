@@ -8,8 +8,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
-from litestar import MediaType, Request, Response
-from litestar.datastructures import Cookie
 
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
@@ -22,19 +20,13 @@ from manilla.people.sessions import NewSession
 from manilla.people.visitor import Visitor
 from manilla.web.forms import FieldsByRefusal, Form, field_errors
 from manilla.web.layout import NO_FORM, Layout
+from manilla.web.serving.request import WebRequest
+from manilla.web.serving.response import PageResponse, SetCookie
 
 NO_STORE = {"Cache-Control": "no-store"}
 FLASH = "manilla_flash"
 FLASH_SECONDS = 60
 KEPT_LENGTH_MAX = 300  # maximum length of a value that the flash cookie keeps
-
-
-PageResponse = Response[Any]
-
-
-class PageNotFound(Refusal):
-    status, code = 404, "NOT_FOUND"
-    message = "This page does not exist."
 
 
 class Flash(msgspec.Struct, frozen=True):
@@ -47,19 +39,18 @@ class Flash(msgspec.Struct, frozen=True):
     form: str = ""  # the path that the form was submitted to
 
 
-def address_of(http: Request[Any, Any, Any], trusted_proxies: Sequence[Network]) -> str:
+def address_of(http: WebRequest, trusted_proxies: Sequence[Network]) -> str:
     """Returns the IP address of the user's browser, as far as known."""
-    peer = http.client.host if http.client else ""
     forwarded = http.headers.get("x-forwarded-for")
     given = None if forwarded is None else forwarded.encode("latin-1")
-    return client_address(peer, given, trusted_proxies)
+    return client_address(http.peer, given, trusted_proxies)
 
 
 class PageRequest:
     def __init__(
         self,
         layout: Layout,
-        http: Request[Any, Any, Any],
+        http: WebRequest,
         visitor: Visitor | None,
         *,
         csrf: str,
@@ -74,7 +65,7 @@ class PageRequest:
         self.form = Form({})
         self.query = Form({})
         self.csrf = csrf
-        self._cookies: list[Cookie] = []
+        self._cookies: list[SetCookie] = []
 
     @property
     def visitor(self) -> Visitor:
@@ -105,7 +96,7 @@ class PageRequest:
 
     def parameter(self, name: str) -> str:
         """Returns a path parameter."""
-        return str(self.http.path_params[name])
+        return str(self.http.parameters[name])
 
     def may(self, permission: Permission) -> bool:
         return self._visitor is not None and permission in self._visitor.permissions
@@ -122,7 +113,7 @@ class PageRequest:
         flash = _read_flash(self.http.cookies.get(name))
         if flash is not None:
             self.set_cookie(name, "", 0, path="/")
-        rejected = {**NO_FORM, "failed_form": self.http.url.path}
+        rejected = {**NO_FORM, "failed_form": self.http.path}
         values = {**(rejected if flash is None else _rejected_form(flash)), **values}
         # Names that templates use to pass a form's errors and values to a macro.
         values.setdefault("errors", values["page_errors"])
@@ -135,17 +126,13 @@ class PageRequest:
             visitor=self._visitor,
             environment=self.environment_or_none,
             may=self.may,
-            here=self.http.url.path,
+            here=self.http.path,
             bank_name=self.services.banks.name_of,
             bank_text=self.services.banks.text_of,
             **values,
         )
-        return Response(
-            text,
-            status_code=status,
-            media_type=MediaType.HTML,
-            headers={**NO_STORE, **(headers or {})},
-            cookies=self._cookies,
+        return PageResponse.html(
+            text, status, headers={**NO_STORE, **(headers or {})}, cookies=self._cookies
         )
 
     def redirect(
@@ -169,8 +156,7 @@ class PageRequest:
             name = self.layout.cookie_named(FLASH)
             self.set_cookie(name, _write_flash(flash), FLASH_SECONDS, path="/")
         target = self.at(path) + (f"?{urlencode(query)}" if query else "")
-        headers = {"Location": target, **NO_STORE}
-        return Response(None, status_code=303, headers=headers, cookies=self._cookies)
+        return PageResponse.redirect(target, headers=NO_STORE, cookies=self._cookies)
 
     def poll_response(self, state: str) -> PageResponse | None:
         """Responds to an open page that polls for a new state; None if the request is not a poll.
@@ -181,7 +167,7 @@ class PageRequest:
         if not known:
             return None
         headers = NO_STORE if known == state else {**NO_STORE, "HX-Refresh": "true"}
-        return Response(None, status_code=204, headers=headers)
+        return PageResponse.empty(204, headers=headers)
 
     def at(self, path: str) -> str:
         """Returns the full path of a page in this realm: `/payments` as `/dashboard/payments`.
@@ -220,7 +206,7 @@ class PageRequest:
             refusal.text,
             errors=field_errors(refusal, at),
             given={name: self.form.text(name)[:KEPT_LENGTH_MAX] for name in keep},
-            form=self.http.url.path,
+            form=self.http.path,
         )
         return self._redirect(path, flash)
 
@@ -267,17 +253,8 @@ class PageRequest:
         return self.layout.cookie_named(f"manilla_device_{self.realm}")
 
     def set_cookie(self, name: str, value: str, seconds: int, *, path: str | None = None) -> None:
-        self._cookies.append(
-            Cookie(
-                key=name,
-                value=value,
-                max_age=seconds,
-                path=path or self.layout.root,
-                httponly=True,
-                secure=self.layout.is_secure,
-                samesite="lax",
-            )
-        )
+        root, is_secure = self.layout.root, self.layout.is_secure
+        self._cookies.append(SetCookie(name, value, seconds, path or root, is_secure))
 
 
 def safe_path(layout: Layout, wanted: str, otherwise: str) -> str:

@@ -20,7 +20,8 @@ from manilla.people import list_columns
 from manilla.web import exports, lists
 from manilla.web.display import short_moment
 from manilla.web.lists import ListView
-from manilla.web.page_request import PageRequest, PageResponse, safe_path
+from manilla.web.page_request import PageRequest, safe_path
+from manilla.web.serving.response import PageResponse
 
 Amounts = TypeVar("Amounts", bound=AmountFilter)
 

@@ -5,31 +5,21 @@ without the permission, for another merchant or with a forged form are rejected.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Literal, Self
+from typing import Literal
 
 import msgspec
-from litestar import Router
 
 from manilla.kit.environment import Environment
 from manilla.people.roles import Permission
-from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.request import BODY_BYTES_MAX
+from manilla.web.serving.response import PageResponse
 
 Handler = Callable[[PageRequest], Awaitable[PageResponse]]
-
-BODY_BYTES_MAX = 64 * 1024
 
 # Any signed-in user, whatever their role: for the user's own account and sign-out.
 SIGNED_IN: Literal["signed_in"] = "signed_in"
 Needs = Permission | Literal["signed_in"] | None  # None: public route
-
-
-class PageRouter(Router):
-    """A router that belongs to one application."""
-
-    def __deepcopy__(self, _memo: object) -> Self:
-        """Returns the router itself. Litestar copies routers so that two applications can share
-        one, which makes up a third of the time to build ours."""
-        return self
 
 
 class Route(msgspec.Struct, frozen=True):

@@ -12,7 +12,8 @@ from manilla.lookup import search
 from manilla.lookup.search import HitKind, SearchHit
 from manilla.notify import notification_ids
 from manilla.notify import queries as notifications
-from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
 
 LENGTH_MIN = 2
 TITLES = {

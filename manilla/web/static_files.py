@@ -3,19 +3,23 @@
 import gzip
 import hashlib
 import mimetypes
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Mapping
+from email.utils import formatdate
 from importlib import resources
 from pathlib import Path
-from typing import Any, Self
+from typing import Self, TypeVar
 
-from litestar import Request, Response, get
-from litestar.exceptions import NotFoundException
-from litestar.handlers import HTTPRouteHandler
+from manilla.web.serving.request import WebRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound, UrlHandler
 
 STATIC = Path(str(resources.files("manilla.web"))) / "static"
 FONTS = STATIC / "fonts"
 PATH = "/static/web"
 FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
+
+File = TypeVar("File")
 
 
 class CompressedFile:
@@ -28,30 +32,67 @@ class CompressedFile:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-        return cls(path.read_bytes(), media_type)
+        return cls(path.read_bytes(), _media_type(path))
 
-    def respond(
-        self, request: Request[Any, Any, Any], headers: Mapping[str, str]
-    ) -> Response[bytes]:
+    def respond(self, request: WebRequest, headers: Mapping[str, str]) -> PageResponse:
         if "gzip" in request.headers.get("accept-encoding", ""):
             headers = {**headers, "Content-Encoding": "gzip"}
-            return Response(self._compressed, media_type=self._media_type, headers=headers)
-        return Response(self._content, media_type=self._media_type, headers=headers)
+            return PageResponse(self._compressed, media_type=self._media_type, headers=headers)
+        return PageResponse(self._content, media_type=self._media_type, headers=headers)
 
 
-def handler() -> HTTPRouteHandler:
-    paths = [path for path in STATIC.rglob("*") if path.is_file()]
-    files = {str(path.relative_to(STATIC)): CompressedFile.read(path) for path in paths}
+def handler() -> UrlHandler:
+    files = _read_all(STATIC, CompressedFile.read)
 
-    @get(PATH + "/{version:str}/{name:path}")
-    async def static_file(request: Request[Any, Any, Any]) -> Response[bytes]:
-        file = files.get(str(request.path_params["name"]).lstrip("/"))
+    async def respond(request: WebRequest) -> PageResponse:
+        file = files.get(str(request.parameters["name"]))
         if file is None:
-            raise NotFoundException
+            raise PageNotFound
         return file.respond(request, FOR_EVER)
 
-    return static_file
+    return UrlHandler("GET", PATH + "/{version:str}/{name:path}", respond)
+
+
+def folder_handlers(
+    path: str, folder: Path, headers: Mapping[str, str] | None = None
+) -> list[UrlHandler]:
+    """Serves the few small files of a folder as they are."""
+    files = _read_all(folder, lambda file: _plain_file(file, headers or {}))
+
+    async def respond(request: WebRequest) -> PageResponse:
+        file = files.get(str(request.parameters["name"]))
+        if file is None:
+            raise PageNotFound
+        return file
+
+    return [UrlHandler(method, path + "/{name:path}", respond) for method in ("GET", "HEAD")]
+
+
+def _plain_file(path: Path, headers: Mapping[str, str]) -> PageResponse:
+    content, changed_at = path.read_bytes(), path.stat().st_mtime
+    media_type = _media_type(path)
+    charset = "; charset=utf-8" if media_type.startswith("text/") else ""
+    return PageResponse(
+        content,
+        headers={
+            **headers,
+            "Content-Type": media_type + charset,
+            "Content-Disposition": f'inline; filename="{path.name}"',
+            "Content-Length": str(len(content)),
+            "Last-Modified": formatdate(changed_at, usegmt=True),
+            "ETag": f'"{changed_at}-{len(content)}-{zlib.adler32(str(path).encode())}"',
+        },
+    )
+
+
+def _read_all(folder: Path, read: Callable[[Path], File]) -> dict[str, File]:
+    """Returns all files of a folder by their paths in it."""
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): read(path) for path in paths}
+
+
+def _media_type(path: Path) -> str:
+    return mimetypes.guess_type(path.name)[0] or "application/octet-stream"
 
 
 def url(folder: Path) -> str:

@@ -40,13 +40,13 @@ def test_no_command_loads_the_programs_before_it_runs() -> None:
     )
     modules = set(done.stdout.split())
     assert "manilla.cli.merchant" in modules
-    assert not modules & {"litestar", "uvicorn", "jinja2", "manilla.wiring"}
+    assert not modules & {"uvicorn", "jinja2", "manilla.wiring"}
 
 
 @pytest.mark.parametrize("option", ["--version", "--help"])
 def test_the_help_overview_loads_no_command(option: str) -> None:
     modules = loaded(option)
-    heavy = {"asyncio", "asyncpg", "aiohttp", "cryptography", "litestar", "msgspec", "structlog"}
+    heavy = {"asyncio", "asyncpg", "aiohttp", "cryptography", "msgspec", "structlog"}
     assert "manilla.cli.main" in modules
     assert not modules & heavy
     assert {name for name in modules if name.startswith("manilla.cli.")} == {"manilla.cli.main"}
@@ -55,7 +55,7 @@ def test_the_help_overview_loads_no_command(option: str) -> None:
 def test_the_worker_loads_neither_the_pages_nor_the_command_line() -> None:
     modules = loaded("worker", options=["-X", program.MARK])
     assert "manilla.worker" in modules
-    assert not modules & {*PAGES, *COMMAND_LINE, "litestar", "uvicorn", "manilla.api"}
+    assert not modules & {*PAGES, *COMMAND_LINE, "uvicorn", "manilla.api"}
 
 
 def test_the_api_process_loads_the_pages_and_not_the_command_line() -> None:

@@ -8,7 +8,9 @@ from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantLevel, MerchantUpdate
 from manilla.web.exports import attachment
 from manilla.web.forms import BadForm
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 DONE = {
     DossierState.APPROVED: "Dossier approved. The merchant is verified.",

@@ -4,7 +4,8 @@ from manilla.console import list_pages
 from manilla.console.merchants import merchant_number
 from manilla.kit.errors import Refusal
 from manilla.merchants import api_keys
-from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
 
 
 async def revoke(request: PageRequest) -> PageResponse:

@@ -10,8 +10,9 @@ from manilla.merchants.queries import MerchantRow
 from manilla.merchants.roster import MerchantFilter
 from manilla.web import cells, lists, record_list
 from manilla.web.display import badge
-from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, RecordList, time_column
+from manilla.web.serving.response import PageResponse
 
 QUEUE_ROWS = 5
 SUGGESTED = 20

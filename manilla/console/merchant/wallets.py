@@ -19,7 +19,8 @@ from manilla.people.roles import Permission
 from manilla.web import record_list
 from manilla.web.columns import statement
 from manilla.web.forms import BadForm
-from manilla.web.page_request import PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
 
 COLUMNS = listing.STATEMENT_FIELDS.select("time kind trx_id reason currency amount balance")
 

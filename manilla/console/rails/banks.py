@@ -11,7 +11,9 @@ from manilla.banks.matching import Doubt
 from manilla.banks.nigeria import BANKS, BY_ANY_CODE, BY_CODE
 from manilla.console.providers import titles
 from manilla.kit.errors import Refusal
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 ROWS_SHOWN = 300
 NO_BANK = "none"

@@ -4,7 +4,9 @@ from manilla.console.providers import titles
 from manilla.payouts.routing.overview import overview
 from manilla.providers import draining
 from manilla.providers.port import Direction
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 
 async def show_all(request: PageRequest) -> PageResponse:

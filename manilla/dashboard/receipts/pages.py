@@ -2,11 +2,6 @@
 
 import asyncio
 from datetime import datetime
-from typing import Any
-
-from litestar import MediaType, Request, Response
-from litestar import get as litestar_get
-from litestar.handlers import HTTPRouteHandler
 
 from manilla.dashboard.receipts import contents
 from manilla.dashboard.receipts.contents import Receipt
@@ -18,7 +13,10 @@ from manilla.payouts.payout import Payout
 from manilla.services import Services
 from manilla.web import qr_code
 from manilla.web.layout import Layout
-from manilla.web.page_request import NO_STORE, PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import NO_STORE, PageRequest
+from manilla.web.serving.request import WebRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound, UrlHandler
 
 VERIFY = "/verify"
 
@@ -66,7 +64,7 @@ async def _send_pdf(request: PageRequest, receipt: Receipt) -> PageResponse:
     site_name = request.services.platform.now.site_name
     content = await asyncio.to_thread(_render_pdf, receipt, site_name)
     name = f"receipt-{receipt.trx_id}.pdf"
-    return Response(
+    return PageResponse(
         content,
         media_type="application/pdf",
         headers={"Content-Disposition": f'inline; filename="{name}"', **NO_STORE},
@@ -113,23 +111,20 @@ async def _status_since(services: Services, row: Payment | Payout) -> datetime:
     return arrived[-1] if arrived else row.created_at
 
 
-def verification(layout: Layout) -> HTTPRouteHandler:
+def verification(layout: Layout) -> UrlHandler:
     """Shows the public verification page.
 
     Anyone with the link can open it; it cannot be guessed.
     """
 
-    @litestar_get(VERIFY + "/{trx_id:str}/{signature:str}", media_type=MediaType.HTML)
-    async def verify(request: Request[Any, Any, Any]) -> Response[str]:
-        trx_id, signature = (str(request.path_params[name]) for name in ("trx_id", "signature"))
+    async def verify(request: WebRequest) -> PageResponse:
+        trx_id, signature = (str(request.parameters[name]) for name in ("trx_id", "signature"))
         found = await _find_signed(layout.services, trx_id, signature)
         template = "verify.html" if found else "verify_unknown.html"
         text = layout.render(template, receipt=found, flash=None)
-        return Response(
-            text, status_code=200 if found else 404, media_type=MediaType.HTML, headers=NO_STORE
-        )
+        return PageResponse.html(text, 200 if found else 404, headers=NO_STORE)
 
-    return verify
+    return UrlHandler("GET", VERIFY + "/{trx_id:str}/{signature:str}", verify)
 
 
 async def _find_signed(services: Services, trx_id: str, signature: str) -> Receipt | None:

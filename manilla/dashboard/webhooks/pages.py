@@ -20,7 +20,9 @@ from manilla.notify.endpoints.endpoint import (
 )
 from manilla.notify.events.kinds import PATTERNS
 from manilla.web.forms import BadForm
-from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.page_request import PageRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 LIST = "webhooks.html"
 RESEND_DAYS = ((1, "day"), (3, "3 days"), (7, "7 days"), (30, "30 days"))

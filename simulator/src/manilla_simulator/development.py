@@ -19,12 +19,12 @@ from manilla_simulator.history import file
 from manilla_simulator.settings import CredentialsA, CredentialsB, CredentialsC, SimulatorSettings
 
 if TYPE_CHECKING:
-    from litestar import Router
+    from manilla.web.serving.router import UrlHandler
 
 WEMA_BANK = "000017"  # provider B's code for Wema Bank
 
 
-def shop(db: Database, keyring: Keyring, base_url: str) -> "Router":
+def shop(db: Database, keyring: Keyring, base_url: str) -> "list[UrlHandler]":
     """The routes of the demo shop, which uses the demo merchant's sandbox credentials."""
     from manilla_simulator.shop import routes
 

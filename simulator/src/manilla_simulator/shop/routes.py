@@ -1,28 +1,27 @@
 """The demo shop's pages: choose an article, pay on the real checkout, watch the notification."""
 
-from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from litestar import MediaType, Request, Response, Router, get, post
-from litestar.exceptions import NotFoundException
 from manilla_client import BadNotification, ManillaError
 
 from manilla.kit.db import Database
 from manilla.merchants.credentials import NewCredentials
+from manilla.web.form_body import read_form
 from manilla.web.rendering import environment
+from manilla.web.serving.request import WebRequest
+from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound, UrlHandler
 from manilla_simulator.shop.service import ARTICLES, Order, ShopService
 
 TEMPLATES = Path(str(resources.files("manilla_simulator.shop"))) / "templates"
 NO_STORE = {"Cache-Control": "no-store"}
 LATEST = 8
 
-Asked = Request[Any, Any, Any]
 
-
-def build(db: Database, base_url: str, keys: NewCredentials) -> Router:
-    return Router(path="/shop", route_handlers=Shop(ShopService(db, base_url, keys)).handlers())
+def build(db: Database, base_url: str, keys: NewCredentials) -> list[UrlHandler]:
+    return Shop(ShopService(db, base_url, keys)).handlers()
 
 
 class Shop:
@@ -30,62 +29,57 @@ class Shop:
         self._service = service
         self._templates = environment(TEMPLATES)
 
-    def __deepcopy__(self, _memo: object) -> Self:
-        """Litestar copies the objects that its routes hold; all copies must share this one."""
-        return self
-
-    def handlers(self) -> Sequence[Any]:
+    def handlers(self) -> list[UrlHandler]:
         return [
-            get("/")(self.show),
-            post("/buy", status_code=303)(self.buy),
-            post("/ipn", status_code=200)(self.receive_notification),
-            get("/orders/{reference:str}")(self.show_order),
-            get("/orders/{reference:str}/news")(self.show_notifications),
+            UrlHandler("GET", "/shop", self.show),
+            UrlHandler("POST", "/shop/buy", self.buy),
+            UrlHandler("POST", "/shop/ipn", self.receive_notification),
+            UrlHandler("GET", "/shop/orders/{reference:str}", self.show_order),
+            UrlHandler("GET", "/shop/orders/{reference:str}/news", self.show_notifications),
         ]
 
-    async def show(self) -> Response[str]:
+    async def show(self, _request: WebRequest) -> PageResponse:
         orders = await self._service.latest(LATEST)
         return self._page("shop.html", articles=ARTICLES.values(), orders=orders)
 
-    async def buy(self, request: Asked) -> Response[Any]:
+    async def buy(self, request: WebRequest) -> PageResponse:
         """Accepts orders from the shop's own page only, so that no other site can order for a
         visitor.
         """
         if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
             return self._page("error.html", 403, text="Please order from the shop's own page.")
-        wanted = str((await request.form()).get("article", ""))
-        article = ARTICLES.get(wanted)
+        article = ARTICLES.get((await read_form(request)).text("article"))
         if article is None:
-            raise NotFoundException
+            raise PageNotFound
         try:
             address = await self._service.buy(article)
         except ManillaError as error:
             return self._page("error.html", 502, text=str(error))
-        return Response(None, status_code=303, headers={"Location": address, **NO_STORE})
+        return PageResponse.redirect(address, headers=NO_STORE)
 
-    async def receive_notification(self, request: Asked) -> Response[Any]:
+    async def receive_notification(self, request: WebRequest) -> PageResponse:
         try:
-            await self._service.receive_notification(await request.body(), dict(request.headers))
+            await self._service.receive_notification(await request.body(), request.headers)
         except BadNotification as error:
-            return Response({"error": str(error)}, status_code=400)
-        return Response({"ok": True})
+            return PageResponse.json({"error": str(error)}, 400)
+        return PageResponse.json({"ok": True})
 
-    async def show_order(self, request: Asked) -> Response[str]:
+    async def show_order(self, request: WebRequest) -> PageResponse:
         return self._page("order.html", order=await self._order(request))
 
-    async def show_notifications(self, request: Asked) -> Response[Any]:
+    async def show_notifications(self, request: WebRequest) -> PageResponse:
         """Returns 204 if nothing has changed, so that the browser keeps the page as it is."""
         order = await self._order(request)
-        if request.query_params.get("known") == str(len(order.notifications)):
-            return Response(None, status_code=204, headers=NO_STORE)
+        if request.query.get("known") == str(len(order.notifications)):
+            return PageResponse.empty(204, headers=NO_STORE)
         return self._page("notifications.html", order=order)
 
-    async def _order(self, request: Asked) -> Order:
-        order = await self._service.order(str(request.path_params["reference"]))
+    async def _order(self, request: WebRequest) -> Order:
+        order = await self._service.order(str(request.parameters["reference"]))
         if order is None:
-            raise NotFoundException
+            raise PageNotFound
         return order
 
-    def _page(self, template: str, status: int = 200, **values: Any) -> Response[str]:
+    def _page(self, template: str, status: int = 200, **values: Any) -> PageResponse:
         text = self._templates.get_template(template).render(**values)
-        return Response(text, status_code=status, media_type=MediaType.HTML, headers=NO_STORE)
+        return PageResponse.html(text, status, headers=NO_STORE)

@@ -1,0 +1,1 @@
+"""Serves pages over ASGI: the router, requests and responses."""

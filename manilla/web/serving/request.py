@@ -1,0 +1,80 @@
+"""A request for a page, read from an ASGI scope."""
+
+from collections.abc import AsyncIterator
+from functools import cached_property
+from typing import Any
+from urllib.parse import parse_qsl
+
+from manilla.kit import http
+
+BODY_BYTES_MAX = 64 * 1024
+
+Pairs = list[tuple[str, str]]
+
+
+class WebRequest:
+    def __init__(self, scope: Any, receive: Any) -> None:
+        self._scope = scope
+        self._receive = receive
+        self.method: str = scope["method"]
+        self.path = normalized(scope["path"])
+        client = scope.get("client")
+        self.peer: str = client[0] if client else ""  # IP address of the other end, if known
+        # Set when the router has found the handler:
+        self.parameters: dict[str, str | int] = {}
+        self.body_bytes_max = BODY_BYTES_MAX
+
+    @cached_property
+    def headers(self) -> dict[str, str]:
+        """Headers by name in lower case. Of repeated headers, only the first is kept."""
+        given = reversed(self._scope["headers"])
+        return {name.decode("latin-1"): value.decode("latin-1") for name, value in given}
+
+    @cached_property
+    def cookies(self) -> dict[str, str]:
+        return parse_cookies(self.headers.get("cookie", ""))
+
+    @property
+    def query_string(self) -> str:
+        text: str = self._scope["query_string"].decode(errors="replace")
+        return text
+
+    @cached_property
+    def query_pairs(self) -> Pairs:
+        return parse_pairs(self._scope["query_string"])
+
+    @cached_property
+    def query(self) -> dict[str, str]:
+        """Query parameters. Of repeated parameters, only the first is kept."""
+        return dict(reversed(self.query_pairs))
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yields the body as it arrives; raises BodyTooLarge before it reads more than allowed."""
+        if int(self.headers.get("content-length", "0")) > self.body_bytes_max:
+            raise http.BodyTooLarge
+        async for chunk in http.body_chunks(self._receive, self.body_bytes_max):
+            yield chunk
+
+    async def body(self) -> bytes:
+        return b"".join([chunk async for chunk in self.chunks()])
+
+
+def normalized(path: str) -> str:
+    """Removes empty segments: `/docs/` and `//docs` are the same page as `/docs`."""
+    if "//" not in path and (path == "/" or not path.endswith("/")) and path.startswith("/"):
+        return path
+    return "/" + "/".join(segment for segment in path.split("/") if segment)
+
+
+def parse_pairs(encoded: bytes) -> Pairs:
+    """Parses a query string, or the body of a form without files."""
+    return parse_qsl(encoded.decode("latin-1"), keep_blank_values=True)
+
+
+def parse_cookies(header: str) -> dict[str, str]:
+    """Parses the Cookie header. A malformed cookie, which another site may set, affects no other.
+
+    Quotation marks are removed: Python's cookies have them around values with an equals sign.
+    """
+    found = (each.partition("=") for each in header.split(";"))
+    return {name.strip(): value.strip().strip('"') for name, equals, value in found if equals}

@@ -1,0 +1,181 @@
+"""Finds the handler of a URL and sends its response: the ASGI application of all pages."""
+
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from manilla.kit.errors import Refusal
+from manilla.kit.http import ClientGone
+from manilla.web.serving.request import BODY_BYTES_MAX, WebRequest, normalized
+from manilla.web.serving.response import PageResponse
+
+Respond = Callable[[WebRequest], Awaitable[PageResponse]]
+OnError = Callable[[WebRequest, Exception], PageResponse]
+
+TYPES: dict[str, Callable[[str], str | int]] = {"str": str, "int": int, "path": str}
+_PARAMETER = re.compile(r"\{([a-z_]+):([a-z]+)\}")
+# Any other character in a host name is an attempt to confuse whoever reads it.
+_HOST = re.compile(r"[0-9A-Za-z!$&'()*+,;=\-._~:\[\]@%]*")
+
+
+class PageNotFound(Refusal):
+    status, code = 404, "NOT_FOUND"
+    message = "This page does not exist."
+
+
+class MethodNotSupported(Refusal):
+    status, code = 405, "METHOD_NOT_ALLOWED"
+    message = "This URL does not support that method."
+
+    def __init__(self, allowed: str) -> None:
+        super().__init__()
+        self.allowed = allowed
+
+
+class InvalidHost(Refusal):
+    status, code = 400, "REFUSED"
+    message = "Invalid host header"
+
+
+class UrlHandler(msgspec.Struct, frozen=True):
+    """Responds to a method of the URLs that match a path, such as `/pay/{link_id:str}`.
+
+    A parameter is a segment of the path (`str`, or `int` for a whole number), or all that follow
+    (`path`).
+    """
+
+    method: str
+    path: str
+    respond: Respond
+    body_bytes_max: int = BODY_BYTES_MAX
+    on_error: OnError | None = None  # None: the site's own
+
+
+class _Handlers(msgspec.Struct):
+    """The handlers of a path, by method."""
+
+    by_method: dict[str, UrlHandler] = {}
+    parameters: dict[str, list[tuple[str, Callable[[str], str | int]]]] = {}
+
+    def add(self, handler: UrlHandler) -> None:
+        assert handler.method not in self.by_method, f"two handlers: {handler.path}"
+        self.by_method[handler.method] = handler
+        found = _PARAMETER.findall(handler.path)
+        self.parameters[handler.method] = [(name, TYPES[type_]) for name, type_ in found]
+
+    @property
+    def allowed(self) -> str:
+        return ", ".join(sorted([*self.by_method, "OPTIONS"]))
+
+
+class _Node(msgspec.Struct):
+    """A segment of paths that contain parameters."""
+
+    children: dict[str, "_Node"] = {}
+    parameter: "_Node | None" = None
+    takes_rest: bool = False  # whether the parameter is all that follows
+    handlers: _Handlers | None = None
+
+
+class PageRouter:
+    """An ASGI application.
+
+    A path without parameters is preferred to others. In all others, each segment is decided for
+    itself from the left: a literal one is preferred to a parameter.
+    """
+
+    def __init__(self, handlers: Iterable[UrlHandler], on_error: OnError) -> None:
+        self._plain: dict[str, _Handlers] = {}
+        self._root = _Node()
+        self._on_error = on_error
+        for handler in handlers:
+            self._handlers_at(normalized(handler.path)).add(handler)
+
+    def _handlers_at(self, path: str) -> _Handlers:
+        if "{" not in path:
+            return self._plain.setdefault(path, _Handlers())
+        node = self._root
+        for segment in path.split("/")[1:]:
+            node = _child(node, segment)
+        if node.handlers is None:
+            node.handlers = _Handlers()
+        return node.handlers
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        request, on_error = WebRequest(scope, receive), self._on_error
+        try:
+            handler = self._route(request)
+            on_error = handler.on_error or on_error
+            response = await handler.respond(request)
+            start = response.start()
+        except ClientGone:
+            return
+        except Exception as error:
+            response = on_error(request, error)
+            start = response.start()
+        await send(start)
+        await response.send_body(receive, send)
+
+    def _route(self, request: WebRequest) -> UrlHandler:
+        """Returns the handler of a request, and sets the request's parameters."""
+        if not _HOST.fullmatch(request.headers.get("host", "")):
+            raise InvalidHost
+        values: list[str] = []
+        handlers = self._plain.get(request.path)
+        if handlers is None:
+            handlers, values = self._find(request.path)
+        handler = handlers.by_method.get(request.method)
+        if handler is None and request.method == "OPTIONS":
+            return _options(handlers)
+        if handler is None:
+            raise MethodNotSupported(handlers.allowed)
+        try:
+            types = handlers.parameters[request.method]
+            request.parameters = {
+                name: type_(value) for (name, type_), value in zip(types, values, strict=True)
+            }
+        except ValueError:
+            raise PageNotFound from None
+        request.body_bytes_max = handler.body_bytes_max
+        return handler
+
+    def _find(self, path: str) -> tuple[_Handlers, list[str]]:
+        node: _Node | None = self._root
+        segments, values = path.split("/")[1:], []
+        for place, segment in enumerate(segments):
+            assert node is not None
+            if (child := node.children.get(segment)) is not None:
+                node = child
+            elif node.takes_rest:
+                values.append("/".join(segments[place:]))
+                node = node.parameter
+                break
+            else:
+                values.append(segment)
+                node = node.parameter
+            if node is None:
+                raise PageNotFound
+        if node is None or node.handlers is None:
+            raise PageNotFound
+        return node.handlers, values
+
+
+def _child(node: _Node, segment: str) -> _Node:
+    """Returns the node of a path's next segment, which is created if it is new."""
+    parameter = _PARAMETER.fullmatch(segment)
+    if parameter is None:
+        return node.children.setdefault(segment, _Node())
+    node.takes_rest = parameter.group(2) == "path"
+    node.parameter = node.parameter or _Node()
+    return node.parameter
+
+
+def _options(handlers: _Handlers) -> UrlHandler:
+    """Returns the handler that lists the methods of a URL."""
+
+    async def respond(_request: WebRequest) -> PageResponse:
+        return PageResponse.empty(204, headers={"Allow": handlers.allowed})
+
+    return UrlHandler("OPTIONS", "", respond)
