@@ -144,8 +144,8 @@ async def test_no_provider_is_called_before_the_balance_check(
 ) -> None:
     stranger = {"bank_code": "058", "account_number": new_account()}
     sent = await payer.order(beneficiary=stranger)
-    async with payer.at_second_process() as other:
-        for changed in ({"payout_amount": 10_000.01}, {"payout_amount": 1}):
+    async with method(payer.services, "a", fee_fixed="1"), payer.at_second_process() as other:
+        for changed in ({"payout_amount": 9_999.01}, {"payout_amount": 1}):
             assert (await other.send(sent | changed)).status == 422
         assert await payer.calls() == []
         assert (await other.send(sent)).status == 200

@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 from manilla.kit.db import Database
+from manilla.kit.jobs import claims
 from manilla.providers.port import Direction
+from manilla.transfers import sending
+from manilla.transfers.sending import PAYOUTS, Mark
 from tests import clock
 from tests.payouts.payout_merchant import RAILS, PayoutMerchant, clear_credentials, set_credentials
 from tests.rows import first_short
@@ -274,3 +277,17 @@ async def test_a_payout_waits_while_its_rail_has_no_credentials(payer: PayoutMer
     await set_credentials(payer.services, "a", **given)
     await payer.check_now(trx_id)
     await assert_sent_once(payer, "a", trx_id)
+
+
+async def test_a_worker_that_has_lost_its_job_may_not_send(
+    payer: PayoutMerchant, db: Database
+) -> None:
+    trx_id = await payer.pay_out()
+    [stalled] = await claims.claim(db, {"transfer": 1})
+    await db.execute("UPDATE job SET leased_until = now() WHERE subject = $1", trx_id)
+    [holder] = await claims.claim(db, {"transfer": 1})
+    assert await sending.mark(db, PAYOUTS, [Mark(stalled, None, "providera")]) == [False]
+    assert await sending.mark(db, PAYOUTS, [Mark(holder, None, "providera")]) == [True]
+    sent_at = (await payer.payout(trx_id)).sent_at
+    again = [Mark(job, sent_at, "providera") for job in (stalled, holder)]
+    assert await sending.mark(db, PAYOUTS, again) == [False, True]

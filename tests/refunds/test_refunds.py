@@ -202,6 +202,15 @@ async def test_provider_b_has_no_refunds_so_an_operator_confirms_them(shop: Shop
     ]
 
 
+async def test_a_refund_that_an_operator_pays_may_not_be_sent(shop: Shop) -> None:
+    """A worker that read the refund before it was left to an operator tries to send it."""
+    db = shop.services.db
+    refund = await _refund(shop, await _paid(shop))
+    [job] = await claims.claim(db, {SEND: 1})
+    await db.execute("UPDATE refund SET by_operator = true WHERE trx_id = $1", refund.trx_id)
+    assert await sending.mark(db, REFUNDS, [Mark(job, None, "providera")]) == [False]
+
+
 async def test_two_operators_cannot_both_decide_a_refund(shop: Shop) -> None:
     started = await _paid(shop, "providerb-ngn")
     refund = await _refund(shop, started)
