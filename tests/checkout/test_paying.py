@@ -1,4 +1,7 @@
-"""Customers at checkout, from the shop's link back to the shop, with simulated providers."""
+"""Customers at checkout, from the shop's link back to the shop, with simulated providers.
+
+Tests of forms by HTTP, which take less time, are in test_forms.py.
+"""
 
 import re
 from datetime import timedelta
@@ -131,6 +134,7 @@ async def test_a_payment_made_elsewhere_updates_the_method_page(
         await sees(page, "Payment successful")
 
 
+@pytest.mark.long
 @scripts_or_not
 @pytest.mark.parametrize("button", first_short([ON_A, ON_B, ON_C]))
 async def test_canceling_on_a_providers_page_returns_to_the_methods(
@@ -149,6 +153,7 @@ async def test_canceling_on_a_providers_page_returns_to_the_methods(
         await sees(page, "Make a bank transfer")
 
 
+@pytest.mark.long
 async def test_a_customer_who_paid_but_returns_as_canceled_has_paid(
     shop: Shop, browser: Browser
 ) -> None:
@@ -191,6 +196,7 @@ async def test_a_bank_transfer_appears_automatically(shop: Shop, browser: Browse
         await sees(page, "Payment successful")
 
 
+@pytest.mark.long
 @scripts_or_not
 async def test_i_have_sent_the_money_succeeds_once_the_money_arrived(
     shop: Shop, browser: Browser, scripts: bool
@@ -232,6 +238,7 @@ async def test_a_charge_being_opened_by_another_request_is_awaited(
         await page.wait_for_url(f"{shop.simulator}/**")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("bearer", "lines"),
     first_short(
@@ -259,6 +266,7 @@ async def test_the_commission_is_shown_if_the_customer_pays_it(
         await expect(page.get_by_text("Two sandals")).to_be_visible()
 
 
+@pytest.mark.long
 async def test_a_provider_that_does_not_respond_returns_the_customer_to_the_methods(
     shop: Shop, browser: Browser
 ) -> None:
@@ -273,6 +281,7 @@ async def test_a_provider_that_does_not_respond_returns_the_customer_to_the_meth
         await page.wait_for_url(f"{shop.simulator}/**")
 
 
+@pytest.mark.long
 async def test_a_provider_that_is_down_is_shown_and_cannot_be_chosen(
     shop: Shop, browser: Browser
 ) -> None:
@@ -320,6 +329,7 @@ async def test_a_double_click_creates_one_charge(shop: Shop, browser: Browser) -
     assert await shop.tries(checkout) == 1
 
 
+@pytest.mark.long
 @scripts_or_not
 async def test_a_customer_cancels_and_goes_back(
     shop: Shop, browser: Browser, scripts: bool
@@ -336,6 +346,7 @@ async def test_a_customer_cancels_and_goes_back(
     assert (await shop.payment(checkout)).error_code is PaymentErrorCode.PAYMENT_CANCELED
 
 
+@pytest.mark.long
 async def test_a_payment_decided_elsewhere_shows_its_outcome(shop: Shop, browser: Browser) -> None:
     checkout = await shop.sell()
     async with opened(browser, checkout.url) as page:
@@ -426,6 +437,7 @@ async def _succeed(shop: Shop, page: Page) -> Checkout:
     return checkout
 
 
+@pytest.mark.long
 async def test_an_open_page_shows_when_its_link_expires(shop: Shop, browser: Browser) -> None:
     checkout = shop.link(await shop.sell(), ends_in=timedelta(seconds=3))
     async with opened(browser, checkout.url) as page:
