@@ -24,6 +24,7 @@ from manilla.providers.health import FAILURES_TO_TRIP
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
 from tests.payments.orders import INITIATE, LEGACY, order
+from tests.waiting import until
 
 HOSTED, ACCOUNT = "providera-ngn", "providera_ngn_va"
 
@@ -129,7 +130,7 @@ class Shop:
         """Runs the block while another request is opening a charge and waits for the provider."""
         await self.provider("a/faults", {"latency_seconds": 3})
         other = asyncio.create_task(self.choose(checkout, HOSTED))
-        await asyncio.sleep(0.3)
+        await until(lambda: self.tries(checkout))
         yield
         await self.provider("a/faults", {"latency_seconds": 0})
         await other

@@ -18,6 +18,7 @@ from manilla.resolutions import resolutions
 from tests.checkout.page_checks import is_visibly_focused, opened
 from tests.checkout.shop import ACCOUNT, HOSTED, Checkout, Shop
 from tests.rows import first_short
+from tests.waiting import until_true
 
 # Each test chooses a gateway by its name. Ways to pay have their own tests in test_ways.py.
 pytestmark = pytest.mark.usefixtures("every_gateway")
@@ -26,6 +27,7 @@ scripts_or_not = pytest.mark.parametrize(
     "scripts", first_short([True, False]), ids=["scripts", "no scripts"]
 )
 TARGET_PIXELS = 44
+HIDDEN = "{ value: true, configurable: true }"
 
 A_PAGE, B_PAGE, C_PAGE = (f"Provider {name}\N{RIGHT SINGLE QUOTATION MARK}s page" for name in "ABC")
 ON_A, ON_B, ON_C = (f"Card, bank transfer or USSD on {page}" for page in (A_PAGE, B_PAGE, C_PAGE))
@@ -449,26 +451,23 @@ async def test_a_hidden_page_does_not_poll(shop: Shop, browser: Browser) -> None
     checkout = await shop.sell()
     await shop.choose(checkout, ACCOUNT)
     asked: list[str] = []
-    async with opened(browser, checkout.at("pay")) as page:
+    async with opened(browser, "about:blank") as page:
         await page.route("**/status?**", lambda route: _ask(asked, route))
-        await _set_hidden(page, "true")
-        await page.wait_for_timeout(3_500)
+        await page.clock.install()
+        await page.add_init_script(f"Object.defineProperty(document, 'hidden', {HIDDEN})")
+        await page.goto(checkout.at("pay"))
+        await page.clock.fast_forward(60_000)
         assert asked == []
-        await _set_hidden(page, "false")
-        await page.wait_for_timeout(300)
-        assert asked == [checkout.at("status")]
+        await page.evaluate(
+            "delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))"
+        )
+        await until_true(lambda: bool(asked))
+        assert asked[0] == checkout.at("status")
 
 
 async def _ask(asked: list[str], route: Route) -> None:
     asked.append(route.request.url)
     await route.continue_()
-
-
-async def _set_hidden(page: Page, value: str) -> None:
-    await page.evaluate(
-        f"Object.defineProperty(document, 'hidden', {{ value: {value}, configurable: true }});"
-        "document.dispatchEvent(new Event('visibilitychange'))"
-    )
 
 
 async def test_everything_is_reachable_by_keyboard_with_visible_focus(
