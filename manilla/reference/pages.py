@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 from markupsafe import Markup
 
+from manilla.kit.time_limits import TimeLimits
 from manilla.ledger import idempotency
-from manilla.notify import delivery, queries
+from manilla.notify import queries
 from manilla.notify.endpoints import endpoint
 from manilla.notify.events.kinds import EventType
 from manilla.platform.settings import PlatformSettings
@@ -192,7 +193,7 @@ def _facts(document: Mapping[str, Any], known: Sequence[Operation]) -> dict[str,
         "payment_steps": transitions.PAYMENT_STEPS,
         "sandbox_accounts": transitions.SANDBOX_ACCOUNTS,
         "sandbox_banks": transitions.SANDBOX_BANKS,
-        "delivery": delivery,
+        "attempt_seconds": int(TimeLimits().notification_seconds),
         "endpoints": endpoint,
         "event_types": list(EventType),
         "ipn_retry_seconds": queries.RETRY_SECONDS,
