@@ -92,7 +92,7 @@ async def test_test_money_is_added_in_the_sandbox_only(dashboard: MerchantDashbo
     reply = await dashboard.owner.post(f"{WALLET}/top-up", {"amount": "2,500.50"})
     assert "Test money added." in await dashboard.owner.follow(reply)
     assert await dashboard.balance() == before + 250_050
-    for amount in ("-1", "0", "much", "1e12"):
+    for amount in ("-1", "0", "much", "10000000.01"):
         reply = await dashboard.owner.post(f"{WALLET}/top-up", {"amount": amount})
         assert "notice-danger" in await dashboard.owner.follow(reply), amount
     production = await dashboard.owner.post("/production/wallets/NGN/top-up", {"amount": "1"})
