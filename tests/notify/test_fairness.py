@@ -18,8 +18,8 @@ from manilla.notify.ipn import IpnDestination
 from manilla.notify.outbox import DELIVER
 from manilla.services import Services
 from tests.client import Site, new_merchant
-from tests.limits import LONG_SECONDS, limited
-from tests.notify.receiver import Receiver, answer, hang, receiving
+from tests.limits import LONG_SECONDS
+from tests.notify.receiver import Behave, Receiver, receiving
 from tests.rows import long_rows
 
 
@@ -40,8 +40,18 @@ async def _notifications(db: Database, merchant_id: int, url: str, count: int) -
     )
 
 
+def _hang_until(released: asyncio.Event) -> Behave:
+    async def behave(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        await released.wait()
+
+    return behave
+
+
 @contextlib.asynccontextmanager
-async def _working(services: Services, db: Database) -> AsyncIterator[None]:
+async def _working(
+    services: Services, db: Database, released: asyncio.Event
+) -> AsyncIterator[None]:
+    """Delivers notifications. At the end, every delivery has ended: none disturbs a later test."""
     stop = asyncio.Event()
     async with outbound.open_session(
         is_public_only=False, connections=200, seconds=LONG_SECONDS
@@ -50,24 +60,25 @@ async def _working(services: Services, db: Database) -> AsyncIterator[None]:
         task = asyncio.create_task(Runner(db, works).run(stop))
         yield
         stop.set()
-        with limited(jobs_stop_seconds=0):  # a hanging delivery does not end
-            await task
+        released.set()
+        await task
 
 
 @pytest.mark.parametrize("merchants", [10, *long_rows(100)])
 async def test_a_hanging_endpoint_does_not_delay_others(
     services: Services, site: Site, db: Database, keyring: Keyring, merchants: int
 ) -> None:
+    released = asyncio.Event()
     async with contextlib.AsyncExitStack() as stack:
         receivers: list[Receiver] = []
         for number in range(merchants):
             receiver = await stack.enter_async_context(receiving())
-            receiver.answers = [hang() if number == 0 else answer(200) for _ in range(200)]
+            receiver.answers = [_hang_until(released)] * 200 if number == 0 else []
             receivers.append(receiver)
             merchant = await new_merchant(site, db, keyring)
             # The endpoint that hangs has the most notifications.
             await _notifications(db, merchant.new.id, receiver.url, 150 if number == 0 else 5)
-        async with _working(services, db):
+        async with _working(services, db, released):
             await asyncio.gather(*(receiver.until(5) for receiver in receivers[1:]))
             hanging = len(receivers[0].received)
         # The hanging endpoint was called up to its concurrency limit.
