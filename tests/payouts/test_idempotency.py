@@ -10,6 +10,7 @@ import pytest
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.merchants.merchants import MerchantUpdate
+from manilla.services import Services
 from tests.client import Reply, Site, new_merchant
 from tests.payments.orders import INITIATE as INITIATE_PAYMENT
 from tests.payments.orders import order as payment_order
@@ -19,6 +20,7 @@ from tests.payouts.payout_merchant import (
     RAILS,
     PayoutMerchant,
     clear_credentials,
+    method,
     new_account,
     new_reference,
 )
@@ -173,16 +175,19 @@ async def test_one_reference_succeeds_once_across_api_processes(
 
 @pytest.mark.parametrize("rail", ["a", MANUAL])
 async def test_concurrent_payouts_never_exceed_the_wallet_balance(
-    payer: PayoutMerchant, rail: str
+    payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
-    await payer.pay_out(rail)
-    replies = await asyncio.gather(*(payer.ask(rail) for _ in range(30)))
+    """After six payouts the wallet has 1,000.00, which covers the amount but not the fee."""
+    async with method(services, rail, fee_fixed="500"):
+        await payer.pay_out(rail)
+        replies = await asyncio.gather(*(payer.ask(rail) for _ in range(30)))
     assert Counter((reply.status, reply.code) for reply in replies) == {
-        (200, None): 9,
-        (422, "insufficient_balance"): 21,
+        (200, None): 5,
+        (422, "insufficient_balance"): 25,
     }
-    assert await payer.balance() == 0
-    assert await payer.account("in_flight") == 1_000_000
+    assert await payer.balance() == 100_000
+    assert await payer.account("in_flight") == 600_000
+    assert await payer.account("payout_fee") == 300_000
 
 
 @pytest.mark.parametrize("rail", ["a", MANUAL])
