@@ -2,7 +2,9 @@
 
 import pytest
 
+from manilla.kit.crypto import Keyring
 from manilla.kit.money import Money
+from manilla.web.csrf import Csrf, ForgedForm
 from manilla.web.forms import BadForm, Form
 
 
@@ -54,3 +56,17 @@ def test_an_ambiguous_amount_is_rejected(typed: str) -> None:
 def test_text_that_cannot_be_stored_is_rejected(text: str) -> None:
     with pytest.raises(BadForm):
         Form({"name": text})
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "", "unknown"])
+def test_a_form_that_another_site_sends_is_rejected_even_with_a_valid_token(
+    keyring: Keyring, site: str
+) -> None:
+    csrf = Csrf(keyring)
+    token = csrf.token("cookie")
+    for own in (None, "same-origin", "none"):
+        csrf.check("cookie", token, own)
+    with pytest.raises(ForgedForm):
+        csrf.check("cookie", token, site)
+    with pytest.raises(ForgedForm):
+        csrf.check("another cookie", token, None)
