@@ -43,6 +43,10 @@ def table() -> list[Route]:
 # Each module has separate users, so that a test that ends all sessions affects no other module.
 @pytest.fixture(scope="module")
 async def people(services: Services, site: Site) -> dict[ConsoleRole, SignedInUser]:
+    return await _new_people(services, site)
+
+
+async def _new_people(services: Services, site: Site) -> dict[ConsoleRole, SignedInUser]:
     host = f"{secrets.token_hex(4)}.console.example"
     return {
         role: await administrator(services, site, f"{role}@{host}", role) for role in ConsoleRole
@@ -81,18 +85,17 @@ async def production_site(services: Services) -> AsyncIterator[Site]:
 
 
 @pytest.fixture(scope="module")
-async def in_production(
-    services: Services,
-    production_site: Site,
-    people: dict[ConsoleRole, SignedInUser],
-    second: SignedInUser,
-) -> dict[str, SignedInUser]:
-    """The same users in production mode, with a second factor and a recent step-up."""
-    named = {**{str(role): visitor for role, visitor in people.items()}, "second": second}
+async def in_production(services: Services, production_site: Site) -> dict[str, SignedInUser]:
+    """Users in production mode, with a second factor and a recent step-up.
+
+    They are not those of `people`, who confirm their identity with a password.
+    """
+    people = await _new_people(services, production_site)
+    other = await administrator(
+        services, production_site, f"{secrets.token_hex(4)}@console.example"
+    )
+    named = {**{str(role): visitor for role, visitor in people.items()}, "second": other}
     for visitor in named.values():
         await visitor.enroll(services)
         await visitor.step_up(services)
-    return {
-        name: msgspec.structs.replace(visitor, site=production_site)
-        for name, visitor in named.items()
-    }
+    return named

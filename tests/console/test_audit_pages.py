@@ -11,16 +11,19 @@ from manilla.merchants.wallets import WalletStatus
 from manilla.people.roles import ConsoleRole
 from manilla.services import Services
 from tests.audit.tampering import tampered
+from tests.client import Site, new_merchant
 from tests.console.conftest import PopulatedConsole
 from tests.dashboard.merchant_dashboard import unchunked
+from tests.web.signed_in_user import SignedInUser
 
 SANDBOX = Environment.SANDBOX
 
 
 async def test_the_log_can_be_filtered_and_exported(
-    services: Services, populated: PopulatedConsole
+    services: Services, site: Site, people: dict[ConsoleRole, SignedInUser]
 ) -> None:
-    number, visitor = populated.merchant.new.id, populated.people[ConsoleRole.SUPPORT]
+    merchant = await new_merchant(site, services.db, services.keyring)
+    number, visitor = merchant.new.id, people[ConsoleRole.SUPPORT]
     for status in (WalletStatus.INACTIVE, WalletStatus.ACTIVE):
         await wallets.set_status(services.db, number, SANDBOX, "NGN", status)
     today, tomorrow = datetime.now(UTC), datetime.now(UTC) + timedelta(days=2)

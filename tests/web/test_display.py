@@ -31,8 +31,9 @@ def test_a_tile_counts_paid_payments_out_of_all() -> None:
 
 
 async def test_the_home_page_counts_paid_payments_and_names_its_time_zone(
-    dashboard: MerchantDashboard,
+    services: Services, site: Site
 ) -> None:
+    dashboard = await new_dashboard(services, site)
     await dashboard.pay_in()
     home = (await dashboard.owner.get("/sandbox")).body.decode()
     assert "1 of 1 paid" in home

@@ -109,8 +109,9 @@ async def test_periods_select_the_days_in_lagos(
 
 
 async def test_payments_are_filtered_by_method_and_payouts_by_bank(
-    shop: MerchantDashboard, services: Services
+    services: Services, site: Site
 ) -> None:
+    shop = await new_dashboard(services, site)
     await create_sample_data(services, shop.merchant, "Ada")
     assert "0 payments" in await page_of(shop, PAYMENTS, method="providera-ngn")
     assert "1 payout" in await page_of(shop, PAYOUTS)
