@@ -12,7 +12,7 @@ import pytest
 from manilla_client import Client, Credentials, verify_ipn
 
 from tests.client_library.shop_receiver import Proxy, Shop, opened, proxied, until
-from tests.client_library.tool import TOOL, environment, tool, variables
+from tests.client_library.tool import TOOL, environment, process, variables
 from tests.instance import Instance, free_port
 from tests.notify.receiver import Received
 from tests.payments.orders import new_reference
@@ -180,7 +180,7 @@ def test_a_wrong_since_is_explained_and_keeps_the_position(seller: Seller) -> No
     stop(seller.listen())
     before = seller.position()
     words = ("listen", "--forward-to", seller.shop.url(FORWARD), "--since", "yesterday")
-    run = tool(seller.home, *words, **seller.variables)
+    run = process(seller.home, *words, **seller.variables)
     assert (run.returncode, run.stdout) == (1, "")
     assert "since" in run.stderr
     assert seller.position() == before
@@ -290,7 +290,7 @@ def test_only_the_wanted_types_are_forwarded(seller: Seller) -> None:
 def test_two_listeners_with_the_same_keys_are_refused(seller: Seller) -> None:
     seller.listen()
     words = ("listen", "--forward-to", seller.shop.url(FORWARD))
-    run = tool(seller.home, *words, **seller.variables)
+    run = process(seller.home, *words, **seller.variables)
     assert (run.returncode, run.stderr) == (1, "Another `listen` with these keys is running.\n")
 
 
@@ -305,7 +305,7 @@ def test_two_listeners_with_the_same_keys_are_refused(seller: Seller) -> None:
 def test_what_cannot_work_ends_with_an_explanation(
     seller: Seller, url: str, changed: dict[str, Any], says: str
 ) -> None:
-    run = tool(seller.home, "listen", "--forward-to", url, **{**seller.variables, **changed})
+    run = process(seller.home, "listen", "--forward-to", url, **{**seller.variables, **changed})
     assert (run.returncode, run.stdout) == (1, "")
     assert says in run.stderr.splitlines()[-1]
     assert seller.position() is None

@@ -16,6 +16,8 @@ from unittest import mock
 
 from manilla_client.command import main
 
+from tests.timeouts import TIMEOUT_SECONDS
+
 # For tests that need a process: to send it signals, or to connect it to a terminal.
 TOOL = [sys.executable, "-m", "manilla_client"]
 
@@ -40,6 +42,19 @@ def tool(
         except SystemExit as ended:
             code = int(ended.code or 0)
     return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
+
+
+def process(home: Path, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """Runs `listen`, which replaces signal handlers, in a process of its own."""
+    return subprocess.run(
+        [*TOOL, *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(home, **variables),
+        timeout=TIMEOUT_SECONDS,
+    )
 
 
 class _OfThread(io.TextIOBase):
