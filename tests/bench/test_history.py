@@ -14,6 +14,8 @@ from manilla.settings import Settings
 from manilla.sql import migrate
 from tests.databases import database
 
+pytestmark = pytest.mark.long
+
 NAME, NUMBER, MERCHANT = "bench_history", 60, 1
 TABLES = ("payment", "payout", "posting", "notification")
 

@@ -12,6 +12,7 @@ from manilla.cli.instance import claimed
 from manilla.platform.settings import PlatformSettings
 from tests.command import manilla
 from tests.instance import InstanceFolder
+from tests.rows import first_short
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +106,9 @@ def test_input_is_not_interpreted_as_markup(instance: InstanceFolder) -> None:
     assert "[/bold]" in listed.stdout
 
 
-@pytest.mark.parametrize("amount", ["10.001", "NaN", "1e400", "0", "ten", "1000000000000000"])
+@pytest.mark.parametrize(
+    "amount", first_short(["10.001", "NaN", "1e400", "0", "ten", "1000000000000000"])
+)
 def test_an_invalid_amount_is_rejected(
     instance: InstanceFolder, merchant: Any, amount: str
 ) -> None:

@@ -26,6 +26,8 @@ from tests.payments.orders import INITIATE as INITIATE_PAYMENT
 from tests.payments.orders import order as payment_order
 from tests.timeouts import TIMEOUT_SECONDS
 
+pytestmark = pytest.mark.long
+
 A, MANUAL = "providera_ngn_transfer", "platform"
 PAYOUT_FIELDS = [
     *("trx_id", "merchant_id", "environment", "ref_trx", "status", "error_code", "on_hold"),

@@ -13,15 +13,21 @@ import pytest
 
 from manilla.kit.clock import LAGOS
 from tests.command import manilla
-from tests.instance import Instance, free_port
+from tests.instance import Instance, InstanceFolder, free_port
 from tests.timeouts import TIMEOUT_SECONDS
 
 
 @pytest.fixture(scope="module")
-def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
+    """An instance with the demo, which is configured with the simulator."""
     instance = Instance(tmp_path_factory.mktemp("providers") / "data").wait()
     yield instance
     assert instance.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def instance(idle: InstanceFolder) -> InstanceFolder:
+    return idle
 
 
 def by_code(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -32,24 +38,26 @@ def active(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows if row["active"]]
 
 
-def test_the_demo_uses_the_simulator(instance: Instance) -> None:
-    assert "/control" in instance.output.read_text()
+@pytest.mark.long
+def test_the_demo_uses_the_simulator(running: Instance) -> None:
+    assert "/control" in running.output.read_text()
     for provider in ("providera", "providerb", "providerc"):
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
-            report = manilla("provider", "test", provider, "--json", "--data", str(instance.folder))
+            report = manilla("provider", "test", provider, "--json", "--data", str(running.folder))
             if report.returncode == 0 or time.monotonic() > deadline:
                 break
         assert json.loads(report.stdout)["ok"], report.stdout
 
 
-def test_an_account_is_checked_and_reported(instance: Instance) -> None:
-    report = instance.command("provider", "check", "providera")
+@pytest.mark.long
+def test_an_account_is_checked_and_reported(running: Instance) -> None:
+    report = running.command("provider", "check", "providera")
     assert (report["account"], report["mode"], report["ok"]) == ("providera", "test", True)
     assert {each["result"] for each in report["checks"]} == {"matches"}
-    queried = instance.command("provider", "check", "providera", "--live")
+    queried = running.command("provider", "check", "providera", "--live")
     assert len(queried["checks"]) < len(report["checks"])
-    shown = manilla("provider", "check", "providera", "--data", str(instance.folder))
+    shown = manilla("provider", "check", "providera", "--data", str(running.folder))
     assert (shown.returncode, shown.stderr) == (0, "")
     assert shown.stdout.startswith("Check of providera (providera), test account")
     assert "sim_a_secret" not in shown.stdout
@@ -88,9 +96,10 @@ def test_without_the_demo_no_provider_is_configured(tmp_path: Path) -> None:
         assert bare.stop() == 0
 
 
-def test_the_movements_on_a_statement_are_listed(instance: Instance) -> None:
-    [base] = re.findall(r"http://\S+(?=/control)", instance.output.read_text())[:1]
-    instance.command(
+@pytest.mark.long
+def test_the_movements_on_a_statement_are_listed(running: Instance) -> None:
+    [base] = re.findall(r"http://\S+(?=/control)", running.output.read_text())[:1]
+    running.command(
         "provider", "set", "kora", "secret_key=sk_live_simulated", f"base_url={base}/kora"
     )
     top_up = Request(f"{base}/control/api/kora/balance", b'{"available": 10000005}')
@@ -98,13 +107,13 @@ def test_the_movements_on_a_statement_are_listed(instance: Instance) -> None:
     urlopen(top_up).read()
     today = datetime.now(LAGOS).date().isoformat()
     days = ("--from", today, "--to", today)
-    [line] = instance.command("provider", "statement", "kora", *days)
+    [line] = running.command("provider", "statement", "kora", *days)
     assert (line["amount"], line["kind"], line["balance_after"]) == (5, "other", 10000005)
-    file = manilla("provider", "statement", "kora", *days, "--csv", "--data", str(instance.folder))
+    file = manilla("provider", "statement", "kora", *days, "--csv", "--data", str(running.folder))
     header, row = file.stdout.splitlines()
     assert header.startswith("line_id,booked_at,amount,kind,reference")
     assert ",5.00,other," in row
-    instance.command("provider", "clear", "kora")
+    running.command("provider", "clear", "kora")
 
 
 @pytest.mark.parametrize(
@@ -137,21 +146,22 @@ def test_the_movements_on_a_statement_are_listed(instance: Instance) -> None:
         (("withdraw-method", "add", "platform", "--name", "X", "--currency", "NGN"), 1),
     ],
 )
-def test_bad_input_is_rejected(instance: Instance, words: tuple[str, ...], code: int) -> None:
+def test_bad_input_is_rejected(instance: InstanceFolder, words: tuple[str, ...], code: int) -> None:
     run = manilla(*words, "--data", str(instance.folder))
     assert (run.returncode, run.stdout) == (code, "")
     if code == 1:
         assert len(run.stderr.splitlines()) == 1
 
 
-def test_the_methods_are_seeded_as_specified(instance: Instance) -> None:
+@pytest.mark.long
+def test_the_methods_are_seeded_as_specified(running: Instance) -> None:
     """Those of other kinds of providers are inactive."""
-    deposits = active(instance.command("deposit-method", "list"))
+    deposits = active(running.command("deposit-method", "list"))
     assert [row["code"] for row in deposits] == [
         *("providera-ngn", "providera_ngn_va", "providerb-ngn", "providerb_ngn_va"),
         "providerc-ngn",
     ]
-    withdrawals = active(instance.command("withdraw-method", "list"))
+    withdrawals = active(running.command("withdraw-method", "list"))
     assert [(row["code"], row["min"], row["max"]) for row in withdrawals] == [
         ("providera_ngn_transfer", 100, 5000000),
         ("providerb_ngn_transfer", 100, 5000000),
@@ -163,7 +173,7 @@ def test_the_methods_are_seeded_as_specified(instance: Instance) -> None:
     assert not [name for row in deposits for name in row if name.startswith("fee")]
 
 
-def test_a_deposit_method_has_the_fee_of_its_provider(instance: Instance) -> None:
+def test_a_deposit_method_has_the_fee_of_its_provider(instance: InstanceFolder) -> None:
     words = "deposit-method", "set", "providerc-ngn"
     fee = "--provider-fee-percent", "1.5", "--provider-fee-maximum", "2000"
     changed = instance.command(*words, *fee)
@@ -171,7 +181,7 @@ def test_a_deposit_method_has_the_fee_of_its_provider(instance: Instance) -> Non
     instance.command(*words, "--provider-fee-percent", "0", "--provider-fee-maximum", "none")
 
 
-def test_a_method_is_changed_and_another_added_without_code(instance: Instance) -> None:
+def test_a_method_is_changed_and_another_added_without_code(instance: InstanceFolder) -> None:
     changed = instance.command(
         *("withdraw-method", "set", "providerb_ngn_transfer", "--name", "Fast", "--active", "off"),
         *("--min", "50", "--max", "none", "--fee-fixed", "25.50", "--fee-percent", "1.25"),
@@ -208,8 +218,9 @@ def test_the_simulator_does_not_start_in_production() -> None:
     assert len(run.stderr.splitlines()) == 1
 
 
-def test_bank_codes_are_learned_listed_mapped_and_unmapped(instance: Instance) -> None:
-    at = ("--json", "--data", str(instance.folder))
+@pytest.mark.long
+def test_bank_codes_are_learned_listed_mapped_and_unmapped(running: Instance) -> None:
+    at = ("--json", "--data", str(running.folder))
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while not (shown := json.loads(manilla("bank", "show", "GTBank", *at).stdout))["providers"]:
         assert time.monotonic() < deadline, "the worker learned no list"
@@ -223,20 +234,21 @@ def test_bank_codes_are_learned_listed_mapped_and_unmapped(instance: Instance) -
     assert (mapped["bank"], mapped["matched_by"]) == ("058", "manual")
     listed = by_code(json.loads(manilla("bank", "list", provider, *at).stdout))
     assert listed[code]["bank_name"] == "Guaranty Trust Bank"
-    wrong = manilla("bank", "map", provider, code, "Zenit", "--data", str(instance.folder))
+    wrong = manilla("bank", "map", provider, code, "Zenit", "--data", str(running.folder))
     assert (wrong.returncode, "Zenith Bank (057)" in wrong.stderr) == (1, True)
 
 
-def test_a_rail_is_drained_and_undrained(instance: Instance) -> None:
-    assert {row["bank"] for row in instance.command("rail", "list")} == {None}
-    drained = instance.command("rail", "drain", "providerc")
+@pytest.mark.long
+def test_a_rail_is_drained_and_undrained(running: Instance) -> None:
+    assert {row["bank"] for row in running.command("rail", "list")} == {None}
+    drained = running.command("rail", "drain", "providerc")
     assert (drained["account"], drained["changed"]) == ("providerc", True)
-    again = instance.command("rail", "drain", "providerc")
+    again = running.command("rail", "drain", "providerc")
     assert (again["drained_since"], again["changed"]) == (drained["drained_since"], False)
-    first = instance.command("rail", "list")[0]
+    first = running.command("rail", "list")[0]
     assert (first["account"], first["bank_name"]) == ("providerc", "All banks")
     assert (first["drained_since"], first["open"]) == (drained["drained_since"], 0)
-    undrained = instance.command("rail", "undrain", "providerc")
+    undrained = running.command("rail", "undrain", "providerc")
     assert (undrained["drained_since"], undrained["changed"]) == (None, True)
-    unknown = manilla("rail", "drain", "nobody", "--data", str(instance.folder))
+    unknown = manilla("rail", "drain", "nobody", "--data", str(running.folder))
     assert (unknown.returncode, "not one of" in unknown.stderr) == (2, True)

@@ -68,6 +68,7 @@ def test_a_key_without_a_value_is_prompted_for_without_echo(instance: InstanceFo
     assert _settings(instance, "providerb")["api_key"] == "set"
 
 
+@pytest.mark.long
 def test_a_bvn_is_read_from_standard_input(instance: InstanceFolder) -> None:
     new = instance.command("merchant", "create", "Ada Stores", "ada@example.com")
     words = ("merchant", "set", str(new["id"]), "--bvn", "-")

@@ -15,6 +15,8 @@ from tests.faults.payout_instance import FAILS_LATER, PayoutInstance, stop_worke
 from tests.payouts.payout_merchant import MANUAL
 from tests.rows import first_short
 
+pytestmark = pytest.mark.long
+
 PAYABLE = 100_000  # the amount of every payout in this file; there is no fee
 
 

@@ -86,6 +86,7 @@ async def _give_body(page: Page, body: str) -> None:
     await page.get_by_label("Body", exact=True).fill("" if as_file else body)
 
 
+@pytest.mark.long
 async def test_a_key_opens_the_search_and_the_language_is_remembered(
     browser: Browser, services: Services
 ) -> None:
@@ -104,6 +105,7 @@ async def test_a_key_opens_the_search_and_the_language_is_remembered(
         await expect(page.get_by_label("PHP: payout.php")).to_be_visible()
 
 
+@pytest.mark.long
 async def test_the_code_stays_beside_the_text_that_is_read(
     browser: Browser, services: Services
 ) -> None:
@@ -123,6 +125,7 @@ async def test_the_code_stays_beside_the_text_that_is_read(
         assert at_code["x"] < PHONE / 4, "on a phone there is one column"
 
 
+@pytest.mark.long
 async def test_the_keyboard_copies_code_and_searches(browser: Browser, services: Services) -> None:
     address = services.base_url + "/docs/quick-start"
     async with opened(browser, address, width=1280) as page:
@@ -145,6 +148,7 @@ async def test_the_keyboard_copies_code_and_searches(browser: Browser, services:
         await expect(first).to_have_text("Refunds")
 
 
+@pytest.mark.long
 async def test_without_javascript_one_program_is_shown_and_the_language_can_be_chosen(
     browser: Browser, services: Services
 ) -> None:

@@ -67,6 +67,7 @@ async def test_a_customer_pays_and_comes_back(
     await platform.webhooks(1)
 
 
+@pytest.mark.long
 async def test_a_customer_is_redirected_back_automatically(
     platform: Platform, browser: Browser
 ) -> None:
@@ -93,6 +94,7 @@ async def test_a_bank_declines_a_payment(
     assert (charge["status"], charge["reason"]) == ("failed", reason)
 
 
+@pytest.mark.long
 @every_provider
 async def test_a_customer_cancels_and_the_charge_stays_open(
     platform: Platform, browser: Browser, key: str
@@ -109,6 +111,7 @@ async def test_a_customer_cancels_and_the_charge_stays_open(
     assert not platform.received
 
 
+@pytest.mark.long
 async def test_a_payment_page_works_once(platform: Platform, browser: Browser) -> None:
     address = await platform.open_hosted("a", "TXN1-1")
     await platform.control("a/charges/TXN1-1/pay", {})
@@ -190,6 +193,7 @@ async def test_a_late_payment_still_sends_a_webhook(
     await platform.webhooks(1)
 
 
+@pytest.mark.long
 @looks
 async def test_the_control_page_controls_a_provider(
     platform: Platform, browser: Browser, width: int, scheme: str

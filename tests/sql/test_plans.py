@@ -217,6 +217,7 @@ async def test_a_request_reads_as_few_rows_with_a_long_history_as_with_none(
     assert max(rows_read) <= rows_read[0] + BLOCK_REQUESTS, rows_read
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("state", STATES)
 async def test_a_page_of_a_list_reads_as_few_rows_with_a_long_history_as_with_none(
     cluster: Cluster, settings: Settings, state: State
@@ -227,6 +228,7 @@ async def test_a_page_of_a_list_reads_as_few_rows_with_a_long_history_as_with_no
     assert max(rows_read) <= rows_read[0] + BLOCK_REQUESTS, rows_read
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("state", STATES)
 async def test_initiating_a_transaction_needs_no_table_statistics(
     cluster: Cluster, settings: Settings, state: State
