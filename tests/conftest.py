@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import argon2
+import hypothesis
 import pytest
 import structlog
 import uvicorn
@@ -68,9 +69,23 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     _log_plain_tracebacks()
+    _configure_hypothesis(is_short=config.option.markexpr == "not long")
     templates = ExitStack()
     templates.enter_context(template.shared_folder())
     config.add_cleanup(templates.close)
+
+
+def _configure_hypothesis(*, is_short: bool) -> None:
+    """`make test` tries few examples, always the same. A slow machine never fails a test."""
+    hypothesis.settings.register_profile(
+        "manilla",
+        max_examples=30 if is_short else 100,
+        derandomize=is_short,
+        deadline=None,
+        database=None,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
+    hypothesis.settings.load_profile("manilla")
 
 
 def _log_plain_tracebacks() -> None:

@@ -10,6 +10,7 @@ from manilla_simulator import banks as simulated
 
 from manilla.banks.matching import Doubt, Match, MatchedBy, match
 from manilla.banks.nigeria import BANKS, BY_CODE
+from tests.strategies import texts
 
 SIMULATED = {
     "providera": simulated.PROVIDER_A,
@@ -129,11 +130,11 @@ def test_a_code_that_is_not_listed_any_more_keeps_its_bank() -> None:
 
 NAMES = st.one_of(
     st.sampled_from([name for bank in BANKS for name in bank.names]),
-    st.text(max_size=20),
+    texts(max_size=20),
     st.text(alphabet=string.ascii_letters + " ", max_size=20),
 )
 CODES = st.one_of(
-    st.sampled_from([code for bank in BANKS for code in bank.codes]), st.text(max_size=6)
+    st.sampled_from([code for bank in BANKS for code in bank.codes]), texts(max_size=6)
 )
 LISTS = st.lists(st.tuples(CODES, NAMES), max_size=30)
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from manilla.banks import names
 from manilla.banks.nigeria import BANKS, BY_ANY_CODE, BY_CODE, SANDBOX_BANKS
+from tests.strategies import texts
 
 KINDS = {
     *("commercial", "merchant", "non-interest", "microfinance"),
@@ -123,7 +124,7 @@ def test_a_name_with_another_word_is_never_taken_for_the_bank(bank, word) -> Non
     assert found is None or names.key(f"{bank.name} {word}") in known
 
 
-@given(st.text())
+@given(texts())
 def test_any_text_can_be_searched(text: str) -> None:
     assert names.named(text) is None or names.named(text) in BANKS
     assert len(names.search(text, 5)) <= 5

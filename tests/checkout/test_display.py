@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from manilla.checkout import display
 from manilla.kit.money import DECIMALS, MINOR_MAX, Money
+from tests.strategies import texts
 
 NBSP = "\N{NO-BREAK SPACE}"
 
@@ -67,20 +68,20 @@ def test_invisible_characters_are_removed(text: str, shown: str) -> None:
 
 
 @pytest.mark.long
-@given(st.text())
+@given(texts())
 def test_text_direction_overrides_are_isolated(text: str) -> None:
     turning = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
     assert not turning & {unicodedata.bidirectional(character) for character in display.clean(text)}
 
 
 @pytest.mark.long
-@given(st.text(min_size=1), st.integers(1, 50))
+@given(texts(min_size=1), st.integers(1, 50))
 def test_text_is_truncated(text: str, at_most: int) -> None:
     assert len(display.clean(text * 100, at_most)) <= at_most
 
 
 @pytest.mark.long
-@given(st.text())
+@given(texts())
 def test_a_name_is_one_line_and_never_empty(text: str) -> None:
     name = display.name(text)
     assert name

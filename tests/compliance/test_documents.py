@@ -2,7 +2,6 @@
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from manilla.cli import master_key
 from manilla.compliance import documents
@@ -23,6 +22,7 @@ from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.services import Services
 from tests.client import Site, new_merchant
 from tests.compliance.files import JPEG, PDF, PNG, SVG
+from tests.strategies import texts
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_file_name_loses_folders_and_control_characters(given_name: str, kept:
     assert plain_name(given_name) == kept
 
 
-@given(st.text())
+@given(texts())
 def test_every_file_name_becomes_one_printable_line(name: str) -> None:
     kept = plain_name(name)
     assert kept

@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring, SealError
+from tests.strategies import texts
 
 OLD, NEW = os.urandom(32), os.urandom(32)
 
 
-@given(st.binary(max_size=300), st.text(max_size=50))
+@given(st.binary(max_size=300), texts(max_size=50))
 def test_a_secret_can_be_decrypted_for_its_row(secret: bytes, context: str) -> None:
     keyring = Keyring([NEW])
     sealed = keyring.seal(secret, context)

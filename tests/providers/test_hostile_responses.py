@@ -23,6 +23,7 @@ from tests.providers.conftest import PROVIDERS, envelope
 from tests.providers.monnify import samples as monnify
 from tests.providers.samples import CHARGE, PERIOD, REFUND, TRANSFER
 from tests.providers.scripted import Behaviour, Scripted, answering, hang, raw_answer
+from tests.strategies import texts
 
 Ask = Callable[[Adapter], Coroutine[Any, Any, Answer[Any]]]
 
@@ -259,7 +260,7 @@ async def test_a_customer_is_redirected_only_to_http_urls(
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    st.none() | st.booleans() | st.integers() | st.floats() | texts(max_size=20),
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.dictionaries(
@@ -287,7 +288,7 @@ few = settings(
     max_examples=30,
     derandomize=True,
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 many = settings(few, max_examples=300, derandomize=False)
 
