@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import socket
 import sys
@@ -68,11 +69,20 @@ def pytest_configure(config: pytest.Config) -> None:
     # Without stored bytecode, each of the many processes would compile every module again.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+    gc.disable()  # until all tests are collected, because nothing is garbage before
     _log_plain_tracebacks()
     _configure_hypothesis(is_short=config.option.markexpr == "not long")
     templates = ExitStack()
     templates.enter_context(template.shared_folder())
     config.add_cleanup(templates.close)
+
+
+def pytest_collection_finish() -> None:
+    """Excludes the thousands of collected tests from garbage collection."""
+    gc.enable()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 def _configure_hypothesis(*, is_short: bool) -> None:

@@ -65,12 +65,14 @@ KEPT = (
 )
 
 
-def _expression(words: str) -> str:
-    return rf"(?<![A-Za-z])(?:{words.replace(' ', '[ _]')})(?![A-Za-z])"
+def _expression(number: int, words: str) -> str:
+    return rf"(?P<w{number}>{words.replace(' ', '[ _]')})"
 
 
+# The expressions are tried only where a word begins, which is fast.
 PATTERN = re.compile(
-    "|".join(f"(?P<w{n}>{_expression(words)})" for n, words in enumerate(WORDS)), re.IGNORECASE
+    rf"(?<![A-Za-z])(?:{'|'.join(map(_expression, range(len(WORDS)), WORDS))})(?![A-Za-z])",
+    re.IGNORECASE,
 )
 IGNORED = re.compile("|".join(map(re.escape, KEPT)), re.IGNORECASE)
 ADVICE = list(WORDS.values())

@@ -48,9 +48,7 @@ def main() -> None:
 def _arguments() -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(prog="python -m tools.suite")
     parser.add_argument("--all", action="store_true", help="also run tests marked as long")
-    # Tests wait almost as often as they compute: three of them keep two processors busy.
-    processes = (os.cpu_count() or 1) * 3 // 2 or 1
-    parser.add_argument("--processes", type=int, default=processes)
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     return parser.parse_known_args()
 
 
