@@ -158,7 +158,9 @@ async def _add_history(owner: asyncpg.Connection, *, merchant_id: int, rows: int
 
 State = Callable[[asyncpg.Connection], Awaitable[None]]
 STATES = [
-    pytest.param(_analyze, id="analyzed while empty"),  # most plans that went wrong did so here
+    pytest.param(
+        _analyze, id="analyzed while empty"
+    ),  # a cached plan once read a whole history here
     pytest.param(_leave_new, id="new", marks=pytest.mark.long),
     pytest.param(_lose_statistics, id="restored", marks=pytest.mark.long),
     pytest.param(_fill, id="large", marks=pytest.mark.long),
