@@ -34,16 +34,15 @@ from manilla.kit.embedded.process import Supervisor
 from manilla.kit.server.direct import Protocol
 from manilla.kit.server.draining import Drain
 from manilla.kit.server.request_queue import RequestQueue
-from manilla.ledger import invariants
 from manilla.people import passwords
 from manilla.services import Services
 from manilla.settings import Mode, Settings
 from manilla.wiring import opened
 from tests import browser as browsers
 from tests import clock, limits, ordering, template
+from tests.clean_database import CleanDatabase
 from tests.client import Site
 from tests.instance import free_port
-from tests.invariants import ALL
 from tests.provider_simulator import ProviderSimulator, running_simulator
 from tests.timeouts import TIMEOUT_SECONDS
 
@@ -54,7 +53,6 @@ time_limits.use(limits.PATIENT)
 os.environ.update(limits.as_variables())
 
 PRODUCTION_HASHER = passwords.hasher
-MODULES_PER_CHECK = 20
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -188,11 +186,13 @@ def _cheap_password_hashes() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-async def services(settings: Settings) -> AsyncIterator[Services]:
-    async with opened(settings, name="tests", connections=20) as services:
-        _unchecked.services = services
+async def services(cluster: Cluster, settings: Settings) -> AsyncIterator[Services]:
+    async with (
+        opened(settings, name="tests", connections=20) as services,
+        CleanDatabase.opened(cluster) as database,
+    ):
+        _shared.append((services, database))
         yield services
-        await _unchecked.check()
 
 
 @pytest.fixture(scope="session")
@@ -259,33 +259,21 @@ async def serving(web: Any, port: int = 0) -> AsyncIterator[int]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-async def _invariants_hold(request: pytest.FixtureRequest) -> AsyncIterator[None]:
-    """Checks every ledger invariant after some modules, and after the last one (`services`).
+async def _starts_with_an_empty_database() -> AsyncIterator[None]:
+    """Each module starts with the database of a new installation, and leaves a correct ledger.
 
-    The check reads the whole database, which grows during the run, so it is too slow for every
-    module.
+    So no test depends on the modules that ran before it.
     """
+    for services, database in _shared:
+        await database.reset()
+        await services.watch.look()
     yield
-    _unchecked.modules.append(request.node.nodeid)
-    if len(_unchecked.modules) >= MODULES_PER_CHECK:
-        await _unchecked.check()
+    for _, database in _shared:
+        assert await database.broken_invariants() == []
 
 
-class _Unchecked:
-    """The modules since the last check of the ledger, and the services of this test process."""
-
-    def __init__(self) -> None:
-        self.modules: list[str] = []
-        self.services: Services | None = None  # None as long as no test has used the database
-
-    async def check(self) -> None:
-        if self.services is not None:
-            broken = [f for f in await invariants.check(self.services.db, ALL) if f.count]
-            assert not broken, f"one of these modules broke the ledger: {self.modules}"
-        self.modules.clear()
-
-
-_unchecked = _Unchecked()
+# The fixture `services` and its database, once a test has used them.
+_shared: list[tuple[Services, CleanDatabase]] = []
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,62 @@
+"""The database that the tests of one process share, emptied before each module."""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+import asyncpg
+
+from manilla.kit.embedded import postgres
+from manilla.kit.embedded.postgres import Cluster
+from tests.invariants import ALL
+
+# Rows that the migrations insert: copied in the connection, and inserted again after each module.
+_KEEP = "CREATE TEMPORARY TABLE initial_{table} AS TABLE {table}"
+_RESTORE = "INSERT INTO {table} OVERRIDING SYSTEM VALUE TABLE initial_{table}"
+
+# Processes read what they remember again: nothing that they remember exists any more.
+_CHANGED = "UPDATE change SET version = version + 1"
+
+_BROKEN = " UNION ALL ".join(
+    f"SELECT '{rule.name}' WHERE EXISTS ({rule.violations})" for rule in ALL
+)
+
+
+class CleanDatabase:
+    """Empties the tables as a superuser, past the triggers that protect history."""
+
+    def __init__(self, connection: asyncpg.Connection, initial: list[str], used: str) -> None:
+        self._connection = connection
+        self._initial = initial  # the tables into which migrations insert rows
+        self._used = used  # the query for the tables that have rows
+
+    @staticmethod
+    @contextlib.asynccontextmanager
+    async def opened(cluster: Cluster) -> AsyncIterator["CleanDatabase"]:
+        """Takes the present rows of the database as those that each module starts with."""
+        connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER))
+        try:
+            names = await connection.fetch(
+                "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+                " AND relkind = 'r' AND relname <> 'change'"
+            )
+            used = " UNION ALL ".join(
+                f"SELECT '{name}' AS name WHERE EXISTS (SELECT FROM {name})" for (name,) in names
+            )
+            initial = [name for (name,) in await connection.fetch(used)]
+            for table in initial:
+                await connection.execute(_KEEP.format(table=table))
+            await connection.execute("SET session_replication_role = replica")
+            yield CleanDatabase(connection, initial, used)
+        finally:
+            await connection.close()
+
+    async def reset(self) -> None:
+        """Deletes what the last module inserted, and restores what it changed."""
+        used = [name for (name,) in await self._connection.fetch(self._used)]
+        statements = [f"DELETE FROM {table}" for table in used]  # cheaper than TRUNCATE
+        statements += [_RESTORE.format(table=table) for table in self._initial]
+        statements.append(_CHANGED)
+        await self._connection.execute("; ".join(statements))
+
+    async def broken_invariants(self) -> list[str]:
+        return [name for (name,) in await self._connection.fetch(_BROKEN)]
