@@ -54,17 +54,18 @@ class Approved(msgspec.Struct, frozen=True):
 async def request(services: Approvals, change: Change, reason: str = "") -> int:
     """Stores the change, encrypted. Returns the id of the new approval."""
     async with services.db.transaction() as connection:
+        await check(connection, services, change)
         return await request_in(connection, services.keyring, change, reason)
 
 
 async def request_in(
     connection: Connection, keyring: Keyring, change: Change, reason: str = ""
 ) -> int:
+    """Stores a change that was checked."""
     if len(reason) > REASON_LENGTH_MAX or not reason.isprintable():
         raise ApprovalNotAllowed(
             f"A reason can have at most {REASON_LENGTH_MAX} printable characters."
         )
-    await kinds.check(connection, change)
     await queries.forget_expired(connection)
     approval_id = await queries.next_id(connection)
     detail = plain(await kinds.describe(connection, change))
@@ -98,6 +99,11 @@ async def request_in(
     return approval_id
 
 
+async def check(connection: Connection, services: Approvals, change: Change) -> None:
+    """Rejects a change that can never be applied in this mode."""
+    await kinds.check(connection, change, is_production_mode=services.is_production_mode)
+
+
 async def _mail_administrators(connection: Connection, change: str, reason: str) -> None:
     """Emails the administrators who can approve: all but the one who asks."""
     actor = current.get()
@@ -117,6 +123,7 @@ async def approve(services: Approvals, approval_id: int, *, team: int | None = N
         asked = await _open(connection, approval_id, team)
         _check_second(actor, asked)
         change = await _change(connection, services.keyring, asked)
+        await check(connection, services, change)
         result = await kinds.apply(connection, services.keyring, change)
         await _decide(connection, asked, "approved", actor, None)
     return Approved(await find(services.db, approval_id, team=team), result)

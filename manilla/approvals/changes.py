@@ -23,6 +23,7 @@ async def apply_or_ask(
     """
     is_needed = services.is_production_mode or isinstance(change, ProtectionChange)
     async with services.db.transaction() as connection:
+        await approvals.check(connection, services, change)
         if is_needed and await kinds.needs_second(connection, services.keyring, change):
             asked = await approvals.request_in(connection, services.keyring, change, reason)
             return ApprovalRequested(asked)

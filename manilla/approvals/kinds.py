@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from manilla.approvals import queries
+from manilla.approvals import provider_rules, queries
 from manilla.audit.actor import current
 from manilla.cases import cases
 from manilla.cases.cases import Case, CaseAction
@@ -88,6 +88,16 @@ class MethodChange(msgspec.Struct, frozen=True, tag="method"):
     wanted: catalogue.MethodUpdate
 
 
+class MethodAddition(msgspec.Struct, frozen=True, tag="method_addition"):
+    """A new method, which is active at once."""
+
+    method: catalogue.NewMethod
+
+    @property
+    def code(self) -> str:
+        return self.method.code
+
+
 class CaseResolution(msgspec.Struct, frozen=True, tag="case"):
     """A resolution of a case. The approver is shown the case's `merchant_id` and `amount`."""
 
@@ -108,6 +118,7 @@ PlatformChange = (
     | ProviderAddition
     | MerchantChange
     | MethodChange
+    | MethodAddition
     | CaseResolution
 )
 TeamChange = ThresholdChange | LockChange | AccountAddition
@@ -140,6 +151,8 @@ async def apply(connection: Connection, keyring: Keyring, change: Change) -> Res
             result = await merchants.change(connection, keyring, change.merchant_id, change.wanted)
         case MethodChange():
             result = await catalogue.change(connection, change.kind, change.code, change.wanted)
+        case MethodAddition():
+            result = await catalogue.add(connection, change.method)
         case CaseResolution():
             result = await resolutions.resolve(
                 connection, change.case_id, change.note, change.action
@@ -150,7 +163,6 @@ async def apply(connection: Connection, keyring: Keyring, change: Change) -> Res
 
 
 async def needs_second(connection: Connection, keyring: Keyring, change: Change) -> bool:
-    await check(connection, change)
     if isinstance(change, ProtectionChange):
         return await protection.needs_second(connection, change, current.get().id)
     return await _needs_second_administrator(connection, keyring, change)
@@ -167,14 +179,13 @@ async def _needs_second_administrator(
             )
         case WalletFunding() | WalletAdjustment():
             return await _amount_needs_second(connection, change)
-        case ProviderChange() | ProviderClearing() | ProviderAddition():
-            return await _provider_needs_second(connection, keyring, change)
+        case ProviderAddition():
+            return True
+        case ProviderChange() | ProviderClearing() | MethodChange() | MethodAddition():
+            known = await credentials.load(connection, keyring)
+            return await _provider_needs_second(connection, known, change)
         case MerchantChange():
             return await _commission_needs_second(connection, change)
-        case MethodChange():
-            before = await catalogue.get(connection, change.kind, change.code)
-            after = catalogue.preview(before, change.wanted)
-            return catalogue.terms(before) != catalogue.terms(after)
         case CaseResolution():
             return await _resolution_needs_second(connection, change)
 
@@ -205,20 +216,20 @@ def _setting_loosens(current: settings.PlatformSettings, change: SettingChange) 
 
 async def _provider_needs_second(
     connection: Connection,
-    keyring: Keyring,
-    change: ProviderChange | ProviderClearing | ProviderAddition,
+    known: provider_rules.Accounts,
+    change: ProviderChange | ProviderClearing | MethodChange | MethodAddition,
 ) -> bool:
-    """Whether the change needs approval.
-
-    Deleting credentials and adding an account do. Otherwise one administrator could enter
-    credentials as if for a new provider, and receive the customers' payments.
-    """
-    if isinstance(change, ProviderAddition):
-        return True
-    known = (await credentials.load(connection, keyring))[change.provider]
-    return known.is_valid and (
-        isinstance(change, ProviderClearing) or _provider_changes(known, change.wanted)
-    )
+    match change:
+        case ProviderChange():
+            return provider_rules.change_needs_second(known, change.provider, change.wanted)
+        case ProviderClearing():
+            return provider_rules.clearing_needs_second(known, change.provider)
+        case MethodAddition():
+            return provider_rules.is_any_valid(known)
+        case MethodChange():
+            before = await catalogue.get(connection, change.kind, change.code)
+            after = catalogue.preview(before, change.wanted)
+            return provider_rules.method_needs_second(known, before, after)
 
 
 async def _amount_needs_second(
@@ -255,22 +266,6 @@ async def _is_above_limit(connection: Connection, change: Change, amount: Money)
     return moved.minor + abs(amount.minor) > limit.minor
 
 
-def _provider_changes(current: Credentials, wanted: Mapping[str, str]) -> bool:
-    """Whether the change to the provider needs a second administrator.
-
-    Disabling a provider, or switching to its test account, must never have to wait.
-    """
-    switches = {field.name for field in current.kind.fields if field.is_switch}
-    return any(
-        value != current.given.get(name, "") and (name not in switches or _goes_live(name, value))
-        for name, value in wanted.items()
-    )
-
-
-def _goes_live(name: str, value: str) -> bool:
-    return name == "sandbox" and value != "true"
-
-
 async def _commission_needs_second(connection: Connection, change: MerchantChange) -> bool:
     before = await merchants.get(connection, change.merchant_id)
     wanted = change.wanted
@@ -285,7 +280,7 @@ async def _commission_needs_second(connection: Connection, change: MerchantChang
     )
 
 
-async def check(connection: Connection, change: Change) -> None:
+async def check(connection: Connection, change: Change, *, is_production_mode: bool) -> None:
     """Rejects a change that can never be applied, before anybody is asked to approve it."""
     match change:
         case SettingChange():
@@ -298,6 +293,8 @@ async def check(connection: Connection, change: Change) -> None:
         case ProviderChange():
             kind = await accounts.kind_of(connection, change.provider)
             credentials.check(kind, change.wanted)
+            if is_production_mode:
+                credentials.check_encrypted(change.wanted)
         case ProviderAddition():
             await accounts.check_new(connection, change.kind, change.provider)
         case MerchantChange():
@@ -306,6 +303,8 @@ async def check(connection: Connection, change: Change) -> None:
         case MethodChange():
             method = await catalogue.get(connection, change.kind, change.code)
             catalogue.preview(method, change.wanted)
+        case MethodAddition():
+            await catalogue.check_new(connection, change.method)
         case CaseResolution():
             await resolutions.check(connection, change.case_id, change.note, change.action)
 
@@ -324,7 +323,7 @@ def subject(change: Change) -> str:
             return f"provider:{change.provider}"
         case MerchantChange() | ProtectionChange():
             return f"merchant:{change.merchant_id}"
-        case MethodChange():
+        case MethodChange() | MethodAddition():
             return f"method:{change.code}"
         case CaseResolution():
             return f"case:{change.case_id}"
@@ -364,8 +363,8 @@ async def _describe(connection: Connection, change: PlatformChange) -> dict[str,
                 "provider": change.provider,
                 **{name: "unset" if name in unset else shown[name] for name in change.wanted},
             }
-        case ProviderClearing() | ProviderAddition():
-            return {"provider": change.provider, **_described_action(change)}
+        case ProviderClearing() | ProviderAddition() | MethodAddition():
+            return _described_action(change)
         case MerchantChange() | MethodChange():
             return _described_fields(change)
         case CaseResolution():
@@ -373,10 +372,16 @@ async def _describe(connection: Connection, change: PlatformChange) -> dict[str,
             return about if change.amount is None else {"amount": change.amount, **about}
 
 
-def _described_action(change: ProviderClearing | ProviderAddition) -> dict[str, Any]:
-    if isinstance(change, ProviderAddition):
-        return {"add": True, "kind": change.kind}
-    return {"clear": True}
+def _described_action(
+    change: ProviderClearing | ProviderAddition | MethodAddition,
+) -> dict[str, Any]:
+    match change:
+        case ProviderClearing():
+            return {"provider": change.provider, "clear": True}
+        case ProviderAddition():
+            return {"provider": change.provider, "add": True, "kind": change.kind}
+        case MethodAddition():
+            return {"add": True, **msgspec.structs.asdict(change.method)}
 
 
 def _described_fields(change: MerchantChange | MethodChange) -> dict[str, Any]:

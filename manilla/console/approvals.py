@@ -19,7 +19,7 @@ from manilla.kit.listing.sorting import SortOrder
 from manilla.kit.money import Money
 from manilla.merchants import merchants, wallets
 from manilla.methods import catalogue
-from manilla.methods.method import Method
+from manilla.methods.method import Method, MethodKind
 from manilla.people.roles import Permission
 from manilla.platform import settings
 from manilla.providers import credentials
@@ -192,6 +192,10 @@ def _place(request: PageRequest, subject: str) -> str | None:
     """Returns the path of the page that the approval is about; None if it does not exist yet."""
     match subject.split(":"):
         case ["provider", name] if name not in request.services.rails.accounts:
+            return None
+        case ["method", code] if not any(
+            request.services.methods.by_code(kind, code) for kind in MethodKind
+        ):
             return None
         case ["wallet", merchant, environment, currency]:
             return f"/merchants/{merchant}/wallets/{environment}/{currency}"

@@ -58,6 +58,17 @@ class MethodUpdate(msgspec.Struct, frozen=True, kw_only=True):
     fee_maximum: str | None = None  # the text `none` removes the maximum fee
 
 
+class NewMethod(msgspec.Struct, frozen=True):
+    """What is chosen when a method is added. All but the name stays as it is."""
+
+    kind: MethodKind
+    code: str
+    name: str
+    currency: str
+    provider: str | None = None
+    flow: Flow | None = None
+
+
 class Catalogue:
     """The cached methods, with functions to find those that may be offered."""
 
@@ -188,42 +199,35 @@ async def change(
     return after
 
 
-async def add(
-    db: Database,
-    kind: MethodKind,
-    code: str,
-    *,
-    name: str,
-    currency: str,
-    provider: str | None,
-    flow: Flow | None,
-    wanted: MethodUpdate,
-) -> Method:
+async def add(db: Database | Connection, new: NewMethod) -> Method:
     """Adds a method, possibly in a new currency, without a code change."""
-    _check_new(kind, code, currency, provider, flow)
-    async with db.transaction() as connection:
-        await _check_flow(connection, provider, flow)
+    async with transaction_of(db) as connection:
         await changes.announce(connection, changes.METHODS)
-        if await queries.lock(connection, code) is not None:
-            raise BadMethod(f"A method {code!r} already exists.")
-        blank = Method(
-            kind=kind,
-            id=0,
-            code=code,
-            name=name,
-            provider=provider,
-            flow=flow,
-            currency=currency,
-            active=True,
-            position=await queries.next_position(connection, kind),
-            min_minor=10 ** money.DECIMALS[currency],
-            max_minor=None,
-            fee=Fee(),
-        )
-        await queries.insert(connection, _apply(wanted, blank))
-        added = await _locked(connection, kind, code)
-        await audit.record(connection, "method.add", f"method:{code}", method=added)
+        blank = await check_new(connection, new)
+        position = await queries.next_position(connection, new.kind)
+        await queries.insert(connection, msgspec.structs.replace(blank, position=position))
+        added = await _locked(connection, new.kind, new.code)
+        await audit.record(connection, "method.add", f"method:{new.code}", method=added)
         return added
+
+
+async def check_new(connection: Connection, new: NewMethod) -> Method:
+    """Returns the method as it would be added, or rejects it."""
+    _check_new(new)
+    await _check_flow(connection, new.provider, new.flow)
+    if await queries.lock(connection, new.code) is not None:
+        raise BadMethod(f"A method {new.code!r} already exists.")
+    method = Method(
+        **msgspec.structs.asdict(new),
+        id=0,
+        active=True,
+        position=0,
+        min_minor=10 ** money.DECIMALS[new.currency],
+        max_minor=None,
+        fee=Fee(),
+    )
+    _check(method)
+    return method
 
 
 async def add_missing(db: Database | Connection) -> None:
@@ -294,17 +298,15 @@ def _declared(provider: str, kind: ProviderKind) -> list[Method]:
     return [blank, *([account_number] if has_accounts else []), transfer]
 
 
-def _check_new(
-    kind: MethodKind, code: str, currency: str, provider: str | None, flow: Flow | None
-) -> None:
+def _check_new(new: NewMethod) -> None:
     """Validates the immutable fields of a new method."""
-    if not _CODE.fullmatch(code):
+    if not _CODE.fullmatch(new.code):
         raise BadMethod("A code has 2 to 60 characters of a-z, 0-9, - and _.")
-    if currency not in money.DECIMALS:
-        raise BadMethod(f"{currency!r} is not an ISO 4217 currency.")
-    if kind is MethodKind.DEPOSIT and (provider is None or flow is None):
+    if new.currency not in money.DECIMALS:
+        raise BadMethod(f"{new.currency!r} is not an ISO 4217 currency.")
+    if new.kind is MethodKind.DEPOSIT and (new.provider is None or new.flow is None):
         raise BadMethod("A deposit method needs a provider and a flow.")
-    if kind is MethodKind.WITHDRAW and flow is not None:
+    if new.kind is MethodKind.WITHDRAW and new.flow is not None:
         raise BadMethod("A withdrawal method cannot have a flow.")
 
 

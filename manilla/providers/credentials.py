@@ -98,6 +98,12 @@ def check(kind: ProviderKind, wanted: Mapping[str, str]) -> None:
     check_aliases(kind, wanted)
 
 
+def check_encrypted(wanted: Mapping[str, str]) -> None:
+    """Rejects a URL without TLS: keys and transfers would cross the network in clear text."""
+    if wanted.get("base_url", "").partition(":")[0].lower() == "http":
+        raise BadCredentials("In production mode base_url must start with https://.")
+
+
 def check_aliases(kind: ProviderKind, given: Mapping[str, str]) -> None:
     """Rejects a setting and its alias with different values: one of them would be ignored."""
     for name, alias in kind.aliases.items():

@@ -7,6 +7,7 @@ account's name is what `provider` means everywhere else. Each kind has an accoun
 import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
@@ -70,6 +71,17 @@ class ProviderKind(msgspec.Struct, frozen=True, kw_only=True):
     samples: Samples | None = None  # the provider's documented test accounts
     # The code of a bank in the merchants' sandbox, where no provider is called.
     sandbox_bank_code: Callable[[NigerianBank], str] = lambda bank: bank.code
+
+    def is_own_host(self, url: str) -> bool:
+        """Whether the URL is at the provider.
+
+        Always true for a kind whose default URL is only an example, because its hosts are unknown.
+        """
+        field = self.field("base_url")
+        assert field is not None
+        own = {urlsplit(each).hostname for each in (field.default, self.sandbox_base_url) if each}
+        is_known = not any(host and host.endswith(".example") for host in own)
+        return not (url and is_known) or urlsplit(url).hostname in own
 
     def field(self, name: str) -> CredentialField | None:
         return next((field for field in self.fields if field.name == name), None)

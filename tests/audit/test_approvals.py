@@ -14,7 +14,6 @@ from manilla.approvals.kinds import (
     MethodChange,
     ProviderAddition,
     ProviderChange,
-    ProviderClearing,
     SettingChange,
     WalletAdjustment,
     WalletFunding,
@@ -32,8 +31,7 @@ from manilla.merchants.wallets import AdjustmentRefused, FundingResult
 from manilla.methods import catalogue
 from manilla.methods.method import Method, MethodKind
 from manilla.platform import settings
-from manilla.providers import accounts, credentials
-from manilla.providers.kind import Credentials
+from manilla.providers import credentials
 from tests.client import Merchant
 from tests.payments.steps import new_payment
 from tests.provider_simulator import ProviderSimulator
@@ -169,7 +167,9 @@ def test_an_unreadable_limit_is_rejected(text: str) -> None:
         settings.parse("adjustment_limits", text)
 
 
-async def test_only_fees_and_limits_of_a_method_wait_for_approval(approving: Approvals) -> None:
+async def test_fees_and_limits_of_a_method_wait_for_approval_but_not_its_name(
+    approving: Approvals,
+) -> None:
     [method, *_] = [m for m in await catalogue.load(approving.db) if m.kind is MethodKind.WITHDRAW]
     about = method.kind, method.code
     for wanted in (
@@ -326,43 +326,6 @@ async def test_every_change_of_merchants_limits_waits_for_approval(
         await owner.execute("DELETE FROM setting WHERE key = $1", key)
 
 
-async def test_a_provider_without_credentials_is_configured_immediately(
-    approving: Approvals,
-) -> None:
-    await credentials.clear(approving.db, "providerc")
-    for wanted in ({"secret_key": "one"}, {"webhook_secret": "two", "sandbox": "true"}):
-        done = await apply_or_ask(approving, ProviderChange("providerc", wanted))
-        assert isinstance(done, Credentials)
-    off = {"pay_in_enabled": "false", "pay_out_enabled": "false", "sandbox": "true"}
-    assert not isinstance(
-        await apply_or_ask(approving, ProviderChange("providerc", off)), ApprovalRequested
-    )
-    for change in (
-        ProviderChange("providerc", {"sandbox": "false"}),
-        ProviderChange("providerc", {"base_url": "https://elsewhere.example"}),
-        ProviderChange("providerc", {"secret_key": ""}),
-        ProviderClearing("providerc"),
-    ):
-        await ask(approving, change)
-    await credentials.clear(approving.db, "providerc")
-
-
-async def test_a_new_account_is_added_only_once_approved(
-    approving: Approvals, owner: Database
-) -> None:
-    number = await ask(approving, ProviderAddition("paystack", "shopsix"))
-    assert "shopsix" not in await accounts.load(approving.db)
-    try:
-        with acting(BOLA):
-            await approvals.approve(approving, number)
-        assert (await accounts.load(approving.db))["shopsix"].name == "paystack"
-        methods = {method.code: method for method in await catalogue.load(approving.db)}
-        assert not methods["shopsix_ngn_transfer"].active
-    finally:
-        await owner.execute("DELETE FROM method WHERE provider = 'shopsix'")
-        await owner.execute("DELETE FROM provider_account WHERE name = 'shopsix'")
-
-
 async def test_new_credentials_wait_encrypted_and_are_deleted_once_decided(
     approving: Approvals,
 ) -> None:
@@ -436,6 +399,7 @@ async def test_an_impossible_change_is_rejected_before_approval(
         ProviderChange("providerc", {"no_such_field": "x"}),
         ProviderAddition("paystack", "providera"),
         ProviderAddition("no_such_kind", "shop"),
+        ProviderChange("providerc", {"base_url": "http://api.example.com"}),
         MerchantChange(number, merchants.MerchantUpdate(commission_percent=Decimal("sNaN"))),
         MerchantChange(10**6, merchants.MerchantUpdate(commission_percent=Decimal(1))),
     ]

@@ -31,13 +31,14 @@ async def _dollars(services: Services) -> AsyncIterator[None]:
     """Adds a method in dollars, which must not be offered for payments in naira."""
     method = await catalogue.add(
         services.db,
-        MethodKind.DEPOSIT,
-        DOLLARS,
-        name="Provider C dollar checkout",
-        currency="USD",
-        provider="providerc",
-        flow=Flow.HOSTED,
-        wanted=catalogue.MethodUpdate(),
+        catalogue.NewMethod(
+            MethodKind.DEPOSIT,
+            DOLLARS,
+            name="Provider C dollar checkout",
+            currency="USD",
+            provider="providerc",
+            flow=Flow.HOSTED,
+        ),
     )
     await steps.until(lambda: services.methods.by_id(MethodKind.DEPOSIT, method.id) == method)
     yield

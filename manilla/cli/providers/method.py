@@ -5,14 +5,14 @@ from typing import Annotated, Any
 
 import typer
 
-from manilla.approvals.kinds import MethodChange
+from manilla.approvals.kinds import MethodAddition, MethodChange
 from manilla.cli import changes
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.options import Switch, percent
-from manilla.cli.output import Json, print_fields, print_rows
+from manilla.cli.output import Json, print_rows
 from manilla.kit.money import Money
 from manilla.methods import catalogue
-from manilla.methods.catalogue import MethodUpdate
+from manilla.methods.catalogue import MethodUpdate, NewMethod
 from manilla.methods.method import Flow, Method, MethodKind
 
 Code = Annotated[str, typer.Argument(metavar="CODE", help="The method's code.")]
@@ -64,7 +64,8 @@ def _add_deposit_set(app: typer.Typer) -> None:
         """Change a method. Omitted options stay unchanged. Takes effect within a second.
 
         The provider's fee decides between gateways that offer the same way to pay.
-        In production mode a second administrator must approve a change of fees or limits.
+        In production mode a second administrator must approve a change of fees or limits and,
+        once a provider is configured, activating the method or changing its position.
         """
         wanted = MethodUpdate(
             name=name,
@@ -98,7 +99,8 @@ def _add_withdraw_set(app: typer.Typer) -> None:
     ) -> None:
         """Change a method. Omitted options stay unchanged. Takes effect within a second.
 
-        In production mode a second administrator must approve a change of fees or limits.
+        In production mode a second administrator must approve a change of fees or limits and,
+        once a provider is configured, activating the method or changing its position.
         """
         wanted = MethodUpdate(
             name=name,
@@ -132,21 +134,16 @@ def _add_add(app: typer.Typer, kind: MethodKind) -> None:
         as_json: Json = False,
         data: Data = None,
     ) -> None:
-        """Add a method in any currency. A method without a provider is manual."""
+        """Add a method in any currency. A method without a provider is manual.
 
-        async def command(tools: Tools) -> Method:
-            return await catalogue.add(
-                tools.db,
-                kind,
-                code,
-                name=name,
-                currency=currency.upper(),
-                provider=provider,
-                flow=flow,
-                wanted=MethodUpdate(),
-            )
+        In production mode a second administrator must approve it once a provider is configured.
+        """
+        new = NewMethod(kind, code, name, currency.upper(), provider, flow)
 
-        print_fields(described(run(data, command)), as_json=as_json)
+        async def command(tools: Tools) -> changes.Result:
+            return await changes.apply(tools, MethodAddition(new), described)
+
+        changes.print_result(run(data, command), as_json=as_json)
 
 
 def described(method: Method) -> dict[str, Any]:
