@@ -76,7 +76,7 @@ class DirectCycle:
     def __init__(self, request: HttpRequest, *, keep_alive: bool) -> None:
         self.request = request
         self.keep_alive = keep_alive
-        self.body = b""
+        self.body = bytearray()
         self.more_body = True
         self.is_next = False  # whether all earlier requests of the connection have their responses
         self.is_ready = False  # whether the body is complete or too large
@@ -222,7 +222,7 @@ class Protocol(LimitedProtocol):
             return
         cycle.more_body = False
         if not cycle.is_ready:
-            self._set_ready(cycle, cycle.body)
+            self._set_ready(cycle, bytes(cycle.body))
 
 
 def _split(url: bytes) -> tuple[bytes, bytes]:

@@ -7,17 +7,29 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from manilla.kit import ids, strict_json, time_limits
+from manilla.kit.server.pacing import PacedFlow
 
 HEAD_BYTES_MAX = 32 * 1024
+HEADERS_MAX = 200
+# A body's chunk sizes, chunk extensions and trailers may together have as many bytes as the
+# headers, and in addition this share of the body. So the average chunk of a large body has about
+# 100 bytes or more.
+FRAMING_SHARE = 1 / 16
 # After each of these many bytes of a body, the next may take the time limit again, so that a
 # phone can upload a document.
 BODY_PART_BYTES = 64 * 1024
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """Limits the size of a request's headers, and the time until a request is complete."""
+    """Limits the size of a request's headers, and the time until a request is complete.
 
-    _head_bytes = 0  # received since the last complete request
+    Every byte counts as part of a body, or against the limit of the headers.
+    """
+
+    flow: PacedFlow
+    _framing_bytes = 0  # that are not part of a body, since the last complete headers or request
+    _body_bytes = 0  # of this request
+    _has_advanced = False  # whether this data completed a request or its headers
     _head_size = 0  # of the URL and all headers of this request
     _part_bytes = 0
     _hosts = 0
@@ -31,6 +43,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow = PacedFlow(transport, self.loop, self._parse_part, self.pipeline)
         self._await_within(time_limits.current.head_seconds, self.transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -40,20 +53,33 @@ class LimitedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._in_head:
-            self._head_bytes += len(data)
         self._active_at = self.loop.time()
+        self.flow.receive(data)
+
+    def _parse_part(self, data: bytes) -> None:
+        body_bytes = self._body_bytes
         try:
             self._parse(data)
         except httptools.HttpParserError:
             self.logger.warning("Invalid HTTP request received.")
             self.send_400_response(self._problem)
-        if self._in_head and self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
-            self.send_400_response("The request's headers are too large.")
+        if self._has_advanced:
+            self._has_advanced, self._framing_bytes = False, 0
+        else:
+            self._framing_bytes += len(data) - (self._body_bytes - body_bytes)
+            self._limit_framing()
         if self._in_message:
             self._limit_wait()
         elif self._deadline is not None and self._phase:
             self._stop_awaiting()
+
+    def _limit_framing(self) -> None:
+        if self._framing_bytes <= HEAD_BYTES_MAX or self.transport.is_closing():
+            return
+        if self._in_head or not self._in_message:
+            self.send_400_response("The request's headers are too large.")
+        elif self._framing_bytes > HEAD_BYTES_MAX + self._body_bytes * FRAMING_SHARE:
+            self.send_400_response("The body's chunks are too small, or its trailers too large.")
 
     def _limit_wait(self) -> None:
         """Limits the time until the rest of a request arrives. Most requests arrive at once."""
@@ -67,7 +93,13 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _await_within(self, seconds: float, otherwise: Callable[[], None]) -> None:
         self._stop_awaiting()
-        self._deadline = self.loop.call_later(seconds, otherwise)
+        self._deadline = self.loop.call_later(seconds, self._end_wait, seconds, otherwise)
+
+    def _end_wait(self, seconds: float, otherwise: Callable[[], None]) -> None:
+        if self.flow.is_stopped:  # the client may have sent more, which this process has not read
+            self._await_within(seconds, otherwise)
+        else:
+            otherwise()
 
     def _stop_awaiting(self) -> None:
         if self._deadline is not None:
@@ -116,6 +148,8 @@ class LimitedProtocol(HttpToolsProtocol):
             return  # ignore trailers after the body: they could override headers that a proxy set
         name = name.lower()
         self._head_size += len(name) + len(value)
+        if len(self.headers) > HEADERS_MAX:
+            return  # the request is rejected when its headers are complete
         if name == b"host":
             self._hosts += 1
         elif name == b"expect" and value.lower() == b"100-continue":
@@ -124,10 +158,13 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_head = False
-        self._head_bytes = self._part_bytes = 0
+        self._has_advanced = True
+        self._part_bytes = 0
         self._phase += 1
-        if len(self.url) + self._head_size > HEAD_BYTES_MAX:
-            # The parser passes this exception to data_received as an invalid request.
+        is_large = len(self.url) + self._head_size > HEAD_BYTES_MAX
+        if is_large or len(self.headers) > HEADERS_MAX:
+            # The parser passes this exception to _parse_part as an invalid request.
+            self._problem = "The request's headers are too large."
             raise ValueError
         # RFC 9112, 3.2. HTTP/1.0 requests, such as health checks, may have no Host header.
         if self._hosts > 1 or (self._hosts == 0 and self.parser.get_http_version() == "1.1"):
@@ -145,6 +182,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
         self._part_bytes += len(body)
         if self._part_bytes >= BODY_PART_BYTES:
             self._part_bytes = 0
@@ -156,6 +194,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._in_message = False
+        self._has_advanced = True
+        self._body_bytes = 0
         if not self.parser.should_upgrade():
             self.end_body()
 
@@ -166,11 +206,11 @@ class LimitedProtocol(HttpToolsProtocol):
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
         elif self.timeout_keep_alive_task is None:
             self._close_when_idle_for(self.timeout_keep_alive)
+        self.flow.resume_reading()
 
     def _unset_keepalive_if_required(self) -> None:
         """Does nothing: the timer itself finds out whether the connection has been idle."""
@@ -191,7 +231,7 @@ class LimitedProtocol(HttpToolsProtocol):
             super().timeout_keep_alive_handler()
 
     def send_400_response(self, msg: str) -> None:
-        if self._owes_an_answer():
+        if self._owes_an_answer() or self._has_answered():
             # Close without a response: the client would take this 400 for the response to its
             # earlier request, and would conclude that its payout was rejected.
             self.transport.close()
@@ -204,6 +244,11 @@ class LimitedProtocol(HttpToolsProtocol):
         )
         self.transport.write(STATUS_LINE[400] + head.encode() + body)
         self.transport.close()
+
+    def _has_answered(self) -> bool:
+        """Whether the response to the request that is still arriving has started."""
+        is_current = self._in_message and not self._in_head and self.cycle is not None
+        return is_current and self.cycle.response_started
 
     def _owes_an_answer(self) -> bool:
         """Whether an earlier, complete request on this connection still awaits its response."""
