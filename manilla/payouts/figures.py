@@ -87,7 +87,7 @@ async def by_bank(db: Database, provider: str, since: datetime) -> list[BankFigu
     return await db.rows(
         BankFigures,
         """
-        SELECT coalesce(rail_bank_code, beneficiary ->> 'bank_code') AS bank_code,
+        SELECT coalesce(nullif(rail_bank_code, ''), beneficiary ->> 'bank_code') AS bank_code,
                count(*) AS count,
                count(*) FILTER (WHERE status = 'completed') AS completed,
                count(*) FILTER (WHERE status = 'failed') AS failed,

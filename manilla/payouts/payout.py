@@ -67,7 +67,8 @@ class NewPayout(PayoutTerms, frozen=True, kw_only=True, omit_defaults=True):
     beneficiary: dict[str, Any]
     account_name: str | None
     remarks: str | None
-    rail_bank_code: str | None = None  # the bank at the provider; set if it was chosen by us
+    # The bank at the provider; None if the merchant chose the provider, empty if we do not know it.
+    rail_bank_code: str | None = None
 
 
 class Payout(NewPayout, frozen=True, kw_only=True, omit_defaults=False):
@@ -107,8 +108,9 @@ class Payout(NewPayout, frozen=True, kw_only=True, omit_defaults=False):
         return False
 
     @property
-    def by_operator(self) -> bool:
-        return False
+    def may_be_sent(self) -> bool:
+        """False if the provider was found to have it, so that it is only queried there."""
+        return self.rail_bank_code != ""
 
     @property
     def is_routed(self) -> bool:

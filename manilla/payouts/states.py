@@ -4,6 +4,8 @@ Each function runs in one transaction that locks the payout's row. Status, money
 notification are written together or not at all, and a concurrent caller sees the committed result.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from manilla import metrics
@@ -15,8 +17,9 @@ from manilla.ledger import timeline
 from manilla.payouts import books, notices, store
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Payout, PayoutErrorCode, PayoutStatus
+from manilla.providers.claims import Claimed
 from manilla.providers.port import EventKind, RefusalCode, TransferStatus
-from manilla.transfers import reports
+from manilla.transfers import conclusive, reports, sending
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
 # Transitions that are not listed move no money. Transitions that contradict the current status open
@@ -88,6 +91,8 @@ async def settle(
     transfer in the meantime.
 
     If `provider` is given, the event is ignored unless the payout is still on that rail.
+
+    A failure is not applied while a signed webhook makes it doubtful: see `conclusive`.
     """
     async with db.transaction() as connection:
         key = merchant_id, trx_id
@@ -116,6 +121,8 @@ async def settle_within(
         return False
     event = await _judged(connection, payout, event)
     status = NEXT.get((payout.status, event.event))
+    if payout.is_open and await _is_doubtful(connection, payout, event):
+        return False
     if status is not None:
         metrics.payouts_decided.labels(event.event).inc()
         payout = await _change(connection, payout, status, event)
@@ -128,6 +135,40 @@ async def settle_within(
         )
     await _report_contradicting_webhooks(connection, payout)
     return status is not None
+
+
+async def _is_doubtful(connection: Connection, payout: Payout, event: SettlementEvent) -> bool:
+    """Whether a rail may have paid the payout although the event says the opposite.
+
+    The payout then stays open, on the rail that has it.
+    """
+    said = await reports.claims_about(connection, EventKind.TRANSFER, payout)
+    if doubts := conclusive.doubts(event, said):
+        await _note_doubt(connection, payout, event, doubts)
+        return True
+    if event.event not in conclusive.NOT_PAID or not payout.is_routed:
+        return False
+    key = payout.merchant_id, payout.trx_id
+    left_rail = await conclusive.left_rail_that_has_it(connection, *key)
+    if left_rail is None or event.source is Source.ADMINISTRATOR:
+        return False  # an administrator's decision begins with a query to each of these rails
+    because = f"{payout.provider} {event.event} it: {_detail(event).rstrip('.')}."
+    await sending.give_to(connection, *key, left_rail, because)
+    return True
+
+
+async def _note_doubt(
+    connection: Connection, payout: Payout, event: SettlementEvent, doubts: Sequence[Claimed]
+) -> None:
+    if event.source is not Source.PROVIDER:
+        return
+    said = ", ".join(sorted({claim.status or "nothing about its status" for claim in doubts}))
+    await timeline.add(
+        *(connection, payout.merchant_id, payout.trx_id, "rejection_contradicted"),
+        before=payout.status,
+        after=payout.status,
+        detail=f"{_detail(event)} A signed webhook says {said}, so the provider is queried.",
+    )
 
 
 async def _judged(

@@ -5,6 +5,7 @@ an administrator.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from decimal import Decimal
 
 import msgspec
@@ -26,6 +27,7 @@ class Claimed(msgspec.Struct, frozen=True):
     currency: str | None
     status: str | None
     age_seconds: float  # since its last delivery
+    received_at: datetime  # its last delivery
 
     def agrees_with(self, expected: Money) -> bool:
         return Claim(self.amount, self.currency).agrees_with(expected)
@@ -46,7 +48,8 @@ async def claimed(
         Claimed,
         """
         SELECT claimed_amount AS amount, claimed_currency AS currency, claimed_status AS status,
-               extract(epoch FROM now() - last_received_at)::float8 AS age_seconds
+               extract(epoch FROM now() - last_received_at)::float8 AS age_seconds,
+               last_received_at AS received_at
           FROM webhook
          WHERE merchant_id = $1 AND reference = $2 AND provider = $3 AND kind = $4
          ORDER BY received_at""",

@@ -66,6 +66,10 @@ class Refund(msgspec.Struct, frozen=True):
         return now - (first_sent_at or now)
 
     @property
+    def may_be_sent(self) -> bool:
+        return not self.by_operator
+
+    @property
     def case_trx_id(self) -> str:
         return self.payment_trx_id
 

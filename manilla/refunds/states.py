@@ -15,9 +15,12 @@ from manilla.ledger import timeline
 from manilla.payments import notices
 from manilla.payments import store as payments
 from manilla.payments.payment import Payment
+from manilla.providers import claims
+from manilla.providers.claims import Claimed
+from manilla.providers.port import EventKind
 from manilla.refunds import books, store
 from manilla.refunds.refund import SEND, Refund, RefundStatus
-from manilla.transfers import reports
+from manilla.transfers import conclusive, reports
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
 # Transitions that are not listed move no money. Transitions that contradict the current status open
@@ -55,9 +58,28 @@ async def settle(
             return False
         if only_unsent and not await store.lock_unsent(connection, current):
             return False
+        if conclusive.doubts(event, await _claims(connection, current)):
+            return False
         await _change(connection, payment, current, status, event)
         crash.point("before_refund_commit")
     return True
+
+
+async def _claims(connection: Connection, refund: Refund) -> list[Claimed]:
+    """Returns what signed webhooks say about the refund.
+
+    Includes webhooks about any refund of the same charge since this one was sent, because some
+    providers do not say which refund they mean.
+    """
+    said = await reports.claims_about(connection, EventKind.REFUND, refund)
+    sent_at = refund.first_sent_at
+    if refund.provider is None or refund.charge_reference is None or sent_at is None:
+        return said
+    of_charge = await claims.claimed(
+        *(connection, EventKind.CHARGE_REFUNDS, refund.merchant_id),
+        *(refund.charge_reference, refund.provider),
+    )
+    return said + [claim for claim in of_charge if claim.received_at >= sent_at]
 
 
 async def _locked(connection: Connection, refund: Refund) -> tuple[Payment, Refund]:

@@ -139,7 +139,7 @@ class TransferMachine(Generic[AnyTransfer]):
         return await self._ask(adapter, transfer, job)
 
     async def _send_first(self, adapter: Adapter, transfer: AnyTransfer, job: Job) -> float | None:
-        """Sends a transfer for the first time: the only send whose rejection is conclusive."""
+        """Sends a transfer for the first time: the only send whose rejection can be conclusive."""
         reference = adapter.transfer_reference(transfer.trx_id)
         send = self._operations.prepare(adapter, transfer, reference)
         crash.point("before_transfer_is_sent")
@@ -154,7 +154,9 @@ class TransferMachine(Generic[AnyTransfer]):
             case Refused(code, guidance):
                 event = SettlementEvent(TransferEvent.FAILED, Source.PROVIDER, code, guidance)
                 await self._operations.settle(transfer, event, holder=job)
-                return 0  # if this worker has lost the job, its holder continues
+                # If a signed webhook contradicts the rejection, the provider is queried now. If
+                # this worker has lost the job, its holder continues.
+                return 0
             case Unknown():
                 return self._schedule.first_seconds
         return await self._after_send(transfer, answer)
@@ -232,10 +234,8 @@ class TransferMachine(Generic[AnyTransfer]):
         used before.
         """
         await self._report_disagreement(transfer)
-        if transfer.by_operator:
-            # An administrator may be paying the transfer now.
-            return self._schedule.seconds(transfer.age)
-        if not self._rails.may_resend(self._table.kind, transfer.provider or ""):
+        may_resend = self._rails.may_resend(self._table.kind, transfer.provider or "")
+        if not (transfer.may_be_sent and may_resend):
             return await self._wait(transfer, MUST_NOT_BE_RESENT)
         known = await self._operations.known_as(transfer)
         reference = known.sent_reference or adapter.transfer_reference(transfer.trx_id)
@@ -276,8 +276,10 @@ class TransferMachine(Generic[AnyTransfer]):
         is_paid = event.event is TransferEvent.DELIVERED
         if transfer.is_open and not is_paid and await self._operations.may_be_elsewhere(transfer):
             return await self._wait(transfer, Unknown(OutgoingHold.PAYOUTS_HELD.text), HELD_SECONDS)
-        await self._operations.settle(transfer, event)
-        return None
+        is_settled = await self._operations.settle(transfer, event)
+        # An open transfer whose result was not applied is queried again. Its result may be doubtful
+        # (see `conclusive`), or the transfer may have been moved or decided in the meantime.
+        return self._schedule.first_seconds if transfer.is_open and not is_settled else None
 
     async def _wait(
         self, transfer: AnyTransfer, answer: ProviderAnswer, at_least_seconds: float = 0

@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 import msgspec
 
 from manilla.kit import jobs
-from manilla.kit.db import Database
+from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.kit.plans import by_key
 from manilla.ledger import timeline
 from manilla.ledger.job_kinds import JobKind
 from manilla.providers.port import EventKind
+from manilla.transfers import conclusive
 from manilla.transfers.transfer import Transfer
 
 HOLD = timedelta(seconds=90)
@@ -41,6 +42,8 @@ PAYOUTS = TransferTable(
     "sent_reference = coalesce(t.sent_reference, m.reference),"
     " began_at = coalesce(t.began_at, now()),"
     " last_sent_at = CASE WHEN t.began_at IS NOT NULL THEN now() END",
+    may_send="(t.rail_bank_code IS NULL"
+    f" OR (t.rail_bank_code <> '' AND NOT EXISTS ({conclusive.LEFT_RAIL_HAS_IT})))",
     is_routed="found.rail_bank_code IS NOT NULL",
 )
 REFUNDS = TransferTable(
@@ -127,43 +130,70 @@ async def adopt(
     `only_unsent`: nothing is changed if the provider in our database may have it too.
     """
     async with db.transaction() as connection:
-        is_open = await connection.has_row(
+        can_be_moved = await connection.has_row(
             """
-            UPDATE payout SET provider = $3, began_at = now(), last_sent_at = now(),
-                   sent_reference = NULL, accepted_at = NULL, provider_reference = NULL,
-                   provider_fee_minor = NULL, session_id = NULL, updated_at = now()
+            SELECT true FROM payout
              WHERE merchant_id = $1 AND trx_id = $2 AND status = 'pending' AND provider <> $3
                AND NOT ($4 AND began_at IS NOT NULL)
-            RETURNING true""",
+               FOR UPDATE""",
             *(merchant_id, trx_id, provider, only_unsent),
         )
-        if not is_open:
-            return
-        because = f"{provider} has the transfer, according to its answer to a status query."
-        await connection.execute(
-            """
-            UPDATE payout_attempt SET dead_at = now(), dead_because = $3
-             WHERE merchant_id = $1 AND trx_id = $2 AND dead_at IS NULL""",
-            *(merchant_id, trx_id, because),
-        )
-        await connection.execute(
-            """
-            INSERT INTO payout_attempt (merchant_id, trx_id, number, provider, decision)
-            SELECT $1, $2, max(number) + 1, $3, '{}' FROM payout_attempt
-             WHERE merchant_id = $1 AND trx_id = $2
-                ON CONFLICT (merchant_id, trx_id, provider) DO UPDATE
-               SET dead_at = NULL, dead_because = NULL""",
-            *(merchant_id, trx_id, provider),
-        )
-        # A worker that asks the other provider at this moment must not end the job.
-        await jobs.put(connection, merchant_id, JobKind.TRANSFER, trx_id)
-        detail = f"Moved to {provider}, which has it according to its answer to a status query."
-        await timeline.add(
-            *(connection, merchant_id, trx_id, "moved_to_another_rail"),
-            before="pending",
-            after="pending",
-            detail=detail,
-        )
+        if can_be_moved:
+            because = f"{provider} has the transfer, according to its answer to a status query."
+            await give_to(connection, merchant_id, trx_id, provider, because)
+
+
+async def give_to(
+    connection: Connection, merchant_id: int, trx_id: str, provider: str, because: str
+) -> None:
+    """Moves an open payout, whose row is locked, to the provider that has it.
+
+    From then on that provider is queried. It never gets the payout again: we no longer have the
+    bank's code and the account's name at that provider.
+    """
+    await end_attempt(connection, merchant_id, trx_id, because)
+    await connection.execute(
+        """
+        INSERT INTO payout_attempt (merchant_id, trx_id, number, provider, decision)
+        SELECT $1, $2, max(number) + 1, $3, '{}' FROM payout_attempt
+         WHERE merchant_id = $1 AND trx_id = $2
+            ON CONFLICT (merchant_id, trx_id, provider) DO UPDATE
+           SET dead_at = NULL, dead_because = NULL, reported = NULL""",
+        *(merchant_id, trx_id, provider),
+    )
+    await connection.execute(
+        """
+        UPDATE payout AS p
+           SET provider = $3, rail_bank_code = '', began_at = now(), last_sent_at = now(),
+               sent_reference = a.sent_reference, accepted_at = NULL, provider_reference = NULL,
+               provider_fee_minor = NULL, session_id = NULL, updated_at = now()
+          FROM payout_attempt a
+         WHERE p.merchant_id = $1 AND p.trx_id = $2
+           AND a.merchant_id = $1 AND a.trx_id = $2 AND a.provider = $3""",
+        *(merchant_id, trx_id, provider),
+    )
+    # A worker that asks the other provider at this moment must not end the job.
+    await jobs.put(connection, merchant_id, JobKind.TRANSFER, trx_id)
+    await timeline.add(
+        *(connection, merchant_id, trx_id, "moved_to_another_rail"),
+        before="pending",
+        after="pending",
+        detail=f"Moved to {provider}, which has it. {because}",
+    )
+
+
+async def end_attempt(connection: Connection, merchant_id: int, trx_id: str, because: str) -> None:
+    """Records that the payout's current attempt is dead."""
+    await connection.execute(
+        """
+        UPDATE payout_attempt AS a
+           SET dead_at = now(), dead_because = $3, sent_reference = p.sent_reference,
+               account_name = p.account_name
+          FROM payout p
+         WHERE a.merchant_id = $1 AND a.trx_id = $2 AND a.dead_at IS NULL
+           AND p.merchant_id = $1 AND p.trx_id = $2""",
+        *(merchant_id, trx_id, because),
+    )
 
 
 async def leave_refund_to_administrator(

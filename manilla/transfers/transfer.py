@@ -39,8 +39,8 @@ class Transfer(Protocol):
         """Whether an administrator ordered the transfer, whatever the merchant's status."""
 
     @property
-    def by_operator(self) -> bool:
-        """Whether it was left to an administrator, so that no worker may send it again."""
+    def may_be_sent(self) -> bool:
+        """Whether a worker may send it: not if it was left to an administrator, for example."""
 
     @property
     def case_trx_id(self) -> str:

@@ -60,6 +60,7 @@ def _refund(sentence: str) -> Callable[[str], str]:
 _DETAILS: dict[str, str | Callable[[str], str]] = {
     "accepted": _accepted,
     "moved_to_another_rail": _moved,
+    "rejection_contradicted": "The answers about the bank transfer differ. We are checking it.",
     "delivered": "The bank transfer was delivered.",
     "failed": f"The bank transfer failed. {RETURNED}",
     "reversed": f"The bank returned the transfer after it was delivered. {RETURNED}",

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
@@ -13,6 +14,7 @@ from manilla.providers.claims import CONFIRMATION_SECONDS, Claimed
 from manilla.providers.inbox import QUERY_INTERVAL_SECONDS, StoredWebhook
 from manilla.providers.port import Claim, EventKind, TransferStatus, WebhookEvent
 
+NOW = datetime.now(UTC)
 PAID = Money("NGN", 1015_50)
 
 
@@ -129,7 +131,7 @@ async def test_claims_of_another_provider_or_kind_do_not_count(
 def test_a_claim_agrees_only_with_the_same_amount_and_currency(
     amount: Decimal | None, currency: str | None, agrees: bool
 ) -> None:
-    claim = Claimed(amount, currency, None, 0)
+    claim = Claimed(amount, currency, None, 0, NOW)
     assert claim.agrees_with(PAID) is agrees
     assert claims.disagreeing([claim], PAID) == ([] if agrees else [claim])
 
@@ -142,5 +144,5 @@ def test_an_answer_waits_after_the_latest_claim_that_disagrees(
     ages: list[float], wait: float
 ) -> None:
     assert CONFIRMATION_SECONDS == 20
-    found = [Claimed(Decimal(1), "NGN", None, age) for age in ages]
+    found = [Claimed(Decimal(1), "NGN", None, age, NOW) for age in ages]
     assert claims.confirmation_wait_seconds(found) == wait

@@ -112,9 +112,7 @@ class RefundModel:
             self._done(refund, claim)
 
     def _send_again(self, refund: RefundInModel, send: str, claim: int) -> None:
-        if refund.is_left:
-            return
-        if self.is_on_hold:
+        if refund.is_left or self.is_on_hold:
             self._wait(refund, "no_answer")
         elif claim == refund.holder:
             self._send(refund, send)

@@ -1,6 +1,7 @@
 """Refunds: never more than was paid, never twice, and never without a known outcome."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from manilla.transfers import sending
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 from manilla.transfers.sending import REFUNDS, Mark
 from tests.client import Merchant
+from tests.payments import webhooks
 from tests.payments.shop import Shop, Started
 from tests.rows import first_short
 
@@ -181,6 +183,42 @@ async def test_a_worker_stalled_past_its_lease_neither_sends_nor_returns_a_refun
     assert await shop.balance() == 0
     assert await states.settle(db, refund, REFUSED, holder=taken_over)
     assert await shop.balance() == 100_000
+
+
+@pytest.mark.parametrize("order", ["webhook first", "answer first"])
+async def test_a_rejection_that_a_webhook_contradicts_returns_nothing(
+    shop: Shop, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The provider pays the refund, but rejects the request."""
+    settle = states.settle
+
+    async def it_pays(*arguments: Any, **more: Any) -> bool:
+        monkeypatch.setattr(states, "settle", settle)
+        await _says(shop, refund, "success")
+        return await settle(*arguments, **more)
+
+    refused = {"call": "refund", "fault": "refuse", "status": 400, "message": "Not allowed"}
+    started = await _paid(shop)
+    await shop.simulator.control(
+        "a/faults", {"next": [refused], "refunds": "pending", "webhooks": {"mode": "lost"}}
+    )
+    refund = await _refund(shop, started)
+    if order == "webhook first":
+        await _says(shop, refund, "success")
+    else:
+        monkeypatch.setattr(states, "settle", it_pays)
+    await shop.simulator.run_jobs()
+    assert (await _now(shop, refund)).status is RefundStatus.PENDING
+    assert await shop.balance() == 0
+
+
+async def _says(shop: Shop, refund: Refund, status: str) -> None:
+    """A signed webhook from provider A about the refund arrives."""
+    amount = float(refund.amount.amount)
+    data = {"reference": refund.trx_id, "amount": amount, "currency": "NGN", "status": status}
+    document = {"event": f"refund.{status}", "data": data}
+    reply = await webhooks.send(shop.merchant.site, "providera", document)
+    assert reply.status == 200
 
 
 async def test_provider_b_has_no_refunds_so_an_operator_confirms_them(shop: Shop) -> None:

@@ -44,7 +44,7 @@ async def cancel_unsent(db: Database, batch: Batch) -> float | None:
 
 
 async def _cancel(db: Database, batch: Batch, trx_id: str) -> bool:
-    """Returns False if a worker is processing the payout right now."""
+    """Returns False if the payout cannot be canceled right now, for example while it is sent."""
     payout = await payouts.payout(db, batch.merchant_id, trx_id)
     assert payout is not None
     is_sandbox = batch.environment is Environment.SANDBOX
@@ -53,18 +53,19 @@ async def _cancel(db: Database, batch: Batch, trx_id: str) -> bool:
         return False
     try:
         async with db.transaction() as connection:
-            await _cancel_within(connection, batch, payout, job)
+            return await _cancel_within(connection, batch, payout, job)
     finally:
         await sending.release_job(db, job)
-    return True
 
 
-async def _cancel_within(connection: Connection, batch: Batch, payout: Payout, job: Job) -> None:
+async def _cancel_within(connection: Connection, batch: Batch, payout: Payout, job: Job) -> bool:
     current = await payouts.payout(connection, payout.merchant_id, payout.trx_id, lock=True)
     assert current is not None
     if current.status is not PayoutStatus.PENDING or current.began_at is not None:
-        return
+        return True
     event = SettlementEvent(TransferEvent.REJECTED, Source.MERCHANT, RefusalCode.PAYOUT_FAILED, WHY)
     key = payout.merchant_id, payout.trx_id
-    if await states.settle_within(connection, *key, event, holder=job):
-        await store.take_back(connection, batch, payout.trx_id, REMARK)
+    if not await states.settle_within(connection, *key, event, holder=job):
+        return False
+    await store.take_back(connection, batch, payout.trx_id, REMARK)
+    return True

@@ -18,8 +18,14 @@ from manilla.kit.jobs import Job
 from manilla.ledger import timeline
 from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.payouts.routing.choice import RouteDecision
-from manilla.providers.port import EventKind, KnownAs, ResolvedAccount, TransferStatus
-from manilla.transfers import reports
+from manilla.providers.port import (
+    EventKind,
+    KnownAs,
+    ResolvedAccount,
+    TransferState,
+    TransferStatus,
+)
+from manilla.transfers import conclusive, reports, sending
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -32,6 +38,9 @@ class Attempt(msgspec.Struct, frozen=True):
     dead_because: str | None  # None: not dead
     dead_at: datetime | None
     created_at: datetime
+    # What the rail has said since then, and its fee; None if it has not contradicted us.
+    reported: str | None
+    provider_fee_minor: int | None
 
     @property
     def known_as(self) -> KnownAs:
@@ -72,6 +81,18 @@ async def dead_lately(db: Database, provider: str, age: timedelta, limit: int) -
     )
 
 
+async def save_report(db: Database, attempt: Attempt, state: TransferState) -> None:
+    """Saves what the rail says about a transfer after the payout was moved away from it."""
+    await db.execute(
+        """
+        UPDATE payout_attempt
+           SET reported = $4, provider_fee_minor = coalesce($5, provider_fee_minor)
+         WHERE merchant_id = $1 AND trx_id = $2 AND provider = $3 AND dead_at IS NOT NULL""",
+        *(attempt.merchant_id, attempt.trx_id, attempt.provider, state.status),
+        state.fee.minor if state.fee else None,
+    )
+
+
 class Death(msgspec.Struct, frozen=True):
     """Why an attempt is dead, as its worker saw it."""
 
@@ -88,7 +109,7 @@ async def move(db: Database, seen: Payout, death: Death, route: PayoutRoute, hol
     async with db.transaction() as connection:
         if not await _is_dead(connection, seen, death, holder):
             return False
-        await end(connection, seen, death.because)
+        await sending.end_attempt(connection, seen.merchant_id, seen.trx_id, death.because)
         await _start(connection, seen, route)
         await timeline.add(
             *(connection, seen.merchant_id, seen.trx_id, "moved_to_another_rail"),
@@ -117,6 +138,7 @@ class AttemptEvidence(msgspec.Struct, frozen=True):
     now: _PayoutNow
     is_job_held: bool
     reported: frozenset[str | None]  # the statuses in signed webhooks from the rail
+    has_it: str | None  # a rail that was left earlier and has the transfer after all
 
 
 # An attempt is dead only if all of these hold.
@@ -132,6 +154,7 @@ CONDITIONS: dict[str, Callable[[AttemptEvidence], bool]] = {
     # A worker that lost its job must not act: another one may have sent the transfer.
     "the worker holds the job": lambda known: known.is_job_held,
     "no webhook contradicts it": lambda known: known.reported <= {TransferStatus.FAILED},
+    "no rail that was left has it": lambda known: known.has_it is None,
 }
 
 
@@ -158,21 +181,8 @@ async def _evidence(
     is_job_held = await jobs.is_held(connection, holder)
     said = await reports.claims_about(connection, EventKind.TRANSFER, seen)
     reported = frozenset(claim.status for claim in said)
-    return AttemptEvidence(seen, death, now, is_job_held, reported)
-
-
-async def end(connection: Connection, payout: Payout, because: str) -> None:
-    """Records that the payout's current attempt is dead."""
-    await connection.execute(
-        """
-        UPDATE payout_attempt AS a
-           SET dead_at = now(), dead_because = $3, sent_reference = p.sent_reference,
-               account_name = p.account_name
-          FROM payout p
-         WHERE a.merchant_id = $1 AND a.trx_id = $2 AND a.dead_at IS NULL
-           AND p.merchant_id = $1 AND p.trx_id = $2""",
-        *(payout.merchant_id, payout.trx_id, because),
-    )
+    has_it = await conclusive.left_rail_that_has_it(connection, seen.merchant_id, seen.trx_id)
+    return AttemptEvidence(seen, death, now, is_job_held, reported, has_it)
 
 
 async def _start(connection: Connection, payout: Payout, route: PayoutRoute) -> None:

@@ -9,7 +9,7 @@ from manilla.payouts.payout import Payout
 from manilla.payouts.routing import attempts
 from manilla.payouts.routing.attempts import Attempt
 from manilla.providers import claims
-from manilla.providers.port import Done, EventKind, TransferStatus
+from manilla.providers.port import Done, EventKind, TransferState, TransferStatus
 from manilla.providers.rails import Rails
 from manilla.transfers import holding, reports, sending
 
@@ -17,7 +17,7 @@ NOT_PAID = (TransferStatus.FAILED, TransferStatus.NOT_FOUND)
 
 
 async def check_reported(db: Database, rails: Rails, payout: Payout) -> bool:
-    """Checks the dead attempts about which their rail has sent a webhook.
+    """Checks the dead attempts about which their rail has sent a webhook or contradicted us.
 
     Returns False if such a rail contradicts us.
     """
@@ -30,7 +30,7 @@ async def doubt(db: Database, rails: Rails, payout: Payout) -> str | None:
     if payout.is_routed and await holding.hold_start(db) is not None:
         return "Another provider may have the payout: release the hold first."
     answers = [await _state(rails, each) for each in await _reported(db, payout)]
-    if not all(answer in NOT_PAID for answer in answers):
+    if not all(answer is not None and answer.status in NOT_PAID for answer in answers):
         return "A provider that rejected the payout may have paid it after all."
     return None
 
@@ -54,7 +54,10 @@ async def _check(db: Database, rails: Rails, payout: Payout, attempt: Attempt) -
     A payout that no other rail can have yet is given back to the rail that has it.
     """
     said = {claim.status for claim in await _claims(db, attempt) if claim.status}
-    answer = await _state(rails, attempt)
+    state = await _state(rails, attempt)
+    answer = None if state is None else state.status
+    if state is not None and (answer not in NOT_PAID or attempt.reported is not None):
+        await attempts.save_report(db, attempt, state)
     contradicting = sorted((said | {answer}) - {*NOT_PAID, None}, key=str)
     for status in contradicting:
         detail = (
@@ -68,17 +71,18 @@ async def _check(db: Database, rails: Rails, payout: Payout, attempt: Attempt) -
     return not contradicting
 
 
-async def _state(rails: Rails, attempt: Attempt) -> TransferStatus | None:
+async def _state(rails: Rails, attempt: Attempt) -> TransferState | None:
     """Returns the rail's answer to a status query; None without a usable one."""
     answer = await rails.state(
         EventKind.TRANSFER, attempt.provider, attempt.trx_id, attempt.known_as
     )
-    return answer.value.status if isinstance(answer, Done) else None
+    return answer.value if isinstance(answer, Done) else None
 
 
 async def _reported(db: Database, payout: Payout) -> list[Attempt]:
     tried = await attempts.attempts(db, payout.merchant_id, payout.trx_id)
-    return [each for each in tried if each.dead_at is not None and await _claims(db, each)]
+    left = [each for each in tried if each.dead_at is not None]
+    return [each for each in left if each.reported is not None or await _claims(db, each)]
 
 
 async def _claims(db: Database, attempt: Attempt) -> list[claims.Claimed]:

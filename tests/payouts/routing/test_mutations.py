@@ -21,10 +21,10 @@ from manilla.payouts.tasks import PayoutTasks
 from manilla.platform import settings as platform
 from manilla.providers import wire
 from manilla.providers.port import Direction, Done, ResolvedAccount
-from manilla.transfers import holding, machine, sending
+from manilla.transfers import conclusive, holding, machine, sending
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 from manilla.transfers.machine import TransferMachine
-from manilla.transfers.sending import PAYOUTS
+from manilla.transfers.sending import PAYOUTS, TransferTable
 from tests.client import Site
 from tests.payouts.model import Killed
 from tests.payouts.model_machine import dying_at
@@ -174,6 +174,38 @@ async def _webhook_contradicts(scene: Scene) -> bool:
     return await scene.is_kept(trx_id)
 
 
+async def _left_rail_has_it(scene: Scene) -> bool:
+    """The first rail reports that it has the transfer while the second one rejects it."""
+    trx_id, stalled = await scene.rejected()
+    await stalled.resume()
+    await scene.routed.plan("b", REFUSED)
+    second = await scene.stall(trx_id, stalling.AFTER_ROUTE)
+    await scene.routed.send_directly("a", trx_id)
+    assert (await send_webhook(scene.site, "a", trx_id, "success")).status == 200
+    return not await scene.would_move(second)
+
+
+async def _rejected_but_paid(scene: Scene) -> bool:
+    """The rail's webhook arrives while its rejection is being saved."""
+    await scene.routed.plan("a", BAD_ACCOUNT)
+    trx_id = await scene.routed.pay_out()
+    stalled = await scene.stall(trx_id, stalling.BEFORE_SETTLE)
+    assert (await send_webhook(scene.site, "a", trx_id, "success")).status == 200
+    await stalled.resume()
+    return await scene.is_not_refunded(trx_id)
+
+
+async def _failed_but_left_rail_pays(scene: Scene) -> bool:
+    trx_id, stalled = await scene.rejected()
+    await stalled.resume()
+    await scene.work(trx_id)
+    await scene.routed.payer.settle("b", trx_id, "failed")
+    second = await scene.stall(trx_id, stalling.BEFORE_SETTLE)
+    assert (await send_webhook(scene.site, "a", trx_id, "success")).status == 200
+    await second.resume()
+    return await scene.is_not_refunded(trx_id)
+
+
 # Which answers end an attempt.
 
 
@@ -314,6 +346,13 @@ REMOVALS: dict[str, Removal] = {
         dead, "doubt", _always(None)
     ),
     "an answer counts on its own rail": _settle_on_any_rail,
+    "no refund against a webhook": lambda patch: patch.setattr(conclusive, "doubts", lambda *_: []),
+    "no send while a left rail has it": lambda patch: patch.setattr(
+        TransferTable, "may_send", "true"
+    ),
+    "no refund while a left rail has it": lambda patch: patch.setattr(
+        conclusive, "left_rail_that_has_it", _always(None)
+    ),
 }
 
 CASES: list[tuple[Scenario, tuple[str, ...]]] = [
@@ -324,6 +363,9 @@ CASES: list[tuple[Scenario, tuple[str, ...]]] = [
     (_on_hold, ("it is not on hold",)),
     (_lost_its_job, ("the worker holds the job",)),
     (_webhook_contradicts, ("no webhook contradicts it",)),
+    (_left_rail_has_it, ("no rail that was left has it",)),
+    (_rejected_but_paid, ("no refund against a webhook",)),
+    (_failed_but_left_rail_pays, ("no refund while a left rail has it",)),
     (_bad_account, ("a beneficiary's rejection stays",)),
     (_lost_answer, ("only a rejection or no connection moves",)),
     (_lost_connection, ("only a failed connection sent nothing",)),
@@ -332,7 +374,10 @@ CASES: list[tuple[Scenario, tuple[str, ...]]] = [
         ("only the first send moves", "it was sent as the worker says"),
     ),
     (_other_holder, ("the names agree",)),
-    (_left_rail_pays, ("rails that were left are checked",)),
+    (
+        _left_rail_pays,
+        ("rails that were left are checked", "no send while a left rail has it"),
+    ),
     (_failed_before_the_backup, ("no failure counts after a restore",)),
     (_rejected_after_a_restore, ("an administrator waits after a restore",)),
     (_moved_before_a_failure_is_saved, ("an answer counts on its own rail",)),

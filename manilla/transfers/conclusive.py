@@ -1,0 +1,60 @@
+"""When it is certain that a transfer was not paid, so that its money may return to the wallet.
+
+Both rules are checked in the transaction that moves the money, while the transfer's row and its job
+are locked. A webhook that arrives from then on waits for the lock on the job.
+"""
+
+from collections.abc import Sequence
+
+from manilla.kit.db import Connection
+from manilla.providers.claims import CONFIRMATION_SECONDS, Claimed
+from manilla.providers.port import ReportedRefundStatus, TransferStatus
+from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+
+NOT_PAID = (TransferEvent.FAILED, TransferEvent.REJECTED)
+# Sources that queried the provider for the status.
+QUERIES = (Source.STATUS_QUERY, Source.RECONCILIATION)
+_SAYS_PAID = (TransferStatus.DELIVERED, ReportedRefundStatus.PAID)
+_SAYS_FAILED = (TransferStatus.FAILED, ReportedRefundStatus.FAILED)
+
+# The dead attempts of the payout `t` whose rail has reported since that it has the transfer. At
+# the time of death nothing said so. The minute covers webhooks that were being stored then.
+LEFT_RAIL_HAS_IT = """
+    SELECT a.provider FROM payout_attempt a
+     WHERE a.merchant_id = t.merchant_id AND a.trx_id = t.trx_id AND a.dead_at IS NOT NULL
+       AND (a.reported NOT IN ('failed', 'not_found')
+            OR EXISTS (SELECT FROM webhook w
+                        WHERE w.merchant_id = a.merchant_id AND w.reference = a.trx_id
+                          AND w.provider = a.provider AND w.kind = 'transfer'
+                          AND w.claimed_status IS DISTINCT FROM 'failed'
+                          AND w.last_received_at > a.dead_at - interval '1 minute'))"""
+
+
+def doubts(event: SettlementEvent, said: Sequence[Claimed]) -> list[Claimed]:
+    """Returns the signed webhooks because of which this event must not be applied now.
+
+    A status query comes after the webhooks and decides, but not in the first seconds after a
+    webhook that says the opposite: the provider may have answered before it sent the webhook.
+    Without a status query, any webhook that does not report a failure shows that the provider may
+    have the transfer, although it rejected it. Then the provider must be queried.
+    """
+    if event.event not in NOT_PAID:
+        return []
+    if event.source in QUERIES:
+        recent = [claim for claim in said if claim.age_seconds < CONFIRMATION_SECONDS]
+        return [claim for claim in recent if claim.status in _SAYS_PAID]
+    return [claim for claim in said if claim.status not in _SAYS_FAILED]
+
+
+async def left_rail_that_has_it(
+    connection: Connection, merchant_id: int, trx_id: str
+) -> str | None:
+    """Returns a rail that the payout was moved away from, and that has it after all."""
+    provider: str | None = await connection.value(
+        f"""
+        SELECT found.provider FROM payout t CROSS JOIN LATERAL ({LEFT_RAIL_HAS_IT}
+               ORDER BY a.number LIMIT 1) AS found
+         WHERE t.merchant_id = $1 AND t.trx_id = $2""",
+        *(merchant_id, trx_id),
+    )
+    return provider
