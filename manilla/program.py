@@ -6,8 +6,8 @@ commands `manilla serve`, `worker` and `simulator` check their options and then 
 
 import os
 import sys
-from collections.abc import Callable
-from typing import NoReturn
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn
 
 from manilla.kit.errors import reported_in_one_line
 
@@ -28,11 +28,17 @@ def become(name: str, *arguments: str) -> NoReturn:
     os.execv(words[0], words)  # noqa: S606
 
 
-def serve(fd: str) -> None:
+def _run(main: Coroutine[Any, Any, None]) -> None:
     import asyncio
-    import socket
 
     import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main)
+
+
+def serve(fd: str) -> None:
+    import socket
 
     from manilla import app
     from manilla.kit import logs
@@ -41,13 +47,10 @@ def serve(fd: str) -> None:
     logs.configure("api")
     settings = Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)
     apply_limits(os.environ, settings.mode)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(app.serve(settings, socket.socket(fileno=int(fd))))
+    _run(app.serve(settings, socket.socket(fileno=int(fd))))
 
 
 def worker() -> None:
-    import asyncio
-
     from manilla.kit import logs
     from manilla.settings import Mode, Settings, apply_limits
     from manilla.worker import work
@@ -55,14 +58,11 @@ def worker() -> None:
     logs.configure("worker")
     settings = Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)
     apply_limits(os.environ, settings.mode)
-    asyncio.run(work(settings))
+    _run(work(settings))
 
 
 def simulator(fd: str, base_url: str, platform_url: str) -> None:
-    import asyncio
     import socket
-
-    import uvloop
 
     from manilla import development
     from manilla.kit import logs
@@ -75,8 +75,7 @@ def simulator(fd: str, base_url: str, platform_url: str) -> None:
         base_url=base_url,
         platform_url=platform_url,
     )
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(simulation)
+    _run(simulation)
 
 
 PROGRAMS: dict[str, Callable[..., None]] = {
