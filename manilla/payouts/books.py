@@ -8,7 +8,6 @@ from manilla.kit.money import Money
 from manilla.ledger import posting
 from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Line, Posting, PostingOutcome
-from manilla.payouts import store
 from manilla.payouts.payout import Payout
 
 SANDBOX = "sandbox"
@@ -42,8 +41,6 @@ async def deliver(connection: Connection, payout: Payout) -> None:
                 Line(posting.provider_fee(payout.provider), -fee_minor),
             )
         )
-        fee = Money(payout.currency, fee_minor)
-        await store.set_transfer_fee(connection, payout.provider, fee)
     await _post(connection, postings)
 
 

@@ -144,13 +144,14 @@ async def transfer_fees_minor(db: Database, currency: str) -> dict[str, int]:
     return {record["provider"]: record["minor"] for record in records}
 
 
-async def set_transfer_fee(connection: Connection, provider: str, fee: Money) -> None:
-    await connection.execute(
+async def set_transfer_fee(db: Database, provider: str, currency: str, minor: int) -> None:
+    """Takes no connection, because all payouts of a rail would wait until its transaction ends."""
+    await db.execute(
         """
         INSERT INTO transfer_fee (provider, currency, minor) VALUES ($1, $2, $3)
             ON CONFLICT (provider, currency) DO UPDATE SET minor = excluded.minor
          WHERE transfer_fee.minor <> excluded.minor""",
-        *(provider, fee.currency, fee.minor),
+        *(provider, currency, minor),
     )
 
 

@@ -100,6 +100,7 @@ async def test_a_provider_with_too_low_a_balance_is_reported_before_the_debit(
 ) -> None:
     """The provider's balance must cover the amount and the provider's transfer fee."""
     await payer.check_until(await payer.pay_out(rail), "completed")
+    await payer.services.deliveries.flush()
     fee_minor = await store.transfer_fee_minor(payer.services.db, f"provider{rail}", "NGN")
     assert fee_minor == int(PROVIDER_FEES[rail].replace(".", ""))
     for missing, is_taken in ((1, False), (0, True)):

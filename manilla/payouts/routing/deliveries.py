@@ -1,7 +1,7 @@
-"""How payouts ended, by rail and bank: counted in memory, and written every second.
+"""How payouts ended, by rail and bank, and what each rail charged for its last transfer.
 
-The transaction that settles a payout does not write the counts, because all payouts of a rail
-would wait for the same row.
+Both are collected in memory and written every second. The transaction that settles a payout does
+not write them, because all payouts of a rail would wait for the same row.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ import structlog
 from manilla.banks.registry import BankRegistry
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
+from manilla.payouts import store
 from manilla.payouts.payout import Payout
 from manilla.payouts.routing.outcomes import (
     BOUNDS_SECONDS,
@@ -43,6 +44,7 @@ class Deliveries:
         self._db = db
         self._registry = registry
         self._counted: dict[RailBank, Outcomes] = {}
+        self._fees: dict[tuple[str, str], int] = {}  # by rail and currency
         self._failing: Mapping[RailBank, datetime] = {}
         self._read_again_at = 0.0
 
@@ -51,8 +53,15 @@ class Deliveries:
         if event.event is TransferEvent.DELIVERED:
             if (outcomes := self._of(payout)) is not None:
                 outcomes.add_delivery(payout.age.total_seconds())
+                self._keep_fee(payout, event)
         else:
             self.record_failure(payout, event.error_code, event.guidance or "")
+
+    def _keep_fee(self, payout: Payout, event: SettlementEvent) -> None:
+        fee = event.provider_fee
+        minor = payout.provider_fee_minor if fee is None else fee.minor
+        if minor and payout.provider is not None:
+            self._fees[payout.provider, payout.currency] = minor
 
     def record_failure(self, payout: Payout, code: RefusalCode | None, error: str) -> None:
         outcomes = self._of(payout)
@@ -82,7 +91,11 @@ class Deliveries:
                 log.warning("rail_figures_not_written", **away.facts)
 
     async def flush(self) -> None:
-        """Writes all counts to the database, so that they can be read."""
+        """Writes all counts and fees to the database, so that they can be read."""
+        for key, minor in list(self._fees.items()):
+            await store.set_transfer_fee(self._db, *key, minor)
+            if self._fees[key] == minor:
+                del self._fees[key]
         counted, self._counted = self._counted, {}
         while counted:
             (key, outcomes) = counted.popitem()
