@@ -153,7 +153,7 @@ async def test_activating_and_reordering_methods_wait_once_any_provider_is_valid
 
 
 async def test_a_new_method_waits_once_any_provider_is_valid(approving: Approvals) -> None:
-    first = NewMethod(WITHDRAW, "by-hand", "By hand", "NGN")
+    first = NewMethod(WITHDRAW, "manual-ngn", "Manual", "NGN")
     assert isinstance(await apply(approving, MethodAddition(first)), Method)
     await have_a_valid_provider(approving)
     cedi = NewMethod(DEPOSIT, "kora-ghs", "Cedi", "GHS", "kora", Flow.HOSTED)
