@@ -20,6 +20,7 @@ log = structlog.get_logger(__name__)
 
 POLL_SECONDS = 0.25
 STALE_AFTER_SECONDS = 0.9
+KNOWN_AFTER_SECONDS = STALE_AFTER_SECONDS + 0.05  # a timer may be early
 
 SETTINGS = "settings"
 MERCHANTS = "merchants"
@@ -99,6 +100,11 @@ def _seen(shared: "asyncio.Task[None]") -> None:
     """Retrieves the task's exception, to avoid asyncio's warning if every caller has timed out."""
     if not shared.cancelled():
         shared.exception()
+
+
+async def known_everywhere() -> None:
+    """Waits until all processes use what was committed before: their caches are not older."""
+    await asyncio.sleep(KNOWN_AFTER_SECONDS)
 
 
 async def announce(connection: Connection, topic: str) -> int:

@@ -4,6 +4,7 @@ import pytest
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
+from manilla.platform import changes
 from manilla.services import Services
 from manilla.settings import Settings
 from tests.client import Site, new_merchant
@@ -35,8 +36,12 @@ async def deliveries(
 
 @pytest.fixture
 async def shop(
-    services: Services, deliveries: Deliveries, owner: Database
+    services: Services, deliveries: Deliveries, owner: Database, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[EndpointMerchant]:
-    """The merchant of `deliveries`, with a worker for its endpoints."""
+    """The merchant of `deliveries`, with a worker for its endpoints.
+
+    There are no other processes that have to know an endpoint before its creation is answered.
+    """
+    monkeypatch.setattr(changes, "KNOWN_AFTER_SECONDS", 0)
     async with endpoint_worker(services) as delivery:
         yield EndpointMerchant(services, deliveries, delivery, owner)

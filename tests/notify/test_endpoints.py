@@ -10,9 +10,12 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from manilla.kit import outbound
 from manilla.kit.db import Database
 from manilla.payments.checkout import SandboxOutcome
-from tests.notify.endpoint_merchant import EndpointMerchant, endpoint_worker
+from manilla.services import Services
+from tests.notify.deliveries import Deliveries
+from tests.notify.endpoint_merchant import ENDPOINTS, EndpointMerchant, endpoint_worker
 from tests.notify.receiver import Behave, answer, endless, raw
 from tests.payments.orders import INITIATE, order
+from tests.payments.steps import new_payment
 
 NO_IPN = "http://127.0.0.1:1/"
 
@@ -309,3 +312,32 @@ async def test_a_test_event_answers_with_the_outcome(shop: EndpointMerchant) -> 
     )
     assert (await shop.merchant.get("/api/v1/events")).json["data"] == []
     assert (await shop.send("GET", created["id"])).json["failing_since"] is None
+
+
+@pytest.mark.parametrize("is_enabled_again", [False, True])
+async def test_an_endpoint_gets_the_event_of_a_transaction_created_right_after_the_response(
+    deliveries: Deliveries,
+    services: Services,
+    monkeypatch: pytest.MonkeyPatch,
+    is_enabled_again: bool,
+) -> None:
+    merchant = deliveries.merchant
+    body = {"url": deliveries.receiver.url, "events": ["payment.*"]}
+    if is_enabled_again:
+        created = (await merchant.post(ENDPOINTS, body)).json
+        path = f"{ENDPOINTS}/{created['id']}"
+        await merchant.call("PATCH", path, b'{"status": "disabled"}')
+    await services.watch.look()
+    await merchant.get("/api/v1/payments")  # caches the merchant, without an endpoint
+
+    async def look() -> None:
+        """Stands for a process that refreshes its caches as late as it may."""
+
+    monkeypatch.setattr(services.watch, "look", look)
+    if is_enabled_again:
+        await merchant.call("PATCH", path, b'{"status": "enabled"}')
+    else:
+        await merchant.post(ENDPOINTS, body)
+    trx_id = await new_payment(merchant)
+    events = (await merchant.get("/api/v1/events?type=payment.pending")).json["data"]
+    assert [event["trx_id"] for event in events] == [trx_id]

@@ -19,6 +19,7 @@ from manilla.notify.endpoints.endpoint import (
     TooManyEndpoints,
     WebhookEndpoint,
 )
+from manilla.platform.changes import known_everywhere
 
 BY_MERCHANT = "Disabled by you."
 
@@ -53,6 +54,9 @@ async def create(
         await store.insert(connection, endpoint)
         secret = await signing_keys.add(connection, keyring, endpoint)
         await _record(connection, "endpoint.create", endpoint)
+    # The event of a new transaction is written only if a cached merchant has an endpoint for it.
+    # Whoever has our response expects the events of everything that is created from then on.
+    await known_everywhere()
     return NewEndpoint(endpoint, secret)
 
 
@@ -65,6 +69,8 @@ async def update(
         after = _changed(before, terms)
         await store.update(connection, after)
         await _record(connection, "endpoint.update", after)
+    if after.disabled_at is None and (before.disabled_at or before.events != after.events):
+        await known_everywhere()  # as for a new endpoint
     return after
 
 
