@@ -179,6 +179,10 @@ def _read_query(kind: type[Given], raw: bytes) -> Given:
     if kind.__struct_config__.forbid_unknown_fields:
         unknown = set(names) - {field.sent_as for field in fields}
         errors |= dict.fromkeys(sorted(unknown), "There is no such parameter.")
+    # An empty cursor, for example, must not start the list again.
+    empty = {name for name, text in pairs if not text}
+    optional = (field.sent_as for field in fields if not field.is_required)
+    errors |= dict.fromkeys((name for name in optional if name in empty), NO_VALUE)
     if errors:
         raise ValidationFailed(errors=errors)
     given = dict(pairs)
@@ -263,6 +267,7 @@ class _FieldError(Exception):
     pass
 
 
+NO_VALUE = "Expected a value. Omit the parameter if you have none."
 NO_TIME = "Expected a time with an offset, such as 2026-01-31T12:00:00Z (RFC 3339)."
 
 # Replaces msgspec's error messages with messages for API callers.

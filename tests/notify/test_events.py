@@ -107,6 +107,7 @@ async def test_a_shop_that_was_down_for_two_days_gets_everything(
     [
         *("since=yesterday", "since=2026-01-31T12:00:00", "since=msg_123", "type=payment"),
         *("type=*", "wait=31", "wait=-1", "wait=x", "limit=0", "limit=101", "cursor=abc"),
+        *("cursor=", "since=", "type=", "wait=", "limit="),
         *("from=2026-01-31T12:00:00Z", "status=success", "since=msg_" + "0" * 32),
     ],
 )
