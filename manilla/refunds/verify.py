@@ -17,7 +17,7 @@ STATUSES = {
     "success": RefundStatus.COMPLETED,
     "failed": RefundStatus.FAILED,
 }
-_WORDS = {status: word for word, status in STATUSES.items()}
+WORDS = {status: word for word, status in STATUSES.items()}
 MESSAGES = {
     RefundStatus.PENDING: "Refund is still pending.",
     RefundStatus.COMPLETED: "Refund completed.",
@@ -63,7 +63,7 @@ async def verify(reader: TransactionReader, tenant: Tenant, trx_id: str) -> Veri
 
 def describe(refund: ReportedRefund) -> VerifiedRefund:
     return VerifiedRefund(
-        status=_WORDS[refund.status],
+        status=WORDS[refund.status],
         event="refund",
         trx_id=refund.trx_id,
         ref_trx=refund.ref_trx,

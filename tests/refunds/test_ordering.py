@@ -168,6 +168,8 @@ async def test_a_used_reference_is_rejected_with_the_first_refund(shop: Shop) ->
         assert reply.json["trx_id"] == first.json["trx_id"]
         assert reply.json["status"] == "pending"
     assert await shop.balance() == 100_000
+    await _finish(shop, first.json["trx_id"], "success")
+    assert (await _refund(shop, order)).json["status"] == "success"
 
 
 async def test_a_reference_can_be_used_by_another_merchant_and_for_a_payment(
