@@ -141,6 +141,7 @@ def _payment(merchant_id: int) -> NewPayment:
         success_redirect=order["success_redirect"],
         cancel_redirect=order["cancel_redirect"],
         remarks=SANDBOX_REMARK,
+        created_at=now,
         expires_at=now + timedelta(minutes=30),
     )
 

@@ -5,6 +5,7 @@ import random
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -189,6 +190,7 @@ def _payout(environment: Environment, method: Method) -> NewPayout:
         description="Two chairs and a table",
         ipn_url="https://shop.example/ipn",
         remarks=SANDBOX_REMARK if environment is Environment.SANDBOX else None,
+        created_at=datetime.now(UTC),
     )
 
 

@@ -58,6 +58,13 @@ class TimedIds(msgspec.Struct, frozen=True):
             + random_base32(RANDOM_CHARACTERS)
         )
 
+    def new_with_time(self, owner: int) -> tuple[str, datetime]:
+        """Returns a new id, and the time that it contains."""
+        units = time.time_ns() // (1_000 * self.unit_microseconds)
+        microseconds = units * self.unit_microseconds
+        moment = _EPOCH + timedelta(microseconds=microseconds)
+        return self.new_at(owner, 1_000 * microseconds), moment
+
     def owner_of(self, text: str) -> int | None:
         """Returns the number of the owner from an id, or None if the text is not such an id."""
         digits = text.removeprefix(self.prefix)
@@ -66,8 +73,11 @@ class TimedIds(msgspec.Struct, frozen=True):
         return _number(digits[self.time_characters :][:OWNER_CHARACTERS])
 
     def floor(self, moment: datetime) -> str:
-        """Returns a text that sorts after all ids from before this time, and before later ones."""
-        units = (moment - _EPOCH) // timedelta(microseconds=self.unit_microseconds)
+        """Returns a text that sorts after the ids from before this time, and before all others.
+
+        The time in an id is a whole number of units, so this rounds up.
+        """
+        units = -((_EPOCH - moment) // timedelta(microseconds=self.unit_microseconds))
         return self.prefix + base32(max(0, units), self.time_characters)
 
     def moment_of(self, text: str) -> datetime | None:

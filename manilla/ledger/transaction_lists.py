@@ -2,24 +2,25 @@
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
 
 from manilla.kit import listing
 from manilla.kit.db import Database
+from manilla.kit.ids import TimedIds
 from manilla.kit.listing import Page, Query
 from manilla.kit.listing.sorting import AmountFilter, SortKeys, SortOrder, Totals, selection
 from manilla.kit.plans import by_key
-from manilla.ledger import trx_ids
 from manilla.ledger.keyset import KeysetQuery
 from manilla.ledger.scope import Scope, Tenant, clock_of, whose, within
+from manilla.ledger.trx_ids import TRX_IDS
 
-# The time in an id can differ from the time when the row was created by this much.
+# Earlier versions stored a creation time that differs from the time in the id by up to this much.
 ASTRAY = timedelta(minutes=1)
 # No transaction is outside these years.
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
-FIRST_ID, END_OF_IDS = trx_ids.floor(EARLIEST), trx_ids.floor(LATEST)
 
 T = TypeVar("T")
 
@@ -90,15 +91,20 @@ def newest_first(
     return KeysetQuery(table, "*", (key,), owned, given, shown=columns)
 
 
-def id_bounds(since: datetime | None, until: datetime | None) -> tuple[str, str]:
-    """Returns the least id of a transaction in the period, and one after the last.
+def id_bounds(
+    since: datetime | None, until: datetime | None, ids: TimedIds = TRX_IDS
+) -> tuple[str, str]:
+    """Returns the least id of a row that was created in the period, and one after the last.
 
     Always bound the id on both sides: then the planner uses the primary key even if it believes
     that the table is small.
     """
-    low = FIRST_ID if since is None else trx_ids.floor(since - ASTRAY)
-    high = END_OF_IDS if until is None else trx_ids.floor(until + ASTRAY)
+    low = _floor(ids, EARLIEST) if since is None else ids.floor(since - ASTRAY)
+    high = _floor(ids, LATEST) if until is None else ids.floor(until + ASTRAY)
     return low, high
+
+
+_floor = lru_cache(TimedIds.floor)
 
 
 async def searched(

@@ -10,4 +10,6 @@ CLOCK = id_clock("trx_id", TRX_IDS)
 CLOCK_OF_ALL = id_clock("trx_id", TRX_IDS, ' COLLATE "C"')  # the order of all merchants' rows
 
 new, merchant_of = TRX_IDS.new, TRX_IDS.owner_of
+# A transaction's creation time is the time in its id, so that lists are in the order of that time.
+new_with_time = TRX_IDS.new_with_time
 floor, moment_of = TRX_IDS.floor, TRX_IDS.moment_of

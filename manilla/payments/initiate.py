@@ -1,9 +1,9 @@
 """Creates a payment: runs all checks in the specified order, then writes it in one statement."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -132,13 +132,14 @@ class PaymentInitiation:
         methods = eligibility.eligible(
             self._catalogue, self._rails, caller, quote.customer_pays, order.allow_payment_methods
         )
-        trx_id = trx_ids.new(caller.merchant_id)
-        expires_at = datetime.now(UTC) + timedelta(minutes=self._platform.now.checkout_minutes)
+        trx_id, created_at = trx_ids.new_with_time(caller.merchant_id)
+        expires_at = created_at + timedelta(minutes=self._platform.now.checkout_minutes)
         session = PaymentSession(
             payment_url=self._links.url(trx_id, expires_at),
             info=_info(caller, order, quote, methods),
         )
-        new = _row(caller, order, quote, trx_id, expires_at)
+        times = {"created_at": created_at, "expires_at": expires_at}
+        new = _row(caller, order, quote, trx_id, times)
         item = self._item(caller, order, quote, session, ticket, new)
         taken = await self._intake.take(new, item, ticket)
         if taken.outcome is IntakeOutcome.DAY_LIMIT and item.day_limit_minor is not None:
@@ -184,7 +185,7 @@ def _exceed(text: str) -> NoReturn:
 
 
 def _row(
-    caller: Caller, order: PaymentOrder, quote: Quote, trx_id: str, expires_at: datetime
+    caller: Caller, order: PaymentOrder, quote: Quote, trx_id: str, times: dict[str, Any]
 ) -> NewPayment:
     return NewPayment(
         **shared(PaymentTerms, order),
@@ -196,7 +197,7 @@ def _row(
         commission_minor=quote.commission.minor,
         commission_bearer=quote.bearer,
         remarks=SANDBOX_REMARK if caller.is_sandbox else None,
-        expires_at=expires_at,
+        **times,
     )
 
 

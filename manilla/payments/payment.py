@@ -54,6 +54,7 @@ class NewPayment(PaymentTerms, frozen=True, kw_only=True, omit_defaults=True):
     commission_minor: int
     commission_bearer: CommissionBearer
     remarks: str | None
+    created_at: datetime
     expires_at: datetime
 
 
@@ -61,7 +62,6 @@ class Payment(NewPayment, frozen=True, kw_only=True, omit_defaults=False):
     status: PaymentStatus
     error_code: PaymentErrorCode | None
     commission_trx_id: str | None
-    created_at: datetime
     updated_at: datetime
     opened_at: datetime | None
     credited_charge: str | None

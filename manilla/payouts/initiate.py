@@ -334,11 +334,13 @@ def _ends_by_itself(new: NewPayout, who: Beneficiary) -> bool:
 def _row(
     caller: Caller, order: PayoutOrder, method: Method, amount: Money, **destination: Any
 ) -> NewPayout:
+    trx_id, created_at = trx_ids.new_with_time(caller.merchant_id)
     columns = {"provider": method.provider, "beneficiary": {}, "account_name": None, **destination}
     return NewPayout(
         **shared(PayoutTerms, order),
         merchant_id=caller.merchant_id,
-        trx_id=trx_ids.new(caller.merchant_id),
+        trx_id=trx_id,
+        created_at=created_at,
         environment=caller.environment,
         currency=amount.currency,
         amount_minor=amount.minor,

@@ -67,6 +67,7 @@ class NewPayout(PayoutTerms, frozen=True, kw_only=True, omit_defaults=True):
     beneficiary: dict[str, Any]
     account_name: str | None
     remarks: str | None
+    created_at: datetime
     # The bank at the provider; None if the merchant chose the provider, empty if we do not know it.
     rail_bank_code: str | None = None
 
@@ -83,7 +84,6 @@ class Payout(NewPayout, frozen=True, kw_only=True, omit_defaults=False):
     bank_reference: str | None
     sent_reference: str | None  # our reference as it was sent; None: the transaction id
     session_id: str | None  # of the interbank transfer (NIP)
-    created_at: datetime
     updated_at: datetime
 
     @property

@@ -134,9 +134,10 @@ async def new_refund(
         charge = await payments.charge(connection, payment.merchant_id, payment.credited_charge)
         assert charge is not None
         provider = charge.provider
+    trx_id, created_at = trx_ids.new_with_time(payment.merchant_id)
     return Refund(
         merchant_id=payment.merchant_id,
-        trx_id=trx_ids.new(payment.merchant_id),
+        trx_id=trx_id,
         payment_trx_id=payment.trx_id,
         environment=payment.environment,
         currency=amount.currency,
@@ -148,5 +149,5 @@ async def new_refund(
         by_operator=False,
         sent_at=None,
         detail=None,
-        created_at=None,
+        created_at=created_at,
     )

@@ -36,7 +36,7 @@ class Refund(msgspec.Struct, frozen=True):
     by_operator: bool  # an administrator pays the refund and confirms the payment
     sent_at: datetime | None
     detail: str | None
-    created_at: datetime | None
+    created_at: datetime
     on_behalf: bool = False  # created by an administrator, whatever the merchant's status
     commission_minor: int = 0  # the part of the amount that the platform bears
     first_sent_at: datetime | None = None

@@ -201,3 +201,23 @@ async def test_the_statement_merges_wallets_and_can_show_one(
         one = await every(merchant, LIST, currency_code=currency, limit=2)
         assert one == [line for line in lines if line["currency_code"] == currency]
     assert await every(merchant, LIST, currency_code="GBP") == []
+
+
+async def test_a_line_that_waited_for_the_wallet_is_not_dated_before_the_one_below_it(
+    sandbox_payer: PayoutMerchant,
+) -> None:
+    merchant, db = sandbox_payer.merchant, sandbox_payer.services.db
+    whose = merchant.new.id, merchant.environment
+    async with db.transaction() as early:
+        await early.value("SELECT now()")  # it starts before the other one
+        await wallets.fund(db, *whose, Money.of(1, "NGN"), "first")
+        await wallets.fund(early, *whose, Money.of(2, "NGN"), "second")
+    lines = await every(merchant, LIST)
+    assert [line["amount"] for line in lines[:2]] == [2, 1]
+    times = [line["created_at"] for line in lines]
+    assert times == sorted(times, reverse=True)
+
+
+async def test_an_empty_currency_is_rejected(sandbox_payer: PayoutMerchant) -> None:
+    reply = await sandbox_payer.merchant.get(f"{LIST}?currency_code=")
+    assert (reply.status, set(reply.json["errors"])) == (400, {"currency_code"})

@@ -1,6 +1,7 @@
 """The lists of payments and payouts: what verify responds, newest first, and only the caller's."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
+from manilla.ledger.trx_ids import moment_of
 from manilla.payouts import decisions
 from tests.client import Merchant, new_merchant
 from tests.lists.pages import every, get, ids, page
@@ -203,3 +205,35 @@ async def test_production_and_sandbox_payments_of_one_merchant_stay_apart(
             assert ids(pages) == trx_ids[::-1]
         full = await page(merchant, PAYMENTS.path, limit=2)
         assert ids(full["data"]) == trx_ids[::-1][:2]
+
+
+@both
+async def test_a_list_is_in_the_order_of_the_times_that_it_shows(
+    sandbox_payer: PayoutMerchant, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time_ns()
+    # Requests are written in another order than they arrived, in processes with other clocks.
+    for seconds in (0.0, -0.2, 0.3, -0.1, -0.1):
+        monkeypatch.setattr(time, "time_ns", lambda at=seconds: now + int(at * 1e9))
+        await kind.create(sandbox_payer, "pending")
+    items = await every(sandbox_payer.merchant, kind.path, limit=2)
+    times = [item["created_at"] for item in items]
+    assert times == sorted(times, reverse=True)
+    assert len(set(times)) == 4
+    for item in items:
+        moment = moment_of(item["trx_id"])
+        assert moment == datetime.fromisoformat(item["created_at"])
+        [same] = await every(
+            sandbox_payer.merchant, kind.path, ref_trx=item["ref_trx"], since=item["created_at"]
+        )
+        assert same == item
+
+
+@both
+@pytest.mark.parametrize("name", ["cursor", "ref_trx", "limit", "status", "from", "to"])
+async def test_a_parameter_without_a_value_is_rejected(
+    sandbox_payer: PayoutMerchant, kind: Kind, name: str
+) -> None:
+    reply = await sandbox_payer.merchant.get(f"{kind.path}?{name}=")
+    assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
+    assert reply.json["errors"] == {name: "Expected a value. Omit the parameter if you have none."}

@@ -9,7 +9,7 @@ from manilla.kit import listing
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.listing import PAGE_ROWS, Conditions, Moment, Page
 from manilla.kit.money import Money
-from manilla.ledger import keyset
+from manilla.ledger import keyset, transaction_lists
 from manilla.ledger.keyset import KeysetQuery
 from manilla.ledger.scope import Tenant, whose
 from manilla.payments.payment import Payment
@@ -55,15 +55,16 @@ class LinkTotals(msgspec.Struct, frozen=True):
 
 
 async def create(db: Database, tenant: Tenant, terms: LinkTerms) -> PaymentLink:
-    link_id = LINK_IDS.new(tenant.merchant_id)
+    link_id, created_at = LINK_IDS.new_with_time(tenant.merchant_id)
     names = msgspec.structs.fields(LinkTerms)
     async with db.transaction() as connection:
         record = await connection.record(
             f"""
-            INSERT INTO payment_link (merchant_id, id, environment, {columns(LinkTerms)})
-            VALUES ($1, $2, $3, {", ".join(f"${place}" for place in range(4, 4 + len(names)))})
+            INSERT INTO payment_link (merchant_id, id, environment, created_at,
+                                      {columns(LinkTerms)})
+            VALUES ($1, $2, $3, $4, {", ".join(f"${place + 5}" for place in range(len(names)))})
             RETURNING {_COLUMNS}""",
-            *(tenant.merchant_id, link_id, tenant.environment),
+            *(tenant.merchant_id, link_id, tenant.environment, created_at),
             *(getattr(terms, field.name) for field in names),
         )
         link = _read(record)
@@ -186,17 +187,16 @@ async def open_payment(db: Database, link: PaymentLink) -> Payment | None:
 
 def _owned(tenant: Tenant, wanted: LinkFilter) -> Conditions:
     """Returns the conditions that the primary key covers."""
-    return (
-        whose(tenant)
-        .add_given("id >= {}", None if wanted.since is None else LINK_IDS.floor(wanted.since))
-        .add_given("id < {}", None if wanted.until is None else LINK_IDS.floor(wanted.until))
-    )
+    low, high = transaction_lists.id_bounds(wanted.since, wanted.until, LINK_IDS)
+    return whose(tenant).add("id >= {} AND id < {}", low, high)
 
 
-def _filters(tenant: Tenant, wanted: LinkFilter) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _filters(tenant: Tenant, wanted: LinkFilter) -> tuple[tuple[str, tuple[Any, ...]], ...]:
     given = {
         "environment = {}": tenant.environment,
         "status = {}": wanted.status,
+        "created_at >= {}": wanted.since,
+        "created_at < {}": wanted.until,
         _MATCHES: listing.searched(wanted.search),
     }
     return tuple((sql, (value,)) for sql, value in given.items() if value is not None)

@@ -11,6 +11,7 @@ import pytest
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.kit.clock import iso
+from manilla.kit.db import Database
 from manilla.services import Services
 from tests.client import Merchant, Reply
 from tests.payments.payment_links.customers import new_link, start
@@ -219,7 +220,8 @@ async def test_the_list_shows_what_each_link_has_earned(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["status=open", "limit=0", "limit=101", "cursor=x", "from=yesterday", "page=2"]
+    "query",
+    ["status=open", "limit=0", "limit=101", "cursor=x", "from=yesterday", "page=2", "cursor="],
 )
 async def test_an_invalid_parameter_is_named(sandbox: Merchant, query: str) -> None:
     reply = await sandbox.get(f"{LINKS}?{query}")
@@ -232,3 +234,22 @@ async def test_the_list_filters_by_time(sandbox: Merchant) -> None:
     later = quote((datetime.now(UTC) + timedelta(minutes=5)).isoformat())
     assert (await sandbox.get(f"{LINKS}?from={later}")).json["data"] == []
     assert len((await sandbox.get(f"{LINKS}?to={later}")).json["data"]) == 1
+
+
+async def test_from_includes_its_time_and_to_excludes_it(
+    sandbox: Merchant, owner: Database
+) -> None:
+    made = [await create(sandbox) for _ in range(3)]
+    # Earlier versions stored the time of the transaction, not the one in the id.
+    await owner.execute(
+        "UPDATE payment_link SET created_at = created_at + interval '0.0431 s' WHERE id = $1",
+        made[1]["id"],
+    )
+    for link in made:
+        found = (await sandbox.get(f"{LINKS}/{link['id']}")).json
+        moment = quote(found["created_at"])
+        since = (await sandbox.get(f"{LINKS}?from={moment}")).json["data"]
+        until = (await sandbox.get(f"{LINKS}?to={moment}")).json["data"]
+        assert found in since
+        assert found not in until
+        assert len(since) + len(until) == len(made)
