@@ -161,7 +161,10 @@ def _without_absent(optional_texts: Collection[str], given: dict[str, Any]) -> d
 
 
 def read_query(kind: type[Given], raw: bytes) -> Given:
-    """Reads a query string. Unknown parameters are ignored unless the struct forbids them."""
+    """Reads a query string.
+
+    Unknown parameters, and those without a value, are ignored unless the struct forbids them.
+    """
     return (_read_short_query if len(raw) <= SHORT_QUERY_BYTES else _read_query)(kind, raw)
 
 
@@ -179,10 +182,9 @@ def _read_query(kind: type[Given], raw: bytes) -> Given:
     if kind.__struct_config__.forbid_unknown_fields:
         unknown = set(names) - {field.sent_as for field in fields}
         errors |= dict.fromkeys(sorted(unknown), "There is no such parameter.")
-    # An empty cursor, for example, must not start the list again.
-    empty = {name for name, text in pairs if not text}
-    optional = (field.sent_as for field in fields if not field.is_required)
-    errors |= dict.fromkeys((name for name in optional if name in empty), NO_VALUE)
+        # An empty cursor, for example, must not start the list again.
+        empty = {name for name, text in pairs if not text} - errors.keys()
+        errors |= dict.fromkeys(sorted(empty), NO_VALUE)
     if errors:
         raise ValidationFailed(errors=errors)
     given = dict(pairs)

@@ -122,7 +122,7 @@ async def test_a_payout_completes_automatically_after_the_delay(
         trx_id = await sandbox_payer.pay_out()
     due_in = await services.db.value(
         """
-        SELECT extract(epoch FROM j.due_at - p.created_at)
+        SELECT extract(epoch FROM j.due_at - p.updated_at)
           FROM payout p JOIN job j ON j.subject = p.trx_id WHERE p.trx_id = $1""",
         trx_id,
     )
