@@ -12,7 +12,6 @@ from manilla.kit.errors import Refusal
 from manilla.kit.fields import insert_after
 from manilla.methods.method import MethodKind
 from manilla.payouts.bulk import batches, coverage, drafts, store
-from manilla.payouts.bulk.batches import Decider
 from manilla.payouts.bulk.checks import is_short
 from manilla.payouts.bulk.drafts import Drafting
 from manilla.payouts.bulk.file import COLUMNS as FILE_COLUMNS
@@ -184,7 +183,7 @@ async def confirm(request: PageRequest) -> PageResponse:
     try:
         status = await batches.confirm(
             *(request.db, request.tenant, batch.id),
-            by=_decider(request),
+            by=request.decider,
             only_first=form.integer("rows") if "rows" in form else None,
             revision=form.integer("revision") if "revision" in form else None,
             accepts_names=form.is_checked("names"),
@@ -210,14 +209,11 @@ async def stop(request: PageRequest) -> PageResponse:
 async def _decide(request: PageRequest, decide: Callable[..., Any], done: str) -> PageResponse:
     batch = await _batch(request)
     try:
-        await decide(request.db, request.tenant, batch.id, by=_decider(request))
+        await decide(request.db, request.tenant, batch.id, by=request.decider)
+        await request.services.settling.look_again(request.tenant, batch.id)
     except Refusal as refusal:
         return _back(request, batch, failed=refusal.text)
     return _back(request, batch, done=done)
-
-
-def _decider(request: PageRequest) -> Decider:
-    return Decider(request.visitor.person_id, request.visitor.email)
 
 
 def _back(

@@ -20,12 +20,11 @@ from manilla.payouts import ordering, refusals
 from manilla.payouts.beneficiaries import accounts, beneficiary, methods
 from manilla.payouts.beneficiaries.accounts import SavedAccount
 from manilla.payouts.bulk import batches
-from manilla.payouts.bulk.batches import Decider
 from manilla.payouts.initiate import PayoutOrder
 from manilla.payouts.listing import AccountFilter
 from manilla.payouts.ordering import AccountHolder, PayoutPreview
 from manilla.payouts.payout import DETAILS
-from manilla.payouts.protection import protection
+from manilla.payouts.protection import allowance
 from manilla.web import record_list, timeline
 from manilla.web.columns import transactions as transaction_columns
 from manilla.web.forms import BadForm, Form
@@ -174,12 +173,13 @@ async def pay(request: PageRequest) -> PageResponse:
 async def _ask_second(
     request: PageRequest, caller: Caller, method: Method, order: PayoutOrder
 ) -> str | None:
-    """Asks for a second person if the payout is above the threshold; returns the request's id."""
+    """Asks for a second person if the payout needs one; returns the request's id."""
     amount = request.form.money("amount", method.currency)
-    cost = amount + method.fee.of(amount)
-    if not await protection.is_above(request.db, request.merchant_id, cost):
-        return None
-    by = Decider(request.visitor.person_id, request.visitor.email)
+    cost, by = amount + method.fee.of(amount), request.decider
+    async with request.db.transaction() as connection:
+        subject = f"payout:{order.ref_trx}"
+        if await allowance.take(connection, request.tenant, cost, by.email, subject):
+            return None
     preview = await _preview(request, caller, method)
     return await batches.ask_single(request.db, caller, preview, order, by)
 

@@ -198,6 +198,13 @@ ROUTES = [
     Route("POST", SETTLEMENT_ACCOUNT + "/new", settlement_account.review, MOVE_MONEY),
     Route("POST", SETTLEMENT_ACCOUNT, settlement_account.choose, MOVE_MONEY, step_up=True),
     Route("POST", SETTLEMENT_ACCOUNT + "/cancel", settlement_account.cancel, MOVE_MONEY),
+    Route(
+        "POST",
+        SETTLEMENT_ACCOUNT + "/{account:int}/approve",
+        settlement_account.approve,
+        MOVE_MONEY,
+        step_up=True,
+    ),
     Route("GET", ENV + "/protection", protection.show, MOVE_MONEY),
     *(
         Route(

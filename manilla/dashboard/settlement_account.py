@@ -1,6 +1,5 @@
 """Pages of the settlement account: the account in each currency, and setting it in two steps."""
 
-from datetime import timedelta
 from typing import Any
 
 from manilla.dashboard.payouts import AT_FIELD, bank_options, check_beneficiary, given_beneficiary
@@ -11,15 +10,19 @@ from manilla.merchants.directory import Caller
 from manilla.merchants.merchants import MerchantStatus
 from manilla.methods.method import Method
 from manilla.payouts.beneficiaries import settlement
+from manilla.payouts.beneficiaries.accounts import ID_MAX
 from manilla.payouts.beneficiaries.settlement import (
     NewSettlementAccount,
+    SettlementAccountNotFound,
     SettlementAccountUnchanged,
 )
 from manilla.payouts.ordering import AccountHolder
+from manilla.payouts.protection import protection
 from manilla.payouts.refusals import PayoutFailed
 from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
+from manilla.web.serving.router import PageNotFound
 
 # Merchants who are not approved yet may look up few names: only their own account is of interest.
 NAMES_A_MINUTE = 6
@@ -29,6 +32,7 @@ NAME_CHANGED = "The account's name is now {}. Confirm it again."
 
 async def show(request: PageRequest) -> PageResponse:
     caller = await request.caller()
+    services = request.services
     currencies = sorted(caller.currencies)
     about = request.merchant_id, request.environment
     return request.page(
@@ -41,6 +45,8 @@ async def show(request: PageRequest) -> PageResponse:
             each: await settlement.waiting(request.db, request.tenant, each) for each in currencies
         },
         settable={method.currency for method in _methods(request, caller)},
+        is_protected=await protection.is_on(request.db, request.merchant_id),
+        wait=services.settling.account_wait,
     )
 
 
@@ -76,7 +82,7 @@ async def choose(request: PageRequest) -> PageResponse:
         if request.form.text("confirmed_name") != holder.account_name.strip():
             text = NAME_CHANGED.format(holder.account_name)
             return await _review(request, method, holder, text)
-        wait = timedelta(hours=request.services.platform.now.settlement_account_wait_hours)
+        wait = request.services.settling.account_wait
         new = NewSettlementAccount(method, holder.who, holder.bank_name, holder.account_name)
         await settlement.choose(
             request.db, request.tenant, new, by=request.visitor.email, wait=wait
@@ -84,6 +90,19 @@ async def choose(request: PageRequest) -> PageResponse:
     except Refusal as refusal:
         return await _form(request, caller, method, refusal)
     return request.redirect("~/settlement-account", done="Settlement account saved.")
+
+
+async def approve(request: PageRequest) -> PageResponse:
+    account_id = int(request.parameter("account"))
+    if not 0 < account_id <= ID_MAX:
+        raise PageNotFound
+    try:
+        await settlement.approve(request.db, request.tenant, account_id, by=request.decider)
+    except SettlementAccountNotFound:
+        raise PageNotFound from None
+    except Refusal as refusal:
+        return request.redirect("~/settlement-account", failed=refusal.text)
+    return request.redirect("~/settlement-account", done="Settlement account approved.")
 
 
 async def cancel(request: PageRequest) -> PageResponse:
@@ -134,12 +153,15 @@ async def _review(
     known = await settlement.settlement_account(
         request.db, request.merchant_id, request.environment, method.currency
     )
-    wait_hours = request.services.platform.now.settlement_account_wait_hours if known else 0
+    is_protected = await protection.is_on(request.db, request.merchant_id)
+    waits = known is not None or is_protected
+    wait_hours = request.services.platform.now.settlement_account_wait_hours if waits else 0
     values: dict[str, Any] = {
         "method": method,
         "holder": holder,
         "known": known,
         "wait_hours": wait_hours,
+        "is_protected": is_protected,
     }
     kept = {name: request.form.text(name) for name in ("method", "bank_code", "account_number")}
     if problem is None:

@@ -145,7 +145,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
             ge=0,
             le=720,
             description="Hours until a changed settlement account takes effect. "
-            "A merchant's first account takes effect at once.",
+            "A merchant's first account takes effect at once, unless its payouts are protected.",
         ),
     ] = 24
     adjustment_limits: Annotated[

@@ -30,12 +30,18 @@ from manilla.payouts import ordering, refusals
 from manilla.payouts import store as payouts
 from manilla.payouts.beneficiaries import names
 from manilla.payouts.beneficiaries.settlement import SettlementAccount, settlement_account
-from manilla.payouts.bulk import coverage
+from manilla.payouts.bulk import batches, coverage
+from manilla.payouts.bulk import store as batch_store
+from manilla.payouts.bulk.store import BatchStatus
 from manilla.payouts.initiate import PayoutInitiation, PayoutOrder
 from manilla.payouts.listing import named
-from manilla.payouts.ordering import PayoutPreviews
+from manilla.payouts.ordering import AccountHolder, PayoutPreview, PayoutPreviews
 from manilla.payouts.payout import Payout, PayoutStatus
+from manilla.payouts.protection import allowance
+from manilla.payouts.protection.protection import Decider
 from manilla.payouts.refusals import PROVIDER_RETRY_SECONDS, ProviderUnavailable
+from manilla.people import queries as people
+from manilla.people.roles import Realm
 from manilla.platform.settings import CurrentSettings
 from manilla.settlements import amounts, plans, store
 from manilla.settlements.plans import SettlementMode, SettlementPlan
@@ -56,6 +62,7 @@ NOTHING = "The balance minus the reserve is too small for a settlement."
 NAME_CHANGED = "The bank now reports another name for the settlement account: {}. Set it again."
 IS_OPEN = "A settlement is under way."
 REFERENCE_USED = "Another payout has the reference of this settlement."
+NOT_APPROVED = "Nobody approved the settlement."
 
 
 class NotSettled(Refusal):
@@ -166,7 +173,10 @@ class Settling:
 
     async def _follow(self, settlement: Settlement) -> float | None:
         try:
-            payout = await self._payout(settlement) or await self._order(settlement)
+            payout = await self._payout(settlement)
+            if payout is None and settlement.batch_id is not None:
+                return await self._follow_request(settlement, settlement.batch_id)
+            payout = payout or await self._order(settlement)
         except Unavailable:
             raise  # it is unknown whether the payout was created, so the job looks again
         except ProviderUnavailable:
@@ -174,6 +184,8 @@ class Settling:
         except Refusal as refusal:
             await self._end(settlement, SettlementState.FAILED, refusal.text)
             return LOOK_SECONDS
+        if payout is None:
+            return 0  # a second person was asked
         if payout.is_open:
             return FOLLOW_SECONDS
         if payout.status is PayoutStatus.COMPLETED:
@@ -187,19 +199,44 @@ class Settling:
         for trx_id in await named(self._db, settlement.tenant, settlement.ref_trx):
             payout = await payouts.payout(self._db, settlement.merchant_id, trx_id)
             assert payout is not None
-            if payout.ordered_by != settlement.ordered_by:
+            if payout.ordered_by not in await self._ordered_by(settlement):
                 raise NotSettled(REFERENCE_USED)
             if settlement.trx_id is None:
                 await store.set_payout(self._db, settlement, trx_id)
             return payout
         return None
 
-    async def _order(self, settlement: Settlement) -> Payout:
+    async def _ordered_by(self, settlement: Settlement) -> set[str | None]:
+        """Returns who can be responsible for the payout of this settlement."""
+        if settlement.batch_id is None:
+            return {settlement.ordered_by}
+        batch = await batch_store.batch(self._db, settlement.merchant_id, settlement.batch_id)
+        return {settlement.ordered_by, batch.ordered_by if batch else None}
+
+    async def _follow_request(self, settlement: Settlement, batch_id: str) -> float:
+        """Waits for the second person's decision, and for the payout that it creates."""
+        batch = await batch_store.batch(self._db, settlement.merchant_id, batch_id)
+        if batch is not None and batch.paid:
+            return 0  # the payout was created after we looked for it
+        if batch is not None and batch.status in (BatchStatus.ASKED, BatchStatus.RUNNING):
+            return FOLLOW_SECONDS
+        rows = await batch_store.rows(self._db, settlement.merchant_id, batch_id, limit=1)
+        raise NotSettled((rows[0].remark if rows else None) or NOT_APPROVED)
+
+    async def look_again(self, tenant: Tenant, batch_id: str) -> None:
+        """Follows the settlement at once, if a second person has decided on it."""
+        found = await store.of_request(self._db, tenant, batch_id)
+        if found is not None:
+            subject = plans.subject(found.environment, found.currency)
+            await jobs.put(self._db, found.merchant_id, JobKind.SETTLE, subject)
+
+    async def _order(self, settlement: Settlement) -> Payout | None:
+        """Creates the payout. Returns None if a second person must approve it first."""
         tenant = settlement.tenant
         caller = await self._directory.of(tenant.environment, tenant.merchant_id)
         account = await self._account(tenant, settlement.currency)
         method = self._method(account)
-        await self._check_name(caller, method, account)
+        holder = await self._check_name(caller, method, account)
         wanted = PayoutOrder(
             payout_amount=settlement.amount.amount,
             currency_code=settlement.currency,
@@ -210,6 +247,8 @@ class Settling:
             description="Settlement",
             ordered_by=settlement.ordered_by,
         )
+        if not await self._may_order(settlement, account, caller, holder, wanted):
+            return None
         ticket = request_limit.ticket(tenant.merchant_id, "settlement", NO_LIMIT)
         try:
             await ordering.place(self._initiation, caller, wanted, ticket)
@@ -220,12 +259,60 @@ class Settling:
         assert found is not None
         return found
 
-    async def _check_name(self, caller: Caller, method: Method, account: SettlementAccount) -> None:
+    async def _may_order(
+        self,
+        settlement: Settlement,
+        account: SettlementAccount,
+        caller: Caller,
+        holder: AccountHolder,
+        wanted: PayoutOrder,
+    ) -> bool:
+        """Asks a second person, and returns False, if a payout like this one needs one.
+
+        A trusted account needs none, because two people have agreed to it and others had time to
+        notice it.
+        """
+        if account.is_trusted(self.account_wait):
+            return True
+        tenant, by = settlement.tenant, await self._responsible(settlement, account)
+        method, amount = self._method(account), settlement.amount
+        fee = method.fee.of(amount)
+        balance = await self._previews.balance(caller, settlement.currency)
+        preview = PayoutPreview(method, holder, amount, fee, balance)
+        subject = f"settlement:{settlement.id}"
+        async with self._db.transaction() as connection:
+            if await allowance.take(connection, tenant, preview.total, by.email, subject):
+                return True
+            batch_id = f"ASK-{settlement.ref_trx}"
+            await batches.ask_in(connection, caller, preview, wanted, by, batch_id)
+            await store.set_request(connection, settlement, batch_id)
+        return False
+
+    async def _responsible(self, settlement: Settlement, account: SettlementAccount) -> Decider:
+        """Returns the person on whose word the money leaves, who cannot approve it.
+
+        For an automatic settlement it is the person who set the account, not the one who set the
+        plan: only the account says where the money goes.
+        """
+        is_automatic = settlement.ordered_by == AUTOMATIC
+        email = account.set_by if is_automatic else settlement.ordered_by
+        person = await people.person_by_email(self._db, Realm.DASHBOARD, email)
+        return Decider(0 if person is None else person.id, email)
+
+    @property
+    def account_wait(self) -> timedelta:
+        """How long an account must have been in effect before it is trusted."""
+        return timedelta(hours=self._platform.now.settlement_account_wait_hours)
+
+    async def _check_name(
+        self, caller: Caller, method: Method, account: SettlementAccount
+    ) -> AccountHolder:
         """Resolves the account again: it must still be the one that the merchant confirmed."""
         holder = await self._previews.holder(caller, method, dict(account.beneficiary))
         name = holder.account_name or ""
         if not names.agree(name, account.account_name):
             raise refusals.InvalidBeneficiary(NAME_CHANGED.format(name))
+        return holder
 
     async def _account(self, tenant: Tenant, currency: str) -> SettlementAccount:
         found = await settlement_account(self._db, tenant.merchant_id, tenant.environment, currency)
@@ -293,6 +380,8 @@ def _is_wanted(plan: SettlementPlan, newest: Settlement | None) -> bool:
         return plan.is_due(today, newest.day if newest else None)
     if newest.state is SettlementState.PAID or newest.ordered_by != AUTOMATIC:
         return False
+    if newest.batch_id is not None:
+        return False  # a person refused it, so nobody is asked again today
     assert newest.ended_at is not None
     is_late = datetime.now(UTC) - newest.ended_at >= RETRY_AFTER
     return newest.attempt < ATTEMPTS_A_DAY and is_late

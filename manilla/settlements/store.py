@@ -47,6 +47,7 @@ class Settlement(SettlementOrder, frozen=True, kw_only=True):
     id: int
     state: SettlementState
     trx_id: str | None  # the payout
+    batch_id: str | None  # the request to a second person, if it needed one
     remark: str | None  # why it failed
     created_at: datetime
     ended_at: datetime | None
@@ -178,6 +179,22 @@ async def set_payout(db: Database, settlement: Settlement, trx_id: str) -> None:
     await db.execute(
         "UPDATE settlement SET trx_id = $3 WHERE merchant_id = $1 AND id = $2",
         *(settlement.merchant_id, settlement.id, trx_id),
+    )
+
+
+async def set_request(connection: Connection, settlement: Settlement, batch_id: str) -> None:
+    await connection.execute(
+        "UPDATE settlement SET batch_id = $3 WHERE merchant_id = $1 AND id = $2",
+        *(settlement.merchant_id, settlement.id, batch_id),
+    )
+
+
+async def of_request(db: Database, tenant: Tenant, batch_id: str) -> Settlement | None:
+    """Returns the open settlement for which a second person was asked with this batch."""
+    return await _row(
+        db,
+        _SETTLEMENT + " AND state = 'open' AND batch_id = $3",
+        *(tenant.merchant_id, tenant.environment, batch_id),
     )
 
 

@@ -54,6 +54,7 @@ RIGHTS = {
     "payment_link": KEEP,
     "payout": KEEP,
     "payout_account": KEEP,
+    "payout_alone": ALL,
     "payout_attempt": KEEP,
     "payout_batch": KEEP,
     "payout_batch_row": ALL,

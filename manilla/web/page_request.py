@@ -14,6 +14,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.http import Network, client_address
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
+from manilla.payouts.protection.protection import Decider
 from manilla.people import devices
 from manilla.people.roles import Permission
 from manilla.people.sessions import NewSession
@@ -89,6 +90,11 @@ class PageRequest:
     @property
     def tenant(self) -> Tenant:
         return Tenant(self.merchant_id, self.environment)
+
+    @property
+    def decider(self) -> Decider:
+        """The user, as the one who asks for a payout or approves it."""
+        return Decider(self.visitor.person_id, self.visitor.email)
 
     async def caller(self) -> Caller:
         """The merchant as the API sees it in this environment."""

@@ -40,7 +40,10 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
         db = self.services.db
         works = {kind: worker.works(self.services)[kind] for kind in KINDS}
         runner = Runner(db, works)
-        while True:
+        seen: list[str] = []
+        # A settlement that waits for a second person always has a job, so stop without progress.
+        while seen[-3:] != [await self._progress()] * 3:
+            seen.append(await self._progress())
             await db.execute(
                 "UPDATE job SET due_at = now() - interval '1 hour'"
                 " WHERE merchant_id = $1 AND kind = ANY($2)",
@@ -51,6 +54,21 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
             await asyncio.gather(*(runner._do(job) for job in claimed))
             if not any(job.merchant_id == self.merchant.new.id for job in claimed):
                 return
+
+    async def _progress(self) -> str:
+        """What jobs have done so far."""
+        progress: str = await self.services.db.value(
+            """
+            SELECT concat_ws(' ', (SELECT count(*) FROM job WHERE merchant_id = $1),
+                   (SELECT array_agg(status) FROM payout WHERE merchant_id = $1),
+                   (SELECT array_agg(status) FROM refund WHERE merchant_id = $1),
+                   (SELECT array_agg(concat(state, trx_id, batch_id))
+                      FROM settlement WHERE merchant_id = $1),
+                   (SELECT array_agg(status) FROM payout_batch WHERE merchant_id = $1),
+                   (SELECT array_agg(state) FROM payout_batch_row WHERE merchant_id = $1))""",
+            self.merchant.new.id,
+        )
+        return progress
 
     async def method_id(self, code: str = "providera_ngn_transfer") -> int:
         method_id: int = await self.services.db.value("SELECT id FROM method WHERE code = $1", code)

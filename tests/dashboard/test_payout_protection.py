@@ -90,6 +90,32 @@ async def test_a_payout_above_the_threshold_waits_for_another_person(team: Team)
     assert any("approved by" in cell for cell in row)
 
 
+@pytest.mark.parametrize("ends", ["refused", "expired"])
+async def test_a_request_that_ended_can_be_repeated_with_its_reference(
+    team: Team, ends: str
+) -> None:
+    await _set_threshold(team.owner, "5000")
+    order = await _order(team, "6000")
+    first = redirect_target(await team.owner.post(PAYOUTS, order))
+    if ends == "refused":
+        await team.finance.post(f"{first}/refuse", {})
+    else:
+        await team.dashboard.services.db.execute(
+            "UPDATE payout_batch SET expires_at = now() WHERE id = $1", first.rsplit("/", 1)[1]
+        )
+    repeated = [redirect_target(await team.owner.post(PAYOUTS, order)) for _ in range(2)]
+    assert repeated[0] == repeated[1] != first
+    for request in (first, *repeated):
+        await team.finance.post(f"{request}/approve", {})
+    await team.dashboard.run_jobs()
+    assert await team.dashboard.count("payout") == 1
+    again = redirect_target(await team.owner.post(PAYOUTS, order))
+    await team.finance.post(f"{again}/approve", {})
+    await team.dashboard.run_jobs()
+    assert await team.dashboard.count("payout") == 1
+    assert await team.dashboard.balance() == WALLET - 6_000_00
+
+
 async def test_a_file_above_the_threshold_waits_and_can_be_refused(team: Team) -> None:
     await _set_threshold(team.owner, "1500")
     rows = [f"1000,{GTBANK},{new_account()},,," for _ in range(2)]

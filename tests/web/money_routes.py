@@ -140,6 +140,7 @@ DASHBOARD: dict[str, Effect] = {
     "POST /{environment:str}/settlement-account/new": Effect.NOTHING,
     "POST /{environment:str}/settlement-account": Effect.MONEY,
     "POST /{environment:str}/settlement-account/cancel": Effect.NOTHING,
+    "POST /{environment:str}/settlement-account/{account:int}/approve": Effect.MONEY,
     "GET /{environment:str}/wallets": Effect.NOTHING,
     "GET /{environment:str}/wallets/{currency:str}": Effect.NOTHING,
     "POST /{environment:str}/wallets/{currency:str}/top-up": Effect.NOTHING,

@@ -1,10 +1,12 @@
 """Settlement accounts: the merchant's own account in each currency, for automatic settlements.
 
 Whoever can change this account can divert the merchant's balance. So a change waits before it takes
-effect, and the owners learn of it and can cancel it in the meantime.
+effect, and the owners learn of it and can cancel it in the meantime. If the merchant's payouts are
+protected, the first account waits too, and settlements above the threshold need a second person
+until another person has approved the account and it has been in effect for the waiting time.
 """
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -20,6 +22,8 @@ from manilla.mail.kinds import MailKind
 from manilla.methods.method import Method
 from manilla.payouts.beneficiaries import accounts
 from manilla.payouts.beneficiaries.beneficiary import Beneficiary
+from manilla.payouts.protection import protection
+from manilla.payouts.protection.protection import Decider
 
 
 class SettlementAccount(msgspec.Struct, frozen=True):
@@ -35,10 +39,17 @@ class SettlementAccount(msgspec.Struct, frozen=True):
     set_by: str
     created_at: datetime
     effective_at: datetime
+    approved_by: str | None
+    approved_at: datetime | None
 
     @property
     def number(self) -> str:
         return accounts.number_of(self.beneficiary)
+
+    def is_trusted(self, wait: timedelta) -> bool:
+        """Whether any amount may be settled to it without a second person."""
+        is_approved = self.approved_at is not None
+        return is_approved and self.effective_at + wait <= datetime.now(UTC)
 
 
 class NewSettlementAccount(msgspec.Struct, frozen=True):
@@ -53,6 +64,16 @@ class NewSettlementAccount(msgspec.Struct, frozen=True):
 class SettlementAccountUnchanged(Refusal):
     status, code = 409, "SETTLEMENT_ACCOUNT_UNCHANGED"
     message = "This is already your settlement account."
+
+
+class SettlementAccountNotFound(Refusal):
+    status, code = 404, "SETTLEMENT_ACCOUNT_NOT_FOUND"
+    message = "This settlement account was replaced or canceled."
+
+
+class SameAccountSetter(Refusal):
+    status, code = 403, "SAME_PERSON"
+    message = "You set this account, so another person must approve it."
 
 
 ACCOUNT = f"""
@@ -91,7 +112,10 @@ async def choose(
     by: str,
     wait: timedelta,
 ) -> SettlementAccount:
-    """Sets the account. It replaces one that waits, and waits itself unless it is the first."""
+    """Sets the account. It replaces one that waits.
+
+    It waits itself, unless it is the first account of a merchant whose payouts are not protected.
+    """
     currency = new.method.currency
     async with db.transaction() as connection:
         await _lock(connection, tenant.merchant_id)
@@ -101,10 +125,33 @@ async def choose(
         if before is not None and _is_same(before, new):
             raise SettlementAccountUnchanged
         await _cancel_waiting(connection, tenant, currency)
-        chosen = await _insert(connection, tenant, new, by, wait if before else timedelta())
+        waits = before is not None or await protection.is_on(connection, tenant.merchant_id)
+        chosen = await _insert(connection, tenant, new, by, wait if waits else timedelta())
         await _record(connection, "settlement_account.set", chosen, before)
         await _tell_owners(connection, chosen)
     return chosen
+
+
+async def approve(db: Database, tenant: Tenant, account_id: int, *, by: Decider) -> None:
+    """Approves an account that another person has set. Repeated calls have no effect."""
+    async with db.transaction() as connection:
+        await _lock(connection, tenant.merchant_id)
+        found = await _one(
+            connection, ACCOUNT + " AND environment = $2 AND id = $3", tenant, account_id
+        )
+        if found is None:
+            raise SettlementAccountNotFound
+        if found.set_by == by.email:
+            raise SameAccountSetter
+        if found.approved_at is not None:
+            return
+        await connection.execute(
+            """
+            UPDATE settlement_account SET approved_by = $3, approved_at = now()
+             WHERE merchant_id = $1 AND id = $2""",
+            *(tenant.merchant_id, account_id, by.email),
+        )
+        await _record(connection, "settlement_account.approve", found, None)
 
 
 async def cancel(db: Database, tenant: Tenant, currency: str) -> SettlementAccount | None:
@@ -194,9 +241,9 @@ def _is_same(known: SettlementAccount, new: NewSettlementAccount) -> bool:
 
 
 async def _one(
-    db: Database | Connection, query: str, tenant: Tenant, currency: str
+    db: Database | Connection, query: str, tenant: Tenant, key: str | int
 ) -> SettlementAccount | None:
-    about = tenant.merchant_id, tenant.environment, currency
+    about = tenant.merchant_id, tenant.environment, key
     record = await db.record(query + NEWEST, *about)
     return None if record is None else _read(record)
 

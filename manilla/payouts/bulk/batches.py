@@ -33,12 +33,13 @@ from manilla.payouts.bulk.store import (
 )
 from manilla.payouts.initiate import PayoutOrder
 from manilla.payouts.ordering import PayoutPreview
-from manilla.payouts.protection import protection
-from manilla.payouts.protection.protection import NoSecondPerson
+from manilla.payouts.protection import allowance, protection
+from manilla.payouts.protection.protection import Decider, NoSecondPerson
 
 PAY = JobKind.BULK_PAYOUTS
 ROWS_AT_ONCE = 200
 APPROVAL_LASTS = timedelta(hours=24)
+ASKED_MAX = 20  # how often a payout with one reference can be asked for
 NOT_CHOSEN = "Not paid: only the rows above this one were selected."
 STOPPED = "Not paid: {} stopped the file."
 REFUSED = "Not paid: {} refused it."
@@ -82,16 +83,14 @@ class SamePerson(Refusal):
     message = "You asked for this, so another person must approve it."
 
 
+class AskedTooOften(Refusal):
+    status, code = 409, "ASKED_TOO_OFTEN"
+    message = "This payout was refused too often. Use another reference."
+
+
 class NotStoppable(Refusal):
     status, code = 409, "NOT_STOPPABLE"
     message = "This file is not being paid any more."
-
-
-class Decider(msgspec.Struct, frozen=True):
-    """The signed-in user who decides."""
-
-    person_id: int
-    email: str
 
 
 async def find(db: Database, tenant: Tenant, batch_id: str) -> Batch:
@@ -130,7 +129,7 @@ async def confirm(
         cost = await _checked_cost(connection, batch, rows, available)
         if rows < batch.ready:
             await transitions.refuse_after_first(connection, batch, rows, NOT_CHOSEN)
-        if await protection.is_above(connection, batch.merchant_id, cost):
+        if not await allowance.take(connection, tenant, cost, by.email, f"file:{batch.id}"):
             await _ask(connection, batch, by, cost)
             return BatchStatus.ASKED
         await _start(connection, batch, by, cost, "bulk.confirm", payouts=rows, of=batch.payable)
@@ -194,25 +193,52 @@ async def _ask(connection: Connection, batch: Batch, by: Decider, cost: Money) -
 async def ask_single(
     db: Database, caller: Caller, preview: PayoutPreview, order: PayoutOrder, by: Decider
 ) -> str:
-    """Stores a single payout that a second person must approve. Returns the id of the batch.
+    """Asks a second person to approve a single payout. Returns the id of the batch.
 
-    The id depends on the reference, so that a form that is submitted twice asks once.
+    A form that is submitted twice asks once. A payout that was refused, or that nobody approved in
+    time, can be asked for again with its reference.
     """
-    batch = _single(caller, preview, order, by)
-    found = await store.batch(db, batch.merchant_id, batch.id)
-    if found is None:
-        async with db.transaction() as connection:
-            if await store.insert(connection, batch, [_single_row(preview, order)]):
-                await _ask(connection, batch, by, preview.total)
-    return batch.id
+    for attempt in range(ASKED_MAX):
+        batch_id = _single_id(caller, order.ref_trx, attempt)
+        found = await store.batch(db, caller.merchant_id, batch_id)
+        if found is None:
+            async with db.transaction() as connection:
+                await ask_in(connection, caller, preview, order, by, batch_id)
+            return batch_id
+        if found.status is BatchStatus.ASKED and found.is_expired:
+            await expire(db, found)
+        elif found.paid or found.status in (BatchStatus.ASKED, BatchStatus.RUNNING):
+            return batch_id
+    raise AskedTooOften
 
 
-def _single(caller: Caller, preview: PayoutPreview, order: PayoutOrder, by: Decider) -> Batch:
-    key = f"{caller.merchant_id}:{caller.environment}:{order.ref_trx}".encode()
-    number = int.from_bytes(hashlib.sha256(key).digest()[:7])
+def _single_id(caller: Caller, ref_trx: str, attempt: int) -> str:
+    """Returns an id that depends on the reference. Each attempt has its own."""
+    key = f"{caller.merchant_id}:{caller.environment}:{ref_trx}" + f":{attempt}" * bool(attempt)
+    number = int.from_bytes(hashlib.sha256(key.encode()).digest()[:7])
+    return f"ASK-{ids.base32(number, 12)}"
+
+
+async def ask_in(
+    connection: Connection,
+    caller: Caller,
+    preview: PayoutPreview,
+    order: PayoutOrder,
+    by: Decider,
+    batch_id: str,
+) -> None:
+    """Asks a second person to approve a payout, unless there is a batch with this id."""
+    batch = _single(caller, preview, order, by, batch_id)
+    if await store.insert(connection, batch, [_single_row(preview, order)]):
+        await _ask(connection, batch, by, preview.total)
+
+
+def _single(
+    caller: Caller, preview: PayoutPreview, order: PayoutOrder, by: Decider, batch_id: str
+) -> Batch:
     return Batch(
         merchant_id=caller.merchant_id,
-        id=f"ASK-{ids.base32(number, 12)}",
+        id=batch_id,
         environment=caller.environment,
         status=BatchStatus.DRAFT,
         method_id=preview.method.id,

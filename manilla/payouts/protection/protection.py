@@ -29,6 +29,13 @@ class NoSecondPerson(Refusal):
     )
 
 
+class Decider(msgspec.Struct, frozen=True):
+    """The signed-in user who asks or decides."""
+
+    person_id: int
+    email: str
+
+
 class ProtectionChange(msgspec.Struct, frozen=True):
     """A change to the protection of a merchant's payouts."""
 
@@ -66,14 +73,13 @@ async def thresholds(db: Database | Connection, merchant_id: int) -> dict[str, M
     return {each["currency"]: Money(each["currency"], each["amount_minor"]) for each in records}
 
 
-async def is_above(db: Database | Connection, merchant_id: int, cost: Money) -> bool:
-    """Whether a payout that costs this much, with its fee, needs a second person."""
-    threshold = (await thresholds(db, merchant_id)).get(cost.currency)
-    return threshold is not None and cost > threshold
-
-
 async def is_locked(db: Database | Connection, merchant_id: int) -> bool:
     return (await merchants.get(db, merchant_id)).accounts_locked
+
+
+async def is_on(db: Database | Connection, merchant_id: int) -> bool:
+    """Whether the merchant has a threshold in any currency, or pays only to saved accounts."""
+    return await is_locked(db, merchant_id) or bool(await thresholds(db, merchant_id))
 
 
 async def has_second(db: Database | Connection, merchant_id: int, person_id: int | None) -> bool:

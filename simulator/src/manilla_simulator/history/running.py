@@ -25,11 +25,11 @@ from manilla.payments.ways import way_of
 from manilla.payouts import store as payouts
 from manilla.payouts.bulk import batches, drafts
 from manilla.payouts.bulk import store as bulk_store
-from manilla.payouts.bulk.batches import Decider
 from manilla.payouts.bulk.drafts import Drafting
 from manilla.payouts.bulk.store import BatchStatus
 from manilla.payouts.initiate import PayoutOrder
 from manilla.payouts.payout import PayoutStatus
+from manilla.payouts.protection.protection import Decider
 from manilla.refunds import decisions
 from manilla.refunds import initiate as refunds
 from manilla.refunds.refund import RefundStatus

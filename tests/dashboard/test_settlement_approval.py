@@ -1,0 +1,170 @@
+"""Settlements of a protected merchant: a second person, unless the account is trusted."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from manilla.kit.environment import Environment
+from manilla.ledger.scope import Tenant
+from manilla.people.roles import Role
+from manilla.services import Services
+from manilla.settlements import store
+from manilla.settlements.store import Settlement
+from tests.client import Site
+from tests.dashboard.bulk_upload import GTBANK
+from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
+from tests.payouts.payout_merchant import new_account, setting
+from tests.provider_simulator import running_simulator
+from tests.web.signed_in_user import SignedInUser, member
+
+SETTLEMENTS, ACCOUNT = "/sandbox/settlements", "/sandbox/settlement-account"
+PROTECTION, BULK = "/sandbox/protection", "/sandbox/payouts/bulk"
+WALLET = 1_000_000_00
+
+
+class SettlingTeam(msgspec.Struct, frozen=True):
+    """An owner and a finance member of a merchant; the finance member sets the account."""
+
+    dashboard: MerchantDashboard
+    finance: SignedInUser
+
+    @property
+    def owner(self) -> SignedInUser:
+        return self.dashboard.owner
+
+    async def protect(self) -> None:
+        form = {"currency": "NGN", "amount": "1000"}
+        assert (await self.owner.post(f"{PROTECTION}/threshold", form)).status == 303
+
+    async def set_account(self) -> int:
+        form = {
+            "method": str(await self.dashboard.method_id()),
+            "bank_code": GTBANK,
+            "account_number": new_account(),
+            "confirmed_name": "SANDBOX BENEFICIARY",
+        }
+        assert (await self.finance.post(ACCOUNT, form)).status == 303
+        number: int = await self.dashboard.services.db.value(
+            "SELECT max(id) FROM settlement_account WHERE merchant_id = $1",
+            self.dashboard.merchant.new.id,
+        )
+        return number
+
+    async def let_pass(self, hours: int) -> None:
+        await self.dashboard.services.db.execute(
+            "UPDATE settlement_account SET effective_at = effective_at - make_interval(hours => $2)"
+            " WHERE merchant_id = $1",
+            *(self.dashboard.merchant.new.id, hours),
+        )
+
+    async def settle(self) -> Settlement:
+        """Settles as the finance member, and runs the jobs."""
+        await self.finance.post(SETTLEMENTS, {"currency": "NGN"})
+        await self.dashboard.run_jobs()
+        return await self.newest()
+
+    async def newest(self) -> Settlement:
+        tenant = Tenant(self.dashboard.merchant.new.id, Environment.SANDBOX)
+        found = await store.newest(self.dashboard.services.db, tenant, "NGN")
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+async def team(services: Services, site: Site) -> AsyncIterator[SettlingTeam]:
+    async with running_simulator(services):
+        dashboard = await new_dashboard(services, site)
+        finance = await member(services, site, dashboard.merchant.new.id, Role.FINANCE)
+        await finance.step_up(services)
+        yield SettlingTeam(dashboard, finance)
+
+
+async def test_a_settlement_waits_for_another_person_and_is_paid_once(team: SettlingTeam) -> None:
+    await team.set_account()
+    await team.protect()
+    asked = await team.settle()
+    assert (asked.state, asked.trx_id) == ("open", None)
+    assert await team.dashboard.balance() == WALLET
+    request = f"{BULK}/{asked.batch_id}"
+    await team.finance.post(f"{request}/approve", {})
+    await team.dashboard.run_jobs()
+    assert await team.dashboard.balance() == WALLET, "the requester approved it"
+
+    for _ in range(2):
+        await team.owner.post(f"{request}/approve", {})
+    await team.dashboard.run_jobs()
+    paid = await team.newest()
+    assert (paid.id, paid.state) == (asked.id, "paid")
+    assert paid.trx_id is not None
+    assert await team.dashboard.count("payout") == 1
+    assert await team.dashboard.balance() == 0
+
+
+async def test_a_refused_settlement_fails_and_moves_no_money(team: SettlingTeam) -> None:
+    await team.set_account()
+    await team.protect()
+    asked = await team.settle()
+    await team.owner.post(f"{BULK}/{asked.batch_id}/refuse", {})
+    await team.dashboard.run_jobs()
+    ended = await team.newest()
+    assert (ended.id, ended.state) == (asked.id, "failed")
+    assert team.owner.email in (ended.remark or "")
+    assert await team.dashboard.count("payout") == 0
+    assert await team.dashboard.balance() == WALLET
+
+
+async def test_an_approved_account_is_trusted_after_the_waiting_time(team: SettlingTeam) -> None:
+    number = await team.set_account()
+    await team.protect()
+    approve = f"{ACCOUNT}/{number}/approve"
+    assert "another person must" in await team.finance.follow(await team.finance.post(approve, {}))
+    assert "Approved by" not in (await team.finance.get(ACCOUNT)).body.decode()
+    await team.owner.post(approve, {})
+    page = (await team.finance.get(ACCOUNT)).body.decode()
+    assert "Approved by" in page
+    assert "need a second person until" in page
+    assert (await team.settle()).batch_id is not None, "it was trusted too early"
+    await team.owner.post(f"{BULK}/{(await team.newest()).batch_id}/refuse", {})
+    await team.dashboard.run_jobs()
+
+    await team.let_pass(hours=24)
+    assert (await team.settle()).state == "paid"
+    assert await team.dashboard.balance() == 0
+
+
+async def test_without_a_waiting_time_approval_is_enough(
+    team: SettlingTeam, services: Services
+) -> None:
+    async with setting(services, "settlement_account_wait_hours", "0"):
+        await team.protect()
+        number = await team.set_account()
+        assert (await team.settle()).batch_id is not None
+        await team.owner.post(f"{BULK}/{(await team.newest()).batch_id}/refuse", {})
+        await team.dashboard.run_jobs()
+        await team.owner.post(f"{ACCOUNT}/{number}/approve", {})
+        assert (await team.settle()).state == "paid"
+
+
+@pytest.mark.parametrize("protection", ["threshold", "lock"])
+async def test_the_first_account_of_a_protected_merchant_waits(
+    team: SettlingTeam, protection: str
+) -> None:
+    form = {"currency": "NGN", "amount": "1000", "locked": "yes"}
+    await team.owner.post(f"{PROTECTION}/{protection}", form)
+    await team.set_account()
+    page = (await team.finance.get(ACCOUNT)).body.decode()
+    assert "takes effect on" in page
+    refused = await team.finance.post(SETTLEMENTS, {"currency": "NGN"})
+    assert "Set a settlement account first." in await team.finance.follow(refused)
+    await team.dashboard.run_jobs()
+    assert await team.dashboard.balance() == WALLET
+
+
+async def test_a_settlement_below_the_threshold_needs_nobody(team: SettlingTeam) -> None:
+    await team.set_account()
+    await team.protect()
+    form = {"currency": "NGN", "mode": "manual", "reserve": "999500"}
+    await team.finance.post(f"{SETTLEMENTS}/plan", form)
+    assert (await team.settle()).state == "paid"
+    assert await team.dashboard.balance() == 999_500_00
