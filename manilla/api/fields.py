@@ -30,11 +30,12 @@ Amount = Annotated[Decimal, msgspec.Meta(extra={AMOUNT_TAG: True})]
 CHECK_TAG = "check"
 # The validation function that replaces it when only public URLs may be called (production mode).
 PUBLIC_CHECK_TAG = "public_check"
+NO_URL = "Expected a URL: https://… or http://…"
 NOT_PUBLIC = "Expected a public URL: notifications are not sent to private hosts."
 
 
 def _check_address(text: str) -> str | None:
-    return None if http.is_web_address(text) else "Expected a URL: https://… or http://…"
+    return None if http.is_web_address(text) else NO_URL
 
 
 def _check_public_address(text: str) -> str | None:

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from manilla.api.endpoint import Call, Endpoint
-from manilla.api.fields import CallbackAddress, Line
+from manilla.api.fields import NO_URL, CallbackAddress, Line
 from manilla.api.lists import Cursors, ListQuery
+from manilla.api.refusals import ValidationFailed
 from manilla.audit.actor import API, acting
 from manilla.kit import strict_json
 from manilla.kit.clock import iso
@@ -143,10 +144,14 @@ class WebhookEndpointCalls:
 
     async def change_endpoint(self, call: Call) -> Any:
         body: WebhookEndpointChangeRequest = call.body
+        sent = strict_json.decode(call.raw_body) if call.raw_body else {}
+        # Empty text counts as absent, but here it would say that a URL was changed that was not.
+        if sent.get("url") == "":
+            raise ValidationFailed(errors={"url": NO_URL})
         status = EndpointStatus(body.status) if body.status else None
         # A field that is null counts as absent, but here it removes the description.
-        is_sent = bool(call.raw_body) and "description" in strict_json.decode(call.raw_body)
-        description = "" if is_sent and body.description is None else body.description
+        is_removed = "description" in sent and body.description is None
+        description = "" if is_removed else body.description
         terms = EndpointTerms(
             url=body.url, events=body.events, description=description, status=status
         )

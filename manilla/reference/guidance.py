@@ -150,7 +150,7 @@ GUIDANCE: dict[str, Guidance] = {
         Repeat.LATER,
     ),
     "RATE_LIMIT_EXCEEDED": Guidance(
-        "You sent too many requests in a minute.",
+        "You sent too many requests in a minute, or too many requests wait for events.",
         "Wait for `Retry-After` seconds. The `RateLimit` header has the remaining number.",
         Repeat.LATER,
     ),

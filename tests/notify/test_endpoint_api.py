@@ -40,6 +40,17 @@ async def test_only_null_or_an_empty_text_removes_the_description(shop: Endpoint
         assert removed.json["url"] == kept.json["url"]
 
 
+@pytest.mark.parametrize("body", [b'{"url": ""}', b'{"url": "", "events": ["*"]}'])
+async def test_an_empty_url_is_rejected_and_changes_nothing(
+    shop: EndpointMerchant, body: bytes
+) -> None:
+    endpoint_id = (await shop.create("payment.*"))["id"]
+    before = (await shop.send("GET", endpoint_id)).json
+    reply = await shop.send("PATCH", endpoint_id, body)
+    assert (reply.status, set(reply.json["errors"])) == (400, {"url"})
+    assert (await shop.send("GET", endpoint_id)).json == before
+
+
 async def test_the_list_has_pages(shop: EndpointMerchant) -> None:
     made = [(await shop.create())["id"] for _ in range(3)]
     first = (await shop.merchant.get(f"{ENDPOINTS}?limit=2")).json

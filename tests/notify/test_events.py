@@ -13,7 +13,7 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.ledger.scope import Tenant
 from manilla.notify import notification_ids, outbox
-from manilla.notify.events import listing
+from manilla.notify.events import listing, waiting
 from manilla.notify.events.listing import EventFilter
 from manilla.payments.checkout import SandboxOutcome
 from manilla.services import Services
@@ -197,16 +197,28 @@ async def test_after_a_restore_old_events_come_first_and_new_ones_are_visible(
 
 
 async def test_a_reader_that_waits_gets_the_event_when_it_arrives(deliveries: Deliveries) -> None:
-    waiting = asyncio.create_task(_events(deliveries.merchant, "?wait=30"))
+    reader = asyncio.create_task(_events(deliveries.merchant, "?wait=30"))
     await asyncio.sleep(0.5)
     trx_id = await deliveries.finish_payment()
-    [event] = await waiting
+    [event] = await reader
     assert event["trx_id"] == trx_id
 
 
 async def test_a_wait_without_an_event_ends_with_an_empty_page(deliveries: Deliveries) -> None:
     reply = await deliveries.merchant.get(EVENTS + "?wait=1")
     assert (reply.status, reply.json) == (200, {"data": [], "next_cursor": None})
+
+
+async def test_a_reader_beyond_the_limit_gets_429_with_retry_after(
+    deliveries: Deliveries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "READERS_PER_MERCHANT_MAX", 0)
+    reply = await deliveries.merchant.get(EVENTS + "?wait=20")
+    assert (reply.status, reply.code) == (429, "RATE_LIMIT_EXCEEDED")
+    assert reply.headers["retry-after"] == "20"
+    trx_id = await deliveries.finish_payment()
+    [event] = await _events(deliveries.merchant, "?wait=20")  # nothing to wait for
+    assert event["trx_id"] == trx_id
 
 
 async def test_a_payout_without_ipn_url_and_a_new_payment_are_no_notifications(

@@ -3,6 +3,7 @@
 import html
 import re
 import shlex
+from pathlib import Path
 from urllib.parse import quote, urljoin
 
 import msgspec
@@ -93,6 +94,16 @@ async def test_every_error_code_has_guidance_and_no_guidance_is_unused(
     assert set(guidance.GUIDANCE) == codes
     assert {code.value for code in PayoutErrorCode} <= set(guidance.GUIDANCE)
     assert set(guidance.OUTCOMES) == {code.value for code in PaymentErrorCode}
+
+
+def test_the_documents_name_every_error_code() -> None:
+    folder = Path(__file__).parents[2] / "docs"
+    names = ["authentication", "lists", "notifications", "payments", "payouts", "refunds"]
+    text = "".join((folder / f"{name}.md").read_text() for name in names)
+    missing = [
+        code for code in {**guidance.GUIDANCE, **guidance.OUTCOMES} if f"`{code}`" not in text
+    ]
+    assert missing == []
 
 
 async def test_every_rejection_of_a_refund_has_guidance() -> None:

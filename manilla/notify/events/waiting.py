@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import math
 
 import structlog
 
 from manilla.kit import deadline
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
+from manilla.kit.ratelimit import RateLimitExceeded
 from manilla.notify.events import listing
 from manilla.notify.events.listing import EventReader
 
@@ -16,6 +18,7 @@ log = structlog.get_logger(__name__)
 POLL_SECONDS = 1.0
 READERS_MAX = 256  # in this process
 READERS_PER_MERCHANT_MAX = 8
+TOO_MANY = "Too many requests wait for events. Use fewer, or omit `wait`."
 
 
 class EventWaiting:
@@ -27,10 +30,11 @@ class EventWaiting:
     async def wait(self, reader: EventReader, seconds: float) -> None:
         """Returns when there is an event for the reader, or when the time is over.
 
-        Returns at once if too many readers wait. No database connection is held meanwhile.
+        Raises if too many readers wait: an empty page at once would make them ask again and again.
+        No database connection is held meanwhile.
         """
         if not self._has_room(reader):
-            return
+            raise RateLimitExceeded(TOO_MANY, retry_after_seconds=math.ceil(seconds))
         arrived = asyncio.Event()
         self._waiting[arrived] = reader
         if self._polling is None or self._polling.done():

@@ -82,7 +82,7 @@ FIELDS: Mapping[str, FieldDescription] = {
         "page.",
         maxLength=600,
     ),
-    "from": _moment("Only items created at this time or later."),
+    "from": _moment("Only items created at this time or later. It must not be after `to`."),
     "to": _moment("Only items created before this time."),
     "PaymentsQuery.status": _field("Only payments with this status."),
     "PaymentsQuery.ref_trx": _field("Only the payment with this reference.", maxLength=60),
