@@ -157,6 +157,9 @@ class TransferMachine(Generic[AnyTransfer]):
                 # If a signed webhook contradicts the rejection, the provider is queried now. If
                 # this worker has lost the job, its holder continues.
                 return 0
+            case Unknown(never_sent=True):
+                await sending.unmark(self._db, self._table, job)
+                return self._schedule.first_seconds
             case Unknown():
                 return self._schedule.first_seconds
         return await self._after_send(transfer, answer)

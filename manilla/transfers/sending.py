@@ -29,6 +29,8 @@ class TransferTable(msgspec.Struct, frozen=True):
     job_kind: str
     sent_column: str
     mark: str
+    unmark: str  # takes the mark back, if `is_first_send`
+    is_first_send: str
     may_send: str = "true"
     on_behalf: str = "false"
     is_routed: str = "false"  # of the row `found`
@@ -42,6 +44,8 @@ PAYOUTS = TransferTable(
     "sent_reference = coalesce(t.sent_reference, m.reference),"
     " began_at = coalesce(t.began_at, now()),"
     " last_sent_at = CASE WHEN t.began_at IS NOT NULL THEN now() END",
+    unmark="began_at = NULL, sent_reference = NULL",
+    is_first_send="t.last_sent_at IS NULL AND t.accepted_at IS NULL",
     may_send="(t.rail_bank_code IS NULL"
     f" OR (t.rail_bank_code <> '' AND NOT EXISTS ({conclusive.LEFT_RAIL_HAS_IT})))",
     is_routed="found.rail_bank_code IS NOT NULL",
@@ -52,6 +56,8 @@ REFUNDS = TransferTable(
     JobKind.REFUND,
     "sent_at",
     "sent_at = now(), first_sent_at = coalesce(t.first_sent_at, now())",
+    unmark="sent_at = NULL, first_sent_at = NULL",
+    is_first_send="t.sent_at = t.first_sent_at",
     may_send="NOT t.by_operator",
     on_behalf="t.on_behalf",
 )
@@ -106,6 +112,22 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
         )
     marked = {(row.trx_id, row.fence) for row in rows}
     return [(each.job.subject, each.job.fence) in marked for each in marks]
+
+
+async def unmark(db: Database, table: TransferTable, job: Job) -> None:
+    """Takes back the mark of a first send of which certainly no byte has left this machine.
+
+    The transfer is then unsent again. A worker that has lost its job changes nothing.
+    """
+    await db.execute(
+        f"""
+        UPDATE {table.name} AS t SET {table.unmark}
+          FROM job j
+         WHERE t.merchant_id = $1 AND t.trx_id = $3 AND t.status = 'pending'
+           AND {table.is_first_send}
+           AND j.merchant_id = $1 AND j.kind = $2 AND j.subject = $3 AND j.lease = $4""",
+        *(job.merchant_id, job.kind, job.subject, job.fence),
+    )
 
 
 async def note_sent(db: Database, table: TransferTable, merchant_id: int, trx_id: str) -> None:

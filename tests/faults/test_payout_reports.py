@@ -18,7 +18,7 @@ from tests.client import Site
 from tests.faults import transfer_webhooks
 from tests.faults.stalled_worker import StalledWorker, Step
 from tests.kinds import Reversal
-from tests.payouts.payout_merchant import PayoutMerchant
+from tests.payouts.payout_merchant import PayoutMerchant, set_credentials
 from tests.rows import first_short
 
 RAILS = kinds.ALL
@@ -179,6 +179,30 @@ async def test_10_a_send_that_never_arrived_is_sent_again_under_its_reference(
     if not kinds.BY_RAIL[rail].resends_transfers:
         await _stays_unsent(payer, rail, trx_id)
         return
+    await _is_paid_once(payer, rail, trx_id)
+    await payer.settle(rail, trx_id, "success")
+    await payer.check_now(trx_id)
+    await _is(payer, trx_id, "completed", DEBITED, "Payout Completed")
+
+
+@pytest.mark.parametrize(
+    "rail", first_short(RAILS, of_each=lambda rail: kinds.BY_RAIL[rail].resends_transfers)
+)
+async def test_10_a_send_that_certainly_never_left_is_sent_when_the_provider_is_back(
+    payer: PayoutMerchant, rail: str
+) -> None:
+    """Also at providers that must not get a transfer twice."""
+    provider = kinds.BY_RAIL[rail].provider
+    trx_id = await payer.pay_out(rail)
+    url = payer.services.rails.credentials(provider).value("base_url")
+    await set_credentials(payer.services, rail, base_url="http://127.0.0.1:1")
+    try:
+        await payer.simulator.run_jobs()
+    finally:
+        await set_credentials(payer.services, rail, base_url=url)
+    unsent = await payer.payout(trx_id)
+    assert (unsent.status, unsent.began_at, unsent.sent_reference) == ("pending", None, None)
+    await payer.check_now(trx_id)
     await _is_paid_once(payer, rail, trx_id)
     await payer.settle(rail, trx_id, "success")
     await payer.check_now(trx_id)
