@@ -7,6 +7,7 @@ import typer
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.options import InEnvironment, OfMerchant, TrxId
 from manilla.cli.output import Json, as_row, as_rows, print_fields, print_record, print_rows
+from manilla.cli.providers.rails import configured_rails
 from manilla.kit.fields import Fields
 from manilla.kit.listing import first, in_pages
 from manilla.kit.money import MoneyError
@@ -140,22 +141,46 @@ def list_refunds(
 def confirm(
     trx_id: TrxId,
     note: Annotated[str, typer.Option("--note", help="How it was paid.")] = "paid by hand",
+    already_paid: Annotated[
+        bool,
+        typer.Option(
+            "--already-paid", help="The customer has the money, whatever the provider says."
+        ),
+    ] = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Record that a refund waiting for an operator was paid."""
-    _decide(trx_id, data, as_json, note, is_paid=True)
+    """Record that a refund waiting for an operator was paid; exit 1 if the provider may pay it."""
+
+    async def command(tools: Tools) -> dict[str, Any]:
+        async with configured_rails(tools) as rails:
+            decided = await decisions.confirm(
+                tools.db, rails, trx_id, note, already_paid=already_paid
+            )
+        return await _refund(tools, decided)
+
+    print_fields(run(data, command), as_json=as_json)
 
 
 @refunds_app.command()
-def reject(trx_id: TrxId, reason: Reason, as_json: Json = False, data: Data = None) -> None:
+def reject(
+    trx_id: TrxId,
+    reason: Reason,
+    checked: Annotated[
+        bool,
+        typer.Option(
+            "--checked",
+            help="You have checked at a provider without a status query that it does not pay.",
+        ),
+    ] = False,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
     """Reject a refund waiting for an operator; its amount is credited back to the wallet."""
-    _decide(trx_id, data, as_json, reason, is_paid=False)
 
-
-def _decide(trx_id: str, data: Data, as_json: bool, detail: str, *, is_paid: bool) -> None:
     async def command(tools: Tools) -> dict[str, Any]:
-        decided = await decisions.decide(tools.db, trx_id, is_paid=is_paid, detail=detail)
+        async with configured_rails(tools) as rails:
+            decided = await decisions.reject(tools.db, rails, trx_id, reason, is_checked=checked)
         return await _refund(tools, decided)
 
     print_fields(run(data, command), as_json=as_json)

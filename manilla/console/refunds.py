@@ -1,5 +1,6 @@
 """Refund pages: refunds to pay manually, and the list of all refunds."""
 
+from collections.abc import Awaitable
 from typing import Any
 
 from manilla.audit import audit
@@ -102,21 +103,31 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def confirm(request: PageRequest) -> PageResponse:
-    return await _decide(request, "note", "Confirmed. The merchant is notified.", is_paid=True)
+    work = decisions.confirm(
+        *(request.db, request.services.rails, request.parameter("refund")),
+        request.form.text("note"),
+        already_paid=request.form.is_checked("already_paid"),
+    )
+    return await _decide(request, work, "Confirmed. The merchant is notified.")
 
 
 async def reject(request: PageRequest) -> PageResponse:
-    done = "Rejected. The money was returned to the merchant's wallet."
-    return await _decide(request, "reason", done, is_paid=False)
+    work = decisions.reject(
+        *(request.db, request.services.rails, request.parameter("refund")),
+        request.form.text("reason"),
+        is_checked=request.form.is_checked("is_checked"),
+    )
+    return await _decide(
+        request, work, "Rejected. The money was returned to the merchant's wallet."
+    )
 
 
-async def _decide(request: PageRequest, field: str, done: str, *, is_paid: bool) -> PageResponse:
-    trx_id = request.parameter("refund")
+async def _decide(request: PageRequest, work: Awaitable[object], done: str) -> PageResponse:
     try:
-        await decisions.decide(request.db, trx_id, is_paid=is_paid, detail=request.form.text(field))
+        await work
     except Refusal as refusal:
         return await _refused(request, refusal)
-    return request.redirect(f"/refunds/{trx_id}", done=done)
+    return request.redirect(f"/refunds/{request.parameter('refund')}", done=done)
 
 
 async def _refused(request: PageRequest, refusal: Refusal) -> PageResponse:
@@ -139,9 +150,16 @@ async def _details(request: PageRequest) -> dict[str, Any]:
         "timeline_events": timeline.of_payment(history, is_internal=True),
         "decision": await decisions.decision(db, refund),
         "hold": await decisions.hold_of(db, refund),
+        "has_query": _has_query(request, refund),
         "providers": titles(request),
         "lines": await audit.listed(db, about),
     }
+
+
+def _has_query(request: PageRequest, refund: Refund) -> bool:
+    """Whether the provider has a status query for refunds."""
+    account = request.services.rails.accounts.get(refund.provider or "")
+    return account is not None and account.kind.capabilities.refund_status
 
 
 async def _refund(request: PageRequest) -> Refund:

@@ -185,6 +185,9 @@ class PayoutTasks:
         """After a restore, until every rail was asked about the payouts that may have moved."""
         return payout.is_routed and await holding.hold_start(self._db) is not None
 
+    def watch_seconds(self, payout: Payout) -> float | None:
+        return None  # the hourly reconciliation queries final payouts
+
     async def report_overdue(self, payout: Payout, answer: ProviderAnswer) -> None:
         match answer:
             case Done():

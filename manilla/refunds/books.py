@@ -49,6 +49,18 @@ async def pay(connection: Connection, refund: Refund, *, from_bank: bool) -> Non
     await _post(connection, refund, "refund_paid", 0, paid_by)
 
 
+async def is_from_bank(connection: Connection, refund: Refund) -> bool:
+    """Whether a completed refund was paid from our bank, not by the provider."""
+    return await connection.has_row(
+        """
+        SELECT true FROM posting g
+          JOIN entry e ON e.merchant_id = g.merchant_id AND e.posting_id = g.id
+         WHERE g.merchant_id = $1 AND g.trx_id = $2 AND g.kind = 'refund_paid'
+           AND e.account = $3""",
+        *(refund.merchant_id, refund.trx_id, posting.BANK),
+    )
+
+
 async def give_back(connection: Connection, refund: Refund) -> None:
     """Posts the exact reverse of the debit."""
     minor = refund.commission_minor

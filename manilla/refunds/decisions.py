@@ -1,21 +1,49 @@
-"""Administrators' decisions on refunds that were left to them, or that are on hold."""
+"""Administrators' decisions on refunds that were left to them, or that are on hold.
+
+A refund that may have been sent is decided only if its provider says at that moment that it failed
+or that it does not know it. An administrator who has already paid the customer can record that in
+any case.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
 
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
+from manilla.kit.jobs import Job
 from manilla.kit.texts import is_line
 from manilla.ledger import trx_ids
 from manilla.merchants import outgoing
 from manilla.merchants.outgoing import OutgoingHold
+from manilla.providers.port import (
+    Done,
+    EventKind,
+    RefundState,
+    RefusalCode,
+    Refused,
+    ReportedRefundStatus,
+    Unknown,
+)
+from manilla.providers.rails import Rails
 from manilla.refunds import states, store
 from manilla.refunds.books import RefundRefused
-from manilla.refunds.refund import REASON_LENGTH_MAX, Refund, RefundStatus
+from manilla.refunds.refund import REASON_LENGTH_MAX, Refund
+from manilla.transfers import sending
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.sending import REFUNDS
 
 # Excludes the hold on all payouts after a restore, because the database may then be older than a
 # send.
 REJECTED_WHILE = frozenset(OutgoingHold) - {OutgoingHold.PAYOUTS_HELD}
+NOT_PAID = (ReportedRefundStatus.FAILED, ReportedRefundStatus.NOT_FOUND)
+# By then, a refund that was sent has arrived or never will.
+QUIET = timedelta(minutes=10)
+_NO_QUERY = "The provider has no status query for refunds. Look the refund up at the provider."
+ASK_AND_PAY = f"{_NO_QUERY} If it is not there, pay the customer, then confirm it as already paid."
+ASK_AND_REJECT = f"{_NO_QUERY} If it is not there, reject it and confirm that you have checked."
 
 
 class RefundNotFound(Refusal):
@@ -31,26 +59,122 @@ async def find(db: Database, trx_id: str) -> Refund:
     return refund
 
 
-async def decide(db: Database, trx_id: str, *, is_paid: bool, detail: str) -> Refund:
-    """Records an administrator's decision: the refund was paid from our bank, or is rejected."""
-    if not is_line(detail, REASON_LENGTH_MAX):
+async def confirm(
+    db: Database, rails: Rails, trx_id: str, note: str, *, already_paid: bool = False
+) -> Refund:
+    """Records that an administrator has paid the refund from our bank.
+
+    `already_paid`: the customer has the money, so the payment is recorded whatever the provider
+    says. If the provider pays too, a case is opened.
+    """
+    refund = await _undecided(db, trx_id, note)
+    _check_left(refund)
+    event = SettlementEvent(TransferEvent.DELIVERED, Source.ADMINISTRATOR, guidance=note)
+    async with _held_job(db, refund) as job:
+        if not already_paid:
+            await _check_not_at_provider(db, rails, trx_id, ASK_AND_PAY)
+        return await _end(db, refund, event, holder=job)
+
+
+async def reject(
+    db: Database, rails: Rails, trx_id: str, reason: str, *, is_checked: bool = False
+) -> Refund:
+    """Rejects a refund that was not paid, and returns its money to the wallet.
+
+    `is_checked`: the administrator has checked at the provider that it does not pay the refund.
+    This counts only if the provider has no status query for refunds.
+    """
+    refund = await _undecided(db, trx_id, reason)
+    event = SettlementEvent(TransferEvent.REJECTED, Source.ADMINISTRATOR, guidance=reason)
+    if await hold_of(db, refund) in REJECTED_WHILE:
+        return await _end(db, refund, event, only_unsent=True)
+    _check_left(refund)
+    async with _held_job(db, refund) as job:
+        how = None if is_checked else ASK_AND_REJECT
+        await _check_not_at_provider(db, rails, trx_id, how)
+        return await _end(db, refund, event, holder=job)
+
+
+async def _undecided(db: Database, trx_id: str, text: str) -> Refund:
+    if not is_line(text, REASON_LENGTH_MAX):
         raise RefundRefused(f"A note must have 1 to {REASON_LENGTH_MAX} printable characters.")
     refund = await find(db, trx_id)
-    can_be_rejected = not is_paid and await hold_of(db, refund) in REJECTED_WHILE
-    if not (refund.by_operator or can_be_rejected):
+    if not refund.is_open:
+        raise RefundRefused(f"The refund is {refund.status} already.")
+    return refund
+
+
+def _check_left(refund: Refund) -> None:
+    if not refund.by_operator:
         raise RefundRefused(f"The refund is {refund.status}. The provider decides its outcome.")
-    event = SettlementEvent(
-        TransferEvent.DELIVERED if is_paid else TransferEvent.REJECTED,
-        Source.ADMINISTRATOR,
-        guidance=detail,
-    )
-    only_unsent = not refund.by_operator
-    is_decided = await states.settle(db, refund, event, only_unsent=only_unsent)
-    current = await find(db, trx_id)
-    if not is_decided:
-        state = "sent" if current.status is RefundStatus.PENDING else current.status
-        raise RefundRefused(f"The refund is {state} already.")
-    return current
+
+
+@asynccontextmanager
+async def _held_job(db: Database, refund: Refund) -> AsyncIterator[Job]:
+    """Takes the refund's job, so that no worker sends or settles it."""
+    job = await sending.take_job(db, REFUNDS, refund)
+    if job is None:
+        raise RefundRefused("A worker is processing the refund: try again in a minute.")
+    try:
+        yield job
+    finally:
+        await sending.release_job(db, job)
+
+
+async def _check_not_at_provider(
+    db: Database, rails: Rails, trx_id: str, if_not_supported: str | None
+) -> None:
+    """Raises unless the provider says now that the refund failed or does not exist.
+
+    `if_not_supported`: the error if the provider has no status query for refunds. None: no error.
+    """
+    refund = await find(db, trx_id)
+    if refund.sent_at is None:
+        return  # only the holder of the job can send it, and we hold the job
+    match await rails.state(
+        EventKind.REFUND, refund.payer, refund.trx_id, await store.known_as(db, refund)
+    ):
+        case Done(state):
+            _check_not_paid(refund, state)
+        case Refused(RefusalCode.NOT_SUPPORTED):
+            if if_not_supported is not None:
+                raise RefundRefused(if_not_supported)
+        case Refused(_, reason) | Unknown(reason):
+            raise RefundRefused(f"{refund.payer} gave no usable answer: {reason.rstrip('.')}.")
+    if await store.was_sent_within(db, refund, QUIET):
+        raise RefundRefused(
+            f"The refund was sent within the last {QUIET.seconds // 60} minutes and may still "
+            "arrive: try again later."
+        )
+
+
+def _check_not_paid(refund: Refund, state: RefundState) -> None:
+    is_same = state.amount in (None, refund.amount)
+    if state.status not in NOT_PAID or not is_same:
+        amount = "" if is_same else f" with {state.amount}"
+        raise RefundRefused(
+            f"{refund.payer} says that the refund is {state.status}{amount}. Nothing was changed. "
+            "Do not pay the customer: the provider may pay too."
+        )
+
+
+async def _end(
+    db: Database,
+    refund: Refund,
+    event: SettlementEvent,
+    *,
+    holder: Job | None = None,
+    only_unsent: bool = False,
+) -> Refund:
+    is_decided = await states.settle(db, refund, event, holder=holder, only_unsent=only_unsent)
+    current = await find(db, refund.trx_id)
+    if is_decided:
+        return current
+    if not current.is_open:
+        raise RefundRefused(f"The refund is {current.status} already.")
+    if only_unsent:
+        raise RefundRefused("The refund is sent already.")
+    raise RefundRefused("A signed webhook says that the provider has the refund.")
 
 
 async def decision(db: Database, refund: Refund) -> str | None:
@@ -67,7 +191,7 @@ async def decision(db: Database, refund: Refund) -> str | None:
 
 async def hold_of(db: Database, refund: Refund) -> OutgoingHold | None:
     """Returns why an unsent refund is on hold; None if it is not on hold, or was sent."""
-    is_open = refund.status is RefundStatus.PENDING and not refund.by_operator
+    is_open = refund.is_open and not refund.by_operator
     if not is_open or refund.sent_at is not None:
         return None
     return await outgoing.hold(

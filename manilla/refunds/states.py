@@ -58,23 +58,25 @@ async def settle(
             return False
         if only_unsent and not await store.lock_unsent(connection, current):
             return False
-        if conclusive.doubts(event, await _claims(connection, current)):
+        if conclusive.doubts(event, await _claims(connection, current, event)):
             return False
         await _change(connection, payment, current, status, event)
         crash.point("before_refund_commit")
     return True
 
 
-async def _claims(connection: Connection, refund: Refund) -> list[Claimed]:
+async def _claims(connection: Connection, refund: Refund, event: SettlementEvent) -> list[Claimed]:
     """Returns what signed webhooks say about the refund.
 
-    Includes webhooks about any refund of the same charge since this one was sent, because some
-    providers do not say which refund they mean.
+    After a rejection, this includes webhooks about any refund of the same charge since this one was
+    sent, because some providers do not say which refund they mean.
     """
     said = await reports.claims_about(connection, EventKind.REFUND, refund)
     sent_at = refund.first_sent_at
-    if refund.provider is None or refund.charge_reference is None or sent_at is None:
+    is_named = event.source is not Source.PROVIDER or refund.charge_reference is None
+    if refund.provider is None or sent_at is None or is_named:
         return said
+    assert refund.charge_reference is not None
     of_charge = await claims.claimed(
         *(connection, EventKind.CHARGE_REFUNDS, refund.merchant_id),
         *(refund.charge_reference, refund.provider),
@@ -111,7 +113,8 @@ async def _change(
     await notices.enqueue_refund(connection, payment, refund.trx_id, refund.amount, status)
     await store.decide(connection, refund, status, detail)
     await add_to_timeline(connection, payment, f"refund_{status}", refund, detail)
-    await jobs.forget(connection, refund.merchant_id, SEND, refund.trx_id)
+    if not (is_paid and by_administrator and refund.sent_at):  # else the provider may pay it too
+        await jobs.forget(connection, refund.merchant_id, SEND, refund.trx_id)
     if by_administrator:
         await record(connection, "refund.confirm" if is_paid else "refund.reject", refund, detail)
 
@@ -127,9 +130,15 @@ async def _report_contradiction(
     connection: Connection, refund: Refund, event: SettlementEvent
 ) -> None:
     """Opens a case, unless an administrator caused the event, who gets an error directly."""
+    if event.source is Source.ADMINISTRATOR:
+        return
     said = NEXT.get((RefundStatus.PENDING, event.event))
-    if refund.status is not said and event.source is not Source.ADMINISTRATOR:
-        detail = f"The refund is {refund.status}; the provider now says {said}. Nothing was moved."
+    detail = f"The refund is {refund.status}; the provider now says {said}. Nothing was moved."
+    is_contradicted = refund.status is not said
+    if refund.status is RefundStatus.COMPLETED and await books.is_from_bank(connection, refund):
+        detail = "The refund was paid from our bank, and the provider now says that it has paid it."
+        is_contradicted = said is RefundStatus.COMPLETED
+    if is_contradicted:
         await reports.report(connection, refund, CaseKind.CONTRADICTION, detail)
 
 

@@ -1,9 +1,12 @@
 """SQL queries for refunds."""
 
+from datetime import timedelta
+
 import msgspec
 
 from manilla.kit.db import Connection, Database, columns
 from manilla.ledger.scope import Scope, Tenant, within
+from manilla.providers.port import KnownAs
 from manilla.refunds.refund import Refund, RefundStatus
 
 REFUND_COLUMNS = columns(Refund)
@@ -77,6 +80,16 @@ async def lock_unsent(connection: Connection, wanted: Refund) -> bool:
     )
 
 
+async def was_sent_within(db: Database, refund_: Refund, age: timedelta) -> bool:
+    was_sent: bool | None = await db.value(
+        """
+        SELECT sent_at > now() - $3::interval FROM refund
+         WHERE merchant_id = $1 AND trx_id = $2""",
+        *(refund_.merchant_id, refund_.trx_id, age),
+    )
+    return bool(was_sent)
+
+
 async def decide(
     connection: Connection, decided: Refund, status: RefundStatus, detail: str
 ) -> None:
@@ -94,6 +107,17 @@ async def save_provider_reference(db: Database, refund_: Refund, reference: str)
         UPDATE refund SET provider_reference = $3, updated_at = now()
          WHERE merchant_id = $1 AND trx_id = $2""",
         *(refund_.merchant_id, refund_.trx_id, reference),
+    )
+
+
+async def known_as(db: Database, refund_: Refund) -> KnownAs:
+    """Returns what the provider may know the refund by, besides our reference."""
+    return KnownAs(
+        provider_reference=refund_.provider_reference,
+        charge_reference=refund_.charge_reference,
+        amount=refund_.amount,
+        sent_at=refund_.first_sent_at,
+        others=await references_of_others(db, refund_),
     )
 
 

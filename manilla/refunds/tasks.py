@@ -1,6 +1,6 @@
 """Jobs that send refunds to the provider and query their status until it is final."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from manilla.cases.cases import CaseKind
 from manilla.kit.db import Database
@@ -36,6 +36,11 @@ from manilla.transfers.sending import REFUNDS
 SCHEDULE = Schedule(((timedelta(hours=1), 20), (timedelta(days=3), 900)))
 
 
+# How long the provider of a refund that was paid from our bank is queried.
+WATCHED = timedelta(days=7)
+WATCH_SECONDS = 3600.0
+
+
 class RefundTasks:
     def __init__(self, db: Database, rails: Rails) -> None:
         self._db = db
@@ -64,13 +69,7 @@ class RefundTasks:
         return await store.refund(self._db, job.merchant_id, job.subject)
 
     async def known_as(self, refund: Refund) -> KnownAs:
-        return KnownAs(
-            provider_reference=refund.provider_reference,
-            charge_reference=refund.charge_reference,
-            amount=refund.amount,
-            sent_at=refund.first_sent_at,
-            others=await store.references_of_others(self._db, refund),
-        )
+        return await store.known_as(self._db, refund)
 
     def prepare(self, adapter: Adapter, refund: Refund, reference: str) -> Send:
         del reference  # providers that have one take our transaction id as it is
@@ -92,7 +91,10 @@ class RefundTasks:
         self, refund: Refund, event: SettlementEvent, *, holder: Job | None = None
     ) -> bool:
         if event.error_code is RefusalCode.NOT_SUPPORTED:
+            # The provider has no such call, so nothing was sent.
             await self.leave_to_administrator(refund, event.guidance or "")
+            if holder is not None:
+                await sending.unmark(self._db, REFUNDS, holder)
             return False
         return await states.settle(self._db, refund, event, holder=holder)
 
@@ -106,6 +108,12 @@ class RefundTasks:
 
     async def may_be_elsewhere(self, refund: Refund) -> bool:
         return False
+
+    def watch_seconds(self, refund: Refund) -> float | None:
+        """A refund that was paid from our bank is queried for some days: nobody may pay it too."""
+        decided_at = refund.updated_at or datetime.now(UTC)
+        is_watched = refund.by_operator and datetime.now(UTC) - decided_at < WATCHED
+        return WATCH_SECONDS if is_watched else None
 
     async def report_overdue(self, refund: Refund, answer: ProviderAnswer) -> None:
         kind, reason = CaseKind.STILL_OPEN, "the provider still reports it as open"

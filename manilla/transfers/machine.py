@@ -88,6 +88,9 @@ class TransferOperations(Protocol[AnyTransfer]):
     async def may_be_elsewhere(self, transfer: AnyTransfer) -> bool:
         """Whether another rail may have the transfer, so that a failure is not conclusive."""
 
+    def watch_seconds(self, transfer: AnyTransfer) -> float | None:
+        """Returns when a final transfer is queried again that its provider has not decided."""
+
     async def report_overdue(self, transfer: AnyTransfer, answer: ProviderAnswer) -> None: ...
 
     async def leave_to_administrator(self, transfer: AnyTransfer, detail: str) -> None: ...
@@ -135,7 +138,9 @@ class TransferMachine(Generic[AnyTransfer]):
         if adapter is None or is_down:
             return await self._wait(transfer, UNAVAILABLE, RAIL_DOWN_SECONDS)
         if transfer.is_open and transfer.sent_at is None:
-            return await self._send_first(adapter, transfer, job)
+            # An unsent transfer that workers may not send is decided by an administrator.
+            can_be_sent = transfer.may_be_sent
+            return await self._send_first(adapter, transfer, job) if can_be_sent else None
         return await self._ask(adapter, transfer, job)
 
     async def _send_first(self, adapter: Adapter, transfer: AnyTransfer, job: Job) -> float | None:
@@ -258,7 +263,7 @@ class TransferMachine(Generic[AnyTransfer]):
             case Done(state) if state.status in EVENTS:
                 return wait_seconds or await self._decide(transfer, state)
             case Done() if not transfer.is_open:
-                return None
+                return self._operations.watch_seconds(transfer)
             case Done(state):
                 await self._report_needed_action(transfer, state)
         return await self._wait(transfer, answer)

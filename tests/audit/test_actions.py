@@ -167,8 +167,8 @@ async def test_refunds_cases_settlements_and_notifications(
     [case] = [each for each in await cases.cases(db) if each.reference == paid.trx_id]
     note: str = await db.value("SELECT id FROM notification WHERE trx_id = $1", started.trx_id)
     with acting(ADA):
-        await refund_decisions.decide(db, paid.trx_id, is_paid=True, detail="by bank")
-        await refund_decisions.decide(db, unpaid.trx_id, is_paid=False, detail="not ours")
+        await refund_decisions.confirm(db, services.rails, paid.trx_id, "by bank")
+        await refund_decisions.reject(db, services.rails, unpaid.trx_id, "not ours")
         await resolutions.resolve(db, case.id, "looked at", CaseAction.NOTHING)
         await redeliver.redeliver(db, note)
         await db.execute(

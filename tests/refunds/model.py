@@ -38,6 +38,8 @@ class RefundInModel:
     # A send may have started, so a rejection does not prove that nothing was paid.
     is_sent: bool = False
     is_left: bool = False  # an administrator must decide
+    is_quiet: bool = True  # not sent within the last minutes
+    is_from_bank: bool = False  # an administrator has paid it
     at_provider: str | None = None
     is_worked_on: bool = True  # a status query is still scheduled
     is_old: bool = False
@@ -66,7 +68,9 @@ class RefundModel:
 
     def work(self, refund: RefundInModel, send: str, is_asked: bool, claim: int) -> None:
         """The worker with this claim does one step. A crash releases no lease."""
-        if refund.status == "pending" and not refund.is_sent:
+        if refund.status == "pending" and not refund.is_sent and refund.is_left:
+            self._done(refund, claim)  # only an administrator decides it
+        elif refund.status == "pending" and not refund.is_sent:
             self._send_first(refund, send, claim)
         else:
             self._ask(refund, send, is_asked, claim)
@@ -75,16 +79,18 @@ class RefundModel:
 
     def _send_first(self, refund: RefundInModel, send: str, claim: int) -> None:
         self._point("before_transfer_is_sent")
-        if claim != refund.holder or self.is_on_hold or refund.is_left:
+        if claim != refund.holder or self.is_on_hold:
             return  # the fence rejects this worker, or nothing may be sent
         refund.is_sent = True
+        refund.is_quiet = False
         refund.is_old = False  # the provider's three days to respond start now
         self._point("after_send_is_begun")
         if self.rail != "b":
             self._send(refund, send)
         self._point("after_transfer_is_sent")
         if self.rail == "b":
-            refund.is_left = True  # provider B has no refund API
+            refund.is_left = True  # provider B has no refund API, so nothing was sent
+            refund.is_sent = False
         elif SENDS[send][2]:
             self._end(refund, "failed")
         elif send == "accepted" and refund.at_provider == "success":
@@ -108,13 +114,14 @@ class RefundModel:
             self._hear(refund, claim)
         elif is_open:
             self._wait(refund, "still_open")
-        else:
+        elif not refund.is_left:  # one that was paid from our bank is queried for some days
             self._done(refund, claim)
 
     def _send_again(self, refund: RefundInModel, send: str, claim: int) -> None:
         if refund.is_left or self.is_on_hold:
             self._wait(refund, "no_answer")
         elif claim == refund.holder:
+            refund.is_quiet = False
             self._send(refund, send)
             if send != "accepted":
                 self._wait(refund, "no_answer")
@@ -125,7 +132,8 @@ class RefundModel:
         if refund.status == "pending":
             self._end(refund, status)
             return
-        if refund.status != status:
+        agrees = status == ("failed" if refund.is_from_bank else refund.status)
+        if not agrees:
             self.cases.add(("contradiction", refund.trx_id))
         self._done(refund, claim)
 
@@ -161,10 +169,33 @@ class RefundModel:
                 refund.number += 1
         self.is_on_hold = is_on_hold
 
-    def decide(self, refund: RefundInModel, *, is_paid: bool) -> bool:
-        """An administrator decides a refund left to them, or an unsent one on hold, once."""
-        may_reject = not is_paid and self.is_on_hold and not refund.is_sent
-        if refund.status != "pending" or not (refund.is_left or may_reject):
+    def decide(self, refund: RefundInModel, *, is_paid: bool, is_sure: bool) -> bool:
+        """An administrator decides a refund left to them, or an unsent one on hold, once.
+
+        `is_sure`: they have already paid it, or have checked that the provider does not.
+        """
+        if refund.status != "pending":
             return False
+        if not refund.is_left:
+            is_decided = not is_paid and self.is_on_hold and not refund.is_sent
+            if is_decided:
+                self._end(refund, "failed")
+            return is_decided
+        if refund.holder is not None:
+            return False
+        refund.number += 1
+        refund.is_worked_on = True  # the job that the administrator took is free again
+        if not (is_paid and is_sure) and not self._is_not_paid(refund, is_sure):
+            return False
+        refund.is_from_bank = is_paid
+        is_sent = refund.is_sent
         self._end(refund, "completed" if is_paid else "failed")
+        refund.is_worked_on = is_paid and is_sent
         return True
+
+    def _is_not_paid(self, refund: RefundInModel, is_sure: bool) -> bool:
+        """Whether the provider says that it has not paid, or cannot be queried."""
+        if not refund.is_sent:
+            return True
+        says_so = is_sure if self.rail != "a" else refund.at_provider in (None, "failed")
+        return says_so and refund.is_quiet

@@ -177,11 +177,15 @@ class RefundMachine:
         if not is_forged:
             self.model.webhook(refund)
 
-    async def decide(self, refund: RefundInModel, is_paid: bool) -> None:
-        db = self.stage.services.db
-        is_decided = self.model.decide(refund, is_paid=is_paid)
+    async def decide(self, refund: RefundInModel, is_paid: bool, is_sure: bool) -> None:
+        is_decided = self.model.decide(refund, is_paid=is_paid, is_sure=is_sure)
+        services, trx_id, text = self.stage.services, refund.trx_id, "By the machine."
+        here = services.db, services.rails
         try:
-            await decisions.decide(db, refund.trx_id, is_paid=is_paid, detail="By the machine.")
+            if is_paid:
+                await decisions.confirm(*here, trx_id, text, already_paid=is_sure)
+            else:
+                await decisions.reject(*here, trx_id, text, is_checked=is_sure)
         except Refusal:
             same("whether an administrator decides", False, is_decided)
         else:
@@ -194,9 +198,11 @@ class RefundMachine:
 
     async def days_pass(self, refund: RefundInModel) -> None:
         refund.is_old = refund.is_old or refund.is_sent
+        refund.is_quiet = True
         await self.stage.services.db.execute(
             """
             UPDATE refund SET created_at = created_at - interval '4 days',
+                              sent_at = sent_at - interval '4 days',
                               first_sent_at = first_sent_at - interval '4 days'
              WHERE merchant_id = $1 AND trx_id = $2""",
             *(self.shop.merchant.new.id, refund.trx_id),

@@ -58,7 +58,7 @@ ACTIONS: dict[str, tuple[int, Choices]] = {
         },
     ),
     "webhook": (2, {"which": WHICH, "is_forged": [False, True]}),
-    "decide": (3, {"which": WHICH, "is_paid": [False, True]}),
+    "decide": (3, {"which": WHICH, "is_paid": [False, True], "is_sure": [False, True]}),
     "merchant_is": (2, {"is_on_hold": [False, True]}),
     "days_pass": (2, {"which": WHICH}),
     "work_on_all": (1, {}),

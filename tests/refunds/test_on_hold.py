@@ -122,8 +122,8 @@ async def test_an_administrator_rejects_a_waiting_refund(shop: Shop) -> None:
     await shop.change(DISABLE)
     await shop.simulator.run_job_now("refund", refund.trx_id)
     with pytest.raises(Refusal, match="The provider decides its outcome"):
-        await decisions.decide(db, refund.trx_id, is_paid=True, detail="no")
-    decided = await decisions.decide(db, refund.trx_id, is_paid=False, detail="Closed")
+        await decisions.confirm(db, shop.services.rails, refund.trx_id, "no")
+    decided = await decisions.reject(db, shop.services.rails, refund.trx_id, "Closed")
     assert decided.status is RefundStatus.FAILED
     assert await shop.balance() == 100_000
     await shop.change(ENABLE)
@@ -137,7 +137,7 @@ async def test_an_administrator_cannot_reject_a_sent_refund(shop: Shop) -> None:
     await shop.simulator.run_jobs()
     await shop.change(DISABLE)
     with pytest.raises(Refusal, match="The provider decides its outcome"):
-        await decisions.decide(shop.services.db, refund.trx_id, is_paid=False, detail="no")
+        await decisions.reject(shop.services.db, shop.services.rails, refund.trx_id, "no")
     assert not await states.settle(shop.services.db, refund, REFUSED, only_unsent=True)
     assert await shop.balance() == 0
 

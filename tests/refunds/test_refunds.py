@@ -39,6 +39,14 @@ async def _now(shop: Shop, refund: Refund) -> Refund:
     return await decisions.find(shop.services.db, refund.trx_id)
 
 
+async def _confirm(shop: Shop, refund: Refund, note: str) -> Refund:
+    return await decisions.confirm(shop.services.db, shop.services.rails, refund.trx_id, note)
+
+
+async def _reject(shop: Shop, refund: Refund, reason: str) -> Refund:
+    return await decisions.reject(shop.services.db, shop.services.rails, refund.trx_id, reason)
+
+
 async def _until(shop: Shop, refund: Refund, status: RefundStatus) -> None:
     async def is_so() -> bool:
         return (await _now(shop, refund)).status is status
@@ -228,12 +236,10 @@ async def test_provider_b_has_no_refunds_so_an_operator_confirms_them(shop: Shop
     waiting = await _now(shop, refund)
     assert (waiting.status, waiting.by_operator) == (RefundStatus.PENDING, True)
     assert await shop.balance() == 0
-    done = await decisions.decide(
-        shop.services.db, refund.trx_id, is_paid=True, detail="bank transfer 7"
-    )
+    done = await _confirm(shop, refund, "bank transfer 7")
     assert done.status is RefundStatus.COMPLETED
     with pytest.raises(Refusal, match="completed already"):
-        await decisions.decide(shop.services.db, refund.trx_id, is_paid=False, detail="no")
+        await _reject(shop, refund, "no")
     assert [notified["event"] for notified in await shop.notifications(started)] == [
         "payment",
         "refund",
@@ -253,9 +259,8 @@ async def test_two_operators_cannot_both_decide_a_refund(shop: Shop) -> None:
     started = await _paid(shop, "providerb-ngn")
     refund = await _refund(shop, started)
     await shop.simulator.run_jobs()
-    db = shop.services.db
     decided = await asyncio.gather(
-        *(decisions.decide(db, refund.trx_id, is_paid=n % 2 == 0, detail="mine") for n in range(8)),
+        *((_reject if n % 2 else _confirm)(shop, refund, "mine") for n in range(8)),
         return_exceptions=True,
     )
     assert sum(isinstance(each, Refund) for each in decided) == 1
@@ -268,7 +273,7 @@ async def test_an_operator_cannot_decide_a_refund_the_provider_handles(shop: Sho
     refund = await _refund(shop, started)
     await shop.simulator.run_jobs()
     with pytest.raises(Refusal, match="The provider decides its outcome"):
-        await decisions.decide(shop.services.db, refund.trx_id, is_paid=True, detail="no")
+        await _confirm(shop, refund, "no")
 
 
 async def test_a_sandbox_payment_is_refunded_without_a_provider(
