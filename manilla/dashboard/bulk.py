@@ -7,6 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from manilla.dashboard import uploads
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
 from manilla.kit.fields import plain
@@ -113,6 +114,7 @@ async def upload(request: PageRequest) -> PageResponse:
     previews = request.services.previews
     try:
         uploaded = request.form.file("file")
+        await uploads.count(request)
         method = previews.method(caller, request.form.integer("method"))
         batch_id = await drafts.draft(
             Drafting(request.db, previews, caller, method),

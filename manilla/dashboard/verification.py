@@ -5,8 +5,8 @@ from typing import Any
 from manilla.compliance import documents, dossiers, reviews, sections
 from manilla.compliance.documents import BadDocument, DocumentPurpose
 from manilla.compliance.sections import DossierView, Section
+from manilla.dashboard import uploads
 from manilla.kit.errors import Refusal
-from manilla.kit.ratelimit import RateLimitExceeded
 from manilla.merchants import merchants
 from manilla.people.roles import Permission
 from manilla.web.exports import attachment
@@ -17,8 +17,6 @@ from manilla.web.serving.router import PageNotFound
 # Maximum size of the form. A file that is too large is still read, so that the page can say so:
 # otherwise the connection is closed and the browser shows an error of its own.
 UPLOAD_BYTES_MAX = 3 * documents.BYTES_MAX
-UPLOADS_A_MINUTE = 20
-TOO_MANY_UPLOADS = "Too many uploads. Wait a minute and try again."
 # The names of each section's fields, with the longest text that a field takes.
 FIELDS = {
     Section.BUSINESS: ("legal_form", "legal_name", "registration_number"),
@@ -55,9 +53,7 @@ async def upload(request: PageRequest) -> PageResponse:
     try:
         purpose = request.form.choice("purpose", DocumentPurpose)
         uploaded = request.form.file("file")
-        bucket = f"{request.merchant_id:011d}:uploads"
-        if (await request.services.limiter.take(bucket, UPLOADS_A_MINUTE)).exceeded:
-            raise RateLimitExceeded(TOO_MANY_UPLOADS)
+        await uploads.count(request)
         await documents.add(
             request.db,
             request.services.keyring,

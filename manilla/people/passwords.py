@@ -5,12 +5,8 @@ MiB, three passes, four lanes) takes seven times the CPU time, on hosts that als
 Four hashes at once need 76 MiB and about 30 ms of CPU each; the throttle stops online guessing.
 """
 
-import asyncio
 import unicodedata
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
-from typing import TypeVar
 
 import argon2
 import msgspec
@@ -18,19 +14,17 @@ from argon2.exceptions import Argon2Error, InvalidHashError
 
 from manilla.audit import audit
 from manilla.kit.db import Database
-from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.errors import Refusal
+from manilla.kit.threads import LimitedThreads
 from manilla.people import queries, throttle
 from manilla.people.visitor import Visitor
 
 LENGTH_MIN, LENGTH_MAX = 12, 256
-AT_ONCE, WAITING_MAX = 4, 64
 DIFFERENT_CHARACTERS_MIN = 5
 # The most frequent passwords of at least twelve characters in leaked lists.
 COMMON = frozenset(
     resources.files("manilla.people").joinpath("common_passwords.txt").read_text().split()
 )
-
-Result = TypeVar("Result")
 
 # Tests replace it with a cheaper one. A hash with other parameters stays valid: sign-in renews it.
 hasher = argon2.PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
@@ -51,24 +45,7 @@ class WrongPassword(Refusal):
     message = "The password is wrong."
 
 
-class _Threads:
-    """Runs at most four hashes at once, so that sign-ins cannot take up the whole machine."""
-
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="passwords")
-        self._waiting = 0
-
-    async def run(self, work: Callable[[], Result]) -> Result:
-        if self._waiting >= WAITING_MAX:
-            raise Unavailable
-        self._waiting += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
-        finally:
-            self._waiting -= 1
-
-
-_threads = _Threads()
+_threads = LimitedThreads("passwords", at_once=4, waiting_max=60)
 
 
 class PasswordCheck(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ import csv
 import hashlib
 import io
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from manilla.kit.clock import LAGOS
@@ -14,6 +14,7 @@ from manilla.providers import reading
 from manilla.providers.port import LineKind, StatementLine
 
 BYTES_MAX = 256 * 1024 * 1024
+LINE_LENGTH_MAX = 64 * 1024
 NEEDED = ("booked_at", "amount")
 OPTIONAL = (
     *("line_id", "currency", "kind", "reference", "provider_reference", "description"),
@@ -48,7 +49,8 @@ def read(raw: bytes) -> list[StatementLine]:
     if len(raw) > BYTES_MAX:
         raise BadStatement(f"The file is larger than {BYTES_MAX >> 20} MiB.")
     try:
-        reader = csv.DictReader(io.StringIO(raw.decode("utf-8-sig"), newline=""), strict=True)
+        text = io.StringIO(raw.decode("utf-8-sig"), newline="")
+        reader = csv.DictReader(_short_lines(text), strict=True)
         names = [(name or "").strip().lower() for name in reader.fieldnames or ()]
         reader.fieldnames = names
         _check_names(names)
@@ -57,6 +59,13 @@ def read(raw: bytes) -> list[StatementLine]:
         raise BadStatement("The file is not UTF-8.") from None
     except csv.Error as error:
         raise BadStatement(f"The file is not a CSV file: {error}.") from None
+
+
+def _short_lines(text: Iterable[str]) -> Iterator[str]:
+    for number, line in enumerate(text, start=1):
+        if len(line) > LINE_LENGTH_MAX:
+            raise BadStatement(f"Line {number} is longer than {LINE_LENGTH_MAX:,} characters.")
+        yield line
 
 
 def _check_names(names: list[str]) -> None:

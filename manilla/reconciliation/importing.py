@@ -1,6 +1,5 @@
 """Imports a statement from a provider or a file, and compares it with our ledger."""
 
-import asyncio
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 
@@ -9,6 +8,7 @@ import msgspec
 from manilla.audit import audit
 from manilla.kit.clock import start_of_day
 from manilla.kit.db import Database
+from manilla.kit.threads import LimitedThreads
 from manilla.providers import balances, statements
 from manilla.providers.port import EVERY_MOVEMENT, Adapter, LineKind, StatementLine
 from manilla.reconciliation import figures, files, lines, matching, movements, unmatched
@@ -19,12 +19,14 @@ EARLIER = timedelta(days=1)
 # For joining, sorting and hashing a million rows in memory.
 WORK_MEMORY = "64MB"
 
+_threads = LimitedThreads("statements", at_once=1, waiting_max=4)
+
 
 async def import_file(
     db: Database, provider: str, raw: bytes, adapter: Adapter | None = None
 ) -> ImportResult:
     """Imports all lines of a file, or none."""
-    read = await asyncio.to_thread(files.read, raw)
+    read = await _threads.run(files.read, raw)
     result = await store(db, provider, read)
     moments = [line.booked_at for line in read]
     await _ask_balance(db, adapter, day_of(max(moments)))

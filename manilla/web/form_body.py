@@ -10,7 +10,7 @@ from multipart import (  # type: ignore[import-untyped]
 )
 
 from manilla.web.forms import BadForm, Form, UploadedFile
-from manilla.web.serving.request import WebRequest, parse_pairs
+from manilla.web.serving.request import BODY_BYTES_MAX, WebRequest, parse_pairs
 
 PARTS_MAX = 1000
 
@@ -28,6 +28,8 @@ async def read_parts(http: WebRequest) -> Sequence[Part]:
         if media_type == "multipart/form-data":
             return await _multipart(http, options.get("boundary", ""))
         if media_type == "application/x-www-form-urlencoded":
+            # A form without files is short, also where a route permits files.
+            http.body_bytes_max = min(http.body_bytes_max, BODY_BYTES_MAX)
             return parse_pairs(await http.body())
         return []
     except UnicodeDecodeError:  # bytes in a text field, or in a file without a name

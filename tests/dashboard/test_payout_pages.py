@@ -14,6 +14,7 @@ from manilla.payouts.bulk import file
 from manilla.providers.health import FAILURES_TO_TRIP
 from manilla.providers.port import Direction, Unknown
 from manilla.services import Services
+from manilla.web.serving.request import BODY_BYTES_MAX
 from tests.checkout.page_checks import accessibility_violations
 from tests.client import Reply, Site
 from tests.dashboard.bulk_upload import BULK, GTBANK, HEADER, draft, upload
@@ -473,3 +474,10 @@ async def test_gateways_that_the_platform_disabled_are_hidden_unless_selected(
     finally:
         await select()
     assert not await shown()
+
+
+async def test_a_form_without_files_is_short_also_where_files_are_uploaded(
+    dashboard: MerchantDashboard,
+) -> None:
+    fields = {"method": "1", "file": "x" * BODY_BYTES_MAX}
+    assert (await dashboard.owner.post(BULK, fields)).status == 413

@@ -10,6 +10,7 @@ from playwright.async_api import Browser
 
 from manilla.compliance import documents, dossiers, reviews
 from manilla.compliance.dossiers import DossierState
+from manilla.dashboard.uploads import UPLOADS_A_MINUTE
 from manilla.kit.environment import Environment
 from manilla.ledger.scope import Tenant
 from manilla.merchants import merchants
@@ -23,6 +24,7 @@ from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations
 from tests.client import Reply, Site
 from tests.compliance.files import JPEG, PDF, PNG, SVG
+from tests.dashboard.bulk_upload import upload as upload_payouts
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
 from tests.web.signed_in_user import member
 
@@ -203,6 +205,15 @@ async def test_uploads_are_limited_in_number_and_rate(dashboard: MerchantDashboa
     more = [(await _upload(dashboard, PNG)).status for _ in range(10)]
     assert more[-1] == 429
     assert len(await documents.list_of(dashboard.services.db, dashboard.merchant.new.id)) == 10
+
+
+async def test_payout_files_count_as_uploads_too(dashboard: MerchantDashboard) -> None:
+    for _ in range(5 * UPLOADS_A_MINUTE):
+        reply = await upload_payouts(dashboard, b"no payouts", method=1)
+        if reply.status == 429:
+            break
+        assert reply.status == 422  # there is no such method
+    assert b"Too many uploads" in reply.body
 
 
 async def test_concurrent_uploads_stay_within_the_limit(dashboard: MerchantDashboard) -> None:

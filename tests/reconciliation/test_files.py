@@ -97,3 +97,8 @@ async def test_an_invalid_file_imports_nothing(account: Account, db: Database) -
         await importing.import_file(account.db, account.name, HEAD + rows)
     stored = "SELECT count(*) FROM statement_line WHERE provider = $1"
     assert await db.number(stored, account.name) == 0
+
+
+def test_a_line_of_very_many_values_is_rejected_before_it_is_parsed() -> None:
+    with pytest.raises(BadStatement, match="Line 2 is longer"):
+        files.read(HEAD + b"," * (files.LINE_LENGTH_MAX + 1))

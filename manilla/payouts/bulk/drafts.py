@@ -12,6 +12,7 @@ from manilla.audit import audit
 from manilla.kit import ids, jobs
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
+from manilla.kit.threads import LimitedThreads
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.methods.method import Method
@@ -34,6 +35,8 @@ ROWS_AT_ONCE = 200  # between which other requests are served
 USED_BEFORE = "A payout with this reference already exists."
 KEPT_FAULTS = ("reference", file.WHOLE_ROW)  # that another account number does not correct
 BANKS_DIFFER = "The bank's code and its name mean different banks."
+
+_threads = LimitedThreads("payout files", at_once=1, waiting_max=4)
 
 
 class DraftClosed(Refusal):
@@ -88,7 +91,7 @@ def _bank_texts(rows: Sequence[FileRow]) -> set[str]:
 
 async def draft(drafting: Drafting, *, file_name: str, raw: bytes, uploaded_by: str) -> str:
     """Checks a file and stores it as a draft. Pays nothing."""
-    rows = await asyncio.to_thread(file.read, raw)
+    rows = await _threads.run(file.read, raw)
     checked = _without_repeats(await drafting.check(rows))
     references = [each.row.reference for each in checked if each.row.reference]
     used = await store.used_references(drafting.db, drafting.tenant, references)

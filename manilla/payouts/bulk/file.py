@@ -74,10 +74,13 @@ def _csv_lines(raw: bytes) -> list[list[Cell]]:
         ) from None
     if "\0" in text:
         raise BadFile("The file is not a CSV file.")
-    # Reject such files before parsing: a million empty lines would block all other requests.
+    # Reject such files before parsing: millions of empty lines or values need much memory.
     if text.count("\n") + text.count("\r") > LINE_ENDS_MAX:
         raise BadFile(f"The file has too many lines. It can have at most {ROWS_MAX:,} payouts.")
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
+    delimiter = _delimiter(text)
+    if text.count(delimiter) > sheet.CELLS_MAX:
+        raise BadFile("The file has too many values.")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         return [[Cell(_value(cell)) for cell in line] for line in reader]
     except csv.Error:

@@ -18,6 +18,12 @@ import msgspec
 
 UNPACKED_BYTES_MAX = 32 * 1024 * 1024
 CELLS_MAX = 300_000
+# The elements and attributes of all parts that are read. The largest file of payouts has about ten
+# for each of its cells.
+NODES_MAX = 1_500_000
+DEPTH_MAX = 64  # of elements in elements; a spreadsheet has about ten
+# The parser holds a tag until it is complete.
+TAG_BYTES_MAX = 256 * 1024
 PARTS_MAX = 1_000
 COLUMNS_MAX = 50
 TEXT_LENGTH_MAX = 300
@@ -28,6 +34,8 @@ FORMULA = "The cell has a formula, which is not calculated here. Enter its value
 DATE = "The spreadsheet has made a date of this value. Enter it again."
 ERROR = "The cell has an error of the spreadsheet. Enter a value."
 
+_PART = b"PK\x01\x02"  # the mark of a part in the list of parts
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _PLACE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 _DATE_FORMATS = {*range(14, 23), *range(45, 48)}  # of those that every spreadsheet knows
 _NOT_IN_FORMAT = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]')
@@ -50,6 +58,9 @@ def is_zip(raw: bytes) -> bool:
 
 def read(raw: bytes, *, lines_max: int) -> list[list[Cell]]:
     """Returns the lines of the sheet, empty ones included."""
+    # Count the parts before the list of them is read.
+    if raw.count(_PART) > PARTS_MAX:
+        raise UnreadableSheet("The .xlsx file has too many parts.")
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as packed:
             return _read(_Parts(packed), lines_max)
@@ -76,9 +87,9 @@ class _Parts:
 
     def __init__(self, packed: zipfile.ZipFile) -> None:
         self._packed = packed
-        self._left = UNPACKED_BYTES_MAX
-        if len(packed.infolist()) > PARTS_MAX:
-            raise UnreadableSheet("The .xlsx file has too many parts.")
+        self._bytes_left = UNPACKED_BYTES_MAX
+        self._nodes_left = NODES_MAX
+        self._depth = 0
 
     def parse(
         self,
@@ -87,24 +98,52 @@ class _Parts:
         end: Callable[[str], None] | None = None,
         text: Callable[[str], None] | None = None,
     ) -> None:
-        parser = expat.ParserCreate(namespace_separator=" ")
+        parser = expat.ParserCreate(namespace_separator=" ", intern=None)
         parser.buffer_text = True
-        parser.StartElementHandler = lambda tag, values: start(_local(tag), values)
-        if end is not None:
-            parser.EndElementHandler = lambda tag: end(_local(tag))
+
+        def enter(tag: str, values: dict[str, str]) -> None:
+            self._enter(values)
+            start(_local(tag), values)
+
+        def leave(tag: str) -> None:
+            self._depth -= 1
+            if end is not None:
+                end(_local(tag))
+
+        self._depth = 0
+        parser.StartElementHandler = enter
+        parser.EndElementHandler = leave
         if text is not None:
             parser.CharacterDataHandler = text
         parser.StartDoctypeDeclHandler = _reject_entities
-        with self._packed.open(name) as part:
+        fed = 0
+        with self._open(name) as part:
             for chunk in self._chunks(part):
                 parser.Parse(chunk, False)
+                fed += len(chunk)
+                if fed - parser.CurrentByteIndex > TAG_BYTES_MAX:
+                    raise UnreadableSheet("The .xlsx file is damaged: a tag is too long.")
             parser.Parse(b"", True)
+
+    def _enter(self, values: dict[str, str]) -> None:
+        self._depth += 1
+        self._nodes_left -= 1 + len(values)
+        if self._depth > DEPTH_MAX:
+            raise UnreadableSheet("The .xlsx file is damaged: its elements are nested too deeply.")
+        if self._nodes_left < 0:
+            raise UnreadableSheet("The sheet has too many cells.")
+
+    def _open(self, name: str) -> IO[bytes]:
+        # Other compression methods, which no spreadsheet program uses, need more memory.
+        if self._packed.getinfo(name).compress_type not in _COMPRESSIONS:
+            raise NotImplementedError
+        return self._packed.open(name)
 
     def _chunks(self, part: IO[bytes]) -> Iterator[bytes]:
         # The sizes that the file states about itself are not trusted.
         while chunk := part.read(CHUNK_BYTES):
-            self._left -= len(chunk)
-            if self._left < 0:
+            self._bytes_left -= len(chunk)
+            if self._bytes_left < 0:
                 mebibytes = UNPACKED_BYTES_MAX // 1024 // 1024
                 raise UnreadableSheet(f"The .xlsx file is larger than {mebibytes} MiB unpacked.")
             yield chunk

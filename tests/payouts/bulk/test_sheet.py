@@ -117,6 +117,54 @@ def test_a_zip_bomb_is_rejected_before_it_is_unpacked() -> None:
     assert "larger than 32 MiB unpacked" in _reason(raw)
 
 
+@pytest.mark.parametrize(
+    ("part", "xml", "reason"),
+    [
+        (SHEET, b"<a>" * (sheet.DEPTH_MAX + 1), "nested too deeply"),
+        (SHEET, b"<a>" + b"<b/>" * sheet.NODES_MAX, "too many cells"),
+        (SHEET, b"<a>" + b'<b c="" d=""/>' * (sheet.NODES_MAX // 3 + 1), "too many cells"),
+        (SHEET, b"<a %b" % (b" " * 2 * sheet.TAG_BYTES_MAX), "a tag is too long"),
+        ("xl/styles.xml", b"<a>" * (sheet.DEPTH_MAX + 1), "nested too deeply"),
+        ("xl/sharedStrings.xml", b"<a>" + b"<si/>" * sheet.NODES_MAX, "too many cells"),
+    ],
+)
+def test_a_small_file_cannot_unpack_to_many_elements(part: str, xml: bytes, reason: str) -> None:
+    assert reason in _reason(_altered(_workbook([1000, *TO]), part, lambda _: xml))
+
+
+def test_the_elements_of_all_parts_count_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = _workbook([1000, *TO])
+    monkeypatch.setattr(sheet, "NODES_MAX", 200)
+    assert file.read(raw)
+    texts = b"<x/>" * 100 + b"</sst>"
+    more = _altered(raw, "xl/sharedStrings.xml", lambda xml: xml.replace(b"</sst>", texts))
+    assert "too many cells" in _reason(more)
+
+
+def test_a_file_of_very_many_parts_is_rejected_before_they_are_listed() -> None:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as packed:
+        for number in range(sheet.PARTS_MAX + 1):
+            packed.writestr(str(number), b"")
+    assert "too many parts" in _reason(content.getvalue())
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_compression_that_no_spreadsheet_has_is_rejected(compression: int) -> None:
+    content = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(_workbook([1000, *TO]))) as old,
+        zipfile.ZipFile(content, "w", compression) as new,
+    ):
+        for part in old.namelist():
+            new.writestr(part, old.read(part))
+    assert "not a readable .xlsx file" in _reason(content.getvalue())
+
+
+def test_a_csv_file_of_very_many_values_is_rejected_before_it_is_parsed() -> None:
+    assert "too many values" in _reason(b"amount\n" + b"," * (sheet.CELLS_MAX + 1))
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
 def test_entities_are_rejected(encoding: str) -> None:
     entity = '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>'
