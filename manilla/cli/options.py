@@ -1,5 +1,6 @@
 """Arguments and options that several commands share."""
 
+from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from enum import StrEnum
@@ -35,9 +36,11 @@ def read_day(text: str) -> date:
         raise typer.BadParameter(f"{text!r} is not a day such as 2026-01-31.") from None
 
 
-def read_money(amount: str, currency: str) -> Money:
+def read_money(
+    amount: str, currency: str, parse: Callable[[str, str], Money] = parse_amount
+) -> Money:
     try:
-        return parse_amount(amount, currency)
+        return parse(amount, currency)
     except MoneyError as error:
         raise InstanceRefusal(str(error)) from None
 

@@ -11,6 +11,7 @@ from manilla.cli.changes import Result, approvals_in, print_result
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.options import MerchantId, read_money
 from manilla.cli.output import Json, as_row, as_rows, print_fields, print_rows
+from manilla.kit.amount_input import parse_signed_amount
 from manilla.kit.environment import Environment
 from manilla.kit.fields import Fields
 from manilla.kit.money import Money
@@ -57,7 +58,7 @@ def adjust(
     data: Data = None,
 ) -> None:
     """Correct a wallet's balance up or down, as a posting with a reason."""
-    money = _signed_money(amount, currency.upper())
+    money = read_money(amount, currency.upper(), parse_signed_amount)
     change = WalletAdjustment(merchant_id, environment, money, reason)
     print_result(run(data, partial(_move, change=change)), as_json=as_json)
 
@@ -109,9 +110,3 @@ async def _described(
     wallet = await queries.wallet(tools.db, merchant_id, environment, currency)
     assert wallet is not None
     return as_row(COLUMNS, wallet)
-
-
-def _signed_money(amount: str, currency: str) -> Money:
-    """Parses a signed amount. A leading minus sign means a debit."""
-    money = read_money(amount.removeprefix("-"), currency)
-    return Money(currency, -money.minor) if amount.startswith("-") else money

@@ -9,7 +9,9 @@ from manilla.approvals.kinds import SettingChange
 from manilla.audit import audit
 from manilla.audit.entry import AuditEntry
 from manilla.console.responses import done_or_asked
+from manilla.kit.amount_input import parse_number
 from manilla.kit.errors import Refusal
+from manilla.kit.money import MoneyError
 from manilla.platform import settings
 from manilla.platform.settings import WEEKDAYS, Bounds, Setting
 from manilla.web import display
@@ -145,7 +147,16 @@ def _given(given: Form, row: SettingRow) -> str:
         return ",".join(given.all("day"))
     if row.bounds.is_switch:
         return "true" if given.is_checked("value") else "false"
-    return given.text("value", at_most=1000).replace(",", "" if row.bounds.is_number else ",")
+    text = given.text("value", at_most=1000)
+    return _without_groups(text) if row.bounds.is_number else text
+
+
+def _without_groups(text: str) -> str:
+    """Returns 1500 for 1,500. Any other text is rejected later."""
+    try:
+        return f"{parse_number(text):f}"
+    except MoneyError:
+        return text
 
 
 def _readable(key: str, value: str) -> str:

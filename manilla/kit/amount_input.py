@@ -36,6 +36,14 @@ def parse_amount(text: str, currency: str) -> Money:
     return Money.of(number, currency)
 
 
+def parse_signed_amount(text: str, currency: str) -> Money:
+    """Parses an amount that may start with a sign: -1,500.50 or +₦1500."""
+    text = text.strip()
+    sign, amount = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
+    money = parse_amount(amount, currency)
+    return Money(currency, -money.minor) if sign == "-" else money
+
+
 def parse_number(text: str) -> Decimal:
     """Parses a number without a currency, such as a percentage."""
     return _parse(text.strip(), "a number", "1.5")

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
+from manilla.kit.amount_input import parse_signed_amount
 from manilla.kit.clock import LAGOS
 from manilla.kit.errors import Refusal
-from manilla.kit.money import Money, MoneyError, exact_decimal
+from manilla.kit.money import Money, MoneyError
 from manilla.providers import reading
 from manilla.providers.port import LineKind, StatementLine
 
@@ -156,9 +157,8 @@ def _other_time(text: str) -> datetime:
 
 
 def _money(text: str, currency: str, name: str) -> Money:
-    """Reads an amount with a sign, and with or without commas between thousands."""
     try:
-        return Money.of(exact_decimal(text.replace(",", "").removeprefix("+")), currency)
+        return parse_signed_amount(text, currency)
     except MoneyError as error:
         raise _BadRow(f"{name} {text!r}: {error}") from None
 

@@ -312,7 +312,7 @@ async def test_settings_show_who_changed_them_and_can_be_reset(
         assert f"/settings/{setting.key}" in page
         assert (await visitor.get(f"/settings/{setting.key}")).status == 200
     at = "/settings/rate_limit_per_minute"
-    for wrong in ("0", "100000001", "many", "", "1.5"):
+    for wrong in ("0", "100000001", "many", "", "1.5", "1500,50", "1,5"):
         refused = await visitor.post(at, {"value": wrong})
         assert refused.status == 400, wrong
         assert "must be a whole number from 1 to 100,000,000." in refused.body.decode()

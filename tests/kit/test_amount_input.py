@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from manilla.kit.amount_input import parse_amount, parse_number
+from manilla.kit.amount_input import parse_amount, parse_number, parse_signed_amount
 from manilla.kit.money import DECIMALS, MINOR_MAX, Money, MoneyError
 
 REJECTED = (
@@ -99,3 +99,19 @@ def test_no_accepted_amount_means_something_else_with_decimal_commas(text: str) 
         return
     assert amount.minor >= 0
     assert _with_decimal_comma(text) in (None, amount)
+
+
+@pytest.mark.parametrize(
+    ("text", "minor"),
+    [("-1,500.50", -150_050), ("+5", 500), ("5", 500), ("-₦5", -500), ("-0", 0), (" -5 ", -500)],
+)
+def test_a_signed_amount_has_the_same_grammar_after_its_sign(text: str, minor: int) -> None:
+    assert parse_signed_amount(text, "NGN") == Money("NGN", minor)
+
+
+@pytest.mark.parametrize(
+    "text", ["-2,5", "1500,50", "--5", "+-5", "- ", "(5)", "5-", "−5", "-1.500", "₦-5", ""]
+)
+def test_an_ambiguous_signed_amount_is_rejected(text: str) -> None:
+    with pytest.raises(MoneyError):
+        parse_signed_amount(text, "NGN")

@@ -3,6 +3,7 @@
 import pytest
 
 from manilla.kit.db import Database
+from manilla.kit.money import Money
 from manilla.providers.port import LineKind
 from manilla.reconciliation import files, importing
 from manilla.reconciliation.files import BadStatement
@@ -59,6 +60,20 @@ def test_every_invalid_row_is_named_with_its_line() -> None:
     assert [f"line {number}:" in raised.value.text for number in range(2, 8)] == [
         *(False, True, True, True, True, True),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "minor"), [("-2,500.50", -250_050), ("+1,500", 150_000), ("-0.5", -50)]
+)
+def test_an_amount_may_have_a_sign_and_groups_of_thousands(text: str, minor: int) -> None:
+    [line] = files.read(HEAD + f'2026-01-31,"{text}",\n'.encode())
+    assert line.amount == Money("NGN", minor)
+
+
+@pytest.mark.parametrize("text", ["1500,50", "-2,5", "1.500", "1.500,50"])
+def test_an_amount_with_two_meanings_is_rejected(text: str) -> None:
+    with pytest.raises(BadStatement, match="line 2: amount"):
+        files.read(HEAD + f'2026-01-31,"{text}",\n'.encode())
 
 
 @pytest.mark.parametrize(
