@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from manilla_client.command.output import printable
 
 from tests.client import Merchant, Site
-from tests.client_library.tool import tool, variables
+from tests.client_library.tool import TOOL, environment, tool, variables
 from tests.payments.orders import new_reference
 
 
@@ -129,3 +130,18 @@ async def test_a_named_profile_overrides_the_variables(
     assert (await request(tmp_path, away, *words, "--profile", "shop"))[0] == 0
     in_use = await asyncio.to_thread(tool, tmp_path, "request", *words)
     assert in_use.returncode == 0
+
+
+async def test_a_reader_that_has_ended_is_no_error(tmp_path: Path, keys: dict[str, str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = await asyncio.create_subprocess_exec(
+        *(*TOOL, "request", "get", "/api/v1/site-info"),
+        stdout=writing,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment(tmp_path, **keys),
+    )
+    os.close(writing)
+    _, err = await process.communicate()
+    assert (process.returncode, err.decode().split(",")[0]) == (141, "HTTP 200")
+    assert len(err.splitlines()) == 1

@@ -1,6 +1,7 @@
 """Parses the command line and runs the command that it names."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -9,6 +10,7 @@ from manilla_client.command.failure import CommandFailed
 from manilla_client.errors import ManillaError
 
 INTERRUPTED = 130  # the exit code of a command that Ctrl-C ended
+NO_READER = 141  # the exit code of a command that SIGPIPE ended
 COMMANDS = (listen, profile, request, trigger, verify_signature)
 
 
@@ -16,12 +18,22 @@ def main(words: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(words)
     try:
         code: int = given.run(given)
+        sys.stdout.flush()
     except (CommandFailed, ManillaError) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:
+        return _end_quietly()
     return code
+
+
+def _end_quietly() -> int:
+    """Ends because the reader of our output has ended, as `head` does after some lines."""
+    # Python would report an error when it flushes the rest at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return NO_READER
 
 
 def _parser() -> argparse.ArgumentParser:
