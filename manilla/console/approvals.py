@@ -27,7 +27,7 @@ from manilla.web import cells, lists, record_list
 from manilla.web.authentication import NotAllowed
 from manilla.web.display import badge, describe_changes, short_moment, title
 from manilla.web.page_request import PageRequest
-from manilla.web.record_list import ListColumn, ListFilter, RecordList, time_column
+from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, time_column
 from manilla.web.serving.response import PageResponse
 
 KINDS = sorted(str(kind.__struct_config__.tag) for kind in get_args(PlatformChange))
@@ -48,10 +48,18 @@ LIST = RecordList(
         time_column("Requested", "asked_at"),
         ListColumn("number", "Approval", lambda _, row: row.id),
         ListColumn("kind", "Kind", lambda _, row: title(row.kind), is_default=False),
-        ListColumn("subject", "About", lambda _, row: cells.text(row.subject)),
-        ListColumn("change", "Change", lambda _, row: _change(row), is_wide=True),
-        ListColumn("asked", "Requested by", _asked),
-        ListColumn("status", "Status", lambda _, row: badge(row.status), sorts=(SortOrder.STATUS,)),
+        ListColumn("subject", "About", lambda _, row: cells.text(row.subject), place=Place.NAME),
+        ListColumn(
+            "change", "Change", lambda _, row: _change(row), is_wide=True, place=Place.DETAIL
+        ),
+        ListColumn("asked", "Requested by", _asked, place=Place.ASIDE),
+        ListColumn(
+            "status",
+            "Status",
+            lambda _, row: badge(row.status),
+            sorts=(SortOrder.STATUS,),
+            place=Place.STATUS,
+        ),
         ListColumn("decided", "Decided by", _decided),
         ListColumn("decision", "Reason", lambda _, row: cells.text(row.decision)),
         ListColumn(

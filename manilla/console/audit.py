@@ -13,7 +13,7 @@ from manilla.kit.errors import Unavailable
 from manilla.web import cells, lists
 from manilla.web.display import describe_changes, title
 from manilla.web.page_request import PageRequest
-from manilla.web.record_list import ListColumn, ListFilter, RecordList, time_column
+from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, time_column
 from manilla.web.serving.response import PageResponse
 
 _VERIFYING = asyncio.Lock()  # allows only one verification at a time
@@ -33,10 +33,12 @@ LIST = RecordList(
     "entry",
     (
         time_column("Time", "at"),
-        ListColumn("action", "Action", lambda _, row: title(row.action)),
-        ListColumn("subject", "Subject", lambda _, row: cells.text(row.subject)),
-        ListColumn("change", "Change", _change, is_wide=True),
-        ListColumn("by", "By", lambda _, row: cells.text(row.actor_name)),
+        ListColumn("action", "Action", lambda _, row: title(row.action), place=Place.NAME),
+        ListColumn(
+            "subject", "Subject", lambda _, row: cells.text(row.subject), place=Place.DETAIL
+        ),
+        ListColumn("change", "Change", _change, is_wide=True, place=Place.DETAIL),
+        ListColumn("by", "By", lambda _, row: cells.text(row.actor_name), place=Place.ASIDE),
         ListColumn("through", "Through", lambda _, row: row.actor_realm or row.actor_kind),
         ListColumn("merchant", "Merchant", lambda _, row: row.merchant_id or "—", is_default=False),
         ListColumn("number", "Number", lambda _, row: row.id, is_default=False),

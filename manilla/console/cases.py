@@ -26,7 +26,7 @@ from manilla.web import cells, record_list
 from manilla.web.display import badge
 from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest
-from manilla.web.record_list import ListColumn, ListFilter, RecordList, time_column
+from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, time_column
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
@@ -72,14 +72,18 @@ LIST = RecordList(
     list_pages.with_merchant(
         (
             time_column("Opened", "opened_at"),
-            ListColumn("case", "Case", _link),
+            ListColumn("case", "Case", _link, place=Place.NAME),
             ListColumn("number", "Number", lambda _, row: row.id, is_default=False),
             ListColumn("reference", "Reference", lambda _, row: cells.text(row.reference)),
             ListColumn(
                 "details", "Details", lambda _, row: cells.text(row.resolution or row.detail)
             ),
             ListColumn(
-                "status", "Status", lambda _, row: badge(row.status), sorts=(SortOrder.STATUS,)
+                "status",
+                "Status",
+                lambda _, row: badge(row.status),
+                sorts=(SortOrder.STATUS,),
+                place=Place.STATUS,
             ),
             ListColumn(
                 "amount",
@@ -87,6 +91,7 @@ LIST = RecordList(
                 lambda _, row: money(row.amount) if row.amount else "—",
                 is_number=True,
                 sorts=record_list.BY_AMOUNT,
+                place=Place.AMOUNT,
             ),
         )
     ),

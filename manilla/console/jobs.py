@@ -13,7 +13,7 @@ from manilla.people.roles import Permission
 from manilla.platform import work
 from manilla.web import cells, lists
 from manilla.web.page_request import PageRequest
-from manilla.web.record_list import ListColumn, ListFilter, RecordList, time_column
+from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, time_column
 from manilla.web.serving.response import PageResponse
 
 # For each kind of job, the page that shows its subject.
@@ -52,23 +52,28 @@ LIST = RecordList(
     list_pages.with_merchant(
         (
             time_column("Failed", "parked_at"),
-            ListColumn("kind", "Job", lambda _, row: row.kind),
-            ListColumn("subject", "Subject", _subject),
+            ListColumn("kind", "Job", lambda _, row: row.kind, place=Place.DETAIL),
+            ListColumn("subject", "Subject", _subject, place=Place.NAME),
             ListColumn(
-                "error", "Last error", lambda _, row: row.last_error or "Unknown", is_wide=True
+                "error",
+                "Last error",
+                lambda _, row: row.last_error or "Unknown",
+                is_wide=True,
+                place=Place.DETAIL,
             ),
             ListColumn(
                 "failures",
                 "Failures",
                 lambda _, row: f"{row.failures} of {row.attempts}",
                 is_number=True,
+                place=Place.AMOUNT,
             ),
         )
     ),
     failed.failed_jobs,
     failed.totals,
 )
-RETRY = list_pages.with_merchant((ListColumn("retry", "Retry", _retry),))[0]
+RETRY = list_pages.with_merchant((ListColumn("retry", "Retry", _retry, place=Place.STATUS),))[0]
 
 
 async def show(request: PageRequest) -> PageResponse:

@@ -19,7 +19,7 @@ from manilla.merchants import roster
 from manilla.web import cells, record_list
 from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest
-from manilla.web.record_list import ListColumn, ListFilter, RecordList
+from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
@@ -102,9 +102,23 @@ class NamedRow(msgspec.Struct, frozen=True):
 
 
 def with_merchant(columns: Sequence[ListColumn]) -> tuple[ListColumn, ...]:
-    """Adds the merchant after the first two columns of a list whose rows get their merchant."""
-    inner = [msgspec.structs.replace(column, cell=_of_row(column.cell)) for column in columns]
-    return (*inner[:2], ListColumn("merchant", "Merchant", _merchant), *inner[2:])
+    """Adds the merchant after the first two columns of a list whose rows get their merchant.
+
+    On phones, it takes the place of what would be beside the time.
+    """
+    inner = [
+        msgspec.structs.replace(
+            column,
+            cell=_of_row(column.cell),
+            place=Place.WIDE_SCREENS if column.place is Place.ASIDE else column.place,
+        )
+        for column in columns
+    ]
+    return (
+        *inner[:2],
+        ListColumn("merchant", "Merchant", _merchant, place=Place.ASIDE),
+        *inner[2:],
+    )
 
 
 def _of_row(get: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ from manilla.mail.listing import ListedMail, MailFilter, MailState
 from manilla.web import cells, lists, record_list
 from manilla.web.display import badge, title
 from manilla.web.page_request import NO_STORE, PageRequest
-from manilla.web.record_list import ListColumn, ListFilter, RecordList, time_column
+from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, time_column
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
@@ -42,12 +42,16 @@ LIST = RecordList(
     list_pages.with_merchant(
         (
             time_column("Created", "created_at"),
-            ListColumn("email", "Email", _kind),
-            ListColumn("to", "To", lambda _, row: cells.text(row.recipient)),
-            ListColumn("state", "State", _state),
+            ListColumn("email", "Email", _kind, place=Place.NAME),
+            ListColumn("to", "To", lambda _, row: cells.text(row.recipient), place=Place.DETAIL),
+            ListColumn("state", "State", _state, place=Place.STATUS),
             ListColumn("attempts", "Attempts", lambda _, row: row.attempts, is_default=False),
             ListColumn(
-                "error", "Last error", lambda _, row: cells.long_text(row.last_error), is_wide=True
+                "error",
+                "Last error",
+                lambda _, row: cells.long_text(row.last_error),
+                is_wide=True,
+                place=Place.DETAIL,
             ),
             ListColumn("number", "Number", lambda _, row: row.id, is_default=False),
         )

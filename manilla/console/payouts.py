@@ -28,7 +28,7 @@ from manilla.payouts.queue import QueueFilter, Stuck, Waiting
 from manilla.web import cells, exports, record_list, timeline
 from manilla.web.display import badge
 from manilla.web.page_request import PageRequest
-from manilla.web.record_list import BY_AMOUNT, BY_TIME, ListColumn, RecordList, time_column
+from manilla.web.record_list import BY_AMOUNT, BY_TIME, ListColumn, Place, RecordList, time_column
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
@@ -80,9 +80,12 @@ def _queue(*columns: ListColumn, is_sorted: bool = False) -> tuple[ListColumn, .
     return list_pages.with_merchant(
         (
             msgspec.structs.replace(created, sorts=by_time),
-            ListColumn("reference", "Reference", _reference),
+            ListColumn("reference", "Reference", _reference, place=Place.NAME),
             ListColumn(
-                "trx_id", "Transaction ID", lambda _, row: row.payout.trx_id, is_default=False
+                "trx_id",
+                "Transaction ID",
+                lambda _, row: cells.identifier(row.payout.trx_id),
+                is_default=False,
             ),
             *columns,
             ListColumn(
@@ -91,6 +94,7 @@ def _queue(*columns: ListColumn, is_sorted: bool = False) -> tuple[ListColumn, .
                 lambda _, row: money(row.payout.amount),
                 is_number=True,
                 sorts=by_amount,
+                place=Place.AMOUNT,
             ),
         )
     )
@@ -102,7 +106,9 @@ async def _manual(db: Database, *arguments: Any, **more: Any) -> Page[Waiting]:
     return Page([Waiting(each, holds.get(each.trx_id)) for each in found.rows], found.next)
 
 
-HOLD = ListColumn("hold", "On hold", lambda _, row: row.hold.text if row.hold else "—")
+HOLD = ListColumn(
+    "hold", "On hold", lambda _, row: row.hold.text if row.hold else "—", place=Place.STATUS
+)
 MANUAL = RecordList(
     "manual_payouts",
     "payout",
@@ -132,7 +138,7 @@ STUCK = RecordList(
     "payout",
     _queue(
         ListColumn("provider", "Provider", _provider),
-        ListColumn("sent", "Sent", _sent),
+        ListColumn("sent", "Sent", _sent, place=Place.STATUS),
         ListColumn("job", "Job", _job),
         ListColumn("case", "Case", _case),
         ListColumn(
@@ -140,6 +146,7 @@ STUCK = RecordList(
             "Last error",
             lambda _, row: cells.long_text(row.progress.last_error),
             is_wide=True,
+            place=Place.DETAIL,
         ),
     ),
     queue.stuck,

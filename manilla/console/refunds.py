@@ -81,6 +81,7 @@ LIST = RecordList(
     list_pages.with_merchant(transaction_columns.REFUND_COLUMNS),
     listed_refunds.refunds,
     listed_refunds.totals,
+    transaction_columns.REFUND_OUTCOMES,
 )
 
 

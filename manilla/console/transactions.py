@@ -79,6 +79,7 @@ LISTS = {
         _with_merchant(transaction_columns.PAYMENT_COLUMNS),
         payments.payments,
         payments.totals,
+        transaction_columns.PAYMENT_OUTCOMES,
     ),
     TransactionKind.PAYOUT: RecordList(
         "all_payouts",
@@ -86,6 +87,7 @@ LISTS = {
         _with_merchant(transaction_columns.PAYOUT_COLUMNS),
         payouts.payouts,
         payouts.totals,
+        transaction_columns.PAYOUT_OUTCOMES,
     ),
     TransactionKind.REFUND: RecordList(
         "all_refunds",
@@ -93,6 +95,7 @@ LISTS = {
         _with_merchant(transaction_columns.REFUND_COLUMNS),
         refunds.refunds,
         refunds.totals,
+        transaction_columns.REFUND_OUTCOMES,
     ),
 }
 
@@ -104,11 +107,11 @@ async def show_all(request: PageRequest) -> PageResponse:
         elsewhere = await _elsewhere(request, kind, text)
         if elsewhere is not None:
             return request.redirect(elsewhere)
-    scope = list_pages.checked_scope(request)
+    scope = list_pages.money_scope(request)
     return await list_pages.show(
         *(request, LISTS[kind], "transactions.html", _columns(request, kind)),
         *([scope], _filter(request, kind, scope), await _filters(request, kind)),
-        views=("kind",),
+        views=("kind", list_pages.ENVIRONMENT),
         kind=kind,
         kinds=list(TransactionKind),
     )
@@ -122,7 +125,7 @@ def _columns(request: PageRequest, kind: TransactionKind) -> Columns[Any]:
 
 async def _elsewhere(request: PageRequest, kind: TransactionKind, text: str) -> str | None:
     """Returns the page of the record with this id, if the list has no row for it."""
-    scope = list_pages.checked_scope(request)
+    scope = list_pages.money_scope(request)
     found = await LISTS[kind].fetch(request.db, scope, _filter(request, kind, scope), limit=1)
     return None if found.rows else await lookup.path_of(request.db, text)
 
@@ -146,7 +149,6 @@ async def _filters(request: PageRequest, kind: TransactionKind) -> list[ListFilt
     }[kind](request)
     return [
         *own,
-        list_pages.environment_filter(),
         *record_list.currency_filter(request.services.methods.currencies),
     ]
 
@@ -207,7 +209,7 @@ def _is_search_alone(request: PageRequest) -> bool:
     Other filters could exclude a record that the search finds on another page.
     """
     given = {name for name, text in request.query.pairs() if text}
-    return "q" in given and given <= {"kind", "q"}
+    return "q" in given and given <= {"kind", "q", list_pages.ENVIRONMENT}
 
 
 def _kind(request: PageRequest) -> TransactionKind:

@@ -21,7 +21,7 @@ from manilla.providers.port import Bank
 from manilla.web import cells, exports, lists
 from manilla.web.display import badge
 from manilla.web.page_request import PageRequest
-from manilla.web.record_list import ListColumn, ListFilter, RecordList, time_column
+from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, time_column
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
@@ -61,13 +61,21 @@ LIST = RecordList(
     "file",
     (
         time_column("Uploaded", "created_at"),
-        ListColumn("file", "File", _file),
+        ListColumn("file", "File", _file, place=Place.NAME),
         ListColumn("id", "Number", lambda _, row: row.id, is_default=False),
-        ListColumn("by", "Uploaded by", lambda _, row: cells.text(row.uploaded_by)),
-        ListColumn("status", "Status", _status),
+        ListColumn(
+            "by", "Uploaded by", lambda _, row: cells.text(row.uploaded_by), place=Place.ASIDE
+        ),
+        ListColumn("status", "Status", _status, place=Place.STATUS),
         ListColumn("errors", "Errors", lambda _, row: row.faulty or "—", is_number=True),
         ListColumn("payouts", "Payouts", _payouts, is_number=True),
-        ListColumn("total", "Total with fees", lambda _, row: money(row.total), is_number=True),
+        ListColumn(
+            "total",
+            "Total with fees",
+            lambda _, row: money(row.total),
+            is_number=True,
+            place=Place.AMOUNT,
+        ),
     ),
     listing.files,
     listing.totals,

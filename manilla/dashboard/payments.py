@@ -26,7 +26,12 @@ COLUMNS = payments.FIELDS.select(
 
 
 LIST = RecordList(
-    "payments", "payment", transaction_columns.PAYMENT_COLUMNS, payments.payments, payments.totals
+    "payments",
+    "payment",
+    transaction_columns.PAYMENT_COLUMNS,
+    payments.payments,
+    payments.totals,
+    transaction_columns.PAYMENT_OUTCOMES,
 )
 
 

@@ -57,7 +57,12 @@ COLUMNS = payouts.FIELDS.select(
 
 
 LIST = RecordList(
-    "payouts", "payout", transaction_columns.PAYOUT_COLUMNS, payouts.payouts, payouts.totals
+    "payouts",
+    "payout",
+    transaction_columns.PAYOUT_COLUMNS,
+    payouts.payouts,
+    payouts.totals,
+    transaction_columns.PAYOUT_OUTCOMES,
 )
 
 

@@ -11,7 +11,7 @@ from manilla.reference.guidance import GUIDANCE
 from manilla.web import cells, lists
 from manilla.web.display import badge
 from manilla.web.page_request import PageRequest
-from manilla.web.record_list import ListColumn, ListFilter, RecordList, time_column
+from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, time_column
 from manilla.web.serving.response import PageResponse
 
 PATH_LENGTH_MAX = 80
@@ -66,10 +66,10 @@ LIST = RecordList(
     "request",
     (
         time_column("Time", "at"),
-        ListColumn("request", "Request", _request),
-        ListColumn("reference", "Reference", _reference),
-        ListColumn("response", "Response", _response),
-        ListColumn("error", "Error", _error, is_wide=True),
+        ListColumn("request", "Request", _request, place=Place.NAME),
+        ListColumn("reference", "Reference", _reference, place=Place.ASIDE),
+        ListColumn("response", "Response", _response, place=Place.STATUS),
+        ListColumn("error", "Error", _error, is_wide=True, place=Place.DETAIL),
         ListColumn(
             "milliseconds",
             "Duration",

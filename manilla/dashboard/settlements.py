@@ -22,7 +22,15 @@ from manilla.web import cells, record_list
 from manilla.web.columns import statement as wallet_statement
 from manilla.web.display import badge
 from manilla.web.page_request import PageRequest
-from manilla.web.record_list import BY_AMOUNT, ListColumn, ListFilter, RecordList, time_column
+from manilla.web.record_list import (
+    BY_AMOUNT,
+    ListColumn,
+    ListFilter,
+    Outcome,
+    Place,
+    RecordList,
+    time_column,
+)
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
@@ -53,7 +61,7 @@ def _number(request: PageRequest, row: Settlement) -> Markup:
 
 
 def _payout(request: PageRequest, row: Settlement) -> Markup | str:
-    return cells.link(request, f"~/payouts/{row.trx_id}", row.trx_id) if row.trx_id else "—"
+    return cells.id_link(request, f"~/payouts/{row.trx_id}", row.trx_id) if row.trx_id else "—"
 
 
 LIST = RecordList(
@@ -61,19 +69,36 @@ LIST = RecordList(
     "settlement",
     (
         time_column("Created", "created_at"),
-        ListColumn("statement", "Statement", _number),
+        ListColumn("statement", "Statement", _number, place=Place.NAME),
         ListColumn("payout", "Payout", _payout),
-        ListColumn("ordered", "Ordered by", lambda _, row: cells.text(row.ordered_by)),
         ListColumn(
-            "state", "State", lambda _, row: badge(*STATES[row.state]), sorts=(SortOrder.STATUS,)
+            "ordered", "Ordered by", lambda _, row: cells.text(row.ordered_by), place=Place.ASIDE
         ),
-        ListColumn("remark", "Remark", lambda _, row: cells.text(row.remark)),
         ListColumn(
-            "amount", "Amount", lambda _, row: money(row.amount), is_number=True, sorts=BY_AMOUNT
+            "state",
+            "State",
+            lambda _, row: badge(*STATES[row.state]),
+            sorts=(SortOrder.STATUS,),
+            place=Place.STATUS,
+        ),
+        ListColumn("remark", "Remark", lambda _, row: cells.text(row.remark), place=Place.DETAIL),
+        ListColumn(
+            "amount",
+            "Amount",
+            lambda _, row: money(row.amount),
+            is_number=True,
+            sorts=BY_AMOUNT,
+            place=Place.AMOUNT,
         ),
     ),
     store.page,
     store.totals,
+    (
+        Outcome("Paid", SettlementState.PAID, "green"),
+        Outcome("Under way", SettlementState.OPEN, "yellow"),
+        Outcome("Failed", SettlementState.FAILED, "red"),
+    ),
+    status_field="state",
 )
 
 

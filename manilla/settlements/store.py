@@ -157,7 +157,7 @@ def _selected(tenant: Tenant, wanted: SettlementFilter) -> Selection:
         .add_given("created_at < {}", wanted.until)
         .add_given("{} IN (trx_id, id::text)", listing.searched(wanted.search))
     )
-    return Selection("settlement", _COLUMNS, conditions)
+    return Selection("settlement", _COLUMNS, conditions, status="state")
 
 
 async def start(connection: Connection, order: SettlementOrder) -> Settlement | None:

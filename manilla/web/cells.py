@@ -2,7 +2,7 @@
 
 from markupsafe import Markup
 
-from manilla.web.display import badge, clean, title
+from manilla.web.display import badge, clean, shortened, title
 from manilla.web.page_request import PageRequest
 
 TEXT_LENGTH_MAX, LONG_TEXT_LENGTH_MAX = 60, 600
@@ -11,6 +11,23 @@ TEXT_LENGTH_MAX, LONG_TEXT_LENGTH_MAX = 60, 600
 def link(request: PageRequest, path: str, text: str) -> Markup:
     shown = clean(text, TEXT_LENGTH_MAX)
     return Markup('<a class="row-link" href="{}">{}</a>').format(request.at(path), shown)
+
+
+def id_link(request: PageRequest, path: str, identifier: str) -> Markup:
+    """Shows a long id, shortened in the middle, as a link."""
+    return Markup('<a class="row-link" href="{}">{}</a>').format(
+        request.at(path), shortened(identifier)
+    )
+
+
+def identifier(value: str | None) -> Markup | str:
+    """Shows a long id, shortened in the middle, with a copy button."""
+    if not value:
+        return "—"
+    return Markup(
+        '<span class="copyable">{}<button type="button" class="copy" data-copy="{}">'
+        '<span class="visually-hidden">Copy {}</span></button></span>'
+    ).format(shortened(value), value, value)
 
 
 def long_text(value: object) -> str:
@@ -25,7 +42,12 @@ def text(value: object) -> str:
 def status(state: str, detail: str | None = None, *, shown: str | None = None) -> Markup:
     """Shows a status, with the reason after it."""
     label = badge(state, shown)
-    return beside(label, title(detail.lower())) if detail else label
+    if not detail:
+        return label
+    reason = title(detail.lower())
+    return Markup(
+        '<span class="with-note" title="{}">{}<span class="note">{}</span></span>'
+    ).format(reason, label, reason)
 
 
 def beside(main: Markup, detail: str) -> Markup:

@@ -19,6 +19,7 @@ __all__ = [
     "moment",
     "money",
     "short_moment",
+    "shortened",
     "title",
 ]
 
@@ -35,6 +36,9 @@ TONES = {
     for state in states.split()
 }
 OTHER_TONE = "secondary"
+# The end of an id, which stays visible when its middle is hidden.
+ID_END = 6
+ID_LENGTH_MAX = 100
 
 
 # The first match wins, because most browsers also name other browsers in their user agent.
@@ -69,6 +73,17 @@ def badge(state: str, text: str | None = None) -> Markup:
     tone = TONES.get(state, OTHER_TONE)
     shown = escape(text or title(state))
     return Markup('<span class="state state-{}">{}</span>').format(tone, shown)
+
+
+def shortened(value: str) -> Markup:
+    """Returns a long id whose middle is hidden where it does not fit.
+
+    The hidden part is in the page, so that selecting, copying and searching find the whole id.
+    """
+    shown = clean(value, ID_LENGTH_MAX)
+    return Markup('<code class="id" title="{}"><span>{}</span><span>{}</span></code>').format(
+        shown, shown[:-ID_END], shown[-ID_END:]
+    )
 
 
 def moment(at: datetime | None) -> Markup:

@@ -5,6 +5,7 @@ columns that each user chooses, and exports.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from enum import StrEnum
 from functools import partial
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -15,7 +16,15 @@ from manilla.kit import deadline
 from manilla.kit.display import money
 from manilla.kit.fields import Columns
 from manilla.kit.listing import Page, in_pages
-from manilla.kit.listing.sorting import ROWS_MAX, AmountFilter, RecordFilter, SortOrder, Totals
+from manilla.kit.listing.sorting import (
+    ROWS_MAX,
+    AmountFilter,
+    RecordFilter,
+    SortOrder,
+    StatusTotals,
+    Totals,
+)
+from manilla.kit.money import Money
 from manilla.people import list_columns
 from manilla.web import exports, lists
 from manilla.web.display import short_moment
@@ -30,23 +39,44 @@ DEFAULT_CURRENCY = "NGN"
 BY_TIME = (SortOrder.NEWEST, SortOrder.OLDEST)
 BY_AMOUNT = (SortOrder.LARGEST, SortOrder.SMALLEST)
 FALLING = (SortOrder.NEWEST, SortOrder.LARGEST, SortOrder.STATUS)
+# The filters by time and amount that lists have besides their own.
+RANGES = {"since": "From", "until": "To", "min": "Lowest amount", "max": "Highest amount"}
 # The links to the first and the next page.
 PAGER = {SortOrder.NEWEST: ("Newest", "Older"), SortOrder.OLDEST: ("Oldest", "Newer")}
+
+
+class Place(StrEnum):
+    """Where a phone shows a column: it has two lines for each row, and leaves out the rest."""
+
+    NAME = "name"  # first line
+    AMOUNT = "amount"  # end of the first line; wide screens keep it in view
+    TIME = "time"  # second line
+    ASIDE = "aside"  # second line, after the time
+    STATUS = "status"  # end of the second line
+    DETAIL = "detail"  # a line of its own
+    WIDE_SCREENS = "more"  # only on wide screens
 
 
 class ListColumn(msgspec.Struct, frozen=True):
     name: str
     title: str
     cell: Callable[[PageRequest, Any], object]  # text or markup
+    place: Place = Place.WIDE_SCREENS
     is_number: bool = False
     is_default: bool = True  # whether it is shown until the user chooses columns
     # The orders that the column's title switches between; the first one applies first.
     sorts: tuple[SortOrder, ...] = ()
     is_wide: bool = False  # whether long text continues on the next line
 
+    @property
+    def css(self) -> str:
+        """The classes of the column's cells."""
+        kinds = ("num" * self.is_number, "wide" * self.is_wide)
+        return " ".join(filter(None, (f"at-{self.place}", *kinds)))
+
 
 class ListFilter(msgspec.Struct, frozen=True):
-    """A filter above a list. Without options it is a text field."""
+    """A filter of a list. Without options it is a text field."""
 
     name: str
     label: str
@@ -58,8 +88,7 @@ class ListFilter(msgspec.Struct, frozen=True):
     is_picked: bool = False
 
     @property
-    def is_visible(self) -> bool:
-        """Whether it is shown beside the search; otherwise below `More`."""
+    def is_select(self) -> bool:
         return bool(self.options) and not self.is_picked
 
 
@@ -70,9 +99,26 @@ def time_column(title: str, attribute: str, *, is_default: bool = True) -> ListC
         title.lower(),
         title,
         lambda _request, row: short_moment(get(row)),
+        Place.TIME,
         is_default=is_default,
         sorts=BY_TIME,
     )
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """A status whose rows are counted and summed on their own: what was paid, and what was not."""
+
+    label: str
+    status: str
+    tone: str
+
+
+class ShownOutcome(msgspec.Struct, frozen=True):
+    outcome: Outcome
+    count: int
+    sums: str
+    url: str  # the list with this status only, or with all if it is shown alone
+    is_here: bool
 
 
 class RecordList(msgspec.Struct, frozen=True):
@@ -82,6 +128,9 @@ class RecordList(msgspec.Struct, frozen=True):
     fetch: Callable[..., Awaitable[Page[Any]]]
     # None: the rows are found in another way than by reading them, and cannot be counted quickly.
     totals: Callable[..., Awaitable[Totals]] | None
+    # The statuses to tell apart in the totals, and the filter's field for them.
+    outcomes: tuple[Outcome, ...] = ()
+    status_field: str = "status"
 
     async def show(
         self,
@@ -108,7 +157,7 @@ class RecordList(msgspec.Struct, frozen=True):
             pages = in_pages(partial(self._rows, prepare), request.db, *about, ordered)
             file_name = file_name or self.name.replace("_", "-")
             return exports.send(request, file_name, export, pages)
-        totals = await self._totals(request, *about, wanted)
+        totals, everything = await self._totals(request, about, wanted)
         is_sortable = self.totals is None or (totals is not None and totals.is_exact)
         ordered = msgspec.structs.replace(wanted, sort=wanted.sort if is_sortable else usual)
         after = lists.after(request)
@@ -116,13 +165,52 @@ class RecordList(msgspec.Struct, frozen=True):
         chosen = await list_columns.chosen(request.db, request.visitor.person_id, self.name)
         view = RecordListView(request, found.next, self, chosen, wanted, views)
         view.filters, view.is_sorted = filters, ordered.sort is wanted.sort
-        view.summary = "" if self.totals is None else _summary(self.noun, totals)
+        view.summary = "" if self.totals is None else self._summary(totals)
+        view.outcomes = [] if everything is None else self._outcomes(view, everything)
         return request.page(template, rows=found.rows, listing=view, **values)
 
-    async def _totals(self, request: PageRequest, *arguments: Any) -> Totals | None:
+    async def _totals(
+        self, request: PageRequest, about: Sequence[Any], wanted: RecordFilter
+    ) -> tuple[Totals | None, Totals | None]:
+        """Returns the totals of the list, and those of the rows with any status."""
         if self.totals is None:
-            return None
-        return await deadline.or_none(self.totals(request.db, *arguments))
+            return None, None
+        status = getattr(wanted, self.status_field, None) if self.outcomes else None
+        anyhow = wanted
+        if status in {each.status for each in self.outcomes}:
+            anyhow = msgspec.structs.replace(wanted, **{self.status_field: None})
+        found = await deadline.or_none(self.totals(request.db, *about, anyhow))
+        if anyhow is wanted:
+            return found, found
+        if found is None or not found.is_exact:
+            return await deadline.or_none(self.totals(request.db, *about, wanted)), None
+        alone = found.by_status.get(str(status), StatusTotals())
+        return Totals(alone.count, alone.sums), found
+
+    def _summary(self, totals: Totals | None) -> str:
+        if totals is None:
+            return "Counting takes too long. Choose a shorter period to see the total."
+        nouns = plural(self.noun)
+        if not totals.is_exact:
+            return f"More than {ROWS_MAX:,} {nouns}. Choose a shorter period to see the total."
+        # Rows with different outcomes have no total in common.
+        sums = "" if self.outcomes else _sums(totals.sums)
+        noun = self.noun if totals.count == 1 else nouns
+        return f"{totals.count:,} {noun}" + (f", total {sums}" if sums else "")
+
+    def _outcomes(self, view: "RecordListView", totals: Totals) -> list[ShownOutcome]:
+        if not totals.is_exact:
+            return []
+        chosen = view.given.text(self.status_field)
+        shown = []
+        for each in self.outcomes:
+            found, is_here = (
+                totals.by_status.get(each.status, StatusTotals()),
+                chosen == each.status,
+            )
+            url = view.with_values(**{self.status_field: "" if is_here else each.status})
+            shown.append(ShownOutcome(each, found.count, _sums(found.sums), url, is_here))
+        return [each for each in shown if each.count or each.is_here]
 
     async def _rows(
         self,
@@ -140,6 +228,7 @@ class RecordListView(ListView):
     filters: Sequence[ListFilter]
     is_sorted: bool  # False: there are too many rows for the wanted order
     summary: str
+    outcomes: Sequence[ShownOutcome]
 
     def __init__(
         self,
@@ -160,16 +249,27 @@ class RecordListView(ListView):
         self.has_amounts = isinstance(wanted, AmountFilter)
         self.sort = wanted.sort
         self.pager = PAGER.get(wanted.sort, ("First page", "Next"))
+        self.period_options = list(lists.PERIODS.items())
         self.periods = [
             (label, self.with_values(period=name, since="", until=""), self.period == name)
             for name, label in lists.PERIODS.items()
         ]
 
     @property
-    def hides_filters(self) -> bool:
-        """Whether a filter is set that is not always visible."""
-        typed = [filter.name for filter in self.filters if not filter.is_visible]
-        return any(self.given.text(name) for name in ("since", "until", "min", "max", *typed))
+    def chosen(self) -> list[tuple[str, str]]:
+        """The filters that are set, as texts, each with the URL of the list without it."""
+        labels = {**RANGES, **{filter.name: filter.label for filter in self.filters}}
+        texts = {
+            (filter.name, option[0]): option[1]
+            for filter in self.filters
+            for option in filter.options
+        }
+        fixed = {filter.name for filter in self.filters if filter.value}
+        return [
+            (f"{labels[name]}: {texts.get((name, value), value)}", self.with_values(**{name: ""}))
+            for name, value in self._pairs
+            if name in labels and name not in fixed
+        ]
 
     def sort_url(self, column: ListColumn) -> str:
         """Returns the URL that sorts by the column, or reverses its order."""
@@ -222,11 +322,5 @@ def plural(noun: str) -> str:
     return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
 
 
-def _summary(noun: str, totals: Totals | None) -> str:
-    if totals is None:
-        return "Counting takes too long. Choose a shorter period to see the total."
-    if not totals.is_exact:
-        return f"More than {ROWS_MAX:,} {plural(noun)}. Choose a shorter period to see the total."
-    nouns = noun if totals.count == 1 else plural(noun)
-    sums = " and ".join(money(total) for total in totals.sums)
-    return f"{totals.count:,} {nouns}" + (f", total {sums}" if sums else "")
+def _sums(sums: Sequence[Money]) -> str:
+    return " and ".join(money(total) for total in sums)

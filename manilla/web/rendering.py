@@ -29,6 +29,7 @@ def environment(folder: Path) -> jinja2.Environment:
         browser=display.browser,
         clean=display.clean,
         duration=duration,
+        shortened=display.shortened,
         titled=display.title,
         changes=display.describe_changes,
     )

@@ -64,13 +64,62 @@ def order_of(page: str, *texts: str) -> list[str]:
     return sorted(texts, key=page.index)
 
 
+def outcomes_of(page: str) -> dict[str, str]:
+    """Returns the count and the total that a list shows for each outcome."""
+    found = re.findall(r'<span class="dot [^>]*></span>(.*?)</a>', page)
+    texts = [re.sub("<[^>]*>", "", each).split(" ", 1) for each in found]
+    return dict(texts)
+
+
 async def test_the_total_and_count_are_those_of_the_filtered_rows(shop: MerchantDashboard) -> None:
-    assert "3 payments, total ₦21,800.00" in await page_of(shop, PAYMENTS)
-    assert "2 payments, total ₦21,500.00" in await page_of(shop, PAYMENTS, min="1,000")
-    between = await page_of(shop, PAYMENTS, min="301", max="20000", status="success")
-    assert "2 payments, total ₦21,500.00" in between
-    assert "1 payment, total ₦300.00" in await page_of(shop, PAYMENTS, q="ref-300")
-    assert "0 payments" in await page_of(shop, PAYMENTS, status="failed")
+    async def shown(**query: str) -> tuple[bool, dict[str, str]]:
+        page = await page_of(shop, PAYMENTS, **query)
+        return "3 payments" in page, outcomes_of(page)
+
+    assert await shown() == (True, {"Paid": "3 ₦21,800.00"})
+    assert await shown(min="1,000") == (False, {"Paid": "2 ₦21,500.00"})
+    between = await shown(min="301", max="20000", status="success")
+    assert between == (False, {"Paid": "2 ₦21,500.00"})
+    assert await shown(q="ref-300") == (False, {"Paid": "1 ₦300.00"})
+    failed = await page_of(shop, PAYMENTS, status="failed")
+    assert "0 payments" in failed
+    assert outcomes_of(failed) == {"Paid": "3 ₦21,800.00", "Failed": "0"}
+
+
+async def test_what_was_not_paid_is_not_in_the_total(services: Services, site: Site) -> None:
+    shop = await new_dashboard(services, site)
+    await shop.pay_in(payment_amount=1500)
+    change = "UPDATE payment SET status = $2, error_code = $3 WHERE trx_id = $1"
+    failed = await shop.pay_in(payment_amount=200)
+    pending = await shop.pay_in(payment_amount=70)
+    await services.db.execute(change, failed, "failed", "PAYMENT_DECLINED")
+    await services.db.execute(change, pending, "pending", None)
+    page = await page_of(shop, PAYMENTS)
+    assert "3 payments" in page
+    assert "1,770" not in page
+    assert outcomes_of(page) == {
+        "Paid": "1 ₦1,500.00",
+        "Pending": "1 ₦70.00",
+        "Failed": "1 ₦200.00",
+    }
+    alone = await page_of(shop, PAYMENTS, status="failed")
+    assert "1 payment<" in alone
+    assert outcomes_of(alone) == outcomes_of(page)
+    for trx_id in (failed, pending):
+        await services.db.execute(change, trx_id, "success", None)
+
+
+async def test_the_console_starts_in_production_and_never_adds_the_sandbox(
+    shop: MerchantDashboard, services: Services, site: Site
+) -> None:
+    visitor = await administrator(services, site, f"both-{shop.merchant.new.id}@example.com")
+    query = f"merchant={shop.merchant.new.id}"
+    for given in ("", "&environment=production", "&environment=all", "&environment="):
+        page = (await visitor.get(f"/transactions?{query}{given}")).body.decode()
+        assert "0 payments" in page
+        assert "₦21,800.00" not in page
+    sandbox = (await visitor.get(f"/transactions?{query}&environment=sandbox")).body.decode()
+    assert outcomes_of(sandbox) == {"Paid": "3 ₦21,800.00"}
 
 
 async def test_rows_are_sorted_by_amount_time_and_status(shop: MerchantDashboard) -> None:
@@ -150,7 +199,7 @@ async def test_a_merchant_is_picked_by_its_name_with_the_keyboard(
     await visitor.enter(context)
     page = await context.new_page()
     await page.goto(f"{services.base_url}/console/cases")
-    await page.get_by_text("More", exact=True).click()
+    await page.get_by_text("Filters", exact=True).click()
     field = page.get_by_role("combobox", name="Merchant")
     await field.press_sequentially(f"bakery {merchant_id}")
     await expect(page.locator(".picker li")).to_have_text([f"{name} ({merchant_id})"])
@@ -174,9 +223,10 @@ async def test_the_console_filters_by_a_merchant_chosen_by_name(
     )
     names = (await visitor.get("/merchants/names?q=logun")).body.decode()
     assert f'value="Balogun Market ({merchant_id})"' in names
-    query = urlencode({"merchant": f"Balogun Market ({merchant_id})", "max": "300"})
+    chosen = {"merchant": f"Balogun Market ({merchant_id})", "max": "300"}
+    query = urlencode({**chosen, "environment": "sandbox"})
     page = (await visitor.get(f"/transactions?{query}")).body.decode()
-    assert "1 payment, total ₦300.00" in page
+    assert outcomes_of(page) == {"Paid": "1 ₦300.00"}
     assert (await visitor.get("/transactions?merchant=Balogun")).status == 400
 
 

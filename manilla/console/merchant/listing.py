@@ -11,7 +11,7 @@ from manilla.merchants.roster import MerchantFilter
 from manilla.web import cells, lists, record_list
 from manilla.web.display import badge
 from manilla.web.page_request import PageRequest
-from manilla.web.record_list import ListColumn, ListFilter, RecordList, time_column
+from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, time_column
 from manilla.web.serving.response import PageResponse
 
 QUEUE_ROWS = 5
@@ -44,10 +44,16 @@ LIST = RecordList(
     "merchant",
     (
         time_column("Created", "created_at"),
-        ListColumn("name", "Merchant", _name, sorts=(SortOrder.NAME,)),
+        ListColumn("name", "Merchant", _name, sorts=(SortOrder.NAME,), place=Place.NAME),
         ListColumn("number", "Number", lambda _, row: row.id),
-        ListColumn("email", "Email", lambda _, row: cells.text(row.email)),
-        ListColumn("status", "Status", lambda _, row: badge(row.status), sorts=(SortOrder.STATUS,)),
+        ListColumn("email", "Email", lambda _, row: cells.text(row.email), place=Place.ASIDE),
+        ListColumn(
+            "status",
+            "Status",
+            lambda _, row: badge(row.status),
+            sorts=(SortOrder.STATUS,),
+            place=Place.STATUS,
+        ),
         ListColumn("kyc", "KYC", _kyc),
         ListColumn(
             "payouts",

@@ -4,7 +4,7 @@ The newest rows are found at the same cost however many there are. Totals and ot
 rows that match, so they work only up to ROWS_MAX rows.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -60,9 +60,17 @@ NUMBERED: Mapping[SortOrder, SortKeys] = {
 }
 
 
+class StatusTotals(msgspec.Struct, frozen=True):
+    """The rows with one status."""
+
+    count: int = 0
+    sums: list[Money] = []  # one per currency
+
+
 class Totals(msgspec.Struct, frozen=True):
     count: int
     sums: list[Money]  # one per currency; empty if the rows have no amounts
+    by_status: Mapping[str, StatusTotals] = {}  # empty if the list has no statuses to tell apart
 
     @property
     def is_exact(self) -> bool:
@@ -77,6 +85,7 @@ class Selection(msgspec.Struct, frozen=True):
     columns: str
     wanted: Conditions
     amounts: str = "currency, amount_minor"  # the columns that totals need
+    status: str | None = None  # the column by which totals are told apart
 
     async def page(
         self,
@@ -117,20 +126,34 @@ class Selection(msgspec.Struct, frozen=True):
         return Totals(count, [])
 
     async def totals(self, db: Database) -> Totals:
-        """Counts the rows and sums their amounts, up to ROWS_MAX."""
+        """Counts the rows and sums their amounts, up to ROWS_MAX; per status if there is one."""
+        status = self.status or "NULL"
         records = await db.records(
             f"""
-            SELECT currency, count(*) AS count, sum(amount_minor)::bigint AS minor
-              FROM (SELECT {self.amounts} FROM {self.table}
+            SELECT currency, status, count(*) AS count, sum(amount_minor)::bigint AS minor
+              FROM (SELECT {self.amounts}, {status} AS status FROM {self.table}
                      WHERE {self.wanted.sql} LIMIT {ROWS_MAX + 1}) AS counted
-             GROUP BY currency ORDER BY currency""",
+             GROUP BY currency, status ORDER BY currency, status""",
             *self.wanted.values,
         )
-        summed = [record for record in records if record["minor"] is not None]
-        sums = [Money(record["currency"], record["minor"]) for record in summed]
-        return Totals(sum(record["count"] for record in records), sums)
+        whole = _status_totals(records)
+        statuses = {record["status"] for record in records if record["status"] is not None}
+        by_status = {
+            each: _status_totals([record for record in records if record["status"] == each])
+            for each in statuses
+        }
+        return Totals(whole.count, whole.sums, by_status)
+
+
+def _status_totals(records: Sequence[Any]) -> StatusTotals:
+    sums: dict[str, int] = {}
+    for record in records:
+        if record["minor"] is not None:
+            sums[record["currency"]] = sums.get(record["currency"], 0) + record["minor"]
+    money = [Money(currency, minor) for currency, minor in sums.items()]
+    return StatusTotals(sum(record["count"] for record in records), money)
 
 
 def selection(steps: Query) -> Selection:
     """Returns all rows of a query, for totals and for orders other than the newest first."""
-    return Selection(steps.table, steps.columns, steps.bounded())
+    return Selection(steps.table, steps.columns, steps.bounded(), status="status")

@@ -7,7 +7,7 @@ from manilla.people.roles import Realm
 from manilla.web import cells
 from manilla.web.display import badge, title
 from manilla.web.page_request import PageRequest
-from manilla.web.record_list import ListColumn, time_column
+from manilla.web.record_list import ListColumn, Place, time_column
 
 
 def _event(request: PageRequest, row: Notification) -> Markup:
@@ -18,10 +18,12 @@ def _event(request: PageRequest, row: Notification) -> Markup:
 
 COLUMNS = (
     time_column("Created", "created_at"),
-    ListColumn("event", "Event", _event),
-    ListColumn("transaction", "Transaction", lambda _, row: row.trx_id),
-    ListColumn("delivery", "Delivery", lambda _, row: badge(row.state)),
+    ListColumn("event", "Event", _event, place=Place.NAME),
+    ListColumn(
+        "transaction", "Transaction", lambda _, row: cells.identifier(row.trx_id), place=Place.ASIDE
+    ),
+    ListColumn("delivery", "Delivery", lambda _, row: badge(row.state), place=Place.STATUS),
     ListColumn("attempts", "Attempts", lambda _, row: row.attempts, is_default=False),
     ListColumn("url", "To", lambda _, row: cells.text(row.url.removeprefix("https://"))),
-    ListColumn("id", "Notification ID", lambda _, row: row.id, is_default=False),
+    ListColumn("id", "Notification ID", lambda _, row: cells.identifier(row.id), is_default=False),
 )

@@ -8,7 +8,7 @@ from manilla.ledger.listing import WalletStatementLine
 from manilla.people.roles import Realm
 from manilla.web import cells, display
 from manilla.web.page_request import PageRequest
-from manilla.web.record_list import ListColumn, ListFilter, RecordList
+from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList
 
 _KINDS = ("payment", "commission", "payout", "payout_refund", "refund", "funding", "adjustment")
 KIND = ListFilter("kind", "Type", [(kind, display.title(kind)) for kind in _KINDS])
@@ -18,10 +18,10 @@ _PATHS = {"payment": "payments", "payout": "payouts", "payout_refund": "payouts"
 
 def _transaction(request: PageRequest, line: WalletStatementLine) -> Markup | str:
     if line.kind not in _PATHS:
-        return line.trx_id
+        return cells.identifier(line.trx_id)
     is_console = request.realm is Realm.CONSOLE
     path = "/transactions" if is_console else f"~/{_PATHS[line.kind]}"
-    return cells.link(request, f"{path}/{line.trx_id}", line.trx_id)
+    return cells.id_link(request, f"{path}/{line.trx_id}", line.trx_id)
 
 
 LIST = RecordList(
@@ -29,12 +29,26 @@ LIST = RecordList(
     "entry",
     (
         # The balance after each entry makes sense in one order only.
-        ListColumn("time", "Time", lambda _, line: display.short_moment(line.posted_at)),
-        ListColumn("type", "Type", lambda _, line: display.title(line.kind)),
-        ListColumn("transaction", "Transaction", _transaction),
-        ListColumn("note", "Note", lambda _, line: cells.text(line.reason)),
-        ListColumn("amount", "Amount", lambda _, line: money(line.amount), is_number=True),
-        ListColumn("balance", "Balance", lambda _, line: money(line.balance), is_number=True),
+        ListColumn(
+            "time", "Time", lambda _, line: display.short_moment(line.posted_at), place=Place.TIME
+        ),
+        ListColumn("type", "Type", lambda _, line: display.title(line.kind), place=Place.NAME),
+        ListColumn("transaction", "Transaction", _transaction, place=Place.ASIDE),
+        ListColumn("note", "Note", lambda _, line: cells.text(line.reason), place=Place.DETAIL),
+        ListColumn(
+            "amount",
+            "Amount",
+            lambda _, line: money(line.amount),
+            is_number=True,
+            place=Place.AMOUNT,
+        ),
+        ListColumn(
+            "balance",
+            "Balance",
+            lambda _, line: money(line.balance),
+            is_number=True,
+            place=Place.STATUS,
+        ),
     ),
     listing.statement,
     listing.statement_totals,

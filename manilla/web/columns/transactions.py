@@ -16,7 +16,7 @@ from manilla.refunds.refund import Refund, RefundStatus
 from manilla.web import cells, record_list
 from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest
-from manilla.web.record_list import BY_AMOUNT, ListColumn, ListFilter, time_column
+from manilla.web.record_list import BY_AMOUNT, ListColumn, ListFilter, Outcome, Place, time_column
 
 BANK_OPTIONS = tuple(
     (bank.code, bank.text, bank.words) for bank in sorted(BANKS, key=lambda bank: bank.name)
@@ -31,7 +31,7 @@ def _reference(request: PageRequest, row: Payment | Payout) -> Markup:
 
 
 def _refund(request: PageRequest, row: Refund) -> Markup:
-    return cells.link(request, f"/refunds/{row.trx_id}", row.trx_id)
+    return cells.id_link(request, f"/refunds/{row.trx_id}", row.trx_id)
 
 
 def _payment_status(_request: PageRequest, row: Payment) -> Markup:
@@ -55,7 +55,9 @@ def _bank(request: PageRequest, row: Payout) -> str:
 
 
 CREATED = time_column("Created", "created_at")
-TRX_ID = ListColumn("trx_id", "Transaction ID", lambda _, row: row.trx_id, is_default=False)
+TRX_ID = ListColumn(
+    "trx_id", "Transaction ID", lambda _, row: cells.identifier(row.trx_id), is_default=False
+)
 DESCRIPTION = ListColumn(
     "description", "Description", lambda _, row: cells.text(row.description), is_default=False
 )
@@ -63,18 +65,19 @@ AMOUNT = ListColumn(
     "amount",
     "Amount",
     lambda _, row: money(row.amount),
+    Place.AMOUNT,
     is_number=True,
     sorts=BY_AMOUNT,
 )
 
 PAYMENT_COLUMNS = (
     CREATED,
-    ListColumn("reference", "Reference", _reference),
+    ListColumn("reference", "Reference", _reference, Place.NAME),
     TRX_ID,
-    ListColumn("customer", "Customer", lambda _, row: cells.text(row.customer_name)),
+    ListColumn("customer", "Customer", lambda _, row: cells.text(row.customer_name), Place.ASIDE),
     ListColumn("email", "Email", lambda _, row: cells.text(row.customer_email), is_default=False),
     DESCRIPTION,
-    ListColumn("status", "Status", _payment_status, sorts=(SortOrder.STATUS,)),
+    ListColumn("status", "Status", _payment_status, Place.STATUS, sorts=(SortOrder.STATUS,)),
     ListColumn(
         "commission",
         "Commission",
@@ -87,28 +90,50 @@ PAYMENT_COLUMNS = (
 
 PAYOUT_COLUMNS = (
     CREATED,
-    ListColumn("reference", "Reference", _reference),
+    ListColumn("reference", "Reference", _reference, Place.NAME),
     TRX_ID,
-    ListColumn("to", "To", lambda _, row: cells.text(row.account_name or "Manual")),
+    ListColumn("to", "To", lambda _, row: cells.text(row.account_name or "Manual"), Place.ASIDE),
     ListColumn("account", "Account number", lambda _, row: cells.text(row.account_number)),
     ListColumn("bank", "Bank", _bank, is_default=False),
     ListColumn("method", "Method", lambda _, row: cells.text(row.method_name), is_default=False),
     ListColumn(
-        "session", "Session ID", lambda _, row: cells.text(row.session_id), is_default=False
+        "session", "Session ID", lambda _, row: cells.identifier(row.session_id), is_default=False
     ),
     DESCRIPTION,
-    ListColumn("status", "Status", _payout_status, sorts=(SortOrder.STATUS,)),
+    ListColumn("status", "Status", _payout_status, Place.STATUS, sorts=(SortOrder.STATUS,)),
     ListColumn("fee", "Fee", lambda _, row: money(row.fee), is_number=True, is_default=False),
     AMOUNT,
 )
 
 REFUND_COLUMNS = (
     CREATED,
-    ListColumn("refund", "Refund", _refund),
-    ListColumn("payment", "Payment", lambda _, row: row.payment_trx_id, is_default=False),
-    ListColumn("reason", "Reason", lambda _, row: cells.text(row.reason)),
-    ListColumn("status", "Status", _refund_status, sorts=(SortOrder.STATUS,)),
+    ListColumn("refund", "Refund", _refund, Place.NAME),
+    ListColumn(
+        "payment",
+        "Payment",
+        lambda _, row: cells.identifier(row.payment_trx_id),
+        is_default=False,
+    ),
+    ListColumn("reason", "Reason", lambda _, row: cells.text(row.reason), Place.ASIDE),
+    ListColumn("status", "Status", _refund_status, Place.STATUS, sorts=(SortOrder.STATUS,)),
     AMOUNT,
+)
+
+PAYMENT_OUTCOMES = (
+    Outcome("Paid", PaymentStatus.SUCCESS, "green"),
+    Outcome("Pending", PaymentStatus.PENDING, "yellow"),
+    Outcome("Failed", PaymentStatus.FAILED, "red"),
+)
+PAYOUT_OUTCOMES = (
+    Outcome("Completed", PayoutStatus.COMPLETED, "green"),
+    Outcome("Pending", PayoutStatus.PENDING, "yellow"),
+    Outcome("Failed", PayoutStatus.FAILED, "red"),
+    Outcome("Canceled", PayoutStatus.CANCELED, "secondary"),
+)
+REFUND_OUTCOMES = (
+    Outcome("Completed", RefundStatus.COMPLETED, "green"),
+    Outcome("Pending", RefundStatus.PENDING, "yellow"),
+    Outcome("Failed", RefundStatus.FAILED, "red"),
 )
 
 

@@ -1,0 +1,49 @@
+"""Finds what is cut off on a page: money, buttons and statuses must always be readable."""
+
+from collections.abc import Sequence
+
+from playwright.async_api import Page
+
+WIDTHS = (390, 1280, 1366)
+# The largest amounts and the longest names that lists have to show.
+FILL = """() => {
+  for (const cell of document.querySelectorAll("td.num"))
+    if (/^-?[₦$]/.test(cell.textContent.trim())) cell.textContent = "-₦9,999,999,999.99";
+  const long = "Adebayo-Okonkwo and Daughters International Trading Company Limited";
+  for (const link of document.querySelectorAll(".rows a.row-link")) link.textContent = long;
+}"""
+# The elements that are cut by themselves, by the box around their table, or by the window.
+CUT = """() => {
+  const cut = [];
+  const shown = { contentVisibilityAuto: true, visibilityProperty: true };
+  const watched = "td.num, th.num, .figure, .outcomes .num, .btn, .state";
+  for (const each of document.querySelectorAll(watched)) {
+    const box = each.getBoundingClientRect();
+    if (!box.width || box.right < 0 || !each.checkVisibility(shown)) continue;
+    const frame = each.closest(".table-box");
+    const outer = frame ? frame.getBoundingClientRect() : { left: 0, right: innerWidth };
+    const right = Math.min(outer.right, innerWidth), left = Math.max(outer.left, 0);
+    const isInline = getComputedStyle(each).display === "inline";
+    const isMeasurable = !isInline && !each.querySelector(".visually-hidden");
+    const isCut = isMeasurable && each.scrollWidth > each.clientWidth + 1;
+    if (!isCut && box.right <= right + 1 && box.left >= left - 1) continue;
+    const text = each.textContent.trim().slice(0, 40);
+    cut.push(`${each.tagName.toLowerCase()}.${each.className} "${text}"`);
+  }
+  const width = document.documentElement.scrollWidth;
+  if (width > innerWidth) cut.push(`page ${width} px wide`);
+  return [...new Set(cut)];
+}"""
+
+
+async def cut_off(page: Page, urls: Sequence[str]) -> list[str]:
+    """Returns what is cut off on each page at each width."""
+    found: list[str] = []
+    for url in urls:
+        await page.set_viewport_size({"width": WIDTHS[-1], "height": 844})
+        await page.goto(url)
+        await page.evaluate(FILL)
+        for width in WIDTHS:
+            await page.set_viewport_size({"width": width, "height": 844})
+            found += [f"{url} at {width} px: {text}" for text in await page.evaluate(CUT)]
+    return found
