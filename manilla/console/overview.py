@@ -47,6 +47,7 @@ async def show(request: PageRequest) -> PageResponse:
         currencies=currencies,
         period=period,
         periods=volume.PERIODS,
+        measure=volume.measure(request.query.text("show")),
         volume=await deadline.or_none(volume.volume(request.db, scope, currency, period)),
     )
 

@@ -2,19 +2,21 @@
 
 import platform
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 import msgspec
 
 from manilla import __version__
 from manilla.kit import deadline, health
+from manilla.kit.clock import LAGOS
 from manilla.kit.display import duration
 from manilla.kit.jobs.queues import job_queues
 from manilla.merchants.requests import stored as stored_requests
 from manilla.merchants.requests.stored import RequestHour
 from manilla.notify import queries as notify
-from manilla.web import charts
+from manilla.web.charts import Chart, ChartSeries, number_unit
 from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 
@@ -54,7 +56,6 @@ async def show(request: PageRequest) -> PageResponse:
         version=__version__,
         python=platform.python_version(),
         uptime=_elapsed_since(STARTED_AT),
-        hours=hours,
         charts=None if hours is None else _charts(hours),
     )
 
@@ -68,33 +69,38 @@ def _disk(request: PageRequest) -> Disk | None:
     return Disk(_bytes(usage.free), 100 * usage.free // usage.total)
 
 
-def _charts(hours: Sequence[RequestHour]) -> list[tuple[str, str]]:
-    """Returns pairs of chart title and chart data."""
-    moments = [hour.hour for hour in hours]
+def _charts(hours: Sequence[RequestHour]) -> list[Chart]:
+    times = [hour.hour.astimezone(LAGOS) for hour in hours]
+    draw = partial(
+        Chart,
+        points=[f"{time:%-d %b, %H:%M}" for time in times],
+        ticks=[f"{time:%H:%M}" for time in times],
+        nothing="No requests in this period",
+    )
+
+    def by_hour(label: str, get: Callable[[RequestHour], float | None]) -> ChartSeries:
+        return ChartSeries(label, [_rounded(get(hour)) for hour in hours])
+
     return [
-        (
-            "Requests per hour",
-            charts.hourly(moments, {"Requests": [hour.count for hour in hours]}),
+        draw(
+            title="Requests",
+            series=[by_hour("Requests", lambda hour: hour.count)],
+            unit=number_unit(),
         ),
-        (
-            "Success rate",
-            charts.hourly(
-                moments,
-                {"Success rate": [_rounded(hour.success_percent) for hour in hours]},
-                unit=" %",
-                high=100,
-            ),
+        draw(
+            title="Success rate",
+            series=[by_hour("Success rate", lambda hour: hour.success_percent)],
+            unit=number_unit(" %", top=100),
+            is_bars=False,
         ),
-        (
-            "Response time",
-            charts.hourly(
-                moments,
-                {
-                    "Median": [_rounded(hour.median_milliseconds) for hour in hours],
-                    "95th percentile": [_rounded(hour.slow_milliseconds) for hour in hours],
-                },
-                unit=" ms",
-            ),
+        draw(
+            title="Response time",
+            series=[
+                by_hour("Median", lambda hour: hour.median_milliseconds),
+                by_hour("95th percentile", lambda hour: hour.slow_milliseconds),
+            ],
+            unit=number_unit(" ms"),
+            is_bars=False,
         ),
     ]
 

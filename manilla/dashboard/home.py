@@ -89,6 +89,7 @@ async def show(request: PageRequest) -> PageResponse:
         currency=currency,
         period=period,
         periods=volume.PERIODS,
+        measure=volume.measure(request.query.text("show")),
         # A figure that takes too long is left out, so that it does not delay the page.
         volume=await deadline.or_none(volume.volume(db, tenant, currency, period)),
         latest=latest.rows,

@@ -40,7 +40,7 @@ async def test_a_sandbox_payout_is_not_in_the_production_payout_list(
         page = (await visitor.get(f"/payouts?environment={environment}")).body.decode()
         assert (f"/payouts/{trx_id}" in page) is is_there
     overview = (await visitor.get("/")).body.decode()
-    counted = re.search(r"Manual payouts</span><span class=\"figure\">(\d+)", overview)
+    counted = re.search(r"Manual payouts</span><span class=\"count\">(\d+)", overview)
     listed = (await visitor.get("/payouts")).body.decode().count('class="row-link"')
     assert (int(counted.group(1)) if counted else 0) == listed
 

@@ -21,7 +21,7 @@ async def test_waiting_items_are_counted_and_link_to_their_queue(
         ("Failed jobs", "/console/jobs"),
     ):
         assert title in page
-        assert f'class="card card-way" href="{path}"' in page
+        assert f'<a class="line" href="{path}"' in page
 
 
 async def test_the_volume_covers_all_merchants_in_one_environment(
@@ -32,7 +32,7 @@ async def test_the_volume_covers_all_merchants_in_one_environment(
         days = await figures.daily(services.db, Everyone(environment=environment), "NGN")
         volume = sum(day.volume_minor for day in days)
         assert volume > 0 or environment is Environment.PRODUCTION
-        assert f'<p class="figure">{display.minor(volume, "NGN")}</p>' in page
+        assert f'<span class="figure">{display.minor(volume, "NGN")}</span>' in page
     assert (await populated.administrator.get("/?environment=moon&currency=XXX")).status == 200
 
 

@@ -59,14 +59,25 @@ async def test_bulk_rows_that_were_not_paid_need_attention(services: Services, s
     assert "1 bulk payout file has rows that were not paid" in await home(dashboard)
 
 
-async def test_few_days_are_bars_and_many_are_lines(dashboard: MerchantDashboard) -> None:
-    week, quarter = await home(dashboard, "?period=7days"), await home(dashboard, "?period=90days")
-    assert "<rect" in week
-    assert "<polyline" not in week
-    assert "<polyline" in quarter
-    for page in (week, quarter):
-        assert 'role="img" aria-label="Volume by day from ' in page
-        assert "Figures by day" in page
+async def test_the_chart_shows_the_chosen_figure_by_day(dashboard: MerchantDashboard) -> None:
+    for name, label in (
+        ("", "Paid in"),
+        ("paid_out", "Paid out"),
+        ("success_rate", "Success rate"),
+    ):
+        for period, days in (("7days", 7), ("90days", 90)):
+            page = await home(dashboard, f"?period={period}&show={name}")
+            assert f'role="img" aria-label="{label} by day' in page
+            assert page.count("<tr><td>") == days  # the same figures as a table
+            assert "Figures by day" in page
+
+
+async def test_figures_and_chart_come_before_attention_and_lists(
+    dashboard: MerchantDashboard,
+) -> None:
+    page = await home(dashboard)
+    parts = ['class="figures"', 'class="chart"', "Money on its way", "Latest payments"]
+    assert sorted(parts, key=page.index) == parts
 
 
 async def test_volume_is_compared_with_the_period_before(services: Services, site: Site) -> None:
@@ -75,7 +86,7 @@ async def test_volume_is_compared_with_the_period_before(services: Services, sit
     await dashboard.pay_in(payment_amount=1500)
     async with earlier(services, await dashboard.pay_in(payment_amount=1000), days=10):
         week = await volume.volume(services.db, tenant, "NGN", "7days")
-        assert week.paid_in.change == "50 % more than in the period before (₦1,000.00)"
+        assert week.paid_in.change == "50 % more than before (₦1,000.00)"
         month = await volume.volume(services.db, tenant, "NGN", "30days")
         assert month.paid_in.change == "Nothing in the period before"
         assert "50 % more" in await home(dashboard, "?period=7days")
@@ -99,6 +110,6 @@ def test_a_change_is_described_in_words_and_figures() -> None:
         figures = [DailyFigures(day, "NGN", 1, 1, 0, minor) for minor in (now, before)]
         return ComparedVolume("NGN", figures[:1], figures[1:]).change
 
-    assert compared(5000, 10_000) == "50 % less than in the period before (₦100.00)"
-    assert compared(100, 100) == "As much as in the period before (₦1.00)"
+    assert compared(5000, 10_000) == "50 % less than before (₦100.00)"
+    assert compared(100, 100) == "As much as before (₦1.00)"
     assert compared(0, 0) == "Also nothing in the period before"

@@ -1,8 +1,6 @@
 // Copy buttons, menus and charts. Every page works without this script.
 "use strict";
 (() => {
-  const ZONE = "Africa/Lagos"; // time zone of all times on the pages
-
   async function copy(button) {
     const label = button.querySelector(".visually-hidden");
     const before = label && label.textContent;
@@ -33,32 +31,47 @@
     show();
   }
 
-  // <figure data-chart='{"days": [unix seconds], "series": [{"label", "values"}], "money": "₦"}'>
-  // With "hours": true the points are hours. "unit" follows numbers. "high" is the end of the axis.
-  function draw(figure) {
-    const { days, series, money, hours, unit, high: top } = JSON.parse(figure.dataset.chart);
-    const style = getComputedStyle(figure);
-    const colours = ["--chart-1", "--chart-2", "--chart-3"].map((name) => style.getPropertyValue(name));
-    const ink = style.getPropertyValue("--quiet"), line = style.getPropertyValue("--line");
-    const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
-    const exact = new Intl.NumberFormat("en", { minimumFractionDigits: money ? 2 : 0, maximumFractionDigits: 2 });
-    const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", timeZone: ZONE });
-    const number = (value) => (value == null ? "—" : (money || "") + exact.format(value) + (unit || ""));
-    const axis = { stroke: ink, font: `12px ${style.fontFamily}`, grid: { stroke: line, width: 1 }, ticks: { stroke: line } };
-    const options = {
-      tzDate: (at) => uPlot.tzDate(new Date(at * 1000), ZONE),
-      width: figure.clientWidth, height: 220, cursor: { y: false }, legend: { live: true },
-      // Without a cursor, the legend shows the latest day.
-      hooks: { setCursor: [(plot) => { if (plot.cursor.idx == null) plot.setLegend({ idx: days.length - 1 }); }] },
-      scales: { x: { time: true }, y: { range: (_plot, _low, high) => [0, top || Math.max(high * 1.1, money ? 1000 : 1)] } },
-      axes: [{ ...axis, grid: { show: false }, ...(hours ? {} : { space: 64, values: (_plot, marks) => marks.map((mark) => day.format(new Date(mark * 1000))) }) }, { ...axis, size: 64, values: (_plot, marks) => marks.map((mark) => (money || "") + compact.format(mark) + (unit || "")) }],
-      series: [{ label: hours ? "Time" : "Day", value: (_plot, at) => (at == null ? "—" : new Date(at * 1000).toLocaleString(undefined, hours ? { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", timeZone: ZONE } : { day: "numeric", month: "short", timeZone: ZONE })) },
-        ...series.map((one, place) => ({ label: one.label, stroke: colours[place], width: 2, fill: place ? undefined : colours[place] + "22", points: { show: hours || days.length < 2 }, value: (_plot, value) => number(value) }))],
+  // Arrow keys move through the points of a chart. Without this script, hovering shows their values.
+  function steer(plot) {
+    const points = [...plot.querySelectorAll(".chart-point")];
+    const spoken = document.createElement("p");
+    spoken.className = "visually-hidden";
+    spoken.setAttribute("aria-live", "polite");
+    plot.after(spoken);
+    plot.tabIndex = 0;
+    plot.setAttribute("aria-roledescription", "chart, arrow keys read its values");
+    const show = (place) => {
+      points.forEach((point, at) => point.classList.toggle("here", at === place));
+      plot.classList.toggle("keys", place >= 0);
+      spoken.textContent = place < 0 ? "" : points[place].querySelector("text").textContent;
     };
-    const plot = new uPlot(options, [days, ...series.map((one) => one.values)], figure);
-    document.fonts.ready.then(() => plot.redraw());
-    plot.setLegend({ idx: days.length - 1 });
-    new ResizeObserver(() => plot.setSize({ width: figure.clientWidth, height: 220 })).observe(figure);
+    plot.addEventListener("keydown", (event) => {
+      const here = points.findIndex((point) => point.classList.contains("here"));
+      const last = points.length - 1;
+      const next = { ArrowRight: Math.min(here + 1, last), ArrowLeft: here < 0 ? last : Math.max(here - 1, 0), Home: 0, End: last, Escape: -1 }[event.key];
+      if (next === undefined) return;
+      event.preventDefault();
+      show(next);
+    });
+    for (const end of ["blur", "pointerenter"]) plot.addEventListener(end, () => show(-1));
+  }
+
+  // Menu groups stay open or closed from page to page. The group of this page is always open.
+  function keepGroups() {
+    const nav = document.querySelector("[data-menu] nav");
+    if (!nav) return;
+    const key = "menu-groups";
+    const stored = () => JSON.parse(sessionStorage.getItem(key) || "[]");
+    for (const group of nav.querySelectorAll("details")) {
+      const name = group.firstElementChild.textContent.trim();
+      if (stored().includes(name)) group.open = true;
+      group.addEventListener("toggle", () => {
+        const others = stored().filter((each) => each !== name);
+        sessionStorage.setItem(key, JSON.stringify(group.open ? [...others, name] : others));
+      });
+    }
+    const here = nav.querySelector("[aria-current]");
+    if (here && matchMedia("(min-width: 62rem)").matches) here.scrollIntoView({ block: "nearest" });
   }
 
   // Makes tables that are wider than the screen scrollable by keyboard.
@@ -119,7 +132,8 @@
     openMenu();
     const wrong = document.querySelector("[aria-invalid='true']");
     if (wrong) wrong.focus();
-    for (const figure of document.querySelectorAll("[data-chart]")) draw(figure);
+    for (const plot of document.querySelectorAll("[data-chart]")) steer(plot);
+    keepGroups();
   }
 
   document.addEventListener("click", (event) => {
