@@ -1,4 +1,4 @@
-"""Makes the README's pictures from the running product: `make pictures`.
+"""Makes the pictures of README.md and docs/design-pages.md: `make pictures`.
 
 Starts an instance with a temporary data folder, waits until the demo's history is complete, and
 photographs checkout, dashboard and console in Chromium.
@@ -25,6 +25,13 @@ BYTES_MAX = 200_000
 COLORS = 192
 DESKTOP, PHONE = (1280, 800), (390, 844)
 READY_SECONDS = 300
+# The pictures of docs/design-pages.md: name, page, width and height.
+COMPONENTS = (
+    ("design-list-390", "/payments", (390, 560)),
+    ("design-list-768", "/payments", (768, 480)),
+    ("design-list-1280", "/payments", (1280, 520)),
+    ("design-home", "?period=30days", (1280, 760)),
+)
 
 
 def main() -> None:
@@ -36,6 +43,8 @@ def main() -> None:
         _photograph(chromium, "checkout", checkout, PHONE)
         _photograph(chromium, "dashboard", f"{url}/dashboard/production", DESKTOP)
         _photograph(chromium, "console", f"{url}/console/", DESKTOP)
+        for name, path, size in COMPONENTS:
+            _photograph(chromium, name, f"{url}/dashboard/production{path}", size)
         chromium.close()
 
 
