@@ -101,8 +101,8 @@ LISTS = {
 
 
 async def show_all(request: PageRequest) -> PageResponse:
-    kind = _kind(request)
-    text = request.query.text("q")
+    list_pages.checked_scope(request)
+    kind, text = _kind(request), request.query.text("q")
     if text and _is_search_alone(request) and not exports.is_wanted(request):
         elsewhere = await _elsewhere(request, kind, text)
         if elsewhere is not None:

@@ -114,7 +114,7 @@ async def test_the_console_starts_in_production_and_never_adds_the_sandbox(
 ) -> None:
     visitor = await administrator(services, site, f"both-{shop.merchant.new.id}@example.com")
     query = f"merchant={shop.merchant.new.id}"
-    for given in ("", "&environment=production", "&environment=all", "&environment="):
+    for given in ("", "&environment=production", "&environment="):
         page = (await visitor.get(f"/transactions?{query}{given}")).body.decode()
         assert "0 payments" in page
         assert "₦21,800.00" not in page

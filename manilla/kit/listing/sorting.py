@@ -85,7 +85,7 @@ class Selection(msgspec.Struct, frozen=True):
     columns: str
     wanted: Conditions
     amounts: str = "currency, amount_minor"  # the columns that totals need
-    status: str | None = None  # the column by which totals are told apart
+    status: str | None = None  # the column that totals are grouped by
 
     async def page(
         self,
