@@ -122,6 +122,8 @@ async def approve(services: Approvals, approval_id: int, *, team: int | None = N
     async with services.db.transaction() as connection:
         asked = await _open(connection, approval_id, team)
         _check_second(actor, asked)
+        if team is not None:
+            await protection.check_approver(connection, team, actor.id)
         change = await _change(connection, services.keyring, asked)
         await check(connection, services, change)
         result = await kinds.apply(connection, services.keyring, change)

@@ -1,5 +1,7 @@
 """The page of the merchant's users, their roles, and open invitations."""
 
+from datetime import UTC, datetime
+
 from manilla.kit.errors import Refusal
 from manilla.people import invitations, links, members
 from manilla.people.roles import Realm, Role
@@ -24,6 +26,7 @@ async def show(request: PageRequest, link: str | None = None) -> PageResponse:
         invitations=await invitations.list_open(request.db, request.merchant_id),
         roles=ROLES,
         link=link,
+        now=datetime.now(UTC),
     )
 
 

@@ -13,6 +13,7 @@ class MailKind(StrEnum):
     NEW_DEVICE = "new_device"
     KEYS_ROTATED = "keys_rotated"
     KEY_CHANGED = "key_changed"
+    TEAM_CHANGED = "team_changed"
     MERCHANT_SUBMITTED = "merchant_submitted"
     MERCHANT_APPROVED = "merchant_approved"
     MERCHANT_NEEDS_INFORMATION = "merchant_needs_information"
@@ -103,6 +104,13 @@ RULES: dict[MailKind, MailRule] = {
         audience=Audience.MERCHANT,
         roles=OWNERS,
         facts=_facts("by environment merchant name rights"),
+        is_security=True,
+    ),
+    MailKind.TEAM_CHANGED: MailRule(
+        title="Team changed",
+        audience=Audience.MERCHANT,
+        roles=OWNERS,
+        facts=_facts("merchant by what"),
         is_security=True,
     ),
     MailKind.MERCHANT_SUBMITTED: MailRule(

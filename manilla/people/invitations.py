@@ -79,6 +79,7 @@ async def invite(
         token = await write(
             connection, keyring, Realm.DASHBOARD, merchant_id, email, role, by, merchant.name
         )
+        await members.report(connection, merchant_id, f"invited {email} as {role}")
         subject = f"merchant:{merchant_id}"
         await audit.record(
             connection, "member.invite", subject, merchant_id=merchant_id, email=email, role=role
@@ -258,6 +259,16 @@ async def join(db: Database, visitor: Visitor, token: str) -> int:
 
 
 async def _record_joining(connection: Connection, person_id: int, joined: Invitation) -> None:
+    details = {}
+    if joined.merchant_id is not None:
+        await members.report(
+            *(connection, joined.merchant_id, f"joined as {joined.role}"),
+            by=joined.email,
+            except_person=person_id,
+        )
+        details["approves_from"] = await members.approves_from(
+            connection, joined.merchant_id, person_id
+        )
     await audit.record(
         connection,
         "person.accept" if joined.merchant_id is None else "member.join",
@@ -266,6 +277,7 @@ async def _record_joining(connection: Connection, person_id: int, joined: Invita
         realm=joined.realm,
         email=joined.email,
         role=joined.role,
+        **details,
     )
 
 

@@ -1,17 +1,25 @@
 """The members of a merchant. Every merchant has at least one owner who can sign in."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from manilla.audit import audit
+from manilla.audit.actor import current
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
+from manilla.mail import outbox
+from manilla.mail.kinds import MailKind
 from manilla.merchants import merchants
 from manilla.people import passwords, persons, queries
 from manilla.people.queries import Person
 from manilla.people.roles import Permission, Realm, Role, permissions_of
+
+# A new member cannot be the second person at first: the inviter has the invitation's link, and
+# could be both people. The other owners get an email and have time to object.
+APPROVES_AFTER = timedelta(hours=24)
+ENDS_APPROVING = "ends_approving"  # a detail in the audit log
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -23,6 +31,7 @@ class Member(msgspec.Struct, frozen=True):
     has_totp: bool
     created_at: datetime
     last_login_at: datetime | None
+    approves_from: datetime  # from when the member can be the second person
 
 
 class MerchantMembership(msgspec.Struct, frozen=True):
@@ -54,7 +63,8 @@ async def list_of(db: Database | Connection, merchant_id: int) -> list[Member]:
         Member,
         """
         SELECT p.id AS person_id, p.email, p.name, m.role, p.status,
-               p.totp_confirmed_at IS NOT NULL AS has_totp, m.created_at, p.last_login_at
+               p.totp_confirmed_at IS NOT NULL AS has_totp, m.created_at, p.last_login_at,
+               m.approves_from
           FROM membership m JOIN person p ON p.id = m.person_id
          WHERE m.merchant_id = $1
          ORDER BY m.created_at, p.id""",
@@ -91,23 +101,31 @@ async def merchants_of(db: Database | Connection, person_id: int) -> list[Mercha
     )
 
 
-async def join(connection: Connection, merchant_id: int, person_id: int, role: Role) -> bool:
+async def join(
+    connection: Connection,
+    merchant_id: int,
+    person_id: int,
+    role: Role,
+    approves_after: timedelta = APPROVES_AFTER,
+) -> bool:
     """Adds a membership. Returns False if the user is already a member."""
     return await connection.has_row(
         """
-        INSERT INTO membership (merchant_id, person_id, role) VALUES ($1, $2, $3)
+        INSERT INTO membership (merchant_id, person_id, role, approves_from)
+        VALUES ($1, $2, $3, now() + $4::interval)
             ON CONFLICT DO NOTHING
         RETURNING person_id""",
-        merchant_id,
-        person_id,
-        role,
+        *(merchant_id, person_id, role, approves_after),
     )
 
 
 async def add(
     db: Database, merchant_id: int, *, email: str, name: str, role: Role, password: str
 ) -> Person:
-    """Adds a member without an invitation. An existing user keeps their name and password."""
+    """Adds a member without an invitation, who can approve at once: only the operator does this.
+
+    An existing user keeps their name and password.
+    """
     email, name = persons.read_email(email), persons.read_name(name)
     passwords.check(password, email=email, name=name)
     password_hash = await passwords.hash_of(password)
@@ -117,8 +135,9 @@ async def add(
             connection, Realm.DASHBOARD, email, name, password_hash=password_hash
         )
         person = await persons.find(connection, Realm.DASHBOARD, email)
-        if not await join(connection, merchant_id, person.id, role):
+        if not await join(connection, merchant_id, person.id, role, timedelta()):
             raise AlreadyMember
+        await report(connection, merchant_id, f"added {email} as {role}", except_person=person.id)
         await _record(connection, "member.add", merchant_id, person.id, email=email, role=role)
     return person
 
@@ -127,25 +146,99 @@ async def change_role(db: Database, merchant_id: int, person_id: int, role: Role
     """Changes a member's role, which takes effect with the member's next request."""
     async with db.transaction() as connection:
         before = await _lock(connection, merchant_id, person_id, stays_owner=role is Role.OWNER)
-        await connection.execute(
-            "UPDATE membership SET role = $3 WHERE merchant_id = $1 AND person_id = $2",
-            *(merchant_id, person_id, role),
-        )
         changed = audit.difference({"role": before}, {"role": role})
-        if changed:
-            await _record(connection, "member.role", merchant_id, person_id, changed=changed)
+        if not changed:
+            return
+        starts = _moves_money(role) and not _moves_money(before)
+        await connection.execute(
+            """
+            UPDATE membership
+               SET role = $3, approves_from = CASE WHEN $4 THEN now() + $5 ELSE approves_from END
+             WHERE merchant_id = $1 AND person_id = $2""",
+            *(merchant_id, person_id, role, starts, APPROVES_AFTER),
+        )
+        email = await _email(connection, person_id)
+        await report(
+            connection, merchant_id, f"changed the role of {email} from {before} to {role}"
+        )
+        ends = _moves_money(before) and not _moves_money(role)
+        detail = {"changed": changed, **_ends(ends)}
+        await _record(connection, "member.role", merchant_id, person_id, **detail)
 
 
 async def remove(db: Database, merchant_id: int, person_id: int) -> None:
     """Removes a member and ends their sessions with this merchant, but no other memberships."""
     async with db.transaction() as connection:
         role = await _lock(connection, merchant_id, person_id, stays_owner=False)
+        email = await _email(connection, person_id)
         await connection.execute(
             "DELETE FROM membership WHERE merchant_id = $1 AND person_id = $2",
             *(merchant_id, person_id),
         )
         await queries.end_sessions(connection, person_id, merchant_id=merchant_id)
-        await _record(connection, "member.remove", merchant_id, person_id, role=role)
+        await report(connection, merchant_id, f"removed {email}, who was {role}")
+        ends = _ends(_moves_money(role))
+        await _record(connection, "member.remove", merchant_id, person_id, role=role, **ends)
+
+
+async def _email(connection: Connection, person_id: int) -> str:
+    person = await queries.person(connection, person_id)
+    assert person is not None
+    return person.email
+
+
+def _moves_money(role: str) -> bool:
+    return Permission.MOVE_MONEY in permissions_of(role)
+
+
+def _ends(is_so: bool) -> dict[str, bool]:
+    """Marks a line of the audit log after which the member can no longer approve."""
+    return {ENDS_APPROVING: True} if is_so else {}
+
+
+async def has_lost_approver(connection: Connection, merchant_id: int) -> bool:
+    """Whether somebody who could approve was removed, or lost the role, a short while ago."""
+    return await connection.has_row(
+        """
+        SELECT true FROM audit
+         WHERE merchant_id = $1 AND action IN ('member.remove', 'member.role')
+           AND detail ? $2 AND at > now() - $3::interval
+         LIMIT 1""",
+        *(merchant_id, ENDS_APPROVING, APPROVES_AFTER),
+    )
+
+
+async def approves_from(
+    connection: Connection, merchant_id: int, person_id: int
+) -> datetime | None:
+    """Returns from when the member can be the second person; None if it is not a member."""
+    found: datetime | None = await connection.value(
+        "SELECT approves_from FROM membership WHERE merchant_id = $1 AND person_id = $2",
+        *(merchant_id, person_id),
+    )
+    return found
+
+
+async def report(
+    connection: Connection,
+    merchant_id: int,
+    what: str,
+    *,
+    by: str | None = None,
+    except_person: int | None = None,
+) -> None:
+    """Emails every owner about a change of the team.
+
+    This includes the owner who made the change, because that session may have been stolen.
+    """
+    await outbox.put(
+        connection,
+        MailKind.TEAM_CHANGED,
+        {"by": by or current.get().public_name, "what": what},
+        path="/dashboard/team",
+        merchant_id=merchant_id,
+        except_person=except_person,
+    )
 
 
 async def _lock(

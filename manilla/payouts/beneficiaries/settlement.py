@@ -145,6 +145,8 @@ async def approve(db: Database, tenant: Tenant, account_id: int, *, by: Decider)
             raise SameAccountSetter
         if found.approved_at is not None:
             return
+        if tenant.environment is Environment.PRODUCTION:
+            await protection.check_approver(connection, tenant.merchant_id, by.person_id)
         await connection.execute(
             """
             UPDATE settlement_account SET approved_by = $3, approved_at = now()

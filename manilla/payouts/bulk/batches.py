@@ -279,6 +279,8 @@ async def approve(db: Database, tenant: Tenant, batch_id: str, *, by: Decider) -
         batch = await _locked_waiting(connection, batch)
         if batch.asked_by_id == by.person_id:
             raise SamePerson
+        if batch.environment is Environment.PRODUCTION:
+            await protection.check_approver(connection, batch.merchant_id, by.person_id)
         cost = await _checked_cost(connection, batch, batch.ready, available)
         await _start(connection, batch, by, cost, "bulk.approve", payouts=batch.ready)
 

@@ -3,12 +3,14 @@
 A change that weakens the protection needs a second person too, if the team has one.
 """
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from manilla.audit import audit
 from manilla.audit.actor import current
+from manilla.kit.clock import LAGOS
 from manilla.kit.db import Connection, Database
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
@@ -27,6 +29,19 @@ class NoSecondPerson(Refusal):
         "This needs a second person who may move money, and your team has no other one. "
         "Invite another owner or finance member first."
     )
+
+
+class SecondPersonLeft(Refusal):
+    code = "SECOND_PERSON_LEFT"
+    message = (
+        "Somebody who could approve this left your team in the last 24 hours. Try again tomorrow, "
+        "or let another owner or finance member approve it."
+    )
+
+
+class TooNewToApprove(Refusal):
+    status, code = 403, "TOO_NEW_TO_APPROVE"
+    message = "New members cannot approve yet."
 
 
 class Decider(msgspec.Struct, frozen=True):
@@ -94,11 +109,23 @@ async def needs_second(
     """Whether a second person must approve the change.
 
     A merchant without one could never weaken its protection again, so there the change is applied
-    at once.
+    at once; but not by an owner who has just removed the second person.
     """
-    return await _weakens(connection, change) and await has_second(
-        connection, change.merchant_id, person_id
-    )
+    if not await _weakens(connection, change):
+        return False
+    if await has_second(connection, change.merchant_id, person_id):
+        return True
+    if await members.has_lost_approver(connection, change.merchant_id):
+        raise SecondPersonLeft
+    return False
+
+
+async def check_approver(connection: Connection, merchant_id: int, person_id: int | None) -> None:
+    """Rejects the approval of somebody who has been able to move money for a short time only."""
+    start = await members.approves_from(connection, merchant_id, person_id or 0)
+    if start is None or start > datetime.now(UTC):
+        since = "" if start is None else f" You can from {start.astimezone(LAGOS):%d %b, %H:%M}."
+        raise TooNewToApprove(f"{TooNewToApprove.message}{since}")
 
 
 async def _weakens(connection: Connection, change: ProtectionChange) -> bool:
