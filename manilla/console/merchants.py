@@ -159,7 +159,7 @@ async def decide(request: PageRequest) -> PageResponse:
             needs_dossier=_needs_dossier(request),
         )
     except Refusal as refusal:
-        return request.redirect_with_errors(back, refusal)
+        return request.redirect_with_errors(back, refusal, keep=("status", "reason"))
     return request.redirect(back, done=DONE[status])
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from manilla.people.roles import Permission, Realm
 from manilla.services import Services
-from manilla.web.rendering import environment
+from manilla.web.rendering import environment, unique_names
 
 
 class NavigationItem(msgspec.Struct, frozen=True):
@@ -65,4 +65,6 @@ class Layout:
         return f"{'__Secure-' if self.is_secure else ''}{name}"
 
     def render(self, template: str, **values: Any) -> str:
-        return self._templates.get_template(template).render({**NO_FORM, **values})
+        return self._templates.get_template(template).render(
+            {**NO_FORM, "unique": unique_names(), **values}
+        )

@@ -1,5 +1,8 @@
 """The template environment: autoescaping, and template filters for money, times and statuses."""
 
+import re
+from collections import Counter
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 
@@ -35,8 +38,29 @@ def environment(folder: Path) -> jinja2.Environment:
     )
     made.globals.update(
         minor=display.minor,
+        error_place=error_place,
         Permission=Permission,
         static=static_files.url(static_files.STATIC),
         fonts=static_files.url(static_files.FONTS) + "/fonts",
     )
     return made
+
+
+def unique_names() -> Callable[[str], str]:
+    """Returns a function for one page: it returns a name as it is, and then with a number.
+
+    Two forms on a page may have a field of the same name, but no two elements the same id.
+    """
+    used: Counter[str] = Counter()
+
+    def unique(name: str) -> str:
+        used[name] += 1
+        return name if used[name] == 1 else f"{name}-{used[name]}"
+
+    return unique
+
+
+def error_place(name: str, body: str) -> str:
+    """Returns the name in the ids of the field that shows this field's error, or an empty text."""
+    found = re.search(f'id="h-({re.escape(name)}(-[0-9]+)?)"', body)
+    return found[1] if found else ""

@@ -15,6 +15,7 @@ from manilla.resolutions import resolutions
 from tests.checkout.page_checks import accessibility_violations, opened, overflow
 from tests.checkout.shop import ACCOUNT, HOSTED, Checkout, Shop
 from tests.rows import first_short
+from tests.web import markup
 
 WEIGHT_MAX = 90_000  # bytes, with the typeface
 LONG = "Membership of the reading club, with all that belongs to it. " * 1_000
@@ -192,6 +193,7 @@ async def test_pages_have_their_heading_are_small_and_load_from_one_host(
     page = await shop.site.send("GET", checkout.target)
     headings = re.findall(r"<h[12][^>]*>(.*?)</h[12]>", page.body.decode(), re.DOTALL)
     assert heading in [re.sub(r"<[^>]+>", "", each).strip() for each in headings]
+    assert not markup.problems(page.body.decode())
     files = re.findall(rb'(?:src|<link [^>]*href)="([^"]+)"', page.body)
     assert len(files) == 5  # logo, style sheet, script, and the typeface with its style sheet
     sizes = [len((await shop.site.send("GET", file.decode())).body) for file in files]

@@ -20,6 +20,7 @@ from manilla.services import Services
 from tests.client import Merchant, Reply, Site, new_merchant
 from tests.console.conftest import PopulatedConsole
 from tests.dashboard.merchant_dashboard import unchunked
+from tests.web import markup
 from tests.web.signed_in_user import PASSWORD, SignedInUser, member
 
 PRODUCTION = Environment.PRODUCTION
@@ -307,3 +308,23 @@ async def test_in_production_a_commission_waits_for_a_second_administrator(
     assert (await merchants.get(services.db, merchant.new.id)).commission_percent == Decimal("1.5")
     bad = await visitor.post(at(merchant, "/commission"), {"commission_percent": "101"})
     assert "between 0 and 100" in await visitor.follow(bad)
+
+
+@pytest.mark.parametrize("status", MerchantStatus)
+async def test_a_merchants_page_has_unique_ids_and_shows_an_error_at_the_form_that_was_sent(
+    services: Services, in_production: dict[str, SignedInUser], status: MerchantStatus
+) -> None:
+    new = await merchants.create(
+        services.db, services.keyring, name="Two forms", email="two@example.com", status=status
+    )
+    visitor = in_production[str(ConsoleRole.ADMINISTRATOR)]
+    page = await visitor.get(f"/merchants/{new.id}")
+    assert not markup.problems(page.body.decode())
+    if status is MerchantStatus.PENDING:
+        sent = {"status": "rejected", "was": "pending", "reason": ""}
+        refused = await visitor.follow(await visitor.post(f"/merchants/{new.id}/status", sent))
+        assert not markup.problems(refused)
+        assert refused.count('class="field-error"') == 1
+        [place] = re.findall('<a href="#f-(reason[-0-9]*)">', refused)
+        assert place != "reason", "the first field is that of the form that approves"
+        assert f'id="h-{place}"' in refused

@@ -18,6 +18,7 @@ from manilla.reference.pages import Documentation
 from manilla.reference.search import BETWEEN
 from manilla.refunds import books, initiate
 from tests.client import Site
+from tests.web import markup
 
 HREF = re.compile(r'href="([^"]+)"')
 ID = re.compile(r'\bid="([^"]+)"')
@@ -117,6 +118,14 @@ async def test_every_error_is_shown_with_its_cause_and_its_fix(site: Site) -> No
     for code, one in {**guidance.GUIDANCE, **guidance.OUTCOMES}.items():
         for words in (code, one.when, one.do):
             assert words.replace("`", "") in text, code
+
+
+async def test_every_page_has_unique_ids_labels_and_names(
+    site: Site, documentation: Documentation
+) -> None:
+    for page in documentation.pages:
+        text = (await site.send("GET", page.address)).body.decode()
+        assert not markup.problems(text), page.address
 
 
 async def test_every_code_block_can_be_copied(site: Site, documentation: Documentation) -> None:

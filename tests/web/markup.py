@@ -75,7 +75,20 @@ def problems(html: str) -> list[str]:
             found.append(f"{tag} without a name: {attributes}")
         if tag == "img" and "alt" not in attributes:
             found.append(f"img without alt: {attributes}")
-    return found + _structure(page.elements)
+    return found + _landmarks(page.elements) + _structure(page.elements)
+
+
+def _landmarks(elements: list[_Element]) -> list[str]:
+    """Landmarks of one role must have different names, so that users can tell them apart."""
+    roles = {"nav": "navigation", "aside": "complementary"}
+    names = Counter(
+        (role, element.attributes.get("aria-label", element.attributes.get("aria-labelledby", "")))
+        for element in elements
+        if (role := element.attributes.get("role", roles.get(element.tag, "")))
+        in ("navigation", "complementary", "region", "search")
+        or (element.tag == "section" and "aria-label" in element.attributes)
+    )
+    return [f"{number} landmarks {name}" for name, number in names.items() if number > 1]
 
 
 def _structure(elements: list[_Element]) -> list[str]:

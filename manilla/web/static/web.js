@@ -74,13 +74,21 @@
     if (here && matchMedia("(min-width: 62rem)").matches) here.scrollIntoView({ block: "nearest" });
   }
 
+  // Names a table after the heading above it, with a number if that name is taken.
+  function tableName(box) {
+    const above = [...document.querySelectorAll("main h1, main h2, main h3")].filter((heading) => heading.compareDocumentPosition(box) & Node.DOCUMENT_POSITION_FOLLOWING).pop();
+    const name = above ? `${above.textContent.trim()}, table` : "Table";
+    const same = document.querySelectorAll(`[role="region"][aria-label^="${CSS.escape(name)}"]`).length;
+    return same ? `${name} ${same + 1}` : name;
+  }
+
   // Makes tables that are wider than the screen scrollable by keyboard.
   function reachTables() {
     for (const box of document.querySelectorAll(".table-box")) {
       if (box.scrollWidth <= box.clientWidth || box.hasAttribute("tabindex")) continue;
       box.tabIndex = 0;
       box.setAttribute("role", "region");
-      box.setAttribute("aria-label", "Table");
+      box.setAttribute("aria-label", tableName(box));
     }
   }
 
