@@ -70,6 +70,7 @@ class Case(msgspec.Struct, frozen=True):
     opened_at: datetime
     resolved_at: datetime | None
     vanished_at: datetime | None = None  # when the problem was found to be gone
+    provider: str | None = None  # the provider that the case is about, if there is one
 
     @property
     def amount(self) -> Money | None:
@@ -101,6 +102,7 @@ async def open_case(
     environment: Environment | None = None,
     trx_id: str | None = None,
     amount: Money | None = None,
+    provider: str | None = None,
 ) -> None:
     """Opens one case per kind and reference, however often the problem is found."""
     if isinstance(connection, Database):
@@ -111,6 +113,7 @@ async def open_case(
                 environment=environment,
                 trx_id=trx_id,
                 amount=amount,
+                provider=provider,
             )
         return
     opened = await connection.value(
@@ -118,12 +121,12 @@ async def open_case(
         WITH opened AS (
             INSERT INTO operator_case AS c
                    (merchant_id, environment, kind, reference, trx_id, currency, amount_minor,
-                    detail)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+                    detail, provider)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $11)
                 ON CONFLICT (merchant_id, kind, reference) DO UPDATE
                SET status = 'open', detail = excluded.detail, amount_minor = excluded.amount_minor,
                    opened_at = now(), resolution = NULL, resolved_at = NULL,
-                   vanished_at = NULL
+                   vanished_at = NULL, provider = excluded.provider
              WHERE c.status = 'resolved' AND ($9 OR ($10 AND c.detail <> excluded.detail
                AND NOT EXISTS (SELECT FROM case_event e
                                 WHERE e.merchant_id = c.merchant_id AND e.case_id = c.id
@@ -139,7 +142,7 @@ async def open_case(
         RETURNING event""",
         *(merchant_id, environment, kind, reference, trx_id),
         *(amount.currency if amount else None, amount.minor if amount else None, detail),
-        *(kind in REOPENED_BY_RECURRENCE, kind in REOPENED_BY_NEW_EVIDENCE),
+        *(kind in REOPENED_BY_RECURRENCE, kind in REOPENED_BY_NEW_EVIDENCE, provider),
     )
     if opened is not None:
         log.warning("case_opened", kind=kind, reference=reference, again=opened == "reopened")

@@ -20,7 +20,10 @@ from manilla.resolutions import resolutions
 
 app = typer.Typer(no_args_is_help=True)
 
-_ROW = "id merchant_id environment kind reference trx_id currency amount status opened_at detail"
+_ROW = (
+    "id merchant_id environment kind reference trx_id provider currency amount status opened_at"
+    " detail"
+)
 ROW = listing.FIELDS.select(_ROW)
 COLUMNS = listing.FIELDS.select(f"{_ROW} vanished_at resolution resolved_at")
 EVENTS = Fields(CaseEvent).select("at event detail")

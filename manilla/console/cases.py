@@ -57,7 +57,8 @@ ACTIONS: dict[str, str] = {
 }
 
 COLUMNS = listing.FIELDS.select(
-    "id merchant_id environment kind reference trx_id currency amount detail status resolution"
+    "id merchant_id environment kind reference trx_id provider currency amount detail status"
+    " resolution"
     " opened_at resolved_at"
 )
 

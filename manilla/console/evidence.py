@@ -43,7 +43,7 @@ async def gather(db: Database, case: Case) -> Evidence:
     trx_id = case.trx_id or case.reference.partition("-")[0]
     payout = await payout_story(db, case.merchant_id, trx_id)
     if payout is not None:
-        return _of_payout(payout, await queue.progress(db, payout.payout))
+        return _of_payout(payout, await queue.progress(db, payout.payout), case)
     payment = await payment_story(db, case.merchant_id, trx_id)
     if payment is not None:
         return _of_payment(payment, case)
@@ -55,11 +55,12 @@ async def gather(db: Database, case: Case) -> Evidence:
     return Evidence(ours=[], theirs=timeline.of_webhooks(heard), question=question)
 
 
-def _of_payout(history: PayoutStory, progress: Progress | None) -> Evidence:
+def _of_payout(history: PayoutStory, progress: Progress | None, case: Case) -> Evidence:
     payout = history.payout
     question = None
     if payout.provider is not None and not payout.is_sandbox:
-        question = StatusQuery(payout.provider, EventKind.TRANSFER, payout.trx_id)
+        provider = case.provider or payout.provider
+        question = StatusQuery(provider, EventKind.TRANSFER, payout.trx_id)
     timeline_events = timeline.of_payout(history, is_internal=True)
     return Evidence(
         ours=_from(timeline_events, OURS),

@@ -101,12 +101,14 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "refunds_were_debited_once",
-        "Each refund has one debit; a completed one has a payment, a failed one a return.",
+        "Each refund has one debit; a completed one has a payment, a failed one a return. Either "
+        "can have a write-off, if the provider paid it too.",
         """SELECT r.merchant_id, r.trx_id, r.status, g.kinds
              FROM refund r
             CROSS JOIN LATERAL (
                   SELECT array_agg(kind ORDER BY kind) AS kinds FROM posting
-                   WHERE posting.merchant_id = r.merchant_id AND posting.trx_id = r.trx_id) AS g
+                   WHERE posting.merchant_id = r.merchant_id AND posting.trx_id = r.trx_id
+                     AND NOT (kind = 'case_write_off' AND r.status <> 'pending')) AS g
             WHERE g.kinds IS DISTINCT FROM CASE r.status
                   WHEN 'pending' THEN ARRAY['refund']
                   WHEN 'completed' THEN ARRAY['refund', 'refund_paid']

@@ -232,6 +232,7 @@ async def _open_case(
         environment=payment.environment,
         trx_id=payment.trx_id,
         amount=amount or charge.amount,
+        provider=charge.provider,
     )
 
 

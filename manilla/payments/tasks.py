@@ -127,4 +127,5 @@ class PaymentTasks:
             environment=Environment.PRODUCTION,  # charges exist only in production
             trx_id=charge.trx_id,
             amount=charge.amount,
+            provider=charge.provider,
         )

@@ -237,6 +237,7 @@ async def _compare_transfers(db: Database, rails: Rails, provider: str) -> tuple
             )
             await states.settle(db, payout.merchant_id, payout.trx_id, event)
         else:
+            await store.save_late_fee(db, payout, state.fee)
             detail = states.contradiction(payout, state.status)
             await reports.report(db, payout, CaseKind.CONTRADICTION, detail)
     differ += await dead.check_lately(db, rails, provider, LOOK_BACK, PAYOUTS_MAX)

@@ -130,6 +130,7 @@ async def settle_within(
         await store.add_references(connection, payout, event.provider_reference, event.session_id)
     elif event.source is not Source.ADMINISTRATOR:
         # An administrator gets an error directly, so no case is opened.
+        await store.save_late_fee(connection, payout, event.provider_fee)
         await reports.report(
             connection, payout, CaseKind.CONTRADICTION, contradiction(payout, event.event)
         )

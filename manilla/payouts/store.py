@@ -127,6 +127,22 @@ async def add_references(
         )
 
 
+async def save_late_fee(db: Database | Connection, payout_: Payout, fee: Money | None) -> None:
+    """Saves the fee for a transfer that failed here and was delivered after all.
+
+    The fee is posted if an administrator decides that it was delivered. The fee of a reversed
+    payout was posted before, and stays.
+    """
+    if fee is not None:
+        await db.execute(
+            """
+            UPDATE payout SET provider_fee_minor = $3
+             WHERE merchant_id = $1 AND trx_id = $2 AND status IN ('failed', 'canceled')
+               AND NOT is_reversed""",
+            *(payout_.merchant_id, payout_.trx_id, fee.minor),
+        )
+
+
 async def transfer_fee_minor(db: Database, provider: str, currency: str) -> int:
     """Returns the provider's fee for its most recent transfer; 0 if it has not reported one yet."""
     minor: int | None = await db.value(

@@ -1,12 +1,15 @@
 """Adjusts the ledger after a provider contradicted itself and holds money that we count as ours.
 
 The status of the transaction does not change. An administrator has found out who has the money and
-decides who bears the loss.
+decides who bears the loss. Each adjustment is posted to the clearing account of the provider that
+the case is about, which may be a rail that the payout was moved away from.
 """
 
 from typing import Any
 
-from manilla.cases.cases import CaseAction
+import msgspec
+
+from manilla.cases.cases import Case, CaseAction
 from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
@@ -19,6 +22,9 @@ from manilla.payments import suspense
 from manilla.payments.payment import ChargeStatus
 from manilla.payouts import store as payouts
 from manilla.payouts.payout import Payout, PayoutStatus
+from manilla.payouts.routing import attempts
+
+Options = dict[CaseAction, str]
 
 
 class LossNotCovered(Refusal):
@@ -34,42 +40,87 @@ CAME_BACK = {
     CaseAction.REVERSE: "It was not delivered: the payout becomes failed, the merchant is refunded "
     "the amount and fee and is notified, as when a provider reverses it.",
 }
-BY_STATUS = {PayoutStatus.FAILED: DELIVERED_AFTER_ALL, PayoutStatus.COMPLETED: CAME_BACK}
+PAID_TWICE = {
+    CaseAction.WRITE_OFF: "It was paid twice: the platform bears the loss of this provider's "
+    "payment (adjustment).",
+}
+REFUND_PAID_AFTER_ALL = {
+    CaseAction.WRITE_OFF: "The provider has paid the refund after all: the platform bears the loss "
+    "(adjustment).",
+}
 NEVER_PAID = {
     CaseAction.WRITE_OFF: "It was never paid: the merchant keeps the credit, and the platform "
     "bears the loss (adjustment).",
 }
 
 
-async def options(
-    db: Database | Connection, merchant_id: int, reference: str
-) -> dict[CaseAction, str]:
-    if await _is_adjusted(db, merchant_id, reference):
+class PaidTransfer(msgspec.Struct, frozen=True):
+    """A payout that a provider has paid, with the provider's fee for it."""
+
+    payout: Payout
+    provider: str
+    fee_minor: int
+
+    @property
+    def is_at_left_rail(self) -> bool:
+        return self.provider != self.payout.provider
+
+    def kind(self, name: str) -> str:
+        """Returns the kind of a posting. A payout may have one for each rail that paid it."""
+        return f"{name}:{self.provider}" if self.is_at_left_rail else name
+
+
+async def options(db: Database | Connection, case: Case) -> Options:
+    transfer = await _transfer(db, case)
+    if transfer is not None:
+        return await _options_of_payout(db, transfer)
+    posted = await _posted(db, case)
+    if "case_write_off" in posted:
         return {}
-    payout = await _payout(db, merchant_id, reference)
-    if payout is not None:
-        return BY_STATUS.get(payout.status, {})
-    charge = await payments.charge(db, merchant_id, reference)
+    if await _is_unposted_refund(db, case, posted):
+        return REFUND_PAID_AFTER_ALL
+    charge = await payments.charge(db, case.merchant_id, case.reference)
     return NEVER_PAID if charge is not None and charge.status is ChargeStatus.PAID else {}
 
 
-async def adjust(
-    connection: Connection, merchant_id: int, reference: str, action: CaseAction, why: str
-) -> None:
+async def _options_of_payout(db: Database | Connection, transfer: PaidTransfer) -> Options:
+    key = transfer.payout.merchant_id, transfer.payout.trx_id
+    posted = await _kinds(db, *key)
+    if {transfer.kind("case_write_off"), transfer.kind("case_debit")} & posted:
+        return {}
+    match transfer.payout.status:
+        case PayoutStatus.COMPLETED:
+            return PAID_TWICE if transfer.is_at_left_rail else CAME_BACK
+        case PayoutStatus.FAILED | PayoutStatus.CANCELED:
+            was_debited = any(kind.startswith("case_debit") for kind in posted)
+            return PAID_TWICE if was_debited else DELIVERED_AFTER_ALL
+    return {}
+
+
+async def adjust(connection: Connection, case: Case, action: CaseAction, why: str) -> None:
     """Posts the money that the provider has. Runs only once, under the lock on the case's row."""
-    payout = await _payout(connection, merchant_id, reference)
-    if payout is None:
-        await _write_off_charge(connection, merchant_id, reference, why)
-        return
-    common = {"merchant_id": merchant_id, "trx_id": reference, "reason": why}
-    postings = [_payout_posting(payout, action, common)]
-    if payout.provider_fee_minor:
-        postings.append(_fee_posting(payout, payout.provider_fee_minor, common))
+    transfer = await _transfer(connection, case)
+    if transfer is not None:
+        await _adjust_payout(connection, transfer, action, why)
+    elif await _is_unposted_refund(connection, case, await _posted(connection, case)):
+        await _write_off_refund(connection, case, why)
+    else:
+        await _write_off_charge(connection, case.merchant_id, case.reference, why)
+
+
+async def _adjust_payout(
+    connection: Connection, transfer: PaidTransfer, action: CaseAction, why: str
+) -> None:
+    payout = transfer.payout
+    common = {"merchant_id": payout.merchant_id, "trx_id": payout.trx_id, "reason": why}
+    postings = [_payout_posting(transfer, action, common)]
+    if transfer.fee_minor:
+        postings.append(_fee_posting(transfer, common))
     await _post(connection, postings)
     await timeline.add(
         connection,
-        merchant_id,
-        reference,
+        payout.merchant_id,
+        payout.trx_id,
         f"case_{action}",
         before=payout.status,
         after=payout.status,
@@ -77,28 +128,29 @@ async def adjust(
     )
 
 
-def _payout_posting(payout: Payout, action: CaseAction, common: dict[str, Any]) -> Posting:
+def _payout_posting(transfer: PaidTransfer, action: CaseAction, common: dict[str, Any]) -> Posting:
     """Returns the posting of the delivered payout: to the wallet with our fee, or to our loss."""
+    payout = transfer.payout
     amount, fee = payout.amount_minor, payout.fee_minor
     is_debit = action is CaseAction.DEBIT
     other = Line(posting.PAYOUT_FEE, fee) if is_debit else Line(posting.ADJUSTMENT, -amount)
     return Posting(
-        kind=f"case_{action}",
+        kind=transfer.kind(f"case_{action}"),
         environment=payout.environment,
         wallet=Money(payout.currency, -(amount + fee) if is_debit else 0),
-        lines=(Line(posting.clearing(payout.provider or ""), amount), *posting.nonzero(other)),
+        lines=(Line(posting.clearing(transfer.provider), amount), *posting.nonzero(other)),
         **common,
     )
 
 
-def _fee_posting(payout: Payout, fee_minor: int, common: dict[str, Any]) -> Posting:
+def _fee_posting(transfer: PaidTransfer, common: dict[str, Any]) -> Posting:
     return Posting(
-        kind="case_provider_fee",
-        environment=payout.environment,
-        wallet=Money(payout.currency, 0),
+        kind=transfer.kind("case_provider_fee"),
+        environment=transfer.payout.environment,
+        wallet=Money(transfer.payout.currency, 0),
         lines=(
-            Line(posting.clearing(payout.provider or ""), fee_minor),
-            Line(posting.provider_fee(payout.provider or ""), -fee_minor),
+            Line(posting.clearing(transfer.provider), transfer.fee_minor),
+            Line(posting.provider_fee(transfer.provider), -transfer.fee_minor),
         ),
         **common,
     )
@@ -110,24 +162,67 @@ async def _write_off_charge(
     charge = await payments.charge(connection, merchant_id, reference)
     assert charge is not None
     assert charge.paid_minor is not None
-    await _post(
-        connection,
-        [
-            Posting(
-                merchant_id=merchant_id,
-                trx_id=reference,
-                kind="case_write_off",
-                environment=Environment.PRODUCTION,  # charges exist only in production
-                wallet=Money(charge.currency, 0),
-                lines=(
-                    Line(posting.clearing(charge.provider), charge.paid_minor),
-                    Line(posting.ADJUSTMENT, -charge.paid_minor),
-                ),
-                reason=why,
-            )
-        ],
+    paid = Money(charge.currency, charge.paid_minor)
+    key = merchant_id, reference
+    await _write_off(connection, *key, charge.provider, paid, Environment.PRODUCTION, why)
+    await suspense.add_to_timeline(connection, *key, "case_write_off", why)
+
+
+async def _is_unposted_refund(
+    db: Database | Connection, case: Case, posted: frozenset[str]
+) -> bool:
+    """Whether the case is about a refund that our ledger does not have as paid by the provider."""
+    if not posted & {"refund_paid", "refund_returned"} or case.provider is None:
+        return False
+    return not await db.has_row(
+        """
+        SELECT true FROM posting g
+          JOIN entry e ON e.merchant_id = g.merchant_id AND e.posting_id = g.id
+         WHERE g.merchant_id = $1 AND g.trx_id = $2 AND g.kind = 'refund_paid'
+           AND e.account = $3""",
+        *(case.merchant_id, case.reference, posting.clearing(case.provider)),
     )
-    await suspense.add_to_timeline(connection, merchant_id, reference, "case_write_off", why)
+
+
+async def _write_off_refund(connection: Connection, case: Case, why: str) -> None:
+    assert case.provider is not None
+    assert case.amount is not None
+    assert case.trx_id is not None
+    key, environment = (case.merchant_id, case.reference), Environment(case.environment or "")
+    await _write_off(connection, *key, case.provider, case.amount, environment, why)
+    payment = await payments.payment(connection, case.merchant_id, case.trx_id, lock=True)
+    assert payment is not None
+    await timeline.add(
+        *(connection, case.merchant_id, case.trx_id, "case_write_off"),
+        before=payment.status,
+        after=payment.status,
+        detail=f"refund {case.reference}: {why}",
+    )
+
+
+async def _write_off(
+    connection: Connection,
+    merchant_id: int,
+    reference: str,
+    provider: str,
+    amount: Money,
+    environment: Environment,
+    why: str,
+) -> None:
+    """Posts money that is not at the provider as our loss."""
+    lost = Posting(
+        merchant_id=merchant_id,
+        trx_id=reference,
+        kind="case_write_off",
+        environment=environment,
+        wallet=Money(amount.currency, 0),
+        lines=(
+            Line(posting.clearing(provider), amount.minor),
+            Line(posting.ADJUSTMENT, -amount.minor),
+        ),
+        reason=why,
+    )
+    await _post(connection, [lost])
 
 
 async def _post(connection: Connection, postings: list[Posting]) -> None:
@@ -137,16 +232,27 @@ async def _post(connection: Connection, postings: list[Posting]) -> None:
         assert posted.outcome is PostingOutcome.POSTED, posted.outcome
 
 
-async def _is_adjusted(db: Database | Connection, merchant_id: int, reference: str) -> bool:
-    return await db.has_row(
-        """
-        SELECT true FROM posting
-         WHERE merchant_id = $1 AND trx_id = $2 AND kind IN ('case_write_off', 'case_debit')""",
+async def _posted(db: Database | Connection, case: Case) -> frozenset[str]:
+    return await _kinds(db, case.merchant_id, case.reference)
+
+
+async def _kinds(db: Database | Connection, merchant_id: int, reference: str) -> frozenset[str]:
+    """Returns the kinds of the transaction's postings."""
+    records = await db.records(
+        "SELECT kind FROM posting WHERE merchant_id = $1 AND trx_id = $2",
         *(merchant_id, reference),
     )
+    return frozenset(record["kind"] for record in records)
 
 
-async def _payout(db: Database | Connection, merchant_id: int, reference: str) -> Payout | None:
-    """Returns the payout if it was sent through a provider in production."""
-    payout = await payouts.payout(db, merchant_id, reference)
-    return None if payout is None or payout.is_manual or payout.is_sandbox else payout
+async def _transfer(db: Database | Connection, case: Case) -> PaidTransfer | None:
+    """Returns the payout that the case is about, if a provider sent it in production."""
+    key = case.merchant_id, case.reference
+    payout = await payouts.payout(db, *key)
+    if payout is None or payout.provider is None or payout.is_sandbox:
+        return None
+    rail = case.provider or payout.provider
+    if rail == payout.provider:
+        return PaidTransfer(payout, rail, payout.provider_fee_minor or 0)
+    fees = {each.provider: each.provider_fee_minor for each in await attempts.attempts(db, *key)}
+    return PaidTransfer(payout, rail, fees.get(rail) or 0)

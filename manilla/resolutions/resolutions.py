@@ -36,7 +36,7 @@ async def options(db: Database | Connection, case: Case) -> list[ResolutionOptio
     else:
         found = _NOTHING
         if case.kind == CaseKind.CONTRADICTION:
-            more = await clearing_adjustment.options(db, case.merchant_id, case.reference)
+            more = await clearing_adjustment.options(db, case)
             found = more | _NOTHING
     return [ResolutionOption(action, text) for action, text in found.items()]
 
@@ -78,7 +78,7 @@ async def _move_money(connection: Connection, case: Case, action: CaseAction, re
         case CaseAction.CREDIT | CaseAction.RETURN | CaseAction.KEEP:
             await suspense.release(connection, *key, action, reason)
         case CaseAction.WRITE_OFF | CaseAction.DEBIT:
-            await clearing_adjustment.adjust(connection, *key, action, reason)
+            await clearing_adjustment.adjust(connection, case, action, reason)
         case CaseAction.REVERSE:
             await _reverse(connection, case)
 

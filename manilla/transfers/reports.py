@@ -15,8 +15,14 @@ from manilla.transfers.transfer import Transfer
 
 
 async def report(
-    db: Database | Connection, transfer: Transfer, kind: CaseKind, detail: str
+    db: Database | Connection,
+    transfer: Transfer,
+    kind: CaseKind,
+    detail: str,
+    *,
+    provider: str | None = None,
 ) -> None:
+    """Opens a case about the transfer at its provider, or at this one, which it was moved from."""
     await cases.open_case(
         db,
         kind,
@@ -26,6 +32,7 @@ async def report(
         environment=transfer.environment,
         trx_id=transfer.case_trx_id,
         amount=transfer.amount,
+        provider=provider or transfer.provider,
     )
 
 

@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
+from manilla.cases import cases
+from manilla.cases.cases import CaseAction, CaseKind
 from manilla.kit.errors import Refusal
 from manilla.refunds import decisions, initiate, states
 from manilla.refunds.refund import Refund, RefundStatus
+from manilla.resolutions import resolutions
 from manilla.transfers import sending
 from manilla.transfers.sending import REFUNDS
 from tests.payments import webhooks
@@ -122,16 +125,16 @@ async def test_a_refund_that_a_worker_processes_is_not_decided(
     await is_unchanged(shop, refund)
 
 
-@pytest.mark.parametrize("is_told", [True, False])
+@pytest.mark.parametrize("has_webhook", [True, False])
 async def test_a_refund_that_the_provider_pays_after_our_bank_opens_a_case(
-    shop: Shop, is_told: bool
+    shop: Shop, has_webhook: bool
 ) -> None:
     """By a webhook, or by a query: the provider's refund is watched after we have paid."""
     refund = await left(shop)
     await decide(shop, decisions.confirm, refund, already_paid=True)
     assert await shop.account("bank") == 100_000
     await settle(shop, refund, "success")
-    if is_told:
+    if has_webhook:
         data = {"reference": refund.trx_id, "amount": 1000, "currency": "NGN", "status": "success"}
         document = {"event": "refund.success", "data": data}
         reply = await webhooks.send(shop.merchant.site, "providera", document)
@@ -139,6 +142,23 @@ async def test_a_refund_that_the_provider_pays_after_our_bank_opens_a_case(
     await shop.simulator.run_job_now("refund", refund.trx_id)
     assert ("contradiction", refund.trx_id) in await shop.cases()
     assert await shop.balance() == 0
+    before = await shop.account("clearing:providera")
+    await write_off(shop, refund)
+    assert await shop.account("clearing:providera") == before + 100_000
+    assert await shop.account("adjustment") == -100_000
+
+
+async def write_off(shop: Shop, refund: Refund) -> None:
+    db = shop.services.db
+    [case] = [
+        each
+        for each in await cases.cases(db)
+        if (each.reference, each.kind) == (refund.trx_id, CaseKind.CONTRADICTION)
+    ]
+    assert case.provider == "providera"
+    ways = [way.name for way in await resolutions.options(db, case)]
+    assert ways == [CaseAction.WRITE_OFF, CaseAction.NOTHING]
+    await resolutions.resolve(db, case.id, "as agreed", CaseAction.WRITE_OFF)
 
 
 async def test_a_refund_that_failed_at_the_provider_after_our_bank_paid_opens_no_case(
@@ -185,7 +205,7 @@ async def test_without_a_status_query_an_administrator_must_have_checked(
     assert done.status is not RefundStatus.PENDING
 
 
-async def test_a_check_by_hand_does_not_replace_a_status_query(shop: Shop) -> None:
+async def test_a_manual_check_does_not_replace_a_status_query(shop: Shop) -> None:
     refund = await left(shop)
     with pytest.raises(Refusal, match="pending"):
         await decide(shop, decisions.reject, refund, is_checked=True)

@@ -70,12 +70,19 @@ async def attempts(db: Database | Connection, merchant_id: int, trx_id: str) -> 
 
 
 async def dead_lately(db: Database, provider: str, age: timedelta, limit: int) -> list[Attempt]:
-    """Returns the rail's dead attempts that were sent, the latest first."""
+    """Returns the rail's dead attempts that were sent, the latest first.
+
+    Omits those for which an administrator has decided who bears the loss.
+    """
     return await db.rows(
         Attempt,
         f"""
         SELECT {_COLUMNS} FROM payout_attempt
          WHERE provider = $1 AND dead_at > now() - $2::interval AND sent_reference IS NOT NULL
+           AND NOT EXISTS (SELECT FROM posting g
+                            WHERE g.merchant_id = payout_attempt.merchant_id
+                              AND g.trx_id = payout_attempt.trx_id
+                              AND g.kind IN ('case_write_off:' || $1, 'case_debit:' || $1))
          ORDER BY dead_at DESC LIMIT $3""",
         *(provider, age, limit),
     )

@@ -62,9 +62,10 @@ async def _check(db: Database, rails: Rails, payout: Payout, attempt: Attempt) -
     for status in contradicting:
         detail = (
             f"{attempt.provider} did not accept this transfer, and now says {status}. The payout "
-            f"was moved to {payout.provider}, so it may have been paid twice. Nothing was moved."
+            f"was moved to {payout.provider} and is {payout.status} there. Nothing was moved."
         )
-        await reports.report(db, payout, CaseKind.CONTRADICTION, detail)
+        rail = attempt.provider
+        await reports.report(db, payout, CaseKind.CONTRADICTION, detail, provider=rail)
     if answer is not None and answer not in NOT_PAID:
         key = attempt.merchant_id, attempt.trx_id
         await sending.adopt(db, *key, attempt.provider, only_unsent=True)
