@@ -14,7 +14,9 @@ import typer
 import yaml  # type: ignore[import-untyped]
 
 from manilla.cases.cases import CaseKind
-from manilla.cli.main import build
+from manilla.cli.main import COMMANDS, build
+from manilla.console import routes as console
+from manilla.dashboard import routes as dashboard
 from manilla.variables import VARIABLES
 from tests.operating import tables
 from tests.operating.tables import MADE, Made
@@ -167,11 +169,12 @@ def test_the_manuals_command_loads_the_whole_environment_file(
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
 def test_systemd_verifies_the_units(project: Path, tmp_path: Path) -> None:
-    for unit in (project / "deploy/systemd").glob("*.service"):
+    folder = project / "deploy/systemd"
+    for unit in (*folder.glob("*.service"), *folder.glob("*.timer")):
         text = unit.read_text().replace("/opt/manilla/.venv/bin/manilla", "/usr/bin/env")
         (tmp_path / unit.name.replace("@", "@8000")).write_text(text)
-    units = sorted(tmp_path.glob("*.service"))
-    assert len(units) == 3
+    units = sorted(tmp_path.iterdir())
+    assert len(units) == 5
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", *units],
         capture_output=True,
@@ -187,3 +190,31 @@ def test_a_unit_can_access_only_the_network_and_its_own_directory(project: Path)
         text = unit.read_text()
         for line in ("NoNewPrivileges=yes", "ProtectSystem=strict", "User=manilla", "LimitCORE=0"):
             assert line in text, unit.name
+
+
+def test_the_proxies_accept_the_largest_upload(project: Path) -> None:
+    routes = (*console.ROUTES, *dashboard.ROUTES)
+    largest = max(route.body_bytes_max for route in routes)
+    nginx = (project / "deploy/proxy/nginx.conf").read_text()
+    caddy = (project / "deploy/proxy/Caddyfile").read_text()
+    [mebibytes] = re.findall(r"client_max_body_size +([0-9]+)m;", nginx)
+    [megabytes] = re.findall(r"max_size ([0-9]+)MB", caddy)
+    assert min(int(mebibytes) * 1024**2, int(megabytes) * 1000**2) >= largest
+    assert f"Allow {mebibytes} MiB" in (project / OPERATING / "installing.md").read_text()
+
+
+def test_the_compose_file_runs_commands_that_exist_with_the_settings_they_need(
+    project: Path,
+) -> None:
+    document = yaml.safe_load((project / "deploy/container/compose.yaml").read_text())
+    services = document["services"]
+    assert services.keys() == {"database", "migrate", "api", "worker"}
+    assert {services[name]["command"][0] for name in ("migrate", "worker")} <= set(COMMANDS)
+    known = {variable.name for variable in VARIABLES}
+    for name in ("migrate", "api", "worker"):
+        assert services[name]["environment"].keys() <= known
+    roles = document["configs"]["roles"]["content"]
+    manual = (project / OPERATING / "installing.md").read_text()
+    database = re.search("CREATE DATABASE.*?;", manual, re.DOTALL)
+    assert database is not None
+    assert database[0].split() == re.findall("CREATE DATABASE.*?;", roles, re.DOTALL)[0].split()
