@@ -178,12 +178,24 @@ def _account_state(
 ) -> SectionState:
     if account is None:
         return SectionState(Section.SETTLEMENT, is_complete=False, text="Missing")
-    legal_name = (dossier.legal_name if dossier else None) or merchant.name
+    legal_name = _legal_name(merchant, dossier)
     text = f"{account.account_name}, {account.bank_name} …{account.number[-4:]}"
     warning = ""
     if not names.agree(account.account_name, legal_name):
         warning = f"The account's name differs from the legal name, {legal_name}."
     return SectionState(Section.SETTLEMENT, is_complete=True, text=text, warning=warning)
+
+
+def _legal_name(merchant: MerchantRow, dossier: Dossier | None) -> str:
+    return (dossier.legal_name if dossier else None) or merchant.name
+
+
+async def other_name(
+    db: Database | Connection, merchant: MerchantRow, account_name: str
+) -> str | None:
+    """Returns the legal name if the account's name differs from it; None if they agree."""
+    legal_name = _legal_name(merchant, await dossiers.find(db, merchant.id))
+    return None if names.agree(account_name, legal_name) else legal_name
 
 
 def _papers_state(papers: Sequence[Document]) -> SectionState:

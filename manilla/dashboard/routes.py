@@ -224,6 +224,7 @@ ROUTES = [
     Route("POST", PROTECTION_CHANGE + "/approve", protection.approve, MOVE_MONEY, step_up=True),
     Route("POST", PROTECTION_CHANGE + "/refuse", protection.refuse, MOVE_MONEY),
     Route("GET", SETTLEMENTS, settlements.show, VIEW),
+    Route("GET", SETTLEMENTS + "/new", settlements.show_new, MOVE_MONEY),
     Route("POST", SETTLEMENTS, settlements.settle_now, MOVE_MONEY, step_up=True),
     Route("POST", SETTLEMENTS + "/plan", settlements.set_plan, MOVE_MONEY, step_up=True),
     Route("GET", SETTLEMENTS + "/{settlement:str}", settlements.statement, VIEW),

@@ -1,17 +1,24 @@
 """Settlement pages: the plan of each currency, past settlements, and their statements."""
 
+from typing import Any
+
 from markupsafe import Markup
 
+from manilla.compliance import sections
 from manilla.kit.display import money
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.listing.sorting import SortOrder
 from manilla.ledger.listing import STATEMENT_COLUMNS
-from manilla.payouts.beneficiaries.settlement import settlement_account
+from manilla.merchants import merchants
+from manilla.payouts.beneficiaries import names
+from manilla.payouts.beneficiaries import settlement as accounts
+from manilla.payouts.beneficiaries.settlement import SettlementAccount, settlement_account
 from manilla.platform.settings import WEEKDAYS
 from manilla.settlements import plans, store
 from manilla.settlements import statement as statements
+from manilla.settlements.offers import NotSettled
 from manilla.settlements.plans import DAYS, SettlementMode, SettlementPlan
-from manilla.settlements.settling import NotSettled
 from manilla.settlements.store import (
     SETTLEMENT_FIELDS,
     Settlement,
@@ -21,6 +28,7 @@ from manilla.settlements.store import (
 from manilla.web import cells, record_list
 from manilla.web.columns import statement as wallet_statement
 from manilla.web.display import badge
+from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import (
     BY_AMOUNT,
@@ -54,6 +62,12 @@ STATES = {
     SettlementState.PAID: ("completed", "Paid"),
     SettlementState.FAILED: ("failed", "Failed"),
 }
+ASKED = ("pending", "Waiting for approval")
+NAME_NOT_CHECKED = "Confirm that the account belongs to your business, although its name differs."
+
+
+def state_badge(settlement: Settlement) -> Markup:
+    return badge(*(ASKED if settlement.is_asked else STATES[settlement.state]))
 
 
 def _number(request: PageRequest, row: Settlement) -> Markup:
@@ -77,7 +91,7 @@ LIST = RecordList(
         ListColumn(
             "state",
             "State",
-            lambda _, row: badge(*STATES[row.state]),
+            lambda _, row: state_badge(row),
             sorts=(SortOrder.STATUS,),
             place=Place.STATUS,
         ),
@@ -105,6 +119,10 @@ LIST = RecordList(
 async def show(request: PageRequest) -> PageResponse:
     caller = await request.caller()
     currencies = sorted(caller.currencies & caller.active_wallets)
+    cards = [await _card(request, currency) for currency in currencies]
+    version = "-".join(str(card["version"]) for card in cards)
+    if (response := request.poll_response(version)) is not None:
+        return response
     wanted = record_list.read_amounts(request, SettlementFilter, "state", "currency")
     filters = [
         ListFilter("state", "State", [(state.value, STATES[state][1]) for state in STATES]),
@@ -112,7 +130,9 @@ async def show(request: PageRequest) -> PageResponse:
     ]
     return await LIST.show(
         *(request, "settlements.html", COLUMNS, [request.tenant], wanted, filters),
-        cards=[await _card(request, currency) for currency in currencies],
+        cards=cards,
+        version=version,
+        state_badge=state_badge,
         modes=SettlementMode,
         weekdays=list(zip(WEEKDAYS, DAYS, strict=True)),
         hour=request.services.platform.now.settlement_hour,
@@ -123,15 +143,21 @@ async def _card(request: PageRequest, currency: str) -> dict[str, object]:
     """Returns what the page says about one currency."""
     plan = await plans.find(request.db, request.tenant, currency)
     about = request.merchant_id, request.environment
+    newest = await store.newest(request.db, request.tenant, currency)
+    offer, problem = None, None
     try:
-        amount = await request.services.settling.amount(plan)
-    except NotSettled:
-        amount = None
+        offer = await request.services.settling.offers.find(plan)
+    except NotSettled as refusal:
+        problem = refusal.text
     return {
         "plan": plan,
         "text": plans.describe(plan),
         "account": await settlement_account(request.db, *about, currency),
-        "amount": amount,
+        # An open settlement takes what is offered, although its payout may not exist yet.
+        "open": newest if newest is not None and newest.is_open else None,
+        "offer": offer,
+        "problem": problem,
+        "version": f"{newest.id}-{newest.state}-{newest.is_asked}" if newest else "none",
     }
 
 
@@ -164,15 +190,65 @@ def _plan(request: PageRequest) -> SettlementPlan:
     )
 
 
-async def settle_now(request: PageRequest) -> PageResponse:
-    currency = request.form.required("currency", at_most=3)
+async def show_new(request: PageRequest) -> PageResponse:
+    """Shows what would be settled and the account holder's name, for the user to confirm."""
+    currency = request.query.text("currency")
+    if currency not in (await request.caller()).currencies:
+        raise PageNotFound
+    return await _review(request, currency)
+
+
+async def _review(
+    request: PageRequest, currency: str, problem: Refusal | None = None
+) -> PageResponse:
+    settling = request.services.settling
     try:
-        started = await request.services.settling.settle_now(
-            request.tenant, currency, request.visitor.email
-        )
+        offer = await settling.offers.find(await plans.find(request.db, request.tenant, currency))
+        holder = await settling.holder(offer)
     except Refusal as refusal:
         return request.redirect(PAGE, failed=refusal.text)
-    return request.redirect(PAGE, done=f"Settlement of {started.amount} started.")
+    name = holder.account_name or ""
+    values: dict[str, Any] = {
+        "offer": offer,
+        "holder": holder,
+        "has_changed": not names.agree(name, offer.account.account_name),
+        "legal_name": await _other_name(request, name),
+        "needs_second": await settling.needs_second(request.tenant, offer, request.visitor.email),
+    }
+    if problem is None:
+        return request.page("settlement_review.html", **values)
+    return request.form_with_errors("settlement_review.html", problem, **values)
+
+
+async def _other_name(request: PageRequest, account_name: str) -> str | None:
+    """Returns the legal name if the account's name differs from it. Sandbox names are made up."""
+    if request.environment is Environment.SANDBOX:
+        return None
+    merchant = await merchants.get(request.db, request.merchant_id)
+    return await sections.other_name(request.db, merchant, account_name)
+
+
+async def settle_now(request: PageRequest) -> PageResponse:
+    form = request.form
+    currency = form.required("currency", at_most=3)
+    try:
+        amount, account_id = form.money("amount", currency), form.integer("account")
+        await _check_name(request, account_id)
+        started = await request.services.settling.settle_now(
+            request.tenant, request.visitor.email, account_id=account_id, amount=amount
+        )
+    except Refusal as refusal:
+        return await _review(request, currency, refusal)
+    return request.redirect(PAGE, done=f"Settlement of {money(started.amount)} started.")
+
+
+async def _check_name(request: PageRequest, account_id: int) -> None:
+    """Rejects an account with another name than the business, unless the user has confirmed it."""
+    account = await accounts.find(request.db, request.tenant, account_id)
+    if account is None or request.form.is_checked("name"):
+        return
+    if await _other_name(request, account.account_name) is not None:
+        raise BadForm.at("name", NAME_NOT_CHECKED)
 
 
 async def statement(request: PageRequest) -> PageResponse:
@@ -189,5 +265,14 @@ async def statement(request: PageRequest) -> PageResponse:
         *([request.tenant, found.currency], wanted),
         file_name=f"settlement-{found.id}",
         settlement=found,
+        account=await _account(request, found),
         before=before,
+        state_badge=state_badge,
     )
+
+
+async def _account(request: PageRequest, settlement: Settlement) -> SettlementAccount | None:
+    """Returns the account that the settlement goes to; None if it has no payout yet."""
+    if settlement.account_id is None:
+        return None
+    return await accounts.find(request.db, request.tenant, settlement.account_id)

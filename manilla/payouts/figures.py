@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from manilla.kit.db import Database
+from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.ledger.daily import DAYS, CountedTable
 from manilla.ledger.scope import Scope, Tenant, within
@@ -36,6 +37,18 @@ async def count_manual(db: Database, scope: Scope) -> int:
          WHERE status = 'pending' AND provider IS NULL AND {conditions.sql}""",
         *conditions.values,
     )
+
+
+async def ordered_since(db: Database, tenant: Tenant, currency: str, start: datetime) -> Money:
+    """Returns the sum of the payouts since then that count toward the day's limit."""
+    minor = await db.value(
+        """
+        SELECT coalesce(sum(amount_minor), 0)::bigint FROM payout
+         WHERE merchant_id = $1 AND trx_id >= $4 AND environment = $2 AND currency = $3
+           AND status IN ('pending', 'completed')""",
+        *(tenant.merchant_id, tenant.environment, currency, trx_ids.floor(start)),
+    )
+    return Money(currency, minor)
 
 
 class WalletFigures(msgspec.Struct, frozen=True):

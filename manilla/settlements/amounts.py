@@ -6,16 +6,23 @@ from manilla.kit.money import Money
 from manilla.methods.method import Method
 
 
-def largest(method: Method, available: Money) -> Money | None:
-    """Returns the largest amount that costs at most `available` with its fee.
+def largest(method: Method, available: Money, limit: Money | None = None) -> Money | None:
+    """Returns the largest amount up to the limit that costs at most `available` with its fee.
 
-    None if even the method's smallest amount costs more.
+    None if even the method's smallest amount costs more, or exceeds the limit.
     """
 
     def cost(minor: int) -> int:
         return minor + method.fee.of(Money(available.currency, minor)).minor
 
-    most = available.minor if method.max_minor is None else min(available.minor, method.max_minor)
+    limits = [method.max_minor, None if limit is None else limit.minor]
+    most = min([available.minor, *(each for each in limits if each is not None)])
     minor = bisect.bisect_right(range(max(most, 0) + 1), available.minor, key=cost) - 1
     amount = Money(available.currency, max(minor, 0))
     return amount if method.takes(amount) else None
+
+
+def is_partial(method: Method, available: Money, amount: Money) -> bool:
+    """Whether a limit keeps part of the balance in the wallet that could be settled as well."""
+    rest = available - amount - method.fee.of(amount)
+    return largest(method, rest) is not None

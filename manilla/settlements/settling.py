@@ -10,9 +10,9 @@ from datetime import UTC, date, datetime, timedelta
 import structlog
 
 from manilla.audit import audit
-from manilla.kit import crash, display, jobs
+from manilla.kit import crash, jobs
 from manilla.kit.clock import LAGOS
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.jobs import Job, Work
@@ -20,17 +20,15 @@ from manilla.kit.money import Money
 from manilla.ledger.job_kinds import JobKind
 from manilla.ledger.scope import Tenant
 from manilla.ledger.transactions import DuplicateReference
-from manilla.mail import outbox
-from manilla.mail.kinds import MailKind
 from manilla.merchants.directory import Caller, Directory
 from manilla.merchants.requests import limit as request_limit
 from manilla.methods.catalogue import Catalogue
-from manilla.methods.method import Method, MethodKind
+from manilla.methods.method import Method
 from manilla.payouts import ordering, refusals
 from manilla.payouts import store as payouts
 from manilla.payouts.beneficiaries import names
-from manilla.payouts.beneficiaries.settlement import SettlementAccount, settlement_account
-from manilla.payouts.bulk import batches, coverage
+from manilla.payouts.beneficiaries.settlement import SettlementAccount
+from manilla.payouts.bulk import batches
 from manilla.payouts.bulk import store as batch_store
 from manilla.payouts.bulk.store import BatchStatus
 from manilla.payouts.initiate import PayoutInitiation, PayoutOrder
@@ -43,7 +41,8 @@ from manilla.payouts.refusals import PROVIDER_RETRY_SECONDS, ProviderUnavailable
 from manilla.people import queries as people
 from manilla.people.roles import Realm
 from manilla.platform.settings import CurrentSettings
-from manilla.settlements import amounts, plans, store
+from manilla.settlements import notices, plans, store
+from manilla.settlements.offers import NotSettled, SettlementOffer, SettlementOffers
 from manilla.settlements.plans import SettlementMode, SettlementPlan
 from manilla.settlements.store import AUTOMATIC, Settlement, SettlementOrder, SettlementState
 
@@ -52,22 +51,18 @@ log = structlog.get_logger(__name__)
 CONCURRENCY = 4
 NO_LIMIT = 2**31  # no limit: the rate limit applies to API callers, not to this job
 LOOK_SECONDS = 900.0  # how often a plan is looked at
-FOLLOW_SECONDS = 60.0  # how often a pending payout is looked at
-ATTEMPTS_A_DAY = 3
+REQUEST_SECONDS = 60.0  # how often a request to a second person is looked at
+# How often a pending payout is looked at: often at first, because most are delivered in seconds.
+FOLLOW_SECONDS_MIN, FOLLOW_SECONDS_MAX = 2.0, 15.0
+FAILURES_A_DAY = 3
+SETTLEMENTS_A_DAY = 50  # if limits allow only part of the balance in one payout
 RETRY_AFTER = timedelta(hours=1)
 
-NO_ACCOUNT = "Set a settlement account first."
-NO_METHOD = "The payout method of the settlement account no longer exists."
-NOTHING = "The balance minus the reserve is too small for a settlement."
 NAME_CHANGED = "The bank now reports another name for the settlement account: {}. Set it again."
 IS_OPEN = "A settlement is under way."
 REFERENCE_USED = "Another payout has the reference of this settlement."
+CHANGED = "The balance or the settlement account has changed. Review the settlement again."
 NOT_APPROVED = "Nobody approved the settlement."
-
-
-class NotSettled(Refusal):
-    code = "SETTLEMENT_FAILED"
-    message = "The balance cannot be settled now."
 
 
 class Settling:
@@ -83,36 +78,37 @@ class Settling:
         self._db = db
         self._platform = platform
         self._directory = directory
-        self._catalogue = catalogue
+        self.offers = SettlementOffers(db, platform, directory, catalogue)
         self._previews = previews
         self._initiation = initiation
 
     def works(self) -> dict[str, Work]:
         return {JobKind.SETTLE: Work(self.advance, concurrency=CONCURRENCY)}
 
-    async def settle_now(self, tenant: Tenant, currency: str, by: str) -> Settlement:
-        """Starts a settlement that a user ordered; the worker creates its payout."""
-        plan = await plans.find(self._db, tenant, currency)
-        amount = await self.amount(plan)
-        if amount is None:
-            raise NotSettled(NOTHING)
-        started = await self._start(plan, amount, by)
+    async def settle_now(
+        self, tenant: Tenant, by: str, *, account_id: int, amount: Money
+    ) -> Settlement:
+        """Starts the settlement that a user has reviewed; the worker creates its payout."""
+        plan = await plans.find(self._db, tenant, amount.currency)
+        offer = await self.offers.find(plan)
+        if (offer.account.id, offer.amount) != (account_id, amount):
+            raise NotSettled(CHANGED)
+        started = await self._start(plan, offer, by)
         if started is None:
             raise NotSettled(IS_OPEN)
         return started
 
-    async def amount(self, plan: SettlementPlan) -> Money | None:
-        """Returns what would be settled now; None if the balance minus the reserve is too small.
+    async def needs_second(self, tenant: Tenant, offer: SettlementOffer, by: str) -> bool:
+        """Whether a second person must approve the settlement if this user orders it."""
+        if offer.account.is_trusted(self.account_wait):
+            return False
+        return await allowance.is_exceeded(self._db, tenant, offer.total, by)
 
-        What confirmed bulk files will still cost is not settled.
-        """
-        tenant = Tenant(plan.merchant_id, plan.environment)
-        method = self._method(await self._account(tenant, plan.currency))
-        return amounts.largest(method, await self._available(plan))
-
-    async def _available(self, plan: SettlementPlan) -> Money:
-        tenant = Tenant(plan.merchant_id, plan.environment)
-        return await coverage.not_promised(self._db, tenant, plan.currency) - plan.reserve
+    async def holder(self, offer: SettlementOffer) -> AccountHolder:
+        """Returns the account's holder as the bank names it now."""
+        account = offer.account
+        caller = await self._directory.of(account.environment, account.merchant_id)
+        return await self._previews.holder(caller, offer.method, dict(account.beneficiary))
 
     async def advance(self, job: Job) -> float | None:
         """Follows the open settlement, or starts one that is due."""
@@ -124,21 +120,23 @@ class Settling:
         plan = await plans.find(self._db, tenant, currency)
         if plan.mode is SettlementMode.MANUAL:
             return None
-        is_wanted = self._is_open_now() and _is_wanted(plan, newest)
+        is_wanted = self._is_open_now() and await self._is_wanted(plan, newest)
         return 0 if is_wanted and await self._start_by(plan) else LOOK_SECONDS
 
     async def _start_by(self, plan: SettlementPlan) -> bool:
         """Starts a settlement by the plan, if there is enough to settle."""
-        if not plan.is_enough(await self._available(plan)):
+        if not plan.is_enough(await self.offers.available(plan)):
             return False
         try:
-            amount = await self.amount(plan)
+            offer = await self.offers.find(plan)
         except NotSettled as refusal:
             log.info("settlement_skipped", merchant_id=plan.merchant_id, why=refusal.text)
             return False
-        return amount is not None and await self._start(plan, amount, AUTOMATIC) is not None
+        return await self._start(plan, offer, AUTOMATIC) is not None
 
-    async def _start(self, plan: SettlementPlan, amount: Money, by: str) -> Settlement | None:
+    async def _start(
+        self, plan: SettlementPlan, offer: SettlementOffer, by: str
+    ) -> Settlement | None:
         tenant, today = Tenant(plan.merchant_id, plan.environment), _today()
         async with self._db.transaction() as connection:
             newest = await store.newest(connection, tenant, plan.currency)
@@ -149,7 +147,9 @@ class Settling:
                 currency=plan.currency,
                 day=today,
                 attempt=earlier + 1,
-                amount_minor=amount.minor,
+                amount_minor=offer.amount.minor,
+                is_partial=offer.is_partial,
+                account_id=None if by == AUTOMATIC else offer.account.id,
                 ordered_by=by,
             )
             started = await store.start(connection, order)
@@ -166,7 +166,7 @@ class Settling:
                     f"settlement:{started.id}",
                     merchant_id=plan.merchant_id,
                     environment=plan.environment,
-                    amount=amount,
+                    amount=offer.amount,
                 )
         crash.point("after_settlement_is_started")
         return started
@@ -187,12 +187,13 @@ class Settling:
         if payout is None:
             return 0  # a second person was asked
         if payout.is_open:
-            return FOLLOW_SECONDS
-        if payout.status is PayoutStatus.COMPLETED:
+            return _follow_seconds(settlement)
+        is_paid = payout.status is PayoutStatus.COMPLETED
+        if is_paid:
             await self._end(settlement, SettlementState.PAID, None)
         else:
             await self._end(settlement, SettlementState.FAILED, payout.guidance or "It failed.")
-        return LOOK_SECONDS
+        return 0 if is_paid and settlement.is_partial else LOOK_SECONDS
 
     async def _payout(self, settlement: Settlement) -> Payout | None:
         """Returns the payout of this settlement, if it exists."""
@@ -219,7 +220,7 @@ class Settling:
         if batch is not None and batch.paid:
             return 0  # the payout was created after we looked for it
         if batch is not None and batch.status in (BatchStatus.ASKED, BatchStatus.RUNNING):
-            return FOLLOW_SECONDS
+            return REQUEST_SECONDS
         rows = await batch_store.rows(self._db, settlement.merchant_id, batch_id, limit=1)
         raise NotSettled((rows[0].remark if rows else None) or NOT_APPROVED)
 
@@ -234,9 +235,12 @@ class Settling:
         """Creates the payout. Returns None if a second person must approve it first."""
         tenant = settlement.tenant
         caller = await self._directory.of(tenant.environment, tenant.merchant_id)
-        account = await self._account(tenant, settlement.currency)
-        method = self._method(account)
+        account = await self.offers.account(tenant, settlement.currency)
+        if settlement.account_id not in (None, account.id):
+            raise NotSettled(CHANGED)
+        method = self.offers.method(account)
         holder = await self._check_name(caller, method, account)
+        await store.set_account(self._db, settlement, account.id)
         wanted = PayoutOrder(
             payout_amount=settlement.amount.amount,
             currency_code=settlement.currency,
@@ -275,7 +279,7 @@ class Settling:
         if account.is_trusted(self.account_wait):
             return True
         tenant, by = settlement.tenant, await self._responsible(settlement, account)
-        method, amount = self._method(account), settlement.amount
+        method, amount = self.offers.method(account), settlement.amount
         fee = method.fee.of(amount)
         balance = await self._previews.balance(caller, settlement.currency)
         preview = PayoutPreview(method, holder, amount, fee, balance)
@@ -314,48 +318,32 @@ class Settling:
             raise refusals.InvalidBeneficiary(NAME_CHANGED.format(name))
         return holder
 
-    async def _account(self, tenant: Tenant, currency: str) -> SettlementAccount:
-        found = await settlement_account(self._db, tenant.merchant_id, tenant.environment, currency)
-        if found is None:
-            raise NotSettled(NO_ACCOUNT)
-        return found
-
-    def _method(self, account: SettlementAccount) -> Method:
-        found = self._catalogue.by_code(MethodKind.WITHDRAW, account.method_code)
-        if found is None:
-            raise NotSettled(NO_METHOD)
-        return found
-
     async def _end(
         self, settlement: Settlement, state: SettlementState, remark: str | None
     ) -> None:
         async with self._db.transaction() as connection:
             if await store.end(connection, settlement, state, remark):
                 log.info("settlement_ended", settlement=settlement.id, state=state)
-                await self._report(connection, settlement, remark)
+                await notices.report_end(connection, settlement, remark)
 
-    async def _report(
-        self, connection: Connection, settlement: Settlement, remark: str | None
-    ) -> None:
-        """Tells the merchant's finance users by email how a settlement ended."""
-        if settlement.environment is not Environment.PRODUCTION:
-            return
-        facts = {"amount": display.money(settlement.amount), "reference": settlement.ref_trx}
-        kind = MailKind.SETTLEMENT_SENT
-        if remark is None:
-            account = await self._account(settlement.tenant, settlement.currency)
-            before = await store.before(self._db, settlement)
-            facts["account"] = f"{account.bank_name}, {account.account_name}"
-            facts["period"] = _period(before, settlement)
-        else:
-            kind, facts["reason"] = MailKind.SETTLEMENT_FAILED, remark
-        await outbox.put(
-            connection,
-            kind,
-            facts,
-            path=f"/dashboard/{settlement.environment}/settlements/{settlement.id}",
-            merchant_id=settlement.merchant_id,
-        )
+    async def _is_wanted(self, plan: SettlementPlan, newest: Settlement | None) -> bool:
+        """Whether the plan wants a settlement now.
+
+        On the same day it wants another one after one that failed, or after one that limits kept
+        from settling the whole balance.
+        """
+        today = _today()
+        if newest is None or newest.day != today:
+            return plan.is_due(today, newest.day if newest else None)
+        if newest.ordered_by != AUTOMATIC or newest.attempt >= SETTLEMENTS_A_DAY:
+            return False
+        if newest.state is SettlementState.PAID:
+            return newest.is_partial
+        if newest.batch_id is not None:
+            return False  # a person refused it, so nobody is asked again today
+        assert newest.ended_at is not None
+        is_late = datetime.now(UTC) - newest.ended_at >= RETRY_AFTER
+        return is_late and await store.count_failures(self._db, newest) < FAILURES_A_DAY
 
     def _is_open_now(self) -> bool:
         """Whether settlements are made now: a payout day that is no holiday, after the set hour."""
@@ -363,25 +351,10 @@ class Settling:
         return now.hour >= platform.settlement_hour and platform.is_settlement_day(now.date())
 
 
-def _period(before: Settlement | None, settlement: Settlement) -> str:
-    """Returns the days of the settlement's statement."""
-    days = [each.created_at.astimezone(LAGOS) for each in (before, settlement) if each]
-    return " to ".join(f"{day:%d %b %Y %H:%M}" for day in days)
-
-
 def _today() -> date:
     return datetime.now(LAGOS).date()
 
 
-def _is_wanted(plan: SettlementPlan, newest: Settlement | None) -> bool:
-    """Whether the plan wants a settlement now, or another attempt after one that failed today."""
-    today = _today()
-    if newest is None or newest.day != today:
-        return plan.is_due(today, newest.day if newest else None)
-    if newest.state is SettlementState.PAID or newest.ordered_by != AUTOMATIC:
-        return False
-    if newest.batch_id is not None:
-        return False  # a person refused it, so nobody is asked again today
-    assert newest.ended_at is not None
-    is_late = datetime.now(UTC) - newest.ended_at >= RETRY_AFTER
-    return newest.attempt < ATTEMPTS_A_DAY and is_late
+def _follow_seconds(settlement: Settlement) -> float:
+    age = (datetime.now(UTC) - settlement.created_at).total_seconds()
+    return min(max(age / 10, FOLLOW_SECONDS_MIN), FOLLOW_SECONDS_MAX)

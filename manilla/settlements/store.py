@@ -40,6 +40,8 @@ class SettlementOrder(msgspec.Struct, frozen=True, kw_only=True):
     day: date
     attempt: int  # 1 for the first try of this day
     amount_minor: int
+    is_partial: bool = False  # whether limits left part of the balance in the wallet
+    account_id: int | None = None  # that a user has confirmed; None: the one then in effect
     ordered_by: str  # a user's name, or AUTOMATIC
 
 
@@ -67,6 +69,11 @@ class Settlement(SettlementOrder, frozen=True, kw_only=True):
     @property
     def is_open(self) -> bool:
         return self.state is SettlementState.OPEN
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether it waits for a second person."""
+        return self.is_open and self.batch_id is not None and self.trx_id is None
 
 
 class SettlementFilter(AmountFilter, frozen=True, kw_only=True):
@@ -108,7 +115,7 @@ async def named(db: Database, tenant: Tenant, ref_trx: str) -> Settlement | None
     return await find(db, tenant, int(ref_trx.removeprefix(REFERENCE)))
 
 
-async def before(db: Database, settlement: Settlement) -> Settlement | None:
+async def before(db: Database | Connection, settlement: Settlement) -> Settlement | None:
     """Returns the previous settlement that was paid, with which this one's statement begins."""
     return await _row(
         db,
@@ -166,12 +173,12 @@ async def start(connection: Connection, order: SettlementOrder) -> Settlement | 
         connection,
         f"""
         INSERT INTO settlement (merchant_id, environment, currency, day, attempt, amount_minor,
-               ordered_by)
-        VALUES ($1, $2, $3, $4, $5, $6, $7)
+               is_partial, account_id, ordered_by)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
             ON CONFLICT DO NOTHING
         RETURNING {_COLUMNS}""",
         *(order.merchant_id, order.environment, order.currency, order.day, order.attempt),
-        *(order.amount_minor, order.ordered_by),
+        *(order.amount_minor, order.is_partial, order.account_id, order.ordered_by),
     )
 
 
@@ -179,6 +186,25 @@ async def set_payout(db: Database, settlement: Settlement, trx_id: str) -> None:
     await db.execute(
         "UPDATE settlement SET trx_id = $3 WHERE merchant_id = $1 AND id = $2",
         *(settlement.merchant_id, settlement.id, trx_id),
+    )
+
+
+async def set_account(db: Database, settlement: Settlement, account_id: int) -> None:
+    """Stores the account to which the payout is about to be created."""
+    await db.execute(
+        "UPDATE settlement SET account_id = $3 WHERE merchant_id = $1 AND id = $2",
+        *(settlement.merchant_id, settlement.id, account_id),
+    )
+
+
+async def count_failures(db: Database, of: Settlement) -> int:
+    """Returns how many settlements of this balance failed on the same day."""
+    return await db.number(
+        """
+        SELECT count(*) FROM settlement
+         WHERE merchant_id = $1 AND environment = $2 AND currency = $3 AND day = $4
+           AND state = 'failed'""",
+        *(of.merchant_id, of.environment, of.currency, of.day),
     )
 
 

@@ -11,6 +11,7 @@ from manilla.services import Services
 from tests.client import Site
 from tests.dashboard.bulk_upload import GTBANK, draft
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard, redirect_target
+from tests.dashboard.settlement_form import settle
 from tests.payouts.payout_merchant import new_account, new_reference, setting
 from tests.provider_simulator import running_simulator
 from tests.web.signed_in_user import SignedInUser, member
@@ -65,7 +66,7 @@ class Thief(msgspec.Struct, frozen=True):
         await self.user.post(f"{ACCOUNT}/{number}/approve", {})
 
     async def settle(self) -> None:
-        await self.user.post(SETTLEMENTS, {"currency": "NGN"})
+        await settle(self.user)
         await self.dashboard.run_jobs()
         await self.approve_settlements()
 

@@ -14,6 +14,7 @@ from manilla.settlements.store import Settlement
 from tests.client import Site
 from tests.dashboard.bulk_upload import GTBANK
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
+from tests.dashboard.settlement_form import settle
 from tests.payouts.payout_merchant import new_account, setting
 from tests.provider_simulator import running_simulator
 from tests.web.signed_in_user import SignedInUser, member
@@ -60,7 +61,7 @@ class SettlingTeam(msgspec.Struct, frozen=True):
 
     async def settle(self) -> Settlement:
         """Settles as the finance member, and runs the jobs."""
-        await self.finance.post(SETTLEMENTS, {"currency": "NGN"})
+        await settle(self.finance)
         await self.dashboard.run_jobs()
         return await self.newest()
 
@@ -155,7 +156,7 @@ async def test_the_first_account_of_a_protected_merchant_waits(
     await team.set_account()
     page = (await team.finance.get(ACCOUNT)).body.decode()
     assert "takes effect on" in page
-    refused = await team.finance.post(SETTLEMENTS, {"currency": "NGN"})
+    refused = await settle(team.finance)
     assert "Set a settlement account first." in await team.finance.follow(refused)
     await team.dashboard.run_jobs()
     assert await team.dashboard.balance() == WALLET

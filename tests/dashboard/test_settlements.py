@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import Browser
 
+from manilla.dashboard import settlements
 from manilla.kit.environment import Environment
 from manilla.ledger.scope import Tenant
 from manilla.people.roles import Role
@@ -14,6 +15,7 @@ from tests.checkout.page_checks import accessibility_violations
 from tests.client import Site
 from tests.dashboard.bulk_upload import GTBANK
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
+from tests.dashboard.settlement_form import settle
 from tests.payouts.payout_merchant import new_account
 from tests.provider_simulator import running_simulator
 from tests.web.signed_in_user import member
@@ -49,7 +51,7 @@ async def test_settling_manually_pays_the_balance_and_keeps_a_statement(
     dashboard: MerchantDashboard,
 ) -> None:
     await dashboard.pay_in()
-    assert (await dashboard.owner.post(PAGE, {"currency": "NGN"})).status == 303
+    assert (await settle(dashboard.owner)).status == 303
     await dashboard.run_jobs()
     assert await dashboard.balance() == 0
     page = await _text(dashboard)
@@ -59,8 +61,41 @@ async def test_settling_manually_pays_the_balance_and_keeps_a_statement(
     )
     statement = await _text(dashboard, f"{PAGE}/{number}")
     assert statement.count("Payment") >= 1
-    await dashboard.owner.post(PAGE, {"currency": "NGN"})
+    await settle(dashboard.owner)
     assert await dashboard.count("settlement") == 1, "an empty balance was settled"
+
+
+async def test_a_settlement_is_reviewed_first_and_offered_once(
+    dashboard: MerchantDashboard,
+) -> None:
+    assert "Settle ₦" in await _text(dashboard)
+    review = await _text(dashboard, f"{PAGE}/new?currency=NGN")
+    assert HOLDER in review
+    assert "Balance after" in review
+    incomplete = await dashboard.owner.post(PAGE, {"currency": "NGN"})
+    assert (incomplete.status, await dashboard.count("settlement")) == (400, 0)
+    assert (await settle(dashboard.owner)).status == 303
+    page = await _text(dashboard)
+    assert "Under way" in page
+    assert "Settle ₦" not in page, "the same money was offered twice"
+    await dashboard.run_jobs()
+    page = await _text(dashboard)
+    assert "Paid" in page
+    assert "Under way" not in page.split("Past settlements")[0]
+
+
+async def test_another_name_than_the_business_must_be_confirmed(
+    dashboard: MerchantDashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def differs(*_: object) -> str:
+        return "ANOTHER BUSINESS LTD"
+
+    monkeypatch.setattr(settlements, "_other_name", differs)
+    assert "ANOTHER BUSINESS LTD" in await _text(dashboard, f"{PAGE}/new?currency=NGN")
+    refused = await settle(dashboard.owner)
+    assert "Confirm that the account belongs" in refused.body.decode()
+    assert await dashboard.count("settlement") == 0
+    assert (await settle(dashboard.owner, name="yes")).status == 303
 
 
 async def test_a_plan_is_saved_with_its_reserve(dashboard: MerchantDashboard) -> None:
@@ -98,7 +133,7 @@ async def test_a_plan_that_makes_no_sense_is_refused(
 async def test_another_merchants_settlement_is_not_shown(
     dashboard: MerchantDashboard, services: Services, site: Site
 ) -> None:
-    await dashboard.owner.post(PAGE, {"currency": "NGN"})
+    await settle(dashboard.owner)
     number: int = await services.db.value(
         "SELECT id FROM settlement WHERE merchant_id = $1", dashboard.merchant.new.id
     )
@@ -122,7 +157,7 @@ async def test_a_viewer_sees_settlements_and_cannot_start_them(
 async def test_the_pages_are_accessible(
     dashboard: MerchantDashboard, browser: Browser, width: int
 ) -> None:
-    await dashboard.owner.post(PAGE, {"currency": "NGN"})
+    await settle(dashboard.owner)
     await dashboard.run_jobs()
     async with dashboard.open_page(browser, PAGE, width=width) as page:
         await page.get_by_text("Change plan").click()

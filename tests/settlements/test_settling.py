@@ -21,8 +21,9 @@ from manilla.payouts.beneficiaries import settlement as accounts
 from manilla.payouts.beneficiaries.beneficiary import Beneficiary
 from manilla.payouts.beneficiaries.settlement import NewSettlementAccount
 from manilla.settlements import plans, statement, store
+from manilla.settlements.offers import NotSettled
 from manilla.settlements.plans import SettlementMode, SettlementPlan
-from manilla.settlements.settling import NotSettled, Settling
+from manilla.settlements.settling import Settling
 from manilla.settlements.store import Settlement
 from tests.mail.mail_server import MailServer, mail_server, plain_transport
 from tests.mail.outbox_reader import letters_to
@@ -70,6 +71,15 @@ class Settler:
         await self.services.db.execute(
             "UPDATE settlement_plan SET set_at = now() - interval '9 days' WHERE merchant_id = $1",
             self.tenant.merchant_id,
+        )
+
+    async def settle_now(self) -> Settlement:
+        """Settles what is offered, as a user does."""
+        offer = await self.settling.offers.find(
+            await plans.find(self.services.db, self.tenant, "NGN")
+        )
+        return await self.settling.settle_now(
+            self.tenant, "owner@example.com", account_id=offer.account.id, amount=offer.amount
         )
 
     async def work(self) -> float | None:
@@ -186,7 +196,7 @@ async def test_a_crash_at_any_point_creates_one_payout(settler: Settler, point: 
 async def test_many_users_and_workers_start_one_settlement(settler: Settler) -> None:
     await settler.plan()
     results = await asyncio.gather(
-        settler.settling.settle_now(settler.tenant, "NGN", "owner@example.com"),
+        settler.settle_now(),
         *(settler.work() for _ in range(4)),
         return_exceptions=True,
     )
@@ -214,6 +224,59 @@ async def test_a_failed_settlement_is_tried_again_three_times_in_all(settler: Se
         )
     await settler.work()
     assert len(await settler.payouts()) == 3, "no fourth attempt on one day"
+
+
+async def test_a_balance_above_the_limit_for_a_payout_is_settled_in_several_payouts(
+    settler: Settler,
+) -> None:
+    await settler.plan()
+    async with setting(settler.services, "payout_limits_unverified", "NGN:6000"):
+        for _ in range(2):
+            assert await settler.work() == 0
+            await settler.work()
+            await settler.decide("success")
+            await settler.work()
+        await settler.work()
+        assert (await settler.expect()).is_partial is False
+        await settler.payer.fund("5000")
+        await settler.work()
+    amounts = [(await settler.payer.payout(each)).amount_minor for each in await settler.payouts()]
+    assert amounts[0] == 600_000
+    assert len(amounts) == 2, "money that arrived later was settled on the same day"
+    assert await settler.payer.balance() == 500_000
+
+
+async def test_a_settlement_stays_within_the_limit_of_the_day(settler: Settler) -> None:
+    await settler.plan()
+    async with setting(settler.services, "daily_payout_limits_unverified", "NGN:4000"):
+        await settler.payer.pay_out(payout_amount=1500)
+        assert await settler.work() == 0
+        await settler.work()
+        assert (await settler.expect()).amount_minor == 250_000
+        await settler.decide("success")
+        await settler.work()
+        await settler.work()
+        assert len(await settler.payouts()) == 2
+        with pytest.raises(NotSettled, match="limit of 4,000.00 NGN a day"):
+            await settler.settle_now()
+    assert (await settler.expect()).state == "paid"
+
+
+async def test_a_user_settles_only_what_was_reviewed(settler: Settler) -> None:
+    offer = await settler.settling.offers.find(
+        await plans.find(settler.services.db, settler.tenant, "NGN")
+    )
+    await settler.payer.fund("1")
+    with pytest.raises(NotSettled, match="Review the settlement again"):
+        await settler.settling.settle_now(
+            settler.tenant, "a@example.com", account_id=offer.account.id, amount=offer.amount
+        )
+    await settler.settle_now()
+    settler.account = new_account()
+    await settler.set_account(await _resolved(settler))
+    await settler.work()
+    ended = await settler.expect()
+    assert (ended.state, await settler.payouts()) == ("failed", [])
 
 
 async def test_another_name_at_the_bank_stops_the_settlement(settler: Settler) -> None:
@@ -256,11 +319,11 @@ async def test_a_manual_settlement_needs_an_account_and_a_balance(payer: PayoutM
     await payer._begin()
     settler = Settler(payer)
     with pytest.raises(NotSettled, match="Set a settlement account"):
-        await settler.settling.settle_now(settler.tenant, "NGN", "owner@example.com")
+        await settler.settle_now()
     await settler.set_account(await _resolved(settler))
     await settler.plan(SettlementMode.MANUAL, reserve_minor=BALANCE)
     with pytest.raises(NotSettled, match="too small"):
-        await settler.settling.settle_now(settler.tenant, "NGN", "owner@example.com")
+        await settler.settle_now()
 
 
 async def test_finance_users_learn_by_email_how_a_settlement_ended(settler: Settler) -> None:
@@ -281,6 +344,22 @@ async def test_finance_users_learn_by_email_how_a_settlement_ended(settler: Sett
     letters = await letters_to(settler.services.db, settler.services.letters, owner.email)
     subjects = [each.subject for each in letters if "ettlement" in each.subject]
     assert subjects == ["Settlement of ₦10,000.00 failed", "Settlement of ₦10,000.00 sent"]
+
+
+async def test_the_email_names_the_account_that_was_paid(settler: Settler) -> None:
+    owner = await member(settler.services, settler.payer.merchant.site, settler.tenant.merchant_id)
+    paid = await _resolved(settler)
+    await settler.plan()
+    await settler.work()
+    await settler.work()
+    await settler.decide("success")
+    settler.account = new_account()
+    await settler.set_account("SOMEBODY ELSE ENTIRELY")
+    await settler.work()
+    letters = await letters_to(settler.services.db, settler.services.letters, owner.email)
+    [letter] = [each for each in letters if each.subject.endswith("sent")]
+    assert paid in letter.text
+    assert "SOMEBODY ELSE ENTIRELY" not in letter.text
 
 
 async def test_owners_learn_by_email_that_the_account_was_set(payer: PayoutMerchant) -> None:

@@ -133,6 +133,7 @@ DASHBOARD: dict[str, Effect] = {
     "POST /accounts/{account:int}/remove": Effect.NOTHING,
     "GET /{environment:str}/settlements": Effect.NOTHING,
     "GET /{environment:str}/settlements/{settlement:str}": Effect.NOTHING,
+    "GET /{environment:str}/settlements/new": Effect.NOTHING,
     "POST /{environment:str}/settlements": Effect.MONEY,
     "POST /{environment:str}/settlements/plan": Effect.MONEY,
     "GET /{environment:str}/settlement-account": Effect.NOTHING,

@@ -81,6 +81,7 @@ ACCOUNT = f"""
      WHERE merchant_id = $1 AND canceled_at IS NULL"""
 IN_EFFECT = ACCOUNT + " AND environment = $2 AND currency = $3 AND effective_at <= now()"
 WAITING = ACCOUNT + " AND environment = $2 AND currency = $3 AND effective_at > now()"
+NUMBERED = ACCOUNT + " AND environment = $2 AND id = $3"
 NEWEST = " ORDER BY id DESC LIMIT 1"
 
 
@@ -89,6 +90,13 @@ async def settlement_account(
 ) -> SettlementAccount | None:
     """Returns the account to which the merchant's balance in this currency may be settled now."""
     return await _one(db, IN_EFFECT, Tenant(merchant_id, environment), currency)
+
+
+async def find(
+    db: Database | Connection, tenant: Tenant, account_id: int
+) -> SettlementAccount | None:
+    """Returns an account that was not canceled, even if another one has replaced it."""
+    return await _one(db, NUMBERED, tenant, account_id)
 
 
 async def waiting(
@@ -136,9 +144,7 @@ async def approve(db: Database, tenant: Tenant, account_id: int, *, by: Decider)
     """Approves an account that another person has set. Repeated calls have no effect."""
     async with db.transaction() as connection:
         await _lock(connection, tenant.merchant_id)
-        found = await _one(
-            connection, ACCOUNT + " AND environment = $2 AND id = $3", tenant, account_id
-        )
+        found = await find(connection, tenant, account_id)
         if found is None:
             raise SettlementAccountNotFound
         if found.set_by == by.email:

@@ -1,0 +1,46 @@
+"""Emails to the merchant's finance users about settlements that have ended."""
+
+from manilla.kit import display
+from manilla.kit.clock import LAGOS
+from manilla.kit.db import Connection
+from manilla.kit.environment import Environment
+from manilla.mail import outbox
+from manilla.mail.kinds import MailKind
+from manilla.payouts.beneficiaries import settlement as accounts
+from manilla.settlements import store
+from manilla.settlements.store import Settlement
+
+
+async def report_end(connection: Connection, settlement: Settlement, remark: str | None) -> None:
+    """Reports a settlement that was paid or, if there is a remark, that failed."""
+    if settlement.environment is not Environment.PRODUCTION:
+        return
+    facts = {"amount": display.money(settlement.amount), "reference": settlement.ref_trx}
+    kind = MailKind.SETTLEMENT_SENT
+    if remark is None:
+        before = await store.before(connection, settlement)
+        facts["account"] = await _account(connection, settlement)
+        facts["period"] = _period(before, settlement)
+    else:
+        kind, facts["reason"] = MailKind.SETTLEMENT_FAILED, remark
+    await outbox.put(
+        connection,
+        kind,
+        facts,
+        path=f"/dashboard/{settlement.environment}/settlements/{settlement.id}",
+        merchant_id=settlement.merchant_id,
+    )
+
+
+async def _account(connection: Connection, settlement: Settlement) -> str:
+    """Returns the account that was paid, which may have been replaced in the meantime."""
+    if settlement.account_id is None:  # it was ordered by the previous version
+        return ""
+    found = await accounts.find(connection, settlement.tenant, settlement.account_id)
+    return "" if found is None else f"{found.bank_name}, {found.account_name}"
+
+
+def _period(before: Settlement | None, settlement: Settlement) -> str:
+    """Returns the days of the settlement's statement."""
+    days = [each.created_at.astimezone(LAGOS) for each in (before, settlement) if each]
+    return " to ".join(f"{day:%d %b %Y %H:%M}" for day in days)

@@ -1,0 +1,109 @@
+"""What can be settled now: to which account, and how much within all limits."""
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from manilla.kit.clock import LAGOS, start_of_day
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal
+from manilla.kit.money import Money
+from manilla.ledger.scope import Tenant
+from manilla.merchants import limits
+from manilla.merchants.directory import Caller, Directory
+from manilla.methods.catalogue import Catalogue
+from manilla.methods.method import Method, MethodKind
+from manilla.payouts import figures
+from manilla.payouts.beneficiaries.settlement import SettlementAccount, settlement_account
+from manilla.payouts.bulk import coverage
+from manilla.platform.settings import CurrentSettings, LimitKind
+from manilla.settlements import amounts
+from manilla.settlements.plans import SettlementPlan
+
+NO_ACCOUNT = "Set a settlement account first."
+NO_METHOD = "The payout method of the settlement account no longer exists."
+NOTHING = "The balance minus the reserve is too small for a settlement."
+DAY_LIMIT = "Your payouts of today have reached your limit of {} a day."
+
+
+class NotSettled(Refusal):
+    code = "SETTLEMENT_FAILED"
+    message = "The balance cannot be settled now."
+
+
+class SettlementOffer(msgspec.Struct, frozen=True):
+    """A settlement that is possible now."""
+
+    account: SettlementAccount
+    method: Method
+    amount: Money
+    balance: Money
+    is_partial: bool  # whether a limit keeps part of the balance in the wallet
+
+    @property
+    def fee(self) -> Money:
+        return self.method.fee.of(self.amount)
+
+    @property
+    def total(self) -> Money:
+        return self.amount + self.fee
+
+
+class SettlementOffers:
+    def __init__(
+        self, db: Database, platform: CurrentSettings, directory: Directory, catalogue: Catalogue
+    ) -> None:
+        self._db = db
+        self._platform = platform
+        self._directory = directory
+        self._catalogue = catalogue
+
+    async def find(self, plan: SettlementPlan) -> SettlementOffer:
+        """Returns what would be settled now, by this plan or manually.
+
+        The reserve and what confirmed bulk files will still cost stay in the wallet. The amount
+        fits the method's maximum, the merchant's limit for a payout and the rest of its limit for
+        the day.
+        """
+        tenant = Tenant(plan.merchant_id, plan.environment)
+        account = await self.account(tenant, plan.currency)
+        method = self.method(account)
+        caller = await self._directory.of(tenant.environment, tenant.merchant_id)
+        balance = await coverage.not_promised(self._db, tenant, plan.currency)
+        available = balance - plan.reserve
+        amount = amounts.largest(method, available, await self._limit(caller, method))
+        if amount is None:
+            raise NotSettled(NOTHING)
+        is_partial = amounts.is_partial(method, available, amount)
+        return SettlementOffer(account, method, amount, balance, is_partial)
+
+    async def available(self, plan: SettlementPlan) -> Money:
+        """Returns the balance minus the reserve and what confirmed bulk files will still cost."""
+        tenant = Tenant(plan.merchant_id, plan.environment)
+        return await coverage.not_promised(self._db, tenant, plan.currency) - plan.reserve
+
+    async def _limit(self, caller: Caller, method: Method) -> Money | None:
+        """Returns the merchant's limit for a payout now; None if it has none."""
+        settings, currency = self._platform.now, method.currency
+        one = limits.of(settings, caller, LimitKind.PAYOUT, currency)
+        day = limits.of(settings, caller, LimitKind.DAILY_PAYOUT, currency)
+        if day is None:
+            return one
+        tenant = Tenant(caller.merchant_id, caller.environment)
+        today = start_of_day(datetime.now(UTC).astimezone(LAGOS).date())
+        rest = day - await figures.ordered_since(self._db, tenant, currency, today)
+        if rest < method.minimum:
+            raise NotSettled(DAY_LIMIT.format(day))
+        return rest if one is None else min(one, rest)
+
+    async def account(self, tenant: Tenant, currency: str) -> SettlementAccount:
+        found = await settlement_account(self._db, tenant.merchant_id, tenant.environment, currency)
+        if found is None:
+            raise NotSettled(NO_ACCOUNT)
+        return found
+
+    def method(self, account: SettlementAccount) -> Method:
+        found = self._catalogue.by_code(MethodKind.WITHDRAW, account.method_code)
+        if found is None:
+            raise NotSettled(NO_METHOD)
+        return found
