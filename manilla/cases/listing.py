@@ -88,6 +88,14 @@ async def about(db: Database, merchant_id: int, trx_id: str) -> list[Case]:
     return (await cases(db, Everyone(merchant_id), CaseFilter(search=trx_id))).rows
 
 
+async def has_open(db: Database, merchant_id: int, trx_id: str) -> bool:
+    """Whether an administrator has to decide about the transaction."""
+    return await db.has_row(
+        "SELECT 1 FROM operator_case WHERE merchant_id = $1 AND trx_id = $2 AND status = 'open'",
+        *(merchant_id, trx_id),
+    )
+
+
 def _within(scope: Scope) -> Conditions:
     """Filters by environment. In production, includes cases without an environment.
 

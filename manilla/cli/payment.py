@@ -14,8 +14,8 @@ from manilla.kit.money import MoneyError
 from manilla.ledger import timeline
 from manilla.ledger.scope import Everyone
 from manilla.payments import listing, store
-from manilla.payments.listing import PaymentFilter
-from manilla.payments.payment import Charge, Payment, PaymentStatus
+from manilla.payments.listing import ListedStatus, PaymentFilter
+from manilla.payments.payment import Charge, Payment
 from manilla.refunds import decisions, initiate
 from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
@@ -42,7 +42,7 @@ EVENTS = timeline.FIELDS.select("at event status detail")
 
 @app.command("list")
 def list_payments(
-    status: Annotated[PaymentStatus | None, typer.Option("--status")] = None,
+    status: Annotated[ListedStatus | None, typer.Option("--status")] = None,
     merchant: OfMerchant = None,
     environment: InEnvironment = None,
     search: Annotated[
@@ -55,7 +55,7 @@ def list_payments(
 
     async def command(tools: Tools) -> list[Payment]:
         scope, wanted = Everyone(merchant, environment), PaymentFilter(status=status, search=search)
-        return await first(in_pages(listing.payments, tools.db, scope, wanted), LIST_MAX)
+        return [*await first(in_pages(listing.payments, tools.db, scope, wanted), LIST_MAX)]
 
     rows = as_rows(ROW, run(data, command))
     print_rows(rows, as_json=as_json, empty="There are no payments.")

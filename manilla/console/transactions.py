@@ -162,7 +162,12 @@ async def show(request: PageRequest) -> PageResponse:
         return await _show_elsewhere(request, trx_id)
     paid = await payment_story(db, merchant_id, trx_id)
     if paid is not None:
-        values = {"payment": paid.payment, "quote": paid.payment.quote, "refunds": paid.refunds}
+        values = {
+            "payment": paid.payment,
+            "quote": paid.payment.quote,
+            "refunds": paid.refunds,
+            "story": paid,
+        }
         timeline_events = timeline.of_payment(paid, is_internal=True)
         template = "transaction_payment.html"
         return await _show(request, template, paid.payment, values, timeline_events)

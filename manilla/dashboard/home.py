@@ -1,13 +1,14 @@
 """The home page: balances, money on its way, what needs attention, and volume by day."""
 
+from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from manilla.cases import listing as cases
 from manilla.kit import deadline
 from manilla.kit.display import clean
 from manilla.kit.environment import Environment
+from manilla.kit.listing.sorting import Totals
 from manilla.kit.money import Money
 from manilla.ledger.daily import DAYS
 from manilla.ledger.scope import Tenant
@@ -20,7 +21,7 @@ from manilla.notify import listing as notifications
 from manilla.notify.queries import blocked_urls
 from manilla.payments import figures as payments
 from manilla.payments import listing as payment_listing
-from manilla.payments.listing import PaymentFilter
+from manilla.payments.listing import ListedStatus, PaymentFilter
 from manilla.payouts import figures as payouts
 from manilla.payouts import listing as payout_listing
 from manilla.payouts.beneficiaries import settlement
@@ -42,6 +43,8 @@ RECENT = timedelta(days=7)
 LATEST_ROWS = 5
 LATEST_COLUMNS = [column for column in transaction_columns.PAYMENT_COLUMNS if column.is_default]
 LONG_PENDING = timedelta(hours=1)
+REVIEWED_PAYMENTS = PaymentFilter(status=ListedStatus.UNDER_REVIEW)
+REVIEWED_PAYOUTS = PayoutFilter(under_review=True)
 
 
 class AttentionItem(msgspec.Struct, frozen=True):
@@ -153,10 +156,16 @@ async def _attention(request: PageRequest, tenant: Tenant) -> list[AttentionItem
             "~/payouts/bulk",
         ),
         (
-            await cases.count_open(db, tenant),
-            "transaction is under review",
-            "transactions are under review",
-            "~/payments",
+            await _count_reviewed(payment_listing.totals(db, tenant, REVIEWED_PAYMENTS)),
+            "payment is under review",
+            "payments are under review",
+            "~/payments?status=under_review",
+        ),
+        (
+            await _count_reviewed(payout_listing.totals(db, tenant, REVIEWED_PAYOUTS)),
+            "payout is under review",
+            "payouts are under review",
+            "~/payouts?status=under_review",
         ),
     ]
     counted = [
@@ -167,6 +176,12 @@ async def _attention(request: PageRequest, tenant: Tenant) -> list[AttentionItem
     blocked = await _blocked_notifications(request)
     accounts = await _settlement_accounts(request, since)
     return [*await _key_rotations(request, since), *accounts, *blocked, *counted]
+
+
+async def _count_reviewed(totals: Awaitable[Totals]) -> int:
+    """Counts transactions under review; 0 if that takes too long."""
+    found = await deadline.or_none(totals)
+    return 0 if found is None else found.count
 
 
 async def _blocked_notifications(request: PageRequest) -> list[AttentionItem]:

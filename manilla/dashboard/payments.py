@@ -5,6 +5,7 @@ from typing import Any
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
 from manilla.lookup.story import PaymentStory, payment_story
+from manilla.methods.method import MethodKind
 from manilla.payments import listing as payments
 from manilla.payments.listing import PaymentFilter
 from manilla.refunds import initiate
@@ -52,12 +53,12 @@ async def show(request: PageRequest) -> PageResponse:
     if (response := request.poll_response(_version(history))) is not None:
         return response
     return request.page(
-        "payment.html", **_about(history), timeline_events=timeline.of_payment(history)
+        "payment.html", **_about(request, history), timeline_events=timeline.of_payment(history)
     )
 
 
 async def show_refund(request: PageRequest) -> PageResponse:
-    return request.page("refund.html", **_about(await _story(request)))
+    return request.page("refund.html", **_about(request, await _story(request)))
 
 
 async def refund(request: PageRequest) -> PageResponse:
@@ -76,7 +77,8 @@ async def refund(request: PageRequest) -> PageResponse:
     except initiate.RefundedMeanwhile as refusal:
         return request.redirect(f"~/payments/{payment.trx_id}", failed=refusal.text)
     except Refusal as refusal:
-        return request.form_with_errors("refund.html", refusal, at=AT_AMOUNT, **_about(history))
+        about = _about(request, history)
+        return request.form_with_errors("refund.html", refusal, at=AT_AMOUNT, **about)
     done = f"Refund of {money(refund.amount)} started."
     return request.redirect(f"~/payments/{payment.trx_id}", done=done)
 
@@ -93,17 +95,32 @@ async def _story(request: PageRequest) -> PaymentStory:
     return found
 
 
-def _about(history: PaymentStory) -> dict[str, Any]:
+def _about(request: PageRequest, history: PaymentStory) -> dict[str, Any]:
     payment = history.payment
     return {
         "payment": payment,
+        "state": history.state,
+        "refunded": history.refunded,
+        "refunding": history.refunding,
+        "paid_at": history.paid_at,
+        "method": _method(request, history),
         "held": history.held,
         "version": _version(history),
         "quote": payment.quote,
+        "net": history.net,
         "refunds": history.refunds,
         "refundable": payment.refundable,
         "is_refundable": payment.refundable.minor > 0,
     }
+
+
+def _method(request: PageRequest, history: PaymentStory) -> str | None:
+    """Returns the name of the method that the customer paid with, or tried last."""
+    if history.charge is None:
+        return None
+    code = history.charge.method_code
+    method = request.services.methods.by_code(MethodKind.DEPOSIT, code)
+    return code if method is None else method.name
 
 
 def _version(history: PaymentStory) -> str:

@@ -76,8 +76,12 @@ class _Searched(msgspec.Struct, frozen=True):
     has_reference: bool = True
 
 
+def _payment(record: Any) -> Payment:
+    return msgspec.convert(dict(record), Payment)
+
+
 _SEARCHED = (
-    _Searched(HitKind.PAYMENT, "payment", PAYMENT_COLUMNS, payments.matches, payments.read),
+    _Searched(HitKind.PAYMENT, "payment", PAYMENT_COLUMNS, payments.matches, _payment),
     _Searched(HitKind.PAYOUT, "payout", PAYOUT_COLUMNS, payouts.matches, payout_store.read),
     _Searched(
         HitKind.REFUND,

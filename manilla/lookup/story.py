@@ -1,12 +1,15 @@
 """Everything known about one payment or payout. The caller sorts it by time."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from manilla.cases.listing import has_open
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
+from manilla.kit.money import Money
 from manilla.ledger import listing as books
 from manilla.ledger import timeline
 from manilla.ledger.listing import PostingLine
@@ -17,7 +20,8 @@ from manilla.notify import listing as notices
 from manilla.notify.listing import NotificationWithAttempts
 from manilla.payments import store
 from manilla.payments import store as payments
-from manilla.payments.payment import Charge, Payment
+from manilla.payments.listing import ListedStatus, listed_status
+from manilla.payments.payment import Charge, Payment, PaymentStatus
 from manilla.payments.suspense import HeldMoney, held_money
 from manilla.payouts import store as payouts
 from manilla.payouts.payout import Payout
@@ -25,7 +29,7 @@ from manilla.payouts.routing.explanation import ExplainedAttempt, explained
 from manilla.providers import listing as providers
 from manilla.providers.listing import ReceivedWebhook
 from manilla.refunds import store as refund_queries
-from manilla.refunds.refund import Refund
+from manilla.refunds.refund import Refund, RefundStatus, refunded_minor
 
 
 class TransactionStory(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +45,44 @@ class PaymentStory(TransactionStory, frozen=True, kw_only=True):
     charges: list[Charge]
     held: list[HeldMoney]
     refunds: list[Refund]
+    is_under_review: bool
+
+    @property
+    def state(self) -> ListedStatus:
+        return listed_status(
+            self.payment, self.refunded.minor, is_under_review=self.is_under_review
+        )
+
+    @property
+    def refunded(self) -> Money:
+        """What refunds have paid back, without the commission."""
+        return self._refunds(RefundStatus.COMPLETED)
+
+    @property
+    def refunding(self) -> Money:
+        """What pending refunds will pay back."""
+        return self._refunds(RefundStatus.PENDING)
+
+    @property
+    def net(self) -> Money:
+        """What the wallet keeps of the payment, before refunds."""
+        quote = self.payment.quote
+        return quote.merchant_receives - quote.deducted_later(self.payment.environment)
+
+    @property
+    def paid_at(self) -> datetime | None:
+        paid = (step.at for step in self.steps if step.to_status == PaymentStatus.SUCCESS)
+        return next(paid, None)
+
+    @property
+    def charge(self) -> Charge | None:
+        """The charge that paid the payment, or else the last one that was tried."""
+        credited = self.payment.credited_charge
+        last = self.charges[-1] if self.charges else None
+        return next((each for each in self.charges if each.reference == credited), last)
+
+    def _refunds(self, status: RefundStatus) -> Money:
+        return Money(self.payment.currency, refunded_minor(self.refunds, status))
 
 
 class PayoutStory(TransactionStory, frozen=True, kw_only=True):
@@ -68,6 +110,7 @@ async def payment_story(
         charges=charges,
         held=await held_money(db, charges),
         refunds=refunds,
+        is_under_review=await has_open(db, merchant_id, trx_id),
     )
 
 

@@ -1,5 +1,6 @@
 """Lists payments, newest first by the time in their IDs."""
 
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -19,6 +20,19 @@ _METHOD = """
     EXISTS (SELECT FROM charge c
              WHERE c.merchant_id = payment.merchant_id AND c.trx_id = payment.trx_id
                AND c.method_code = {})"""
+# Money that the merchant must not count on yet: an administrator has to decide about it.
+_UNDER_REVIEW = """
+    EXISTS (SELECT FROM operator_case c
+             WHERE c.merchant_id = payment.merchant_id AND c.trx_id = payment.trx_id
+               AND c.status = 'open')"""
+# What refunds have paid back, without the commission. `refunded_minor` also has pending refunds.
+_PAID_BACK = """
+    (SELECT coalesce(sum(r.amount_minor - r.commission_minor), 0)::bigint FROM refund r
+      WHERE r.merchant_id = payment.merchant_id AND r.payment_trx_id = payment.trx_id
+        AND r.status = 'completed')"""
+_COLUMNS = f"""
+    {PAYMENT_COLUMNS}, {_UNDER_REVIEW} AS is_under_review,
+    CASE WHEN refunded_minor = 0 THEN 0 ELSE {_PAID_BACK} END AS paid_back_minor"""
 # The payment with an id, or the payment of the refund or commission with that id.
 _ABOUT = """
     merchant_id = {} AND trx_id IN (
@@ -37,8 +51,46 @@ FIELDS = Fields(
 )
 
 
+class ListedStatus(StrEnum):
+    """What pages show and filter: the status, and what happened to a paid or held payment."""
+
+    PENDING = PaymentStatus.PENDING
+    SUCCESS = PaymentStatus.SUCCESS
+    FAILED = PaymentStatus.FAILED
+    UNDER_REVIEW = "under_review"
+    REFUNDED = "refunded"
+    PARTLY_REFUNDED = "partly_refunded"
+
+
+_CONDITIONS = {
+    ListedStatus.UNDER_REVIEW: transaction_lists.UNDER_REVIEW,
+    ListedStatus.REFUNDED: f"refunded_minor = amount_minor AND {_PAID_BACK} = amount_minor",
+    ListedStatus.PARTLY_REFUNDED: (
+        f"refunded_minor > 0 AND {_PAID_BACK} > 0 AND {_PAID_BACK} < amount_minor"
+    ),
+}
+
+
+class ListedPayment(Payment, frozen=True, kw_only=True):
+    is_under_review: bool
+    paid_back_minor: int  # the part of the amount that completed refunds returned
+
+    @property
+    def state(self) -> ListedStatus:
+        return listed_status(self, self.paid_back_minor, is_under_review=self.is_under_review)
+
+
+def listed_status(payment: Payment, paid_back_minor: int, *, is_under_review: bool) -> ListedStatus:
+    if is_under_review:
+        return ListedStatus.UNDER_REVIEW
+    if paid_back_minor:
+        is_whole = paid_back_minor == payment.amount_minor
+        return ListedStatus.REFUNDED if is_whole else ListedStatus.PARTLY_REFUNDED
+    return ListedStatus(payment.status)
+
+
 class PaymentFilter(TransactionFilter, frozen=True, kw_only=True):
-    status: PaymentStatus | None = None
+    status: ListedStatus | None = None
     error_code: PaymentErrorCode | None = None
     method: str | None = None  # code of a deposit method that a charge used
     link_id: str | None = None  # id of the payment link that the customer used
@@ -55,7 +107,7 @@ async def payments(
     *,
     after: str | None = None,
     limit: int = PAGE_ROWS,
-) -> Page[Payment]:
+) -> Page[ListedPayment]:
     steps = await _query(db, scope, wanted)
     return await transaction_lists.page(db, steps, wanted.sort, read, after, limit)
 
@@ -65,7 +117,12 @@ async def totals(db: Database, scope: Scope, wanted: PaymentFilter) -> Totals:
 
 
 async def _query(db: Database, scope: Scope, wanted: PaymentFilter) -> Query:
-    steps = transaction_lists.query("payment", PAYMENT_COLUMNS, scope, wanted)
+    condition = None if wanted.status is None else _CONDITIONS.get(wanted.status)
+    with_status = wanted if condition is None else msgspec.structs.replace(wanted, status=None)
+    steps = transaction_lists.query("payment", _COLUMNS, scope, with_status)
+    if condition is not None:
+        is_rare = wanted.status is ListedStatus.UNDER_REVIEW
+        steps = msgspec.structs.replace(steps.narrowed(condition), is_indexed=is_rare)
     if wanted.error_code is not None:
         steps = steps.narrowed("error_code = {}", wanted.error_code)
     if wanted.method is not None:
@@ -114,5 +171,5 @@ async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
     return [record["trx_id"] for record in records]
 
 
-def read(record: Any) -> Payment:
-    return msgspec.convert(dict(record), Payment)
+def read(record: Any) -> ListedPayment:
+    return msgspec.convert(dict(record), ListedPayment)

@@ -45,6 +45,7 @@ class PayoutFilter(TransactionFilter, frozen=True, kw_only=True):
     method: str | None = None  # code of the withdrawal method
     manual: bool | None = None  # whether an administrator processes the payout
     bank: BankCodes | None = None
+    under_review: bool = False  # whether to list only payouts that an administrator decides about
     # A complete transaction id, ref_trx, session id, reference of the provider or account number is
     # matched first. Otherwise the search matches a full bank reference, or a part of the ref_trx or
     # of the account's name.
@@ -103,6 +104,9 @@ def _filtered(steps: Query, wanted: PayoutFilter) -> Query:
     for sql, value in filters.items():
         if value is not None:
             steps = steps.narrowed(sql, value)
+    if wanted.under_review:
+        rare = steps.narrowed(transaction_lists.UNDER_REVIEW)
+        steps = msgspec.structs.replace(rare, is_indexed=True)
     return steps if wanted.bank is None else _to_bank(steps, wanted.bank)
 
 

@@ -1,5 +1,6 @@
 """A refund and its statuses."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
@@ -81,3 +82,8 @@ class Refund(msgspec.Struct, frozen=True):
     @property
     def payer(self) -> str:
         return self.provider or "sandbox"
+
+
+def refunded_minor(refunds: Iterable[Refund], status: RefundStatus) -> int:
+    """Returns the part of a payment's amount that its refunds with this status are about."""
+    return sum(each.from_wallet_minor for each in refunds if each.status is status)

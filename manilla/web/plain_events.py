@@ -13,7 +13,13 @@ from manilla.ledger.timeline import TimelineEvent
 RETURNED = "The money was returned to your wallet."
 # The end of the details of a payout whose rail was chosen automatically.
 _ROUTE = re.compile(r" Sent by \w+\.( Not chosen: [^.]*\.)?")
-_TITLES = {"moved_to_another_rail": "Sent by another route"}
+_TITLES = {
+    "moved_to_another_rail": "Sent by another route",
+    "suspense": "Held for review",
+    "suspense_credit": "Review ended: credited",
+    "suspense_return": "Review ended: returned to the customer",
+    "suspense_keep": "Review ended: not credited",
+}
 
 
 def title(event: str) -> str:

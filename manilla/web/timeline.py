@@ -44,6 +44,7 @@ class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     detail: str = ""
     tone: str = ""  # color: green, yellow or red
+    is_technical: bool = False  # about requests and notifications, not about the money
     notification_id: str | None = None
 
 
@@ -73,7 +74,7 @@ def _common(story: PaymentStory | PayoutStory, *, is_internal: bool) -> Iterable
     for posting in story.postings:
         shown = [each for each in posting.entries if is_internal or each.account == "wallet"]
         if shown:
-            yield _posting(posting, shown)
+            yield _posting(posting, shown, is_internal=is_internal)
     for sent in story.notifications:
         yield from _notification(sent)
 
@@ -91,10 +92,12 @@ def _request(request: Request) -> TimelineEntry:
         title=f"{request.method} {request.path}",
         detail=f"Response {request.status}{refused}. Request {request.request_id}.",
         tone="red" if request.status >= 400 else "",
+        is_technical=True,
     )
 
 
 def _charge(charge: Charge, *, is_internal: bool) -> TimelineEntry:
+    """Shows when the charge was created. Its result has an event of its own, with its own time."""
     status: str = "held for review" if charge.status == "suspense" else charge.status
     if charge.is_uncertain:
         status = "not confirmed by the provider"
@@ -104,8 +107,8 @@ def _charge(charge: Charge, *, is_internal: bool) -> TimelineEntry:
         at=charge.created_at,
         place=CHARGE,
         source="Checkout",
-        title=f"Charge {status}",
-        detail=f"{detail} {reason or ''}".strip(),
+        title="Charge created",
+        detail=f"{detail} Now {status}. {reason or ''}".strip(),
     )
 
 
@@ -116,6 +119,7 @@ def _heard(heard: ReceivedWebhook) -> TimelineEntry:
         source="Provider",
         title=f"{title_of(heard.provider)} sent a signed webhook",
         detail=f"{heard.kind}, reference {heard.reference}. {_claims(heard)}".strip(),
+        is_technical=True,
     )
 
 
@@ -126,6 +130,7 @@ def _heard_plainly(heard: ReceivedWebhook) -> TimelineEntry:
         source="Provider",
         title="The provider reported a status",
         detail=_sentence(_claims(heard)),
+        is_technical=True,
     )
 
 
@@ -152,7 +157,9 @@ def _step(step: TimelineEvent, *, is_internal: bool) -> TimelineEntry:
     )
 
 
-def _posting(posting: PostingLine, entries: Sequence[EntryLine]) -> TimelineEntry:
+def _posting(
+    posting: PostingLine, entries: Sequence[EntryLine], *, is_internal: bool
+) -> TimelineEntry:
     lines = []
     for entry in entries:
         amount = Money(posting.currency, entry.amount_minor)
@@ -160,12 +167,13 @@ def _posting(posting: PostingLine, entries: Sequence[EntryLine]) -> TimelineEntr
         if entry.balance_minor is not None:
             line += f", balance {money(Money(posting.currency, entry.balance_minor))}"
         lines.append(line)
+    number = f" Posting {posting.id}." if is_internal else ""
     return TimelineEntry(
         at=posting.posted_at,
         place=POSTING,
         source="Ledger",
         title=POSTINGS.get(posting.kind, posting.kind.replace("_", " ").capitalize()),
-        detail=_sentence(f"{' · '.join(lines)}. Posting {posting.id}."),
+        detail=_sentence(f"{' · '.join(lines)}.{number}"),
     )
 
 
@@ -188,6 +196,7 @@ def _notification(sent: NotificationWithAttempts) -> Iterable[TimelineEntry]:
         title=f"Notification created: {notification.event} {notification.status}",
         detail=_destination(notification),
         notification_id=notification.id,
+        is_technical=True,
     )
     for attempt in sent.attempts:
         is_good = attempt.error is None
@@ -197,7 +206,8 @@ def _notification(sent: NotificationWithAttempts) -> Iterable[TimelineEntry]:
             place=ATTEMPT,
             source="IPN",
             title=f"Attempt {attempt.number} {answer}",
-            detail=f"After {attempt.milliseconds} ms. {attempt.error or ''}".rstrip(),
+            detail=_sentence(f"{attempt.error or 'delivered'}, after {attempt.milliseconds} ms."),
             tone="green" if is_good else "red",
             notification_id=notification.id,
+            is_technical=True,
         )

@@ -1,12 +1,16 @@
 """Payments in the dashboard: list, details with timeline, export, and a refund exactly once."""
 
 import io
+import re
 import zipfile
 from urllib.parse import urlencode
 
 import pytest
 from playwright.async_api import Browser
 
+from manilla.cases import cases
+from manilla.cases.cases import CaseKind
+from manilla.kit.environment import Environment
 from manilla.services import Services
 from tests.client import Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard, unchunked
@@ -71,7 +75,7 @@ async def test_a_payment_is_shown_with_its_history_only_to_its_merchant(
 ) -> None:
     trx_id = await dashboard.pay_in(description="Two books", customer_name="Ngozi")
     page = (await dashboard.owner.get(f"{PAYMENTS}/{trx_id}")).body.decode()
-    for part in ("Two books", "Ngozi", "paid by", "Customer paid", "You received"):
+    for part in ("Two books", "Ngozi", "paid by", "Customer paid", "Fee", "Net, in your wallet"):
         assert part in page
     story = page[page.index("Timeline") :]
     for part in (
@@ -117,6 +121,58 @@ async def test_a_refund_form_sent_twice_creates_one_refund(dashboard: MerchantDa
         assert bad.status in (400, 422), amount
     await dashboard.run_jobs()
     assert await dashboard.balance() == before - 400_00
+
+
+async def test_a_pending_refund_is_not_shown_as_refunded(dashboard: MerchantDashboard) -> None:
+    async def shown(state: str) -> bool:
+        page = await dashboard.owner.get(f"{PAYMENTS}?q={trx_id}&status={state}")
+        return b"1 payment<" in page.body
+
+    trx_id = await dashboard.pay_in(payment_amount=1000)
+    address = f"{PAYMENTS}/{trx_id}"
+    for amount, before, is_whole in (("400", "0", False), ("600", "40000", True)):
+        fields = {"amount": amount, "reason": "Too many", "refunded_before": before}
+        assert (await dashboard.owner.post(f"{address}/refund", fields)).status == 303
+        pending = (await dashboard.owner.get(address)).body.decode()
+        assert "Refund pending" in pending
+        assert "₦1,000.00 refunded" not in pending
+        receipt = (await dashboard.owner.get(f"{address}/receipt")).body.decode()
+        assert ("partly refunded" in receipt) is is_whole
+        await dashboard.run_jobs()
+        assert "Refund pending" not in (await dashboard.owner.get(address)).body.decode()
+        assert (await shown("refunded"), await shown("partly_refunded")) == (is_whole, not is_whole)
+    assert "Refunded</span>" in (await dashboard.owner.get(address)).body.decode()
+
+
+async def test_a_payment_with_an_open_case_is_under_review(
+    dashboard: MerchantDashboard, services: Services
+) -> None:
+    trx_id = await dashboard.pay_in()
+    await cases.open_case(
+        *(services.db, CaseKind.CONTRADICTION, trx_id, "A test."),
+        merchant_id=dashboard.merchant.new.id,
+        environment=Environment.SANDBOX,
+        trx_id=trx_id,
+    )
+    home = (await dashboard.owner.get("/sandbox")).body.decode()
+    link = re.search(r'href="([^"]*)">1 payment is under review', home)
+    assert link is not None
+    page = (await dashboard.owner.get(link[1].removeprefix("/dashboard"))).body.decode()
+    assert trx_id in page
+    assert "1 payment<" in page
+    assert page.count("Under review</span>") == 1
+    about = (await dashboard.owner.get(f"{PAYMENTS}/{trx_id}")).body.decode()
+    assert "Under review</span>" in about
+
+
+async def test_technical_events_of_a_payment_are_folded(dashboard: MerchantDashboard) -> None:
+    trx_id = await dashboard.pay_in()
+    page = (await dashboard.owner.get(f"{PAYMENTS}/{trx_id}")).body.decode()
+    main, _, folded = page[page.index("Timeline") :].partition('<details class="more technical">')
+    assert "Payment credited to the wallet" in main
+    for technical in ("/api/v1/initiate-payment", "Notification created"):
+        assert technical not in main
+        assert technical in folded
 
 
 @pytest.mark.long

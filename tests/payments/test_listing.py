@@ -17,8 +17,8 @@ from manilla.ledger.scope import Everyone, Scope, Tenant
 from manilla.lookup.story import payment_story
 from manilla.merchants import merchants
 from manilla.payments import figures, listing, store
-from manilla.payments.listing import PaymentFilter
-from manilla.payments.payment import Payment, PaymentErrorCode, PaymentStatus
+from manilla.payments.listing import ListedPayment, PaymentFilter
+from manilla.payments.payment import PaymentErrorCode, PaymentStatus
 from manilla.refunds import initiate, states
 from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
@@ -79,7 +79,7 @@ class PaymentFactory:
         after: str | None = None,
         limit: int = 50,
         **wanted: Any,
-    ) -> Page[Payment]:
+    ) -> Page[ListedPayment]:
         scope = scope or self.tenant()
         return await listing.payments(
             self._db, scope, PaymentFilter(**wanted), after=after, limit=limit

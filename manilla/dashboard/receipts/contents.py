@@ -8,6 +8,7 @@ import msgspec
 from manilla.kit.clock import LAGOS
 from manilla.kit.crypto import Keyring
 from manilla.kit.display import clean, money
+from manilla.kit.money import Money
 from manilla.payments.payment import Payment, PaymentStatus
 from manilla.payouts.payout import Payout, PayoutStatus
 
@@ -48,9 +49,11 @@ def _signature(key: bytes, trx_id: str) -> str:
     return hmac.digest(key, trx_id.encode(), "sha256").hex()[:SIGNATURE_CHARACTERS]
 
 
-def of_payment(payment: Payment, merchant_name: str, url: str, *, since: datetime) -> Receipt:
+def of_payment(
+    payment: Payment, merchant_name: str, url: str, *, since: datetime, refunded: Money
+) -> Receipt:
+    """`refunded` is what was paid back, without pending refunds."""
     quote, is_paid = payment.quote, payment.status is PaymentStatus.SUCCESS
-    refunded = payment.refunded
     amounts = [("Amount", money(quote.amount))]
     if quote.customer_pays != quote.amount:
         amounts.append(("Service charge", money(quote.commission)))
@@ -62,7 +65,7 @@ def of_payment(payment: Payment, merchant_name: str, url: str, *, since: datetim
         ("Email", clean(payment.customer_email or "—", 100)),
         ("Description", clean(payment.description or "—", 150).replace("\n", " ")),
     ]
-    state, tone = _payment_state(payment)
+    state, tone = _payment_state(payment, refunded)
     return Receipt(
         trx_id=payment.trx_id,
         title="Payment receipt" if is_paid else "Payment record",
@@ -78,11 +81,11 @@ def of_payment(payment: Payment, merchant_name: str, url: str, *, since: datetim
     )
 
 
-def _payment_state(payment: Payment) -> tuple[str, str]:
+def _payment_state(payment: Payment, refunded: Money) -> tuple[str, str]:
     match payment.status:
-        case PaymentStatus.SUCCESS if payment.refunded_minor == payment.amount_minor:
+        case PaymentStatus.SUCCESS if refunded == payment.amount:
             return "Paid and refunded", "yellow"
-        case PaymentStatus.SUCCESS if payment.refunded_minor:
+        case PaymentStatus.SUCCESS if refunded.minor:
             return "Paid and partly refunded", "yellow"
         case PaymentStatus.SUCCESS:
             return "Paid", "green"

@@ -5,11 +5,14 @@ from datetime import datetime
 
 from manilla.dashboard.receipts import contents
 from manilla.dashboard.receipts.contents import Receipt
+from manilla.kit.money import Money
 from manilla.ledger import timeline, trx_ids
 from manilla.payments import store as payments
 from manilla.payments.payment import Payment
 from manilla.payouts import store as payouts
 from manilla.payouts.payout import Payout
+from manilla.refunds.refund import RefundStatus, refunded_minor
+from manilla.refunds.store import refunds_of
 from manilla.services import Services
 from manilla.web import qr_code
 from manilla.web.layout import Layout
@@ -82,7 +85,9 @@ async def _of_payment(services: Services, payment: Payment) -> Receipt:
     caller = await services.directory.of(payment.environment, payment.merchant_id)
     since = await _status_since(services, payment)
     url = _verification_url(services, payment.trx_id)
-    return contents.of_payment(payment, caller.name, url, since=since)
+    refunds = await refunds_of(services.db, payment.merchant_id, payment.trx_id)
+    refunded = Money(payment.currency, refunded_minor(refunds, RefundStatus.COMPLETED))
+    return contents.of_payment(payment, caller.name, url, since=since, refunded=refunded)
 
 
 async def _of_payout(services: Services, payout: Payout) -> Receipt:

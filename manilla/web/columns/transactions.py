@@ -8,6 +8,7 @@ from manilla.banks.registry import AmbiguousBankCode
 from manilla.kit.display import money
 from manilla.kit.listing.sorting import SortOrder
 from manilla.methods.method import MethodKind
+from manilla.payments.listing import ListedPayment, ListedStatus
 from manilla.payments.payment import Payment, PaymentStatus
 from manilla.payouts.listing import BankCodes, PayoutFilter
 from manilla.payouts.payout import Payout, PayoutStatus
@@ -18,6 +19,7 @@ from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import BY_AMOUNT, ListColumn, ListFilter, Outcome, Place, time_column
 
+UNDER_REVIEW: str = ListedStatus.UNDER_REVIEW  # payouts have this filter, too
 BANK_OPTIONS = tuple(
     (bank.code, bank.text, bank.words) for bank in sorted(BANKS, key=lambda bank: bank.name)
 )
@@ -34,9 +36,8 @@ def _refund(request: PageRequest, row: Refund) -> Markup:
     return cells.id_link(request, f"/refunds/{row.trx_id}", row.trx_id)
 
 
-def _payment_status(_request: PageRequest, row: Payment) -> Markup:
-    refunded = "refunded" if row.refunded_minor == row.amount_minor else "partly refunded"
-    return cells.status(row.status, row.error_code or (refunded if row.refunded_minor else None))
+def _payment_status(_request: PageRequest, row: ListedPayment) -> Markup:
+    return cells.status(row.state, row.error_code)
 
 
 def _payout_status(_request: PageRequest, row: Payout) -> Markup:
@@ -138,12 +139,12 @@ REFUND_OUTCOMES = (
 
 
 def payment_filters(request: PageRequest) -> list[ListFilter]:
-    return [_statuses(list(PaymentStatus)), _methods(request, MethodKind.DEPOSIT)]
+    return [_statuses(list(ListedStatus)), _methods(request, MethodKind.DEPOSIT)]
 
 
 def payout_filters(request: PageRequest) -> list[ListFilter]:
     return [
-        _statuses(list(PayoutStatus)),
+        _statuses([*PayoutStatus, UNDER_REVIEW]),
         _methods(request, MethodKind.WITHDRAW),
         ListFilter("bank", "Bank", BANK_OPTIONS, is_picked=True),
     ]
@@ -154,7 +155,10 @@ def refund_filters(_request: PageRequest) -> list[ListFilter]:
 
 
 def read_payout_filter(request: PageRequest, *, is_sandbox: bool) -> PayoutFilter:
-    wanted = record_list.read_amounts(request, PayoutFilter, "status", "currency", "method")
+    is_reviewed = request.query.text("status") == UNDER_REVIEW
+    names = ("currency", "method") if is_reviewed else ("status", "currency", "method")
+    wanted = record_list.read_amounts(request, PayoutFilter, *names)
+    wanted = msgspec.structs.replace(wanted, under_review=is_reviewed)
     name = request.query.text("bank")
     if not name:
         return wanted
