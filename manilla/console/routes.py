@@ -72,6 +72,12 @@ NAVIGATION = {
         NavigationItem("System", "/system", "heart-rate-monitor", VIEW),
     ],
 }
+ACTIONS = [
+    NavigationItem("Create a merchant", "/merchants/new", "plus", MERCHANTS),
+    NavigationItem("Review pending merchants", "/merchants?status=pending", "clock", MERCHANTS),
+    NavigationItem("Import a statement", "/reconciliation/import", "upload", OPERATIONS),
+    NavigationItem("Check the ledger", "/ledger", "scale", VIEW),
+]
 
 DOSSIER = "/merchants/{merchant:int}/dossier"
 
@@ -245,6 +251,6 @@ ROUTES = [
 
 
 def build(services: Services) -> list[UrlHandler]:
-    layout = Layout(Realm.CONSOLE, services, TEMPLATES, NAVIGATION)
+    layout = Layout(Realm.CONSOLE, services, TEMPLATES, NAVIGATION, ACTIONS)
     authentication = Authentication(layout, needs_second_factor=not services.is_development)
     return authentication.handlers(ROUTES)

@@ -71,6 +71,13 @@ NAVIGATION = {
     ],
 }
 
+ACTIONS = [
+    NavigationItem("Send a payout", "~/payouts/new", "arrow-up-right", Permission.MOVE_MONEY),
+    NavigationItem("Upload a payout file", "~/payouts/bulk", "upload", Permission.MOVE_MONEY),
+    NavigationItem("Create a payment link", "~/links/new", "qrcode", Permission.MOVE_MONEY),
+    NavigationItem("Save an account", "~/accounts/new", "building-bank", Permission.MOVE_MONEY),
+    NavigationItem("Invite a colleague", "/team", "users", Permission.MANAGE_TEAM),
+]
 
 VIEW, MOVE_MONEY, CONFIGURE = Permission.VIEW, Permission.MOVE_MONEY, Permission.CONFIGURE
 MANAGE_TEAM, PROFILE = Permission.MANAGE_TEAM, Permission.PROFILE
@@ -279,5 +286,5 @@ ROUTES = [
 
 
 def build(services: Services) -> list[UrlHandler]:
-    layout = Layout(Realm.DASHBOARD, services, TEMPLATES, NAVIGATION)
+    layout = Layout(Realm.DASHBOARD, services, TEMPLATES, NAVIGATION, ACTIONS)
     return [*Authentication(layout).handlers(ROUTES), receipts.verification(layout)]

@@ -35,7 +35,8 @@ COMMON_MAX = 1000  # rows of all merchants that are compared, if many have the v
 RECENT_ROWS = 5_000  # newest payments and payouts whose amount is compared
 PREFIX_LENGTH_MIN = 3
 LAST = "\U0010ffff"  # sorts after every other character
-AMOUNT, REFERENCE = "Amount", "Reference"
+AMOUNT, REFERENCE, NAME = "Amount", "Reference", "Name"
+ID_START, ID_START_LENGTH_MIN = "TXN", 6
 
 
 class HitKind(StrEnum):
@@ -74,6 +75,7 @@ class _Searched(msgspec.Struct, frozen=True):
     matches: Callable[[Scope, str], list[IndexedMatch]]
     read: Callable[[Any], Payment | Payout | Refund]
     has_reference: bool = True
+    name: str | None = None  # the column with a person's name
 
 
 def _payment(record: Any) -> Payment:
@@ -81,8 +83,22 @@ def _payment(record: Any) -> Payment:
 
 
 _SEARCHED = (
-    _Searched(HitKind.PAYMENT, "payment", PAYMENT_COLUMNS, payments.matches, _payment),
-    _Searched(HitKind.PAYOUT, "payout", PAYOUT_COLUMNS, payouts.matches, payout_store.read),
+    _Searched(
+        HitKind.PAYMENT,
+        "payment",
+        PAYMENT_COLUMNS,
+        payments.matches,
+        _payment,
+        name="customer_name",
+    ),
+    _Searched(
+        HitKind.PAYOUT,
+        "payout",
+        PAYOUT_COLUMNS,
+        payouts.matches,
+        payout_store.read,
+        name="account_name",
+    ),
     _Searched(
         HitKind.REFUND,
         "refund",
@@ -140,6 +156,12 @@ def _arms(scope: Scope, text: str, amounts: Sequence[Money]) -> tuple[list[_Arm]
             arms.append(_Arm(place, match.label, sql))
         if searched.has_reference and amounts and not is_id:
             arms.append(_Arm(place, AMOUNT, _amount_arm(table, scope, conditions, amounts)))
+        if _is_start_of_id(text) and not is_id:
+            sql = _id_arm(table, scope, conditions.branch(), text.upper())
+            arms.append(_Arm(place, "Transaction ID", sql))
+        elif searched.name and _is_name(text) and not is_id:
+            sql = _name_arm(table, scope, conditions, searched.name, text)
+            arms.append(_Arm(place, NAME, sql))
     return arms, conditions
 
 
@@ -156,6 +178,32 @@ def _prefix_arm(table: str, conditions: Conditions, text: str) -> str:
     """Finds a merchant's references that start with the text."""
     wanted = conditions.add("ref_trx >= {} AND ref_trx < {}", text, text + LAST).sql
     return f"SELECT trx_id FROM {table} WHERE {wanted} ORDER BY ref_trx LIMIT {HITS_MAX}"
+
+
+def _is_start_of_id(text: str) -> bool:
+    return text.upper().startswith(ID_START) and len(text) >= ID_START_LENGTH_MIN
+
+
+def _is_name(text: str) -> bool:
+    return len(text) >= PREFIX_LENGTH_MIN and text[0].isalpha() and "@" not in text
+
+
+def _id_arm(table: str, scope: Scope, conditions: Conditions, text: str) -> str:
+    """Finds the newest ids that start with the text."""
+    key = clock_of(scope).keys[0]
+    wanted = conditions.add(f"{key} >= {{}} AND {key} < {{}}", text, text + LAST).sql
+    return f"SELECT trx_id FROM {table} WHERE {wanted} ORDER BY {key} DESC LIMIT {HITS_MAX}"
+
+
+def _name_arm(table: str, scope: Scope, conditions: Conditions, column: str, text: str) -> str:
+    """Finds a part of a name among the newest rows."""
+    wanted = conditions.value(text)
+    return f"""
+        SELECT trx_id
+          FROM (SELECT trx_id, {column} AS name FROM {table} WHERE {conditions.sql}
+                 ORDER BY {clock_of(scope).keys[0]} DESC LIMIT {RECENT_ROWS}) AS recent
+         WHERE position(lower({wanted}) IN lower(name)) > 0
+         LIMIT {HITS_MAX}"""
 
 
 def _amount_arm(table: str, scope: Scope, conditions: Conditions, amounts: Sequence[Money]) -> str:
@@ -213,7 +261,7 @@ async def _rows(
 
 def _hit(kind: HitKind, row: Payment | Payout | Refund, field: str, text: str) -> SearchHit:
     title = row.trx_id if isinstance(row, Refund) else row.ref_trx or row.trx_id
-    values = {AMOUNT: str(row.amount), REFERENCE: title}
+    values = {AMOUNT: str(row.amount), REFERENCE: title, NAME: _name(row) or ""}
     return SearchHit(
         kind=kind,
         id=row.trx_id,
@@ -227,6 +275,12 @@ def _hit(kind: HitKind, row: Payment | Payout | Refund, field: str, text: str) -
         created_at=row.created_at,
         payment_trx_id=row.payment_trx_id if isinstance(row, Refund) else None,
     )
+
+
+def _name(row: Payment | Payout | Refund) -> str | None:
+    if isinstance(row, Payment):
+        return row.customer_name
+    return row.account_name if isinstance(row, Payout) else None
 
 
 def _amounts(text: str, currencies: Iterable[str]) -> list[Money]:

@@ -1,6 +1,6 @@
 """The layout of a realm's pages: templates, navigation and cookie names."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,8 @@ import msgspec
 from manilla.people.roles import Permission, Realm
 from manilla.services import Services
 from manilla.web.rendering import environment, unique_names
+
+OFFERED_MAX = 8
 
 
 class NavigationItem(msgspec.Struct, frozen=True):
@@ -19,6 +21,15 @@ class NavigationItem(msgspec.Struct, frozen=True):
     icon: str
     needs: Permission
     is_outside: bool = False  # whether the path is not below the realm's root
+
+
+class OfferedPage(msgspec.Struct, frozen=True):
+    """A page or an action that the search offers."""
+
+    title: str
+    group: str
+    icon: str
+    url: str
 
 
 # Navigation links by the title of their section.
@@ -40,12 +51,14 @@ class Layout:
         services: Services,
         templates: Path,
         navigation: Navigation,
+        actions: Sequence[NavigationItem] = (),
     ) -> None:
         self.realm = realm
         self.root = f"/{realm}"
         self.services = services
         self.platform = services.platform
         self.navigation = navigation
+        self.actions = actions  # what the search offers to do, besides opening pages
         self.demo_login = services.demo_login
         self.is_development = services.is_development
         self.is_secure = services.base_url.startswith("https://")
@@ -63,6 +76,27 @@ class Layout:
         Over http, browsers would reject such a cookie.
         """
         return f"{'__Secure-' if self.is_secure else ''}{name}"
+
+    def url(self, item: NavigationItem, environment: str) -> str:
+        if item.is_outside:
+            return item.path
+        return self.root + item.path.replace("~", f"/{environment}", 1)
+
+    def offered(
+        self, may: Callable[[Permission], bool], environment: str, text: str = ""
+    ) -> list[OfferedPage]:
+        """Returns the actions and pages whose titles contain all words; without text, actions."""
+        items = [("Actions", item) for item in self.actions]
+        if text:
+            pages = [item for section in self.navigation.values() for item in section]
+            items += [("Pages", item) for item in pages]
+        words = text.lower().split()
+        found = [
+            OfferedPage(item.title, group, item.icon, self.url(item, environment))
+            for group, item in items
+            if may(item.needs) and all(word in item.title.lower() for word in words)
+        ]
+        return found[:OFFERED_MAX]
 
     def render(self, template: str, **values: Any) -> str:
         return self._templates.get_template(template).render(

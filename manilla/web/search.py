@@ -8,10 +8,12 @@ import msgspec
 
 from manilla.kit import listing
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.lookup import search
 from manilla.lookup.search import HitKind, SearchHit
 from manilla.notify import notification_ids
 from manilla.notify import queries as notifications
+from manilla.web.layout import OfferedPage
 from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 
@@ -39,7 +41,7 @@ class RealmSearch(msgspec.Struct, frozen=True):
     async def show(self, request: PageRequest) -> PageResponse:
         """Shows all results, or opens the only one."""
         values = await self._values(request)
-        if len(values["hits"]) == 1:
+        if len(values["hits"]) == 1 and not values["places"]:
             return request.redirect(self.path(request, values["hits"][0]))
         return request.page("search.html", **values)
 
@@ -55,6 +57,7 @@ class RealmSearch(msgspec.Struct, frozen=True):
             "text": text,
             "is_long": is_long,
             "hits": hits,
+            "places": _offered(request, text) if is_long else [],
             "groups": [(TITLES[kind], list(found)) for kind, found in groups],
             "path": lambda hit: request.at(self.path(request, hit)),
             "amount_lists": self.amount_lists if _is_amount(text) else (),
@@ -82,6 +85,11 @@ async def notification(db: Database, text: str) -> list[SearchHit]:
             created_at=found.created_at,
         )
     ]
+
+
+def _offered(request: PageRequest, text: str) -> list[OfferedPage]:
+    environment = request.environment_or_none or Environment.SANDBOX
+    return request.layout.offered(request.may, environment, text)
 
 
 def _is_amount(text: str) -> bool:

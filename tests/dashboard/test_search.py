@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.async_api import Browser, expect
 
+from manilla.people.roles import Role
 from manilla.refunds import initiate
 from manilla.services import Services
 from tests.client import Site
@@ -12,6 +13,7 @@ from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
 from tests.dashboard.sample_data import create_sample_data
 from tests.payments.orders import new_reference
 from tests.payouts.payout_merchant import ACCOUNT
+from tests.web.signed_in_user import member
 
 SESSION = "000015260101120000123456789012"
 # Changes the text while the focus is elsewhere, as a slow response does.
@@ -51,6 +53,31 @@ async def test_a_payment_is_found_by_reference_id_email_and_amount(
         assert f"/dashboard/sandbox/payments/{trx_id}" in page, text
         assert f"{field}: " in page, text
     assert "No results" in await results(dashboard, "nothing-has-this-reference")
+
+
+async def test_names_and_beginnings_of_ids_are_found(dashboard: MerchantDashboard) -> None:
+    trx_id = await dashboard.pay_in(customer_name="Ngozi Okafor-Bello")
+    for text, field in (
+        ("okafor", "Name: Ngozi Okafor-Bello"),
+        (trx_id[:-4], "Transaction ID: "),
+        (trx_id[:-4].lower(), "Transaction ID: "),
+    ):
+        page = await results(dashboard, text)
+        assert f"/dashboard/sandbox/payments/{trx_id}" in page, text
+        assert field in page, text
+
+
+async def test_pages_and_actions_are_found_by_their_words(
+    services: Services, site: Site, dashboard: MerchantDashboard
+) -> None:
+    page = await results(dashboard, "webh")
+    assert "<h2>Pages</h2>" in page
+    assert 'href="/dashboard/sandbox/webhooks"' in page
+    assert 'href="/dashboard/sandbox/payouts/new"' in await results(dashboard, "payout send")
+    viewer = await member(services, site, dashboard.merchant.new.id, Role.VIEWER)
+    reply = await viewer.get("/sandbox/search/results?q=payout")
+    assert b"/dashboard/sandbox/payouts/new" not in reply.body
+    assert b'href="/dashboard/sandbox/payouts"' in reply.body
 
 
 async def test_payouts_and_refunds_are_found(
