@@ -170,9 +170,8 @@ async def test_technical_events_of_a_payment_are_folded(dashboard: MerchantDashb
     page = (await dashboard.owner.get(f"{PAYMENTS}/{trx_id}")).body.decode()
     main, _, folded = page[page.index("Timeline") :].partition('<details class="more technical">')
     assert "Payment credited to the wallet" in main
-    for technical in ("/api/v1/initiate-payment", "Notification created"):
-        assert technical not in main
-        assert technical in folded
+    assert "Notification created" not in main
+    assert "Notification created" in folded
 
 
 @pytest.mark.long

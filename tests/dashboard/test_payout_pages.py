@@ -409,7 +409,7 @@ async def test_a_user_pays_an_account_whose_name_appears_while_typing(
         assert not await accessibility_violations(page)
         await dashboard.run_jobs()
         # The page updates without a reload.
-        await page.get_by_text("Payout completed").first.wait_for()
+        await page.get_by_text("The bank transfer was delivered.").first.wait_for()
 
 
 async def test_a_user_pays_a_file_and_follows_its_progress(
