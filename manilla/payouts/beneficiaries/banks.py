@@ -145,6 +145,10 @@ class Banks:
             return sandbox.code_at(self._rails.credentials(provider).kind, bank)
         return self._registry.code_at(provider, bank)
 
+    def is_listed(self, provider: str, code: str) -> bool:
+        """Whether the provider's newest list has the code, whichever process has requested it."""
+        return self._registry.has_code(provider, code)
+
     def codes_everywhere(self, bank: NigerianBank, *, is_sandbox: bool) -> dict[str, str]:
         """Returns the bank's own code at each provider that has it."""
         codes = {
@@ -161,7 +165,7 @@ class Banks:
         """
         listed = await self.of_rail(provider, is_sandbox=is_sandbox) or []
         is_own = any(bank.code == text for bank in listed)
-        if is_own or (not is_sandbox and self._registry.has_code(provider, text)):
+        if is_own or (not is_sandbox and self.is_listed(provider, text)):
             return text
         try:
             bank = self._registry.understand(text)

@@ -189,9 +189,12 @@ class AccountResolver:
     async def _check_bank(self, provider: str, who: Beneficiary) -> None:
         """Rejects a bank code that is not in the provider's list.
 
-        If the list is unavailable, only the account lookup decides.
+        If the list is unavailable, only the account lookup decides. The list in this process's
+        cache may be older than what another process, or an administrator, has stored since.
         """
         own = await self._banks.of_rail(provider, is_sandbox=False)
+        if self._banks.is_listed(provider, who.bank_code):
+            return
         if own is None or any(bank.code == who.bank_code for bank in own):
             return
         lists = {provider: own}

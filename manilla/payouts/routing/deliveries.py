@@ -137,23 +137,36 @@ async def _add(db: Database, key: RailBank, outcomes: Outcomes) -> None:
 
 
 async def read_failing(db: Database) -> dict[RailBank, datetime]:
+    """Returns which rails fail to deliver to which banks, and since when."""
+    found = await _read_failing(db, "provider, bank")
+    return {(provider, bank): since for (provider, bank), since in found.items()}
+
+
+async def read_failing_rails(db: Database) -> dict[str, datetime]:
+    """Returns which rails fail to deliver to all banks together, and since when."""
+    return {provider: since for (provider,), since in (await _read_failing(db, "provider")).items()}
+
+
+async def _read_failing(db: Database, key: str) -> dict[tuple[str, ...], datetime]:
     records = await db.records(
-        """
-        SELECT provider, bank, minute, delivered, failed FROM rail_bank_minute
+        f"""
+        SELECT {key}, minute, sum(delivered)::bigint AS delivered, sum(failed)::bigint AS failed
+          FROM rail_bank_minute
          WHERE minute > now() - $1::interval
-           AND (provider, bank) IN (
-               SELECT provider, bank FROM rail_bank_minute
+           AND ({key}) IN (
+               SELECT {key} FROM rail_bank_minute
                 WHERE minute > now() - $2::interval
-                GROUP BY provider, bank HAVING sum(failed) >= $3)
-         ORDER BY provider, bank""",
+                GROUP BY {key} HAVING sum(failed) >= $3)
+         GROUP BY {key}, minute ORDER BY {key}""",
         *(LOOK_BACK, FAILING_WINDOW, FAILURES_MIN),
     )
     now, found = datetime.now(UTC), {}
-    for key, minutes in groupby(records, key=lambda each: (each["provider"], each["bank"])):
+    names = key.split(", ")
+    for values, minutes in groupby(records, key=lambda each: tuple(each[name] for name in names)):
         counts = [MinuteOutcomes(m["minute"], m["delivered"], m["failed"]) for m in minutes]
         since = failing_since(counts, now)
         if since is not None:
-            found[key] = since
+            found[values] = since
     return found
 
 

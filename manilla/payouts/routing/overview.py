@@ -67,7 +67,7 @@ class RailReport(msgspec.Struct, frozen=True):
         _, share, _ = self.total.rank
         return (
             self.down_since is None,
-            not self.failing,
+            not self.failing and self.total.failing_since is None,
             self.drained_since is None,
             share,
             self.provider,
@@ -82,10 +82,11 @@ async def overview(db: Database, providers: Iterable[str], bank_code: BankCode) 
     ended = await deliveries.outcomes_since(db, SHOWN)
     waiting = await _open(db, bank_code)
     failing = await deliveries.read_failing(db)
+    failing_rails = await deliveries.read_failing_rails(db)
     down, drained = await queries.rails_down(db), await queries.drained_rails(db)
     names = {*providers, *drained, *(provider for provider, _ in (*ended, *waiting))}
     reports = [
-        _rail(name, down.get((name, Direction.PAY_OUT)), drained.get(name), banks)
+        _rail(name, down.get((name, Direction.PAY_OUT)), drained.get(name), banks, failing_rails)
         for name in names
         for banks in [_banks(name, ended, waiting, failing)]
     ]
@@ -93,12 +94,17 @@ async def overview(db: Database, providers: Iterable[str], bank_code: BankCode) 
 
 
 def _rail(
-    provider: str, down: datetime | None, drained: datetime | None, banks: list[BankReport]
+    provider: str,
+    down: datetime | None,
+    drained: datetime | None,
+    banks: list[BankReport],
+    failing: Mapping[str, datetime],
 ) -> RailReport:
     total = Outcomes()
     for each in sorted(banks, key=lambda bank: bank.outcomes.last_error_at or LONG_AGO):
         total.add(each.outcomes)
-    everything = BankReport(None, total, sum(each.open for each in banks))
+    number = sum(each.open for each in banks)
+    everything = BankReport(None, total, number, failing.get(provider))
     return RailReport(provider, down, drained, everything, banks)
 
 

@@ -104,6 +104,8 @@ class Router:
             if target.environment is Environment.SANDBOX:
                 raise
             return SkipReason.BALANCE
+        except refusals.UnknownBank:
+            return SkipReason.UNKNOWN_BANK  # another rail may know the bank
         except refusals.InvalidBeneficiary:
             raise
         except Refusal:
@@ -182,15 +184,32 @@ class Router:
 def _refusal(decision: RouteDecision, target: PayoutTarget) -> Refusal:
     """Returns the error for a payout that no rail can send."""
     reasons = set(decision.skipped.values())
-    bank = target.bank.name
+    bank, other_amount = target.bank.name, _other_amount(decision, target.amount)
     if SkipReason.BALANCE in reasons:
         return refusals.ProviderInsufficientBalance()
     if reasons & {SkipReason.DOWN, SkipReason.UNVERIFIED, SkipReason.DRAINING}:
+        what = f"pay {target.amount} to {bank}" if other_amount else f"pay to {bank}"
         return refusals.ProviderUnavailable(
-            f"No provider can pay to {bank} right now. Nothing was debited: try again later."
+            f"No provider can {what} right now. Nothing was debited: try again later{other_amount}."
         )
-    if SkipReason.AMOUNT in reasons:
-        return refusals.AmountOutOfRange("No provider accepts this amount.")
+    if other_amount:
+        return refusals.AmountOutOfRange(
+            f"No provider accepts this amount. Nothing was debited: try again{other_amount}."
+        )
     if SkipReason.UNKNOWN_BANK in reasons:
         return refusals.UnknownBank(f"No provider can pay to {bank}.")
     return refusals.GatewayNotConfigured()
+
+
+def _other_amount(decision: RouteDecision, amount: Money) -> str:
+    """Says which amounts the rails accept that were skipped because of the amount, if any."""
+    skipped = [
+        rail
+        for rail in decision.snapshot.rails
+        if decision.skipped.get(rail.provider) is SkipReason.AMOUNT
+    ]
+    minimums = [rail.minimum_minor for rail in skipped if amount.minor < rail.minimum_minor]
+    maximums = [rail.maximum_minor for rail in skipped if rail.maximum_minor is not None]
+    if minimums:
+        return f", or with at least {Money(amount.currency, min(minimums))}"
+    return f", or with at most {Money(amount.currency, max(maximums))}" if maximums else ""

@@ -2,7 +2,11 @@
 
 import pytest
 
-from tests.payouts.payout_merchant import ACCOUNT, RAILS, PayoutMerchant, method
+from manilla.payouts.beneficiaries.beneficiary import Beneficiary
+from manilla.payouts.refusals import UnknownBank
+from manilla.providers import draining
+from manilla.providers.port import ResolvedAccount
+from tests.payouts.payout_merchant import ACCOUNT, RAILS, PayoutMerchant, method, see_changes
 from tests.payouts.routing.routed import AUTO, GTBANK, RoutedPayouts
 
 BANK_LIST = "/api/v1/payout/bank-list?method_code=auto_ngn"
@@ -102,3 +106,66 @@ async def test_a_sandbox_payout_completes_without_a_provider(
     trx_id = await sandbox_payer.pay_out(AUTO, beneficiary=who)
     await sandbox_payer.simulator.run_job_now("payout.sandbox", trx_id)
     assert (await sandbox_payer.payout(trx_id)).status == "completed"
+
+
+@pytest.mark.parametrize("by", [AUTO, "a"])
+async def test_a_bank_that_another_process_has_learned_can_be_paid_at_once(
+    routed: RoutedPayouts, by: str
+) -> None:
+    """The list in this process's cache is older, and does not have the bank."""
+    banks = routed.services.banks
+    listed = await banks.of_rail("providera", is_sandbox=False) or []
+    account, kept_until, _ = banks._kept["providera"]
+    older = [bank for bank in listed if bank.code != GTBANK]
+    banks._kept["providera"] = account, kept_until, older
+    try:
+        trx_id = await (routed.pay_out() if by == AUTO else routed.payer.pay_out(by))
+    finally:
+        banks._kept.clear()
+    assert await routed.provider(trx_id) == "providera"
+
+
+async def test_a_rail_that_does_not_know_the_bank_after_all_is_skipped(
+    routed: RoutedPayouts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolver = routed.services.resolver
+    resolve = resolver.resolve
+
+    async def unknown_at_a(provider: str, who: Beneficiary) -> ResolvedAccount:
+        if provider == "providera":
+            raise UnknownBank("058 is not a bank code of providera.")
+        return await resolve(provider, who)
+
+    monkeypatch.setattr(resolver, "resolve", unknown_at_a)
+    trx_id = await routed.pay_out()
+    assert await routed.provider(trx_id) == "providerb"
+
+
+async def test_errors_of_the_automatic_method_name_the_bank_and_no_provider(
+    routed: RoutedPayouts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unknown(provider: str, who: Beneficiary) -> ResolvedAccount:
+        raise UnknownBank(f"058 is not a bank code of {provider}.")
+
+    monkeypatch.setattr(routed.services.resolver, "resolve", unknown)
+    reply = await routed.ask()
+    assert (reply.status, reply.json["error_code"]) == (422, "invalid_beneficiary")
+    assert "Guaranty Trust Bank" in reply.json["error"]
+    assert "provider" not in reply.json["error"].replace("No provider", "")
+
+
+async def test_an_amount_that_only_a_drained_rail_accepts_is_explained(
+    routed: RoutedPayouts,
+) -> None:
+    services = routed.services
+    await draining.drain(services.db, "providera")
+    await see_changes(services)
+    try:
+        async with method(services, "b", minimum="5000"), method(services, "c", minimum="7000"):
+            reply = await routed.ask()
+    finally:
+        await draining.undrain(services.db, "providera")
+        await see_changes(services)
+    assert reply.status == 503
+    assert "1,000.00 NGN to Guaranty Trust Bank right now" in reply.json["error"]
+    assert "or with at least 5,000.00 NGN" in reply.json["error"]

@@ -52,6 +52,24 @@ def test_rails_that_are_down_come_first_then_failing_ones_then_drained_ones() ->
         assert sorted(shuffled, key=lambda each: each.rank) == expected
 
 
+async def test_a_rail_whose_payouts_to_several_banks_fail_is_failing(
+    routed: RoutedPayouts,
+) -> None:
+    """No bank has enough failures alone, but the rail delivers nothing."""
+    services = routed.services
+    for code in ("058", "044", "057"):
+        key = "providera", code
+        outcomes = Outcomes()
+        outcomes.add_failure("Not enabled", datetime.now(UTC))
+        await deliveries._add(services.db, key, outcomes)
+    reports = await overview(services.db, [], services.deliveries.bank_code)
+    [report] = [each for each in reports if each.provider == "providera"]
+    assert (report.total.outcomes.delivered, report.total.outcomes.failed) == (0, 3)
+    assert report.total.failing_since is not None
+    assert report.failing == []
+    assert reports[0] is report
+
+
 async def test_open_payouts_are_counted_by_rail_and_bank(routed: RoutedPayouts) -> None:
     before = await _open(routed.services)
     for _ in range(2):
