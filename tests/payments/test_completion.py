@@ -34,6 +34,16 @@ async def test_a_customer_who_returns_before_the_webhook_triggers_a_status_query
     assert len(await shop.notifications(started)) == 1
 
 
+@pytest.mark.usefixtures("_no_webhooks")
+async def test_a_charge_that_is_paid_in_another_currency_is_reviewed_at_once(shop: Shop) -> None:
+    started = await shop.start()
+    charge = await shop.choose(started, "providera-ngn")
+    paid = ChargeState(ReportedChargeStatus.PAID, Money("USD", charge.amount.minor))
+    await states.conclude(shop.services.db, charge, paid)
+    assert ("wrong_amount", charge.reference) in await shop.cases()
+    assert (await shop.status(started), await shop.balance()) == ("pending", 0)
+
+
 async def test_a_webhook_about_a_sandbox_payment_credits_nothing(
     shop: Shop, sandbox_shop: Shop, site: Site, db: Database
 ) -> None:

@@ -85,7 +85,6 @@ async def test_transfer_states(
         {"status": ["SUCCESS"]},
         {"reference": "TXN2"},
         {"reference": None},
-        {"currency": "USD"},
         {"currency": "566"},
         {"amount": None},
         {"amount": "5000,50"},
@@ -101,6 +100,21 @@ async def test_an_odd_transfer_is_unknown(
 ) -> None:
     monnify_server.answers(200, ok({**DOCUMENTED["transfer"], **odd}))
     assert isinstance(await monnify.transfer_state("TXN1"), Unknown)
+
+
+async def test_a_status_in_another_currency_is_reported_for_review(
+    monnify: Monnify, monnify_server: ScriptedMonnify
+) -> None:
+    monnify_server.answers(200, ok({**DOCUMENTED["transfer"], "currency": "USD"}))
+    transfer = await monnify.transfer_state("TXN1")
+    assert isinstance(transfer, Done)
+    assert transfer.value.amount == Money("USD", TRANSFER.amount.minor)
+    monnify_server.answers(200, ok({**DOCUMENTED["charge"], "currency": "USD"}))
+    charge = await monnify.charge_state("TXN0-1")
+    assert isinstance(charge, Done)
+    assert charge.value.status is ReportedChargeStatus.PAID
+    assert charge.value.paid is not None
+    assert charge.value.paid.currency == "USD"
 
 
 async def test_a_transfers_amounts_may_be_text_and_its_currency_missing(
@@ -161,7 +175,7 @@ async def test_charge_states(
         {"paymentStatus": "paid"},
         {"paymentReference": "TXN0-2"},
         {"paymentReference": OWN},
-        {"currency": "USD"},
+        {"currency": "566"},
         {"currency": None},
         {"amountPaid": None},
         {"amountPaid": "0.00"},

@@ -149,27 +149,28 @@ def virtual_account(data: Any, order: ChargeOrder) -> VirtualAccount:
 
 def charge_state(data: Any, reference: str) -> ChargeState:
     _about_charge(data, reference)
-    _in_naira(data)
+    # Another currency is reported, so that the payment is reviewed at once.
+    currency = reading.currency(data, "currency")
     status = reading.one_of(CHARGE_STATUSES, data, "status")
     return ChargeState(
         status=status,
-        paid=_paid(data) if status is ReportedChargeStatus.PAID else None,
-        fee=reading.fee(data, "fee", NAIRA),
+        paid=_paid(data, currency) if status is ReportedChargeStatus.PAID else None,
+        fee=reading.fee(data, "fee", currency),
         reason=reading.optional_text(data, "message"),
         provider_reference=_kora_reference(data, reference),
     )
 
 
-def _paid(data: Any) -> Money:
+def _paid(data: Any, currency: str) -> Money:
     """Returns what Kora received and kept: it may send an excess back to the customer.
 
     Without either amount, the charge was paid as requested, unless Kora says otherwise.
     """
     names = ("amount_paid", "amount_accepted")
-    given = [paid for name in names if (paid := reading.optional_money(data, name, NAIRA))]
+    given = [paid for name in names if (paid := reading.optional_money(data, name, currency))]
     if not given and data.get("transaction_status") not in (None, "success"):
         raise Malformed("the amount paid is missing")
-    paid = min(given) if given else reading.money(data, "amount", NAIRA)
+    paid = min(given) if given else reading.money(data, "amount", currency)
     if paid.minor <= 0:
         raise Malformed("the charge is paid, but the amount is not")
     return paid
@@ -199,12 +200,12 @@ def sent(data: Any, order: TransferOrder) -> Sent:
 
 def transfer_state(data: Any, reference: str) -> TransferState:
     reading.same_reference(data, "reference", reference)
-    _in_naira(data)
+    currency = reading.currency(data, "currency")
     trace_id = reading.optional_text(data, "trace_id")
     return TransferState(
         status=reading.one_of(TRANSFER_STATUSES, data, "status"),
-        amount=reading.money(data, "amount", NAIRA),
-        fee=reading.fee(data, "fee", NAIRA),
+        amount=reading.money(data, "amount", currency),
+        fee=reading.fee(data, "fee", currency),
         message=reading.optional_text(data, "message"),
         provider_reference=trace_id or None,
         session_id=_session_id(trace_id),
@@ -235,9 +236,8 @@ def refund_state(data: Any, reference: str) -> RefundState:
 
 
 def _refund_amount(data: Any, name: str) -> Money | None:
-    if data.get("currency") is not None:
-        _in_naira(data)
-    return reading.optional_money(data, name, NAIRA)
+    currency = NAIRA if data.get("currency") is None else reading.currency(data, "currency")
+    return reading.optional_money(data, name, currency)
 
 
 def _about_charge(data: Any, reference: str) -> None:

@@ -107,15 +107,15 @@ def lookup_refusal(reply: Reply) -> Refused | None:
     return Refused(code, reply.message or "No reason was given.")
 
 
-def amount(data: Any, name: str) -> Money:
-    value = reading.money(data, name, CURRENCY)
+def amount(data: Any, name: str, currency: str = CURRENCY) -> Money:
+    value = reading.money(data, name, currency)
     if value.minor < 0:
         raise Malformed(f"{name} is negative")
     return value
 
 
-def optional_amount(data: Any, name: str) -> Money | None:
-    return None if data.get(name) is None else amount(data, name)
+def optional_amount(data: Any, name: str, currency: str = CURRENCY) -> Money | None:
+    return None if data.get(name) is None else amount(data, name, currency)
 
 
 def seconds(data: Any, name: str) -> int:
@@ -139,10 +139,8 @@ def moment(data: Any, name: str) -> datetime:
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=LAGOS)
 
 
-def check_currency(data: Any, *, is_optional: bool = False) -> None:
-    if is_optional and data.get("currency") is None:
-        return
-    if reading.field(data, "currency") != CURRENCY:
+def check_currency(data: Any) -> None:
+    if data.get("currency") not in (None, CURRENCY):
         raise Malformed("currency is not naira")
 
 
@@ -190,8 +188,9 @@ def _expiry(data: Any) -> datetime | None:
 def charge_state(data: Any, reference: str) -> ChargeState:
     reading.same_reference(data, "paymentReference", reference)
     status = reading.one_of(CHARGE_STATUSES, data, "paymentStatus")
-    check_currency(data)
-    paid = amount(data, "amountPaid") if status is ReportedChargeStatus.PAID else None
+    # Another currency is reported, so that the payment is reviewed at once.
+    currency = reading.currency(data, "currency")
+    paid = amount(data, "amountPaid", currency) if status is ReportedChargeStatus.PAID else None
     if paid is not None and paid.minor == 0:
         raise Malformed("paid, but amountPaid is zero")
     return ChargeState(
@@ -204,7 +203,7 @@ def charge_state(data: Any, reference: str) -> ChargeState:
 
 def _kept(data: Any, paid: Money) -> Money | None:
     """Returns the fee: what Monnify keeps of the payment when it settles it."""
-    settled = optional_amount(data, "settlementAmount")
+    settled = optional_amount(data, "settlementAmount", paid.currency)
     return None if settled is None or settled > paid else paid - settled
 
 
@@ -215,7 +214,7 @@ def resolved(data: Any, account_number: str) -> ResolvedAccount:
 
 def sent(data: Any, order: TransferOrder) -> Sent:
     reading.same_reference(data, "reference", order.reference)
-    check_currency(data, is_optional=True)
+    check_currency(data)
     if optional_amount(data, "amount") not in (None, order.amount):
         raise Malformed("amount is another one")
     return Sent(
@@ -229,11 +228,12 @@ def sent(data: Any, order: TransferOrder) -> Sent:
 def transfer_state(data: Any, reference: str) -> TransferState:
     reading.same_reference(data, "reference", reference)
     status = reading.one_of(TRANSFER_STATUSES, data, "status")
-    check_currency(data, is_optional=True)
+    is_named = data.get("currency") is not None
+    currency = reading.currency(data, "currency") if is_named else CURRENCY
     return TransferState(
         status=status,
-        amount=amount(data, "amount"),
-        fee=optional_amount(data, "fee"),
+        amount=amount(data, "amount", currency),
+        fee=optional_amount(data, "fee", currency),
         message=reading.optional_text(data, "transactionDescription"),
         provider_reference=reading.optional_text(data, "transactionReference") or None,
         session_id=reading.optional_text(data, "sessionId") or None,

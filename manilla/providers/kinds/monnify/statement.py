@@ -42,7 +42,7 @@ def _lines(data: Any) -> Iterator[StatementLine]:
 
     A transfer that is pending or has failed has none.
     """
-    answers.check_currency(data, is_optional=True)
+    answers.check_currency(data)
     status = reading.one_of(answers.TRANSFER_STATUSES, data, "status")
     if status not in (TransferStatus.DELIVERED, TransferStatus.RETURNED):
         return
