@@ -42,14 +42,25 @@ async def authenticate(
     headers: Headers,
     signed: "SignedRequest",
 ) -> "Identity":
+    identity = await identify(directory, environment, address, headers)
+    try:
+        check_signed(identity, settings, headers, signed)
+    except InvalidCredentials as error:
+        error.merchant = identity.caller
+        raise
+    return identity
+
+
+async def identify(
+    directory: Directory, environment: Environment, address: str, headers: Headers
+) -> "Identity":
+    """Finds the merchant and its API key. Does not check the signature."""
     caller = await _find(directory, environment, headers)
     try:
-        identity = _match(caller, headers, address)
-        check_signed(identity, settings, headers, signed)
+        return _match(caller, headers, address)
     except InvalidCredentials as error:
         error.merchant = caller
         raise
-    return identity
 
 
 def check_signed(

@@ -15,6 +15,10 @@ from manilla.merchants.rights import Right
 PARAMETER = re.compile(r"\{(\w+)\}")  # a path parameter in an endpoint's path
 
 
+async def _nothing_to_check() -> None:
+    pass
+
+
 class Call(msgspec.Struct, frozen=True):
     """The input of a use case: an authenticated caller and a request whose fields are valid."""
 
@@ -26,6 +30,8 @@ class Call(msgspec.Struct, frozen=True):
     headers: Mapping[bytes, bytes]  # only the request headers that the kernel reads
     ticket: RateTicket
     api_key: int | None = None  # number of the further API key that was used, if any
+    # Checks key and permissions again. A use case that waits calls it before it reads more.
+    check_again: Callable[[], Awaitable[None]] = _nothing_to_check
 
     @property
     def tenant(self) -> Tenant:

@@ -61,6 +61,7 @@ def endpoints(db: Database, keyring: Keyring) -> list[Endpoint]:
         found = await listing.page(db, tenant, wanted, after, query.limit)
         if not found.events and found.next is None and query.wait:
             await waiting.wait(EventReader(tenant, wanted, after), query.wait)
+            await call.check_again()
             found = await listing.page(db, tenant, wanted, after, query.limit)
         return EventList(found.events, cursors.write(call, found.next))
 

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -85,7 +86,7 @@ class MerchantApi:
     async def respond(self, sent: HttpRequest) -> HttpResponse:
         proxies, forwarded = self._services.trusted_proxies, sent.headers.get(FORWARDED_FOR)
         request = ApiRequest(sent, http.client_address(sent.peer, forwarded, proxies))
-        with deadline.limited():
+        with deadline.limited(waited_seconds=sent.waited_seconds):
             answer = await self._answer(request)
         request.end(answer.status)
         if not self._ended:
@@ -139,6 +140,7 @@ class MerchantApi:
                 headers=sent.headers,
                 ticket=ticket,
                 api_key=identity.key.number if identity.key else None,
+                check_again=partial(self._check_again, request, endpoint),
             )
             answer = request.answer = await endpoint.use_case(call)
             return _success(endpoint, answer)
@@ -184,6 +186,17 @@ class MerchantApi:
             headers,
             SignedRequest(request.sent.method, request.sent.target, body),
         )
+
+    async def _check_again(self, request: ApiRequest, endpoint: Endpoint) -> None:
+        """Rejects a request whose key was revoked, or whose merchant was disabled, meanwhile."""
+        services, headers = self._services, request.sent.headers
+        await services.watch.ensure_fresh()
+        environment = authenticate.read_environment(headers)
+        identity = await authenticate.identify(
+            services.directory, environment, request.address, headers
+        )
+        availability.check(identity.caller)
+        rights.check(identity.rights, endpoint.right)
 
     def _log_ended(self) -> None:
         """Logs the requests that ended in this turn of the event loop.

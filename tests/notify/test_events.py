@@ -12,13 +12,16 @@ import pytest
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.ledger.scope import Tenant
+from manilla.merchants import api_keys
 from manilla.notify import notification_ids, outbox
 from manilla.notify.events import listing, waiting
 from manilla.notify.events.listing import EventFilter
 from manilla.payments.checkout import SandboxOutcome
 from manilla.services import Services
 from manilla.sql import epochs
+from tests.api.test_keys import new_key
 from tests.client import Merchant, new_merchant
+from tests.freshness import outdate
 from tests.notify.deliveries import Deliveries
 from tests.payments.orders import INITIATE, order
 
@@ -202,6 +205,22 @@ async def test_a_reader_that_waits_gets_the_event_when_it_arrives(deliveries: De
     trx_id = await deliveries.finish_payment()
     [event] = await reader
     assert event["trx_id"] == trx_id
+
+
+async def test_a_key_that_is_revoked_during_the_wait_gets_no_event(
+    deliveries: Deliveries, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merchant = deliveries.merchant
+    reader = await new_key(services, merchant)
+
+    async def wait(_waiting: object, _reader: object, _seconds: float) -> None:
+        await api_keys.revoke(services.db, merchant.new.id, merchant.environment, 1)
+        await deliveries.finish_payment()
+        await outdate(services)
+
+    monkeypatch.setattr(waiting.EventWaiting, "wait", wait)
+    reply = await reader.get(EVENTS + "?wait=20")
+    assert (reply.status, reply.code) == (401, "INVALID_CREDENTIALS")
 
 
 async def test_a_wait_without_an_event_ends_with_an_empty_page(deliveries: Deliveries) -> None:
