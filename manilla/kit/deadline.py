@@ -9,10 +9,16 @@ from collections.abc import Awaitable, Coroutine
 from contextvars import ContextVar, copy_context
 from typing import Any, TypeVar
 
+import structlog
+
 from manilla.kit import time_limits
 from manilla.kit.errors import Unavailable
 
+log = structlog.get_logger(__name__)
+
 Result = TypeVar("Result")
+
+USED_UP = "the request has used up its database time"
 
 
 class Budget:
@@ -47,8 +53,8 @@ _budget: ContextVar[Budget | None] = ContextVar("database_budget", default=None)
 class limited:  # noqa: N801 (it is used like a function)
     """Limits database work in this block, which raises Unavailable once the time is used up."""
 
-    def __init__(self, seconds: float | None = None) -> None:
-        self._seconds = seconds or time_limits.current.request_seconds
+    def __init__(self, seconds: float | None = None, *, waited_seconds: float = 0) -> None:
+        self._seconds = (seconds or time_limits.current.request_seconds) - waited_seconds
 
     def __enter__(self) -> None:
         self._token = _budget.set(Budget(self._seconds))
@@ -72,7 +78,7 @@ def left() -> float | None:
     if budget is None:
         return None
     if (seconds := budget.left) <= 0:
-        raise Unavailable from TimeoutError("the request has used up its database time")
+        raise Unavailable from TimeoutError(USED_UP)
     return seconds
 
 
@@ -101,8 +107,16 @@ async def wait_for(shared: "asyncio.Future[Result]") -> Result:
     with counted():
         done, _ = await asyncio.wait({shared}, timeout=left())
     if not done:
+        # If nobody waits any more, asyncio would log the task's exception as never retrieved.
+        shared.add_done_callback(_retrieve)
         raise Unavailable from TimeoutError("the database timed out")
     return shared.result()
+
+
+def _retrieve(shared: "asyncio.Future[Any]") -> None:
+    error = None if shared.cancelled() else shared.exception()
+    if error is not None and not isinstance(error, Unavailable):
+        log.error("detached_task_failed", exc_info=error)
 
 
 class Waits:

@@ -1,15 +1,24 @@
 """Unit tests of the queue of requests, which begins a few of them in each turn of the loop."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, cast
 
 import pytest
 
-from manilla.kit import time_limits
+from manilla.kit import deadline, time_limits
 from manilla.kit.batch import Batcher
+from manilla.kit.errors import Unavailable
 from manilla.kit.server.request_queue import RequestQueue
+from tests.limits import limited
+
+
+@pytest.fixture(autouse=True)
+def _limits() -> Iterator[None]:
+    """The product's limits: the clock of these tests stands still."""
+    with limited(queue_wait_seconds=0.5, request_seconds=2.5):
+        yield
 
 
 class Loop:
@@ -41,11 +50,16 @@ class Queue:
 
     def __init__(self) -> None:
         self.loop, self.begun = Loop(), list[int]()
+        self.waited_seconds: list[float] = []
         self._queue = RequestQueue()
 
     def add(self, number: int) -> None:
         loop = cast(asyncio.AbstractEventLoop, self.loop)
-        self._queue.add(loop, partial(self.begun.append, number))
+        self._queue.add(loop, partial(self._begin, number))
+
+    def _begin(self, number: int, waited_seconds: float) -> None:
+        self.begun.append(number)
+        self.waited_seconds.append(waited_seconds)
 
     def add_many(self, count: int) -> None:
         for number in range(count):
@@ -112,9 +126,35 @@ async def test_while_many_wait_for_the_database_no_request_begins_and_soon_all_a
     queue.loop.turn(step)
     assert queue.is_full()
     assert queue.begun == [0]
+    queue.add(2)
+    queue.loop.turn(step)
+    assert queue.begun == [0]
 
     go.set()
     await asyncio.gather(*submitted)
     queue.loop.turn(step)
     assert not queue.is_full()
+    assert queue.begun == [0, 1, 2]
+    assert queue.waited_seconds[0] == 0 < queue.waited_seconds[2] < queue.waited_seconds[1]
+
+
+async def test_a_request_whose_time_is_up_is_begun_so_that_it_is_refused() -> None:
+    stuck: Batcher[int, int] = Batcher(lambda _: asyncio.get_running_loop().create_future())
+    submitted = [asyncio.create_task(stuck.submit(1)) for _ in range(RequestQueue.UNANSWERED_MAX)]
+    await asyncio.sleep(0)
+    queue, step = Queue(), RequestQueue.TURN_SECONDS_MAX / 2
+    queue.add(0)
+    queue.loop.turn()
+    queue.add(1)
+    turns = 0
+    while queue.begun == [0]:
+        queue.loop.turn(step)
+        turns += 1
     assert queue.begun == [0, 1]
+    limit = time_limits.current.request_seconds
+    assert limit <= queue.waited_seconds[1] < limit + 2 * step
+    with deadline.limited(waited_seconds=queue.waited_seconds[1]), pytest.raises(Unavailable):
+        deadline.left()
+    for each in submitted:
+        each.cancel()
+    await asyncio.gather(*submitted, return_exceptions=True)

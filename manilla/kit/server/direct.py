@@ -33,6 +33,7 @@ class HttpRequest(msgspec.Struct):
     headers: Mapping[bytes, bytes]
     peer: str  # the IP address of the other end of the connection
     body: bytes | None = b""  # None if it is too large
+    waited_seconds: float = 0.0  # in the queue of requests
 
 
 class HttpResponse(msgspec.Struct):
@@ -168,9 +169,10 @@ class Protocol(LimitedProtocol):
         else:
             self._queue.add(self.loop, partial(self._create_task, cycle))
 
-    def _create_task(self, cycle: DirectCycle) -> None:
+    def _create_task(self, cycle: DirectCycle, waited_seconds: float) -> None:
         if cycle.disconnected:
             return  # the client has not waited for its turn, so nothing needs to happen
+        cycle.request.waited_seconds = waited_seconds
         task = self.loop.create_task(self._run(cycle))
         task.add_done_callback(self.tasks.discard)
         self.tasks.add(task)

@@ -24,7 +24,8 @@ class RequestQueue:
     TURN_SECONDS_MAX = 0.25  # the operating system has paused a process whose turn takes longer
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[float, Callable[[], None]]] = deque()
+        # When each of them arrived, and the function that begins it.
+        self._waiting: deque[tuple[float, Callable[[float], None]]] = deque()
         self._left = self.TURN_MAX  # how many requests may still begin in this turn
         self._is_scheduled = False
         self._is_late = False  # whether the first of them has waited for too long
@@ -34,14 +35,17 @@ class RequestQueue:
         """Whether the next request must be refused."""
         return self._is_late or len(self._waiting) >= self.LENGTH_MAX
 
-    def add(self, loop: asyncio.AbstractEventLoop, begin: Callable[[], None]) -> None:
-        """Calls `begin`, as soon as it is the request's turn."""
+    def add(self, loop: asyncio.AbstractEventLoop, begin: Callable[[float], None]) -> None:
+        """Calls `begin` as soon as it is the request's turn, with the seconds that it waited.
+
+        A request whose time is up is begun at once, so that it is refused.
+        """
         if not self._is_scheduled:
             self._is_scheduled = True
             loop.call_soon(self._next_turn, loop)
         if self._left > 0 and not self._waiting:
             self._left -= 1
-            begin()
+            begin(0.0)
         else:
             self._waiting.append((loop.time(), begin))
 
@@ -53,11 +57,15 @@ class RequestQueue:
             loop.call_soon(self._next_turn, loop)
         elif waiting:
             loop.call_later(self.DELAY_SECONDS, self._next_turn, loop)
-        while waiting and self._left > 0:
-            self._left -= 1
-            waiting.popleft()[1]()
         now = loop.time()
         was_paused = now - self._turn_at > self.TURN_SECONDS_MAX
+        if was_paused:  # their time begins now, because none of them could have begun before
+            waiting = self._waiting = deque((now, begin) for _, begin in waiting)
+        end_at = now - time_limits.current.request_seconds
+        while waiting and (self._left > 0 or waiting[0][0] <= end_at):
+            self._left -= 1
+            arrived_at, begin = waiting.popleft()
+            begin(now - arrived_at)
         limit = time_limits.current.queue_wait_seconds
         has_waited = bool(waiting) and now - waiting[0][0] > limit
-        self._is_late, self._turn_at = has_waited and not was_paused, now
+        self._is_late, self._turn_at = has_waited, now
