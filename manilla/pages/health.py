@@ -1,6 +1,7 @@
 """Health checks and metrics."""
 
 import ipaddress
+from collections.abc import Callable
 
 from manilla.kit import prometheus
 from manilla.kit.db import Database
@@ -10,27 +11,48 @@ from manilla.web.serving.request import WebRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound, UrlHandler
 
+# Commits that have waited this long for a standby's confirmation wait in vain.
+CONFIRM_SECONDS = 3
+
+_WRITES = """
+    SELECT CASE WHEN current_setting('transaction_read_only') = 'on' THEN 'read-only'
+                WHEN EXISTS (SELECT FROM pg_stat_activity
+                              WHERE wait_event = 'SyncRep'
+                                AND query_start < now() - make_interval(secs => $1))
+                THEN 'not confirmed' ELSE 'ok' END"""
+
 
 def handlers(db: Database, drain: Drain) -> list[UrlHandler]:
     async def readyz(_request: WebRequest) -> PageResponse:
-        """Readiness check: whether the database responds and the process is not shutting down."""
+        """Readiness check: whether reads and writes work and the process is not shutting down."""
+        return await _ready(lambda writes: writes == "ok")
+
+    async def readyz_reads(_request: WebRequest) -> PageResponse:
+        """The same for reads alone."""
+        return await _ready(lambda _writes: True)
+
+    async def _ready(is_ready: Callable[[str], bool]) -> PageResponse:
         if drain.is_on:
             return PageResponse.json({"status": "stopping"}, 503)
         try:
-            await db.value("SELECT 1")
-        except Unavailable as unavailable:
-            return PageResponse.json(
-                {"status": "unavailable", "database": "away"},
-                unavailable.status,
-                headers={"Retry-After": str(unavailable.retry_after_seconds)},
-            )
-        return PageResponse.json({"status": "ready", "database": "ok"})
+            writes: str = await db.value(_WRITES, CONFIRM_SECONDS)
+        except Unavailable:
+            return _unready("unavailable", database="away")
+        if not is_ready(writes):
+            return _unready("degraded", database="ok", writes=writes)
+        return PageResponse.json({"status": "ready", "database": "ok", "writes": writes})
 
     return [
         UrlHandler("GET", "/healthz", _healthz),
         UrlHandler("GET", "/readyz", readyz),
+        UrlHandler("GET", "/readyz/reads", readyz_reads),
         UrlHandler("GET", "/metrics", _metrics),
     ]
+
+
+def _unready(status: str, **facts: str) -> PageResponse:
+    retry = {"Retry-After": "1"}
+    return PageResponse.json({"status": status, **facts}, Unavailable.status, headers=retry)
 
 
 async def _healthz(_request: WebRequest) -> PageResponse:

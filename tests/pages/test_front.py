@@ -1,14 +1,21 @@
+import asyncio
 import re
 
 import msgspec
 import pytest
 from playwright.async_api import Browser
 
+from manilla.kit.db import Database
+from manilla.kit.embedded import postgres
+from manilla.kit.embedded.postgres import NAME, Cluster
 from manilla.pages import app as pages
 from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations
 from tests.client import Site
 from tests.conftest import serving
+from tests.waiting import until
+
+READ_ONLY = "default_transaction_read_only"
 
 
 @pytest.mark.long
@@ -94,7 +101,8 @@ async def test_a_head_request_gets_headers_only(site: Site, target: str) -> None
 
 async def test_health_readiness_and_metrics(site: Site) -> None:
     assert (await site.send("GET", "/healthz")).json == {"status": "ok"}
-    assert (await site.send("GET", "/readyz")).json == {"status": "ready", "database": "ok"}
+    expected = {"status": "ready", "database": "ok", "writes": "ok"}
+    assert (await site.send("GET", "/readyz")).json == expected
     await site.send("GET", "/api/v1/site-info")
     request = b"GET /metrics HTTP/1.1\r\nHost: m\r\nConnection: close\r\n\r\n"
     metrics = await site.send_raw(request)
@@ -124,3 +132,43 @@ async def test_metrics_are_not_served_through_a_proxy(site: Site) -> None:
 async def test_an_unknown_page_is_not_found(site: Site, target: str) -> None:
     reply = await site.send("GET", target)
     assert (reply.status, reply.code) == (404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize("cause", ["read-only", "not confirmed"])
+async def test_the_readiness_check_says_that_writes_fail_while_reads_work(
+    cluster: Cluster, site: Site, db: Database, cause: str
+) -> None:
+    operator = await Database.open(cluster.url(postgres.SUPERUSER, NAME), size=2, name="operator")
+    setting = "synchronous_standby_names" if cause == "not confirmed" else READ_ONLY
+    value = "nobody" if cause == "not confirmed" else "on"
+    committing = None
+    try:
+        await operator.execute(f"ALTER SYSTEM SET {setting} = '{value}'")
+        await operator.value("SELECT pg_reload_conf()")
+        if cause == "not confirmed":
+            committing = asyncio.create_task(_commit(db))
+
+        async def is_degraded() -> bool:
+            reply = await site.send("GET", "/readyz")
+            return (reply.status, reply.json.get("writes")) == (503, cause)
+
+        await until(is_degraded)
+        reads = await site.send("GET", "/readyz/reads")
+        assert (reads.status, reads.json["writes"]) == (200, cause)
+    finally:
+        await operator.execute(f"SET {READ_ONLY} = off")
+        await operator.execute(f"ALTER SYSTEM RESET {setting}")
+        await operator.value("SELECT pg_reload_conf()")
+        await operator.close()
+        if committing is not None:
+            await committing
+
+    async def is_ready() -> bool:
+        return (await site.send("GET", "/readyz")).status == 200
+
+    await until(is_ready)
+
+
+async def _commit(db: Database) -> None:
+    async with db.transaction() as connection:
+        await connection.value("SELECT pg_logical_emit_message(true, 'test', 'x')")
