@@ -148,7 +148,7 @@ class SharedReads:
     """
 
     def __init__(self, db: Database, *, batch_max: int = 128) -> None:
-        self._connection = db.keep_connection(**plans.BY_KEY)
+        self._connection = db.keep_connection(plans.BY_KEY)
         self._batcher = Batcher(self._read, batch_max=batch_max)
 
     async def records(self, sql: str, *values: Any) -> list[Any]:

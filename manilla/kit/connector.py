@@ -11,6 +11,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
+from weakref import WeakSet
 
 import asyncpg
 import msgspec
@@ -39,6 +40,22 @@ PASSING = (
 )
 
 
+class Session(asyncpg.Connection):  # type: ignore[misc]  # asyncpg has no types
+    """A session that is closed at once if its server hangs.
+
+    The pool closes a session that has expired, before it opens another or when it is released. For
+    that asyncpg waits for the server, and so would the caller.
+    """
+
+    is_lost = False
+
+    async def close(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        if self.is_lost:
+            self.terminate()
+        else:
+            await super().close(timeout=timeout)
+
+
 class Host(msgspec.Struct, frozen=True):
     name: str  # the host's name for logs, without user and password
     url: str  # a database URL that names only this host
@@ -63,6 +80,12 @@ class Connector:
         if several and "target_session_attrs" not in _query(url):
             self._options["target_session_attrs"] = "read-write"
         self._last: Host | None = None
+        self._sessions: WeakSet[Session] = WeakSet()
+
+    def lose_sessions(self) -> None:
+        """Lets no one wait for the server of the sessions that were opened so far."""
+        for session in self._sessions:
+            session.is_lost = True
 
     @property
     def host(self) -> str:
@@ -71,6 +94,11 @@ class Connector:
 
     async def connect(self, *_url: str, **options: Any) -> Any:
         """Connects to the configured hosts. The URL that the pool passes is ignored."""
+        session = await self._connect(**options)
+        self._sessions.add(session)
+        return session
+
+    async def _connect(self, **options: Any) -> Session:
         options = {**options, **self._options, "timeout": self._host_seconds()}
         failed: dict[Host, Exception] = {}
         rest = self._hosts
@@ -95,7 +123,7 @@ class Connector:
 
 async def _first(
     hosts: list[Host], options: dict[str, Any], failed: dict[Host, Exception]
-) -> tuple[Host, Any]:
+) -> tuple[Host, Session]:
     """Returns the first session that opens and cancels the other attempts."""
     attempts = {asyncio.create_task(_open(host, options)): host for host in hosts}
     try:
@@ -136,8 +164,8 @@ def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-async def _open(host: Host, options: dict[str, Any]) -> Any:
-    session = await asyncpg.connect(host.url, **options)
+async def _open(host: Host, options: dict[str, Any]) -> Session:
+    session: Session = await asyncpg.connect(host.url, **{**options, "connection_class": Session})
     transport = session._transport
     if (opened := transport.get_extra_info("socket")) is not None:
         with contextlib.suppress(OSError):  # a UNIX socket does not support these options

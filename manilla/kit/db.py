@@ -1,8 +1,9 @@
 """PostgreSQL through asyncpg: runs plain SQL, returns structs, fails early instead of queueing."""
 
 import asyncio
+import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     asynccontextmanager,
@@ -10,6 +11,7 @@ from contextlib import (
     nullcontext,
     suppress,
 )
+from functools import lru_cache, partial
 from typing import Any, Self, TypeVar
 
 import asyncpg
@@ -17,21 +19,17 @@ import msgspec
 import structlog
 
 from manilla.kit import deadline, time_limits
-from manilla.kit.connector import PASSING, Connector
+from manilla.kit.away import AWAY, first_fault, means_away, unavailable_when_away
+from manilla.kit.connector import Connector
 from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.unconfirmed import WAITING, UnconfirmedCommits
 
 log = structlog.get_logger(__name__)
 
 Row = TypeVar("Row", bound=msgspec.Struct)
 
-# Errors that a lost connection, a failover, a full disk or a server without free connections
-# causes. After any of them it is unknown whether a commit in progress took effect.
-AWAY = (
-    *PASSING,
-    asyncpg.InterfaceError,
-    # The session's server has been demoted from primary to standby.
-    asyncpg.ReadOnlySQLTransactionError,
-)
+_WRITE = re.compile(r"\b(INSERT|UPDATE|DELETE)\b")
+
 # Errors of a statement that conflicted with another one and had no effect. A retry sees the other
 # one's changes.
 CONFLICTS = (
@@ -73,7 +71,7 @@ class Queries(ABC):
     """
 
     @abstractmethod
-    def _session(self) -> AbstractAsyncContextManager[Any]:
+    def _session(self, sql: str) -> AbstractAsyncContextManager[Any]:
         """Opens an asyncpg session for one statement."""
 
     async def rows(self, kind: type[Row], sql: str, *values: Any) -> list[Row]:
@@ -84,16 +82,16 @@ class Queries(ABC):
         return None if record is None else kind(**record)
 
     async def records(self, sql: str, *values: Any) -> list[Any]:
-        async with self._session() as raw:
+        async with self._session(sql) as raw:
             records: list[Any] = await raw.fetch(sql, *values)
             return records
 
     async def record(self, sql: str, *values: Any) -> Any:
-        async with self._session() as raw:
+        async with self._session(sql) as raw:
             return await raw.fetchrow(sql, *values)
 
     async def value(self, sql: str, *values: Any) -> Any:
-        async with self._session() as raw:
+        async with self._session(sql) as raw:
             return await raw.fetchval(sql, *values)
 
     async def number(self, sql: str, *values: Any) -> int:
@@ -104,7 +102,7 @@ class Queries(ABC):
         return await self.record(sql, *values) is not None
 
     async def execute(self, sql: str, *values: Any) -> None:
-        async with self._session() as raw:
+        async with self._session(sql) as raw:
             await raw.execute(sql, *values)
 
 
@@ -114,7 +112,7 @@ class Connection(Queries):
     def __init__(self, raw: Any) -> None:
         self._raw = raw
 
-    def _session(self) -> AbstractAsyncContextManager[Any]:
+    def _session(self, _sql: str) -> AbstractAsyncContextManager[Any]:
         return nullcontext(self._raw)
 
     @asynccontextmanager
@@ -135,16 +133,19 @@ class KeptConnection:
         connector: Connector,
         options: dict[str, Any],
         guarded: Callable[[Any], AbstractAsyncContextManager[Any]],
+        check: Callable[[], None],
     ) -> None:
         self._connector = connector
         self._options = options
         self._guarded = guarded
+        self._check = check
         self._raw: Any = None
 
     async def rows(self, kind: type[Row], sql: str, *values: Any) -> list[Row]:
         return [kind(**record) for record in await self.records(sql, *values)]
 
     async def records(self, sql: str, *values: Any) -> list[Any]:
+        self._check()
         with unavailable_when_away(self._connector):
             if self._raw is None or self._raw.is_closed():
                 self._raw = await self._connector.connect(**self._options)
@@ -172,6 +173,8 @@ class Database(Queries):
         kept = {**settings, "plan_cache_mode": "force_generic_plan"}
         self._kept_options = {**options, "server_settings": kept}
         self._kept: list[KeptConnection] = []
+        self.unconfirmed = UnconfirmedCommits(self._waiting, sessions_max=4 * size)
+        self._looking = KeptConnection(connector, options, self._guarded, lambda: None)
         self._pool = asyncpg.create_pool(
             connect=connector.connect,
             min_size=0,
@@ -182,11 +185,17 @@ class Database(Queries):
             **options,
         )
 
-    def keep_connection(self, **settings: str) -> KeptConnection:
-        """`settings`: the server's settings for this session, besides those of all sessions."""
+    def keep_connection(
+        self, settings: Mapping[str, str] | None = None, *, writes: bool = False
+    ) -> KeptConnection:
+        """`writes`: whether its statements are logged, so that their commits wait for a standby.
+
+        `settings`: the server's settings for this session, besides those of all sessions.
+        """
         options = dict(self._kept_options)
-        options["server_settings"] = {**options["server_settings"], **settings}
-        kept = KeptConnection(self._connector, options, self._guarded)
+        options["server_settings"] = {**options["server_settings"], **(settings or {})}
+        check = partial(self.unconfirmed.check, writes=writes)
+        kept = KeptConnection(self._connector, options, self._guarded, check)
         self._kept.append(kept)
         return kept
 
@@ -222,6 +231,8 @@ class Database(Queries):
         return db
 
     async def close(self) -> None:
+        self.unconfirmed.close()
+        self._looking.terminate()
         for kept in self._kept:
             with suppress(*AWAY):
                 await kept.close()
@@ -230,11 +241,12 @@ class Database(Queries):
                 await self._pool.close()
 
     @asynccontextmanager
-    async def _session(self) -> AsyncIterator[Any]:
+    async def _session(self, sql: str = "") -> AsyncIterator[Any]:
+        self.unconfirmed.check(writes=_is_write(sql))
         with unavailable_when_away(self._connector), deadline.counted():
             async with (
                 self._pool.acquire(timeout=_seconds_to_acquire()) as raw,
-                _until_late(raw),
+                self._until_late(raw),
                 self._guarded(raw),
             ):
                 yield raw
@@ -246,32 +258,68 @@ class Database(Queries):
             yield raw
         except Refusal:
             raise
-        except AWAY as error:
+        except BaseException as error:
+            if not means_away(error, raw):
+                await _end_statement(raw)
+                raise
             await self._give_up(raw, error)
-            raise
-        except BaseException:
-            await _end_statement(raw)
-            raise
+            raise Unavailable(host=self._connector.host) from first_fault(error)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         async with self._session() as raw:
             yield Connection(raw)
 
-    async def _give_up(self, raw: Any, error: Exception) -> None:
-        if isinstance(error, ValueError):
+    @asynccontextmanager
+    async def _until_late(self, raw: Any) -> AsyncIterator[None]:
+        """Closes the session when the request's time is up, even during a commit.
+
+        The statement is not canceled. A cancel request needs a responding server, and it would make
+        a commit that waits for a synchronous standby take effect without the standby.
+        """
+        left = deadline.left()
+        if left is None:
+            yield
             return
-        raw.terminate()
-        if isinstance(error, TimeoutError):
+        is_late = False
+
+        def end() -> None:
+            nonlocal is_late
+            is_late = True
+            self.unconfirmed.leave(raw)
+
+        late = asyncio.get_running_loop().call_later(left, end)
+        try:
+            yield
+        except Unavailable as unavailable:
+            if is_late:
+                raise Unavailable(host=unavailable.host) from TimeoutError(deadline.USED_UP)
+            raise
+        finally:
+            late.cancel()
+
+    async def _waiting(self, pids: Sequence[int]) -> list[int]:
+        """Returns those of the server's processes that wait for a standby's confirmation."""
+        # Not a session of the pool, all of which may wait.
+        found = await self._looking.records(WAITING, list(pids))
+        if not found:
+            self._looking.terminate()
+        return [record["pid"] for record in found]
+
+    async def _give_up(self, raw: Any, error: BaseException) -> None:
+        self.unconfirmed.leave(raw)
+        if isinstance(error, TimeoutError) and not self.unconfirmed.are_waiting:
             # The server hangs. Idle sessions still look usable: unless they are closed, each of
             # them causes a timeout for one more caller, even after another host has taken over.
             log.error("database_hangs", host=self._connector.host)
+            self._connector.lose_sessions()
             await self._pool.expire_connections()
             for kept in self._kept:
                 kept.terminate()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
+        self.unconfirmed.check(writes=True)
         async with self.connection() as connection, connection.transaction():
             yield connection
 
@@ -285,18 +333,6 @@ async def transaction_of(db: Database | Connection) -> AsyncIterator[Connection]
     else:
         async with db.transaction():
             yield db
-
-
-@contextmanager
-def unavailable_when_away(connector: Connector | None = None) -> Iterator[None]:
-    try:
-        yield
-    except AWAY as error:
-        if isinstance(error, ValueError):
-            # asyncpg.DataError is both an InterfaceError and a ValueError. It means that a value
-            # cannot be encoded, which is a bug in the caller and not an unavailable server.
-            raise
-        raise Unavailable(host=connector.host if connector else None) from error
 
 
 class UnusableDatabase(Refusal):
@@ -342,22 +378,9 @@ def _seconds_to_acquire() -> float:
     return limit if left is None else min(left, limit)
 
 
-@asynccontextmanager
-async def _until_late(raw: Any) -> AsyncIterator[None]:
-    """Terminates the session when the request's time is up, even during a commit.
-
-    The statement is not canceled. A cancel request needs a responding server, and it would make a
-    commit that waits for a synchronous standby take effect without the standby.
-    """
-    left = deadline.left()
-    if left is None:
-        yield
-        return
-    late = asyncio.get_running_loop().call_later(left, raw.terminate)
-    try:
-        yield
-    finally:
-        late.cancel()
+@lru_cache(maxsize=1024)
+def _is_write(sql: str) -> bool:
+    return _WRITE.search(sql) is not None
 
 
 async def _end_statement(raw: Any) -> None:

@@ -116,7 +116,7 @@ Taken = tuple[NewRow, NewItem, int]  # with the cost: 1 if the item counts towar
 
 class Intake:
     def __init__(self, db: Database, function: str) -> None:
-        self._connection = db.keep_connection()
+        self._connection = db.keep_connection(writes=True)
         # As bytes, the text is encoded only once.
         self._sql = f"""
             SELECT {columns(IntakeResult)} FROM {function}(convert_from($1, 'UTF8')::jsonb, $2)"""

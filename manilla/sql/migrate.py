@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from manilla.kit import time_limits
-from manilla.kit.db import session, unavailable_when_away
+from manilla.kit.away import unavailable_when_away
+from manilla.kit.db import session
 from manilla.kit.errors import Refusal
 from manilla.sql import epochs, rights, runner, statistics
 

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from manilla.kit import connector
+from manilla.kit.connector import Connector
 from manilla.kit.db import Database, UnusableDatabase, connect
 from manilla.kit.errors import Unavailable
 from manilla.settings import Settings
@@ -186,3 +187,16 @@ async def test_a_malformed_database_url_is_rejected(url: str) -> None:
         await connect(url)
     with pytest.raises(UnusableDatabase):
         await Database.open(url, size=1, name="tests hosts")
+
+
+async def test_closing_a_session_of_a_lost_server_does_not_wait_for_it(settings: Settings) -> None:
+    opening = Connector(settings.database_url)
+    lost = await opening.connect()
+    opening.lose_sessions()
+    later = await opening.connect()
+    closing = lost.close(timeout=600)
+    with pytest.raises(StopIteration):
+        closing.send(None)  # ends without waiting for anything
+    assert lost.is_closed()
+    assert await later.fetchval("SELECT 1") == 1
+    await later.close()

@@ -1,5 +1,6 @@
 """Finds rows that many merchants share and that a transaction locks until its commit."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
@@ -21,13 +22,15 @@ class SharedRows:
     def __init__(self, owner: Database, tables: dict[str, str]) -> None:
         self._owner = owner
         self._tables = tables
+        self._looking = asyncio.Lock()  # because looking locks rows, too
         self.found: set[str] = set()
 
     @contextlib.asynccontextmanager
     async def watched(self, raw: Any) -> AsyncIterator[None]:
         async with raw.transaction():
             yield
-            await self._look()
+            async with self._looking:
+                await self._look()
 
     async def _look(self) -> None:
         for table, condition in self._tables.items():
@@ -65,8 +68,8 @@ async def watching(owner: Database) -> AsyncIterator[SharedRows]:
     session, kept = Database._session, kit.KeptConnection.records
 
     @contextlib.asynccontextmanager
-    async def watched_session(db: Database) -> AsyncIterator[Any]:
-        async with session(db) as raw:
+    async def watched_session(db: Database, sql: str = "") -> AsyncIterator[Any]:
+        async with session(db, sql) as raw:
             if db is owner:
                 yield raw
             else:

@@ -1,0 +1,62 @@
+"""Decides what "the database went away" means: only here."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import asyncpg
+
+from manilla.kit.connector import PASSING, Connector
+from manilla.kit.errors import Refusal, Unavailable
+
+# Errors that a lost connection, a failover, a full disk or a server without free connections
+# causes. After any of them it is unknown whether a commit in progress took effect.
+AWAY = (
+    *PASSING,
+    asyncpg.InterfaceError,
+    # The session's server has been demoted from primary to standby.
+    asyncpg.ReadOnlySQLTransactionError,
+    # The same, for a table that only a primary has: `rate_window`. Also a prepared statement whose
+    # table a migration has changed.
+    asyncpg.FeatureNotSupportedError,
+)
+
+
+def means_away(error: BaseException, raw: Any = None) -> bool:
+    """Whether an error in a block that used the session `raw` was caused by the database.
+
+    If a session is closed while it is used, asyncpg raises almost anything, depending on the step:
+    an AttributeError between preparing and executing a statement.
+    """
+    if isinstance(error, Refusal) or not isinstance(error, Exception):
+        return False
+    if isinstance(error, ValueError):
+        # asyncpg.DataError is both an InterfaceError and a ValueError. It means that a value cannot
+        # be encoded, which is a bug in the caller and not an unavailable server.
+        return False
+    return isinstance(error, AWAY) or (raw is not None and is_closed(raw))
+
+
+def is_closed(raw: Any) -> bool:
+    try:
+        return bool(raw.is_closed())
+    except asyncpg.InterfaceError:
+        return True  # the pool has taken the session back, because it was closed
+
+
+def first_fault(error: BaseException) -> BaseException:
+    """Returns the error that began it: after a lost connection, the rollback fails as well."""
+    while isinstance(error.__context__, AWAY) and not isinstance(error.__context__, ValueError):
+        error = error.__context__
+    return error
+
+
+@contextmanager
+def unavailable_when_away(connector: Connector | None = None, raw: Any = None) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if not means_away(error, raw):
+            raise
+        host = connector.host if connector else None
+        raise Unavailable(host=host) from first_fault(error)

@@ -1,0 +1,74 @@
+"""Bounds the sessions whose commits wait for a standby that does not confirm them.
+
+Such a session cannot be ended from outside: the server does not notice that its client has closed
+the connection, and canceling the wait would make the commit take effect without the standby. So the
+sessions that this process has left behind are the probe: until the server has ended them, new
+transactions are refused at once instead of leaving behind one more session each.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import structlog
+
+from manilla.kit.away import is_closed
+from manilla.kit.errors import Unavailable
+
+log = structlog.get_logger(__name__)
+
+LOOK_SECONDS = 0.5
+WAITING = """
+    SELECT pid FROM pg_stat_activity WHERE pid = ANY($1::int[]) AND wait_event = 'SyncRep'"""
+
+Look = Callable[[Sequence[int]], Awaitable[list[int]]]
+
+
+class UnconfirmedCommits:
+    def __init__(self, look: Look, sessions_max: int) -> None:
+        self._look = look  # returns those of the server's processes that wait for a standby
+        self._sessions_max = sessions_max
+        self._left: set[int] = set()  # left behind, and not known to have ended
+        self._are_waiting = False  # whether some of them were found waiting for a standby
+        self._looking: asyncio.Task[None] | None = None
+
+    @property
+    def are_waiting(self) -> bool:
+        return self._are_waiting
+
+    def check(self, *, writes: bool) -> None:
+        """Raises Unavailable if a commit would wait in vain, or if too many sessions were left."""
+        if self._are_waiting and (writes or len(self._left) >= self._sessions_max):
+            raise Unavailable from TimeoutError("no standby confirms commits")
+
+    def leave(self, raw: Any) -> None:
+        """Closes a session during a statement or a commit, which may continue on the server."""
+        if not is_closed(raw):
+            self._left.add(raw.get_server_pid())
+            raw.terminate()
+        if self._looking is None and self._left:
+            self._looking = asyncio.create_task(self._look_until_ended())
+
+    async def _look_until_ended(self) -> None:
+        try:
+            while self._left:
+                await self._look_once()
+                if self._left:
+                    await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            self._are_waiting, self._looking = False, None
+
+    async def _look_once(self) -> None:
+        asked = list(self._left)
+        try:
+            waiting = await self._look(asked)
+        except Unavailable:
+            return  # without an answer nothing is known
+        if waiting and not self._are_waiting:
+            log.error("commits_not_confirmed", sessions=len(waiting))
+        self._left -= set(asked) - set(waiting)
+        self._are_waiting = bool(waiting)
+
+    def close(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
