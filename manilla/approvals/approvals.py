@@ -157,6 +157,11 @@ async def waiting(db: Database, *, team: int | None = None) -> list[Approval]:
     return await queries.approvals(db, waiting_only=True, before_id=None, limit=LIST_MAX, team=team)
 
 
+async def count_waiting(db: Database, *, team: int) -> int:
+    """Returns how many changes of a merchant's team wait for a second person."""
+    return await queries.count_waiting(db, team)
+
+
 async def listed(db: Database, before_id: int | None = None, limit: int = 100) -> list[Approval]:
     """Returns all approvals, newest first."""
     return await queries.approvals(db, waiting_only=False, before_id=before_id, limit=limit)

@@ -92,6 +92,16 @@ async def approvals(
     return [_read(record) for record in records]
 
 
+async def count_waiting(db: Database, team: int) -> int:
+    return await db.number(
+        """
+        SELECT count(*) FROM approval
+         WHERE merchant_id = $1 AND asked_realm = 'dashboard' AND status = 'waiting'
+           AND expires_at > now()""",
+        team,
+    )
+
+
 class ApprovalFilter(RecordFilter, frozen=True, kw_only=True):
     status: ApprovalStatus | None = None
     kind: str | None = None

@@ -17,6 +17,7 @@ from manilla.payouts.bulk.drafts import Drafting
 from manilla.payouts.bulk.file import COLUMNS as FILE_COLUMNS
 from manilla.payouts.bulk.file import FileRow
 from manilla.payouts.bulk.store import Batch, BatchKind, BatchRow, BatchStatus, NameCheck, RowState
+from manilla.payouts.protection import allowance
 from manilla.web import exports, lists
 from manilla.web.page_request import NO_STORE, PageRequest
 from manilla.web.serving.response import PageResponse
@@ -49,10 +50,14 @@ async def show(request: PageRequest) -> PageResponse:
 async def _draft(request: PageRequest, batch: Batch) -> dict[str, Any]:
     """Returns what only the page of an undecided batch shows."""
     shown: dict[str, Any] = {"coverage": None, "failing": [], "corrections": [], "short": 0}
+    shown["needs_second"] = False
     if batch.status not in (BatchStatus.DRAFT, BatchStatus.ASKED):
         return shown
     if batch.ready:
         shown["coverage"] = await coverage.coverage(request.db, batch)
+        shown["needs_second"] = await allowance.is_exceeded(
+            request.db, request.tenant, shown["coverage"].total, request.visitor.email
+        )
         shown["failing"] = await _failing(request, batch)
     if batch.status is BatchStatus.DRAFT:
         faulty = await _some(request, batch, state=RowState.FAULTY)

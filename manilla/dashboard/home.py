@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from manilla.approvals import approvals
 from manilla.kit import deadline
-from manilla.kit.display import clean
+from manilla.kit.display import clean, money
 from manilla.kit.environment import Environment
 from manilla.kit.listing.sorting import Totals
 from manilla.kit.money import Money
@@ -173,9 +174,33 @@ async def _attention(request: PageRequest, tenant: Tenant) -> list[AttentionItem
         for number, one, many, path in found
         if number
     ]
+    waiting = await _waiting(request)
     blocked = await _blocked_notifications(request)
     accounts = await _settlement_accounts(request, since)
-    return [*await _key_rotations(request, since), *accounts, *blocked, *counted]
+    return [*waiting, *await _key_rotations(request, since), *accounts, *blocked, *counted]
+
+
+async def _waiting(request: PageRequest) -> list[AttentionItem]:
+    """Returns what waits for a second person, for the requester and for those who can approve."""
+    if not request.may(Permission.MOVE_MONEY):
+        return []
+    found = [
+        AttentionItem(
+            f"Your request waits for approval: {clean(each.file_name, 100)}, {money(each.total)}"
+            if each.asked_by_id == request.visitor.person_id
+            else f"{each.asked_by} asks for your approval: "
+            f"{clean(each.file_name, 100)}, {money(each.total)}",
+            request.at(f"~/payouts/bulk/{each.id}"),
+        )
+        for each in await bulk.waiting(request.db, request.tenant)
+    ]
+    changes = await approvals.count_waiting(request.db, team=request.merchant_id)
+    if changes:
+        text = "change to the protection of payouts waits for approval"
+        if changes > 1:
+            text = "changes to the protection of payouts wait for approval"
+        found.append(AttentionItem(f"{changes} {text}", request.at("~/protection")))
+    return found
 
 
 async def _count_reviewed(totals: Awaitable[Totals]) -> int:

@@ -20,11 +20,13 @@ from manilla.payouts import ordering, refusals
 from manilla.payouts.beneficiaries import accounts, beneficiary, methods
 from manilla.payouts.beneficiaries.accounts import SavedAccount
 from manilla.payouts.bulk import batches
+from manilla.payouts.bulk import store as bulk
 from manilla.payouts.initiate import PayoutOrder
 from manilla.payouts.listing import AccountFilter
 from manilla.payouts.ordering import AccountHolder, PayoutPreview
 from manilla.payouts.payout import DETAILS
 from manilla.payouts.protection import allowance
+from manilla.people.roles import Permission
 from manilla.web import record_list, timeline
 from manilla.web.columns import transactions as transaction_columns
 from manilla.web.forms import BadForm, Form
@@ -46,7 +48,7 @@ AT_FIELD = (
     (refusals.InsufficientBalance, "amount"),
     (refusals.AmountOutOfRange, "amount"),
 )
-ASKED = "The payout is above your threshold. Another person must now approve it."
+ASKED = "This is more than you may pay out alone. Another person must now approve it."
 MADE_BEFORE = "This payout already exists. No second payout was created."
 
 COLUMNS = payouts.FIELDS.select(
@@ -74,7 +76,11 @@ async def show_all(request: PageRequest) -> PageResponse:
         *record_list.currency_filter(sorted((await request.caller()).currencies)),
     ]
     columns = insert_after(COLUMNS, "bank", "bank_name", request.services.banks.name_of)
-    return await LIST.show(request, "payouts.html", columns, [request.tenant], wanted, filters)
+    may_approve = request.may(Permission.MOVE_MONEY)
+    return await LIST.show(
+        *(request, "payouts.html", columns, [request.tenant], wanted, filters),
+        waiting=await bulk.waiting(request.db, request.tenant) if may_approve else [],
+    )
 
 
 async def show(request: PageRequest) -> PageResponse:
@@ -148,7 +154,17 @@ async def review(request: PageRequest) -> PageResponse:
         details = await _details(request, caller, method)
         return request.form_with_errors("payout_new.html", refusal, at=AT_FIELD, **details)
     kept = [pair for pair in request.form.pairs() if pair[0] != "csrf"]
-    return request.page("payout_review.html", preview=preview, kept=kept, given=request.form)
+    subject = f"payout:{request.form.text('reference') or request.form.text(ONCE)}"
+    needs_second = await allowance.is_exceeded(
+        request.db, request.tenant, preview.total, request.visitor.email, subject
+    )
+    return request.page(
+        "payout_review.html",
+        preview=preview,
+        kept=kept,
+        given=request.form,
+        needs_second=needs_second,
+    )
 
 
 async def pay(request: PageRequest) -> PageResponse:

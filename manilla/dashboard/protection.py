@@ -10,9 +10,11 @@ from manilla.approvals.kinds import TeamChange
 from manilla.audit.actor import current
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
+from manilla.ledger.scope import Tenant
 from manilla.payouts.bulk import store as batches
 from manilla.payouts.protection import protection
 from manilla.payouts.protection.protection import LockChange, ThresholdChange
+from manilla.people.roles import Permission
 from manilla.web.display import describe_changes
 from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest
@@ -41,6 +43,17 @@ async def show(request: PageRequest) -> PageResponse:
             for each in waiting
         ],
     )
+
+
+async def count_waiting(request: PageRequest) -> dict[str, int]:
+    """Returns what waits for a second person, for the navigation."""
+    if request.visitor.merchant_id is None or not request.may(Permission.MOVE_MONEY):
+        return {}
+    tenant = Tenant(request.merchant_id, request.environment_or_none or Environment.SANDBOX)
+    return {
+        "~/payouts": await batches.count_waiting(request.db, tenant),
+        PAGE: await approvals.count_waiting(request.db, team=request.merchant_id),
+    }
 
 
 async def set_threshold(request: PageRequest) -> PageResponse:

@@ -286,5 +286,8 @@ ROUTES = [
 
 
 def build(services: Services) -> list[UrlHandler]:
-    layout = Layout(Realm.DASHBOARD, services, TEMPLATES, NAVIGATION, ACTIONS)
+    layout = Layout(
+        *(Realm.DASHBOARD, services, TEMPLATES, NAVIGATION, ACTIONS),
+        counts=protection.count_waiting,
+    )
     return [*Authentication(layout).handlers(ROUTES), receipts.verification(layout)]

@@ -104,6 +104,8 @@ class Authentication:
         answer = await self._step_up_page(route, request, visitor)
         if answer is not None:
             return answer
+        if self._layout.counts is not None and visitor is not None and route.is_page:
+            request.counts = await self._layout.counts(request)
         answer = await route.handler(request)
         if isinstance(answer, ExportFile):
             await answer.begin()

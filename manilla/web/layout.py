@@ -1,6 +1,6 @@
 """The layout of a realm's pages: templates, navigation and cookie names."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,9 @@ class OfferedPage(msgspec.Struct, frozen=True):
     url: str
 
 
+# Returns how many things wait for the user behind navigation links, by the links' paths.
+NavigationCounts = Callable[[Any], Awaitable[Mapping[str, int]]]
+
 # Navigation links by the title of their section.
 Navigation = Mapping[str, Sequence[NavigationItem]]
 
@@ -52,6 +55,7 @@ class Layout:
         templates: Path,
         navigation: Navigation,
         actions: Sequence[NavigationItem] = (),
+        counts: NavigationCounts | None = None,
     ) -> None:
         self.realm = realm
         self.root = f"/{realm}"
@@ -59,6 +63,7 @@ class Layout:
         self.platform = services.platform
         self.navigation = navigation
         self.actions = actions  # what the search offers to do, besides opening pages
+        self.counts = counts
         self.demo_login = services.demo_login
         self.is_development = services.is_development
         self.is_secure = services.base_url.startswith("https://")

@@ -66,6 +66,7 @@ class PageRequest:
         self.form = Form({})
         self.query = Form({})
         self.csrf = csrf
+        self.counts: Mapping[str, int] = {}  # for the navigation
         self._cookies: list[SetCookie] = []
 
     @property

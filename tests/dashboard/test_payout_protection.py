@@ -90,6 +90,44 @@ async def test_a_payout_above_the_threshold_waits_for_another_person(team: Team)
     assert any("approved by" in cell for cell in row)
 
 
+async def test_a_waiting_payout_is_shown_to_the_requester_and_to_those_who_can_approve(
+    team: Team, services: Services, site: Site
+) -> None:
+    viewer = await member(services, site, team.dashboard.merchant.new.id, Role.VIEWER)
+    await _set_threshold(team.owner, "5000")
+    order = await _order(team, "6000")
+    review = (await team.owner.post(f"{PAYOUTS}/new", order)).body.decode()
+    assert "Ask for approval" in review
+    assert "Pay ₦" not in review
+    asked = redirect_target(await team.owner.post(PAYOUTS, order))
+    assert "Your request waits for approval" in (await team.owner.get("/sandbox")).body.decode()
+    home = (await team.finance.get("/sandbox")).body.decode()
+    assert f"{team.owner.email} asks for your approval" in home
+    for user in (team.owner, team.finance):
+        listed = (await user.get(PAYOUTS)).body.decode()
+        assert listed.index("Waiting for approval") < listed.index("Filter the list")
+        assert asked in listed
+        menu = (await user.get("/sandbox/wallets")).body.decode()
+        assert 'class="nav-count">1<' in menu
+    for path in ("/sandbox", PAYOUTS):
+        assert order["once"] not in (await viewer.get(path)).body.decode()
+        assert "nav-count" not in (await viewer.get(path)).body.decode()
+
+    await team.finance.post(f"{asked}/approve", {})
+    for path in ("/sandbox", PAYOUTS):
+        page = (await team.owner.get(path)).body.decode()
+        assert "aits for approval" not in page
+        assert "nav-count" not in page
+
+
+async def test_the_button_of_a_file_says_that_a_second_person_is_needed(team: Team) -> None:
+    await _set_threshold(team.owner, "1500")
+    rows = [f"1000,{GTBANK},{new_account()},,," for _ in range(2)]
+    small, large = await draft(team.dashboard, rows[:1]), await draft(team.dashboard, rows)
+    assert "Ask for approval" not in (await team.owner.get(small)).body.decode()
+    assert "Ask for approval" in (await team.owner.get(large)).body.decode()
+
+
 @pytest.mark.parametrize("ends", ["refused", "expired"])
 async def test_a_request_that_ended_can_be_repeated_with_its_reference(
     team: Team, ends: str

@@ -237,6 +237,16 @@ async def count_rejected(db: Database, tenant: Tenant, since: datetime) -> int:
     )
 
 
+async def count_waiting(db: Database, tenant: Tenant) -> int:
+    """Returns how many batches wait for a second person."""
+    return await db.number(
+        """
+        SELECT count(*) FROM payout_batch
+         WHERE merchant_id = $1 AND environment = $2 AND status = 'asked' AND expires_at > now()""",
+        *(tenant.merchant_id, tenant.environment),
+    )
+
+
 async def waiting(db: Database, tenant: Tenant) -> list[Batch]:
     """Returns the batches that wait for a second person, oldest first."""
     records = await db.records(
