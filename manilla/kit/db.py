@@ -19,10 +19,10 @@ import msgspec
 import structlog
 
 from manilla.kit import deadline, time_limits
-from manilla.kit.away import AWAY, first_fault, means_away, unavailable_when_away
-from manilla.kit.connector import Connector
 from manilla.kit.errors import Refusal, Unavailable
-from manilla.kit.unconfirmed import WAITING, UnconfirmedCommits
+from manilla.kit.sessions.away import AWAY, first_fault, means_away, unavailable_when_away
+from manilla.kit.sessions.connector import Connector
+from manilla.kit.sessions.unconfirmed import WAITING, UnconfirmedCommits
 
 log = structlog.get_logger(__name__)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from manilla.kit import time_limits
-from manilla.kit.away import unavailable_when_away
 from manilla.kit.db import session
 from manilla.kit.errors import Refusal
+from manilla.kit.sessions.away import unavailable_when_away
 from manilla.sql import epochs, rights, runner, statistics
 
 FOLDER = Path(str(resources.files("manilla.sql")))

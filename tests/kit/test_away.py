@@ -9,9 +9,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from manilla.kit import away, deadline
+from manilla.kit import deadline
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
+from manilla.kit.sessions import away
 from manilla.settings import Settings
 
 

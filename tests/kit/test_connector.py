@@ -10,10 +10,10 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import pytest
 
-from manilla.kit import connector
-from manilla.kit.connector import Connector
 from manilla.kit.db import Database, UnusableDatabase, connect
 from manilla.kit.errors import Unavailable
+from manilla.kit.sessions import connector
+from manilla.kit.sessions.connector import Connector
 from manilla.settings import Settings
 from manilla.wiring import opened
 from tests import clock

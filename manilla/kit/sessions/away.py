@@ -6,8 +6,8 @@ from typing import Any
 
 import asyncpg
 
-from manilla.kit.connector import PASSING, Connector
 from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.sessions.connector import PASSING, Connector
 
 # Errors that a lost connection, a failover, a full disk or a server without free connections
 # causes. After any of them it is unknown whether a commit in progress took effect.

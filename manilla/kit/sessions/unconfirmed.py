@@ -12,8 +12,8 @@ from typing import Any
 
 import structlog
 
-from manilla.kit.away import is_closed
 from manilla.kit.errors import Unavailable
+from manilla.kit.sessions.away import is_closed
 
 log = structlog.get_logger(__name__)
 
