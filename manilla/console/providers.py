@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from manilla.api import webhooks
 from manilla.approvals.changes import apply_or_ask
 from manilla.approvals.kinds import ProviderAddition, ProviderChange, ProviderClearing
+from manilla.console import onboarding
 from manilla.console.responses import done_or_asked
 from manilla.kit import deadline, time_limits
 from manilla.kit.display import money
@@ -104,6 +104,16 @@ def _missing(current: Credentials) -> str:
 
 async def show(request: PageRequest) -> PageResponse:
     return request.page("provider.html", **await _about(request, _provider(request)))
+
+
+async def show_guide(request: PageRequest) -> PageResponse:
+    """Shows how to set up an account of this kind."""
+    provider = _provider(request)
+    current = await _current(request, provider)
+    if current.kind.guide is None:
+        raise PageNotFound
+    text = onboarding.guide(current.kind.guide)
+    return request.page("provider_guide.html", provider=provider, current=current, text=text)
 
 
 async def change(request: PageRequest) -> PageResponse:
@@ -206,9 +216,10 @@ async def _about(request: PageRequest, provider: str) -> dict[str, Any]:
     return {
         "provider": provider,
         "name": current.title,
+        "is_any_valid": any(each.is_valid for each in request.services.rails.accounts.values()),
         "current": current,
-        "missing": _missing(current),
-        "webhook_url": f"{request.services.base_url}{webhooks.PREFIX}{provider}",
+        "steps": await onboarding.steps(request, current, _missing(current)),
+        "has_guide": current.kind.guide is not None,
         "shown": current.shown(),
         "labels": LABELS,
         "fields": [field for field in current.kind.fields if not field.is_switch],

@@ -191,6 +191,7 @@ ROUTES = [
     Route("GET", "/providers", providers.show_all, VIEW),
     Route("POST", "/providers", providers.add, PLATFORM, step_up=True),
     Route("GET", "/providers/{provider:str}", providers.show, VIEW),
+    Route("GET", "/providers/{provider:str}/guide", providers.show_guide, VIEW),
     Route(
         "POST", "/providers/{provider:str}/credentials", providers.change, PLATFORM, step_up=True
     ),

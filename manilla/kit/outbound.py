@@ -146,6 +146,8 @@ def describe(error: Exception) -> str:
             text = NOT_REACHED
         case aiohttp.ClientConnectorError():
             text = _system_reason(error.os_error)
+        case aiohttp.ConnectionTimeoutError():
+            text = "the host did not accept the connection in time"
         case aiohttp.ServerDisconnectedError():
             text = "the connection was closed without a response"
         case aiohttp.ClientPayloadError():

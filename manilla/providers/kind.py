@@ -6,6 +6,7 @@ account's name is what `provider` means everywhere else. Each kind has an accoun
 
 import asyncio
 from collections.abc import Callable, Mapping
+from importlib import resources
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -56,7 +57,6 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 class ProviderKind(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
-    document: str = "docs/providers.md"  # how to set it up, in the project's documents
     fields: tuple[CredentialField, ...]
     build: Callable[["AdapterContext"], Adapter]
     capabilities: Capabilities = Capabilities()
@@ -71,6 +71,12 @@ class ProviderKind(msgspec.Struct, frozen=True, kw_only=True):
     samples: Samples | None = None  # the provider's documented test accounts
     # The code of a bank in the merchants' sandbox, where no provider is called.
     sandbox_bank_code: Callable[[NigerianBank], str] = lambda bank: bank.code
+
+    @property
+    def guide(self) -> str | None:
+        """How to set up an account, as Markdown; None for a kind that has no guide."""
+        file = resources.files("manilla.providers.kinds") / self.name / "guide.md"
+        return file.read_text() if file.is_file() else None
 
     def is_own_host(self, url: str) -> bool:
         """Whether the URL is at the provider.

@@ -15,7 +15,7 @@ import aiohttp
 import msgspec
 import structlog
 
-from manilla.kit import strict_json, time_limits
+from manilla.kit import outbound, strict_json, time_limits
 from manilla.kit.logs import HIDDEN
 from manilla.providers import reading
 from manilla.providers.health import Rail
@@ -231,8 +231,14 @@ class Wire:
 def _failed(error: Exception) -> Unknown:
     is_connected = not isinstance(error, NOT_CONNECTED)
     is_late = is_connected and isinstance(error, TimeoutError)
-    reason = "no answer in time" if is_late else f"connection failed: {type(error).__name__}"
+    reason = "no answer in time" if is_late else f"connection failed: {_problem(error)}"
     return Unknown(reason, is_rail_down=True, never_sent=not is_connected)
+
+
+def _problem(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return f"the host name {error.host} is not known"
+    return outbound.describe(error)
 
 
 def _unknown(status: int, problem: str) -> Unknown:

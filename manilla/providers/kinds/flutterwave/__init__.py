@@ -15,7 +15,6 @@ from manilla.providers.kinds.flutterwave.checks import CHECKS, SAMPLES
 KIND = ProviderKind(
     name="flutterwave",
     title="Flutterwave",
-    document="docs/providers/flutterwave.md",
     fields=(
         CredentialField("secret_key", is_required=True),
         CredentialField("secret_hash", is_required=True),

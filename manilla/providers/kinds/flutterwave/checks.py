@@ -1,4 +1,4 @@
-"""Flutterwave's open questions. See docs/providers/flutterwave.md."""
+"""Flutterwave's open questions. See guide.md."""
 
 from typing import Any
 

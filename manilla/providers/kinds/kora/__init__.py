@@ -1,6 +1,6 @@
 """Kora (Korapay): hosted checkout, one-time bank accounts, refunds and payouts in naira.
 
-`docs/providers/kora.md` lists what is documented, what is not, and how we read it.
+`guide.md` lists what is documented, what is not, and how we read it.
 """
 
 from manilla.providers.kind import (
@@ -19,7 +19,6 @@ from manilla.providers.port import EVERY_MOVEMENT
 KIND = ProviderKind(
     name="kora",
     title="Kora",
-    document="docs/providers/kora.md",
     fields=(
         CredentialField("public_key"),
         CredentialField("secret_key", is_required=True),

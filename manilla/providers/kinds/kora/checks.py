@@ -1,4 +1,4 @@
-"""Kora's open questions. See docs/providers/kora.md."""
+"""Kora's open questions. See guide.md."""
 
 from manilla.providers.checks import references
 from manilla.providers.checks.check import (

@@ -16,7 +16,6 @@ from manilla.providers.port import LineKind
 KIND = ProviderKind(
     name="monnify",
     title="Monnify",
-    document="docs/providers/monnify.md",
     fields=(
         CredentialField("api_key", is_required=True),
         CredentialField("secret_key", is_required=True),

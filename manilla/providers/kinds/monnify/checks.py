@@ -1,4 +1,4 @@
-"""Monnify's open questions. See docs/providers/monnify.md."""
+"""Monnify's open questions. See guide.md."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Paystack: cards, one-time accounts and payouts in Nigeria. See docs/providers/paystack.md."""
+"""Paystack: cards, one-time accounts and payouts in Nigeria. See guide.md."""
 
 from manilla.providers.kind import (
     PAY_IN_ENABLED,
@@ -16,7 +16,6 @@ from manilla.providers.port import EVERY_MOVEMENT
 KIND = ProviderKind(
     name="paystack",
     title="Paystack",
-    document="docs/providers/paystack.md",
     fields=(
         CredentialField("secret_key", is_required=True),
         SANDBOX,

@@ -1,4 +1,4 @@
-"""Paystack's open questions. See docs/providers/paystack.md."""
+"""Paystack's open questions. See guide.md."""
 
 from manilla.providers.checks.check import (
     CheckFinding,

@@ -1,0 +1,137 @@
+"""Setting up a provider account: a checklist with the next step, and the provider's guide."""
+
+import re
+from typing import Any
+
+import msgspec
+from markupsafe import Markup
+
+from manilla.api import webhooks
+from manilla.kit import deadline
+from manilla.kit.db import Database
+from manilla.ledger.settlements import NOBODY
+from manilla.methods import catalogue
+from manilla.methods.method import Method
+from manilla.providers.kind import Credentials
+from manilla.web.page_request import PageRequest
+
+MERCHANTS_MAX = 1000  # the newest ones, among which a webhook is looked for
+
+
+class SetupStep(msgspec.Struct, frozen=True):
+    title: str
+    is_done: bool
+    text: str
+    url: str = ""  # where to do it
+    copied: str = ""  # a value to enter elsewhere
+
+
+async def steps(request: PageRequest, current: Credentials, missing: str) -> list[SetupStep]:
+    """Returns the steps in their order. `missing`: the labels of missing credentials."""
+    db, provider = request.db, current.provider
+    methods = [each for each in await catalogue.load(db) if each.provider == provider]
+    has_key, is_active = current.is_valid, any(method.active for method in methods)
+    return [
+        _credentials(missing),
+        SetupStep(
+            "Webhook",
+            has_key and await _has_webhook(db, provider),
+            f"Enter this URL in the dashboard of {current.kind.title}. Done when the first webhook"
+            " with a valid signature arrives.",
+            copied=f"{request.services.base_url}{webhooks.PREFIX}{provider}",
+        ),
+        SetupStep(
+            "Connection",
+            has_key and await _has_banks(db, provider),
+            "Press “Test connection”, which reads the balance and the bank list.",
+        ),
+        _methods(request, methods, is_active=is_active),
+        SetupStep(
+            "First payment",
+            has_key and is_active and await _has_moved_money(db, provider),
+            "Pay a small amount through checkout, then pay it out to your own account.",
+            url=request.at("/transactions"),
+        ),
+    ]
+
+
+def _credentials(missing: str) -> SetupStep:
+    text = f"Missing: {missing}." if missing else "All that are required are set."
+    return SetupStep("Credentials", not missing, text, "#credentials")
+
+
+def _methods(request: PageRequest, methods: list[Method], *, is_active: bool) -> SetupStep:
+    active = ", ".join(method.name for method in methods if method.active)
+    text = f"Active: {active}." if active else "Activate the methods that you want to offer."
+    if not (active or request.services.is_development):
+        text += " Once a provider is configured, another administrator must approve it."
+    return SetupStep("Methods", is_active, text, request.at("/methods"))
+
+
+async def _has_webhook(db: Database, provider: str) -> bool:
+    found = db.value(
+        """
+        SELECT EXISTS (
+               SELECT FROM (SELECT $2::bigint AS id UNION ALL
+                            (SELECT id FROM merchant ORDER BY id DESC LIMIT $3)) AS whose
+                CROSS JOIN LATERAL (
+                      SELECT FROM webhook w
+                       WHERE w.merchant_id = whose.id AND w.provider = $1 LIMIT 1) AS found)""",
+        *(provider, NOBODY, MERCHANTS_MAX),
+    )
+    return bool(await deadline.or_none(found))
+
+
+async def _has_banks(db: Database, provider: str) -> bool:
+    return bool(
+        await db.value(
+            "SELECT EXISTS (SELECT FROM provider_bank WHERE provider = $1 AND is_listed)", provider
+        )
+    )
+
+
+async def _has_moved_money(db: Database, provider: str) -> bool:
+    """Whether a payment or payout was posted. Top-ups and settlements belong to no merchant."""
+    found = db.value(
+        """
+        SELECT EXISTS (SELECT FROM entry
+                        WHERE account = $1 AND environment = 'production' AND merchant_id <> $2)""",
+        *(f"clearing:{provider}", NOBODY),
+    )
+    return bool(await deadline.or_none(found))
+
+
+def guide(text: str) -> Markup:
+    """Renders a guide for the page, whose heading is that of the guide."""
+    # Imported here, because only this page needs it.
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = parser.parse(text)
+    for place, token in enumerate(tokens):
+        if token.type == "heading_open":
+            token.attrSet("id", _anchor(tokens[place + 1].content))
+        elif token.type == "table_open":
+            token.attrSet("class", "table")
+        elif token.type == "inline":
+            token.children = _reachable(token.children or [])
+    body = tokens[3:] if tokens and tokens[0].tag == "h1" else tokens
+    html: str = parser.renderer.render(body, parser.options, {})
+    html = html.replace("<table", '<div class="table-box"><table')
+    return Markup(html.replace("</table>", "</table></div>"))  # noqa: S704, escaped by the parser
+
+
+def _anchor(heading: str) -> str:
+    return re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
+
+
+def _reachable(parts: list[Any]) -> list[Any]:
+    """Leaves out the links to other documents, which this site does not have."""
+    kept: list[Any] = []
+    is_dropped = False
+    for part in parts:
+        if part.type == "link_open":
+            is_dropped = not str(part.attrGet("href")).startswith(("#", "https://"))
+        if not (is_dropped and part.type in ("link_open", "link_close")):
+            kept.append(part)
+    return kept
