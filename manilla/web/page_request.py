@@ -138,8 +138,24 @@ class PageRequest:
             bank_text=self.services.banks.text_of,
             **values,
         )
-        return PageResponse.html(
+        response = PageResponse.html(
             text, status, headers={**NO_STORE, **(headers or {})}, cookies=self._cookies
+        )
+        return response.compressed() if self._is_compressible else response
+
+    @property
+    def _is_compressible(self) -> bool:
+        """Whether the size of the response may depend on its content.
+
+        The size of a compressed page tells whether a text of the request also occurs elsewhere in
+        the page. So a page is not compressed if another site can have caused the request, or if it
+        answers a form: only such pages show new secrets.
+        """
+        headers = self.http.headers
+        return (
+            self.http.method == "GET"
+            and headers.get("sec-fetch-site") in ("same-origin", "none")
+            and "gzip" in headers.get("accept-encoding", "")
         )
 
     def redirect(

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gzip
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from http.cookies import SimpleCookie
 from typing import Any, Self
@@ -14,6 +15,7 @@ from manilla.kit.http import Header
 HTML, JSON, TEXT = "text/html", "application/json", "text/plain"
 NO_HEADERS: Mapping[str, str] = {}
 WITHOUT_CONTENT = (204, 304)
+COMPRESSION_LEVEL = 4
 
 
 class SetCookie(msgspec.Struct, frozen=True):
@@ -66,6 +68,12 @@ class PageResponse:
         cookies: Sequence[SetCookie] = (),
     ) -> Self:
         return cls(text.encode(), status, media_type=HTML, headers=headers, cookies=cookies)
+
+    def compressed(self) -> Self:
+        """Compresses the body. The headers say that it depends on the request's headers."""
+        self.body = gzip.compress(self.body, COMPRESSION_LEVEL, mtime=0)
+        self.headers |= {"content-encoding": "gzip", "vary": "Accept-Encoding, Sec-Fetch-Site"}
+        return self
 
     @classmethod
     def json(
