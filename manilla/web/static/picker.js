@@ -167,6 +167,14 @@
     input.addEventListener("click", () => { input.select(); open(select.value && !isRemote ? "" : input.value); });
     input.addEventListener("keydown", press);
     input.addEventListener("blur", leave);
+    // The browser's own message would cover the list, so the error is written below the field.
+    input.addEventListener("invalid", (event) => {
+      event.preventDefault();
+      close();
+      said.className = "field-error";
+      said.textContent = input.validationMessage;
+      if (input.form.querySelector(":invalid") === input) input.focus();
+    });
     list.addEventListener("mousedown", (event) => event.preventDefault()); // keeps the focus in the field
     list.addEventListener("click", (event) => {
       const chosen = found.find((one) => one.item === event.target);

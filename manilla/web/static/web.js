@@ -56,7 +56,7 @@
     for (const end of ["blur", "pointerenter"]) plot.addEventListener(end, () => show(-1));
   }
 
-  // Menu groups stay open or closed from page to page. The group of this page is always open.
+  // Menu groups that the user opens stay open from page to page. The group of this page is always open.
   function keepGroups() {
     const nav = document.querySelector("[data-menu] nav");
     if (!nav) return;
@@ -65,9 +65,9 @@
     for (const group of nav.querySelectorAll("details")) {
       const name = group.firstElementChild.textContent.trim();
       if (stored().includes(name)) group.open = true;
-      group.addEventListener("toggle", () => {
+      group.firstElementChild.addEventListener("click", () => {
         const others = stored().filter((each) => each !== name);
-        sessionStorage.setItem(key, JSON.stringify(group.open ? [...others, name] : others));
+        sessionStorage.setItem(key, JSON.stringify(group.open ? others : [...others, name]));
       });
     }
     const here = nav.querySelector("[aria-current]");
@@ -155,9 +155,9 @@
     const question = event.target.dataset.confirm;
     if (question && !confirm(question)) event.preventDefault();
   });
-  // Checking an option also selects the radio button that it belongs to.
+  // Changing an option also selects the radio button that it belongs to.
   document.addEventListener("change", (event) => {
-    const choice = event.target.checked && document.getElementById(event.target.dataset.picks);
+    const choice = document.getElementById(event.target.dataset.picks);
     if (choice) choice.checked = true;
   });
   // A server closes the connection of a request that is too large, so the browser checks first.
