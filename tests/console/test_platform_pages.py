@@ -183,7 +183,7 @@ async def test_a_settlement_form_sent_twice_posts_once(
     lines = await audit.listed(services.db, AuditFilter(action="settle.top_up"))
     assert [line.detail["trx_id"] for line in lines].count(once) == 1
     postings = (await visitor.get(f"/ledger/postings?q={once}")).body.decode()
-    assert "clearing:providerc -₦1,250.50" in postings
+    assert '<span>clearing: providerc</span> <span class="num">-₦1,250.50</span>' in postings
     assert "bank +₦1,250.50" in postings
     for wrong in (
         {"amount": "0"},
