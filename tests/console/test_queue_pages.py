@@ -340,6 +340,29 @@ async def _refund(shop: Shop) -> str:
     return refund.trx_id
 
 
+async def test_a_refund_that_may_be_paid_is_confirmed_only_as_already_paid(
+    shop: Shop, operations: SignedInUser
+) -> None:
+    """The provider's response was lost, and it has no status query for refunds."""
+    started = await shop.start()
+    await shop.pay(await shop.choose(started, "providerc-ngn"))
+    await shop.until(started, "success")
+    lost = {"call": "refund", "fault": "5xx_after_accept"}
+    await shop.simulator.control("c/faults", {"next": [lost]})
+    refund = await initiate.start(shop.services.db, started.trx_id, None, "The shoes were small")
+    await shop.simulator.run_jobs()
+    await shop.simulator.run_job_now("refund", refund.trx_id)
+    path = f"/refunds/{refund.trx_id}"
+    page = text(await operations.get(path))
+    assert "Already paid to the customer" in page
+    assert "Checked at the provider" in page
+    reply = await operations.post(f"{path}/confirm", {"note": "FT-1"})
+    assert "no status query" in text(reply)
+    assert (await decisions.find(shop.services.db, refund.trx_id)).is_open
+    reply = await operations.post(f"{path}/confirm", {"note": "FT-1", "already_paid": "on"})
+    assert "Confirmed." in await operations.follow(reply)
+
+
 async def test_a_manual_refund_is_confirmed_once_and_shows_by_whom(
     services: Services, shop: Shop, operations: SignedInUser
 ) -> None:

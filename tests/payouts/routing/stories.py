@@ -19,6 +19,7 @@ from manilla.payouts import decisions
 from manilla.payouts.payout import Payout
 from manilla.payouts.reconcile import LOOK_BACK
 from manilla.payouts.routing import dead
+from manilla.providers.claims import CONFIRMATION_SECONDS
 from manilla.providers.port import Direction
 from tests.payouts.model import POINTS, SENDS, Killed
 from tests.payouts.model_machine import dying_at
@@ -266,6 +267,12 @@ class RoutedStory:
         for stalled in self.stalled.values():
             await stalled.resume()
         self.stalled.clear()
+        # From now on, a status query decides against a webhook.
+        await self._db.execute(
+            "UPDATE webhook SET last_received_at = last_received_at - make_interval(secs => $2)"
+            " WHERE merchant_id = $1",
+            *(self._merchant_id, CONFIRMATION_SECONDS),
+        )
 
     async def _settle_all(self, trx_id: str) -> None:
         for rail, status in (await self._transfers())[trx_id].items():
