@@ -26,7 +26,7 @@ class ConfigurationCheck(msgspec.Struct, frozen=True):
 
 
 def check(as_json: Json = False, data: Data = None) -> None:
-    """Check the environment variables, the database and email; exit 1 if Manilla cannot start."""
+    """Check variables, database, email and providers' hosts; exit 1 if Manilla cannot start."""
     rows = [msgspec.structs.asdict(each) for each in run(data, _checks)]
     print_rows(rows, as_json=as_json, empty="")
 
@@ -37,8 +37,30 @@ async def _checks(tools: Tools) -> list[ConfigurationCheck]:
     return [
         ConfigurationCheck("mode", CheckOutcome.OK, tools.settings.mode),
         ConfigurationCheck("database", CheckOutcome.OK, f"version {migrate.newest_revision()}"),
+        await _providers(tools),
         _mail(tools),
     ]
+
+
+async def _providers(tools: Tools) -> ConfigurationCheck:
+    """Warns about real money that goes to other servers, or without TLS: see record 26."""
+    from manilla.providers import credentials
+
+    accounts = await credentials.load(tools.db, tools.keyring)
+    used = [each for each in accounts.values() if each.is_valid]
+    elsewhere = [
+        f"{each.provider} ({each.value('base_url')})"
+        for each in used
+        if not (
+            each.value("base_url").startswith("https://")
+            and each.kind.is_own_host(each.value("base_url"))
+        )
+    ]
+    if tools.is_production_mode and elsewhere:
+        detail = f"Not the provider's own host with TLS: {', '.join(elsewhere)}."
+        return ConfigurationCheck("providers", CheckOutcome.WARNING, detail)
+    names = ", ".join(each.provider for each in used) or "none is configured"
+    return ConfigurationCheck("providers", CheckOutcome.OK, names)
 
 
 def _mail(tools: Tools) -> ConfigurationCheck:

@@ -114,3 +114,31 @@ async def test_a_rewritten_log_exits_with_1(command: Command, owner: Database) -
         1,
         "The line was changed.",
     )
+
+
+async def test_commands_that_direct_money_to_another_provider_wait(
+    command: Command, db: Database, keyring: Keyring
+) -> None:
+    first = {"secret_key": "one", "webhook_secret": "two"}
+    await credentials.change(db, keyring, "providerc", first)
+    try:
+        for words in (
+            ("provider", "set", "kora", "secret_key=sk_1"),
+            ("withdraw-method", "set", "kora_ngn_transfer", "--active", "on"),
+            ("deposit-method", "set", "kora-ngn", "--active", "on"),
+            ("withdraw-method", "set", "providerb_ngn_transfer", "--position", "0"),
+            ("withdraw-method", "add", "kora-more", "--name", "N", "--currency", "NGN"),
+        ):
+            assert list(await command(*words, "--json")) == ["approval"], words
+        insecure = ("provider", "set", "kora", "base_url=http://127.0.0.1:9")
+        assert "https://" in await command(*insecure, code=1)
+        await command("rail", "drain", "providerc")  # stopping payouts never waits
+        await command("rail", "undrain", "providerc")
+        assert (await credentials.load(db, keyring))["kora"].given == {}
+        old = {"base_url": "http://10.0.0.1"}
+        await credentials.change(db, keyring, "providerc", old)
+        [row] = [row for row in await command("check", "--json") if row["check"] == "providers"]
+        assert row["result"] == "warning"
+        assert "providerc (http://10.0.0.1)" in row["detail"]
+    finally:
+        await credentials.clear(db, "providerc")
