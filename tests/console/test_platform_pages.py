@@ -184,7 +184,7 @@ async def test_a_settlement_form_sent_twice_posts_once(
     assert [line.detail["trx_id"] for line in lines].count(once) == 1
     postings = (await visitor.get(f"/ledger/postings?q={once}")).body.decode()
     assert '<span>clearing: providerc</span> <span class="num">-₦1,250.50</span>' in postings
-    assert "bank +₦1,250.50" in postings
+    assert '<span>bank</span> <span class="num">+₦1,250.50</span>' in postings
     for wrong in (
         {"amount": "0"},
         {"amount": "-5"},
