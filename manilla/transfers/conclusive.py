@@ -1,7 +1,7 @@
 """When it is certain that a transfer was not paid, so that its money may return to the wallet.
 
-Both rules are checked in the transaction that moves the money, while the transfer's row and its job
-are locked. A webhook that arrives from then on waits for the lock on the job.
+Both rules are checked in the transaction that moves the money, while the transfer is locked. After
+a rejection the worker's job is locked too, and a webhook that arrives from then on waits for it.
 """
 
 from collections.abc import Sequence
