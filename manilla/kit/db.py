@@ -117,8 +117,12 @@ class Connection(Queries):
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        async with self._raw.transaction():
-            yield
+        try:
+            async with self._raw.transaction():
+                yield
+                _set_committing(self._raw, True)
+        finally:
+            _set_committing(self._raw, False)
 
 
 class KeptConnection:
@@ -134,11 +138,13 @@ class KeptConnection:
         options: dict[str, Any],
         guarded: Callable[[Any], AbstractAsyncContextManager[Any]],
         check: Callable[[], None],
+        writes: bool = False,
     ) -> None:
         self._connector = connector
         self._options = options
         self._guarded = guarded
         self._check = check
+        self._writes = writes
         self._raw: Any = None
 
     async def rows(self, kind: type[Row], sql: str, *values: Any) -> list[Row]:
@@ -149,6 +155,7 @@ class KeptConnection:
         with unavailable_when_away(self._connector):
             if self._raw is None or self._raw.is_closed():
                 self._raw = await self._connector.connect(**self._options)
+                self._raw.set_committing(self._writes)  # each statement is also a commit
             async with self._guarded(self._raw) as raw:
                 records: list[Any] = await raw.fetch(sql, *values)
                 return records
@@ -195,7 +202,7 @@ class Database(Queries):
         options = dict(self._kept_options)
         options["server_settings"] = {**options["server_settings"], **(settings or {})}
         check = partial(self.unconfirmed.check, writes=writes)
-        kept = KeptConnection(self._connector, options, self._guarded, check)
+        kept = KeptConnection(self._connector, options, self._guarded, check, writes)
         self._kept.append(kept)
         return kept
 
@@ -260,7 +267,10 @@ class Database(Queries):
             raise
         except BaseException as error:
             if not means_away(error, raw):
-                await _end_statement(raw)
+                if raw.is_committing:  # its caller was canceled
+                    self.unconfirmed.leave(raw)
+                else:
+                    await _end_statement(raw)
                 raise
             await self._give_up(raw, error)
             raise Unavailable(host=self._connector.host) from first_fault(error)
@@ -376,6 +386,11 @@ async def session(url: str, *, statement_seconds: float | None) -> AsyncIterator
 def _seconds_to_acquire() -> float:
     left, limit = deadline.left(), time_limits.current.acquire_seconds
     return limit if left is None else min(left, limit)
+
+
+def _set_committing(raw: Any, is_committing: bool) -> None:
+    with suppress(AttributeError):  # the pool has taken the session back
+        raw.set_committing(is_committing)
 
 
 @lru_cache(maxsize=1024)

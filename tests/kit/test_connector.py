@@ -200,3 +200,13 @@ async def test_closing_a_session_of_a_lost_server_does_not_wait_for_it(settings:
     assert lost.is_closed()
     assert await later.fetchval("SELECT 1") == 1
     await later.close()
+
+
+async def test_a_session_that_commits_sends_no_request_to_cancel(settings: Settings) -> None:
+    session = await Connector(settings.database_url).connect()
+    session.set_committing(True)
+    sent = asyncio.get_running_loop().create_future()
+    session._cancel_current_command(sent)
+    assert sent.done()
+    assert not session._cancellations
+    await session.close()

@@ -32,7 +32,7 @@ def assigned(owner: type) -> set[str]:
 @pytest.mark.parametrize(
     ("owner", "names"),
     [
-        (Connection, ("_transport",)),
+        (Connection, ("_cancel_current_command", "_transport")),
         (Histogram, ("_metric_init",)),
         (HttpToolsProtocol, ("_start_asgi_task", "on_response_complete", "send_400_response")),
         (MmapedDict, ("_init_value",)),

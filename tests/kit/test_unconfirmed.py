@@ -11,6 +11,7 @@ from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.errors import Unavailable
 from manilla.settings import Settings
+from tests.limits import limited as limits
 from tests.waiting import until
 
 SIZE = 3
@@ -92,3 +93,25 @@ async def test_a_late_statement_alone_does_not_refuse_others(limited: Database) 
         with pytest.raises(Unavailable), deadline.limited(0.05):
             await limited.value("SELECT pg_advisory_xact_lock(71)")
         await _write(limited)
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+async def test_a_commit_that_takes_too_long_is_not_canceled(
+    operator: Database, settings: Settings, is_kept: bool
+) -> None:
+    """A canceled commit would take effect without the standby."""
+    with limits(statement_grace_seconds=0.1):
+        hasty = await Database.open(settings.database_url, size=1, name=NAME, statement_seconds=1)
+    await _wait_for_standby(operator, "nobody")
+    kept = hasty.keep_connection(writes=True)
+    with pytest.raises(Unavailable):
+        if is_kept:
+            await kept.records("SELECT pg_logical_emit_message(true, 'test', 'x')")
+        else:
+            await _write(hasty)
+
+    async def is_waiting() -> bool:
+        return hasty.unconfirmed.are_waiting
+
+    await until(is_waiting)  # the session left behind still waits for the standby
+    await hasty.close()

@@ -41,13 +41,26 @@ PASSING = (
 
 
 class Session(asyncpg.Connection):  # type: ignore[misc]  # asyncpg has no types
-    """A session that is closed at once if its server hangs.
+    """A session that is closed at once if its server hangs, and that never cancels a commit.
 
     The pool closes a session that has expired, before it opens another or when it is released. For
     that asyncpg waits for the server, and so would the caller.
+
+    After a timeout asyncpg asks the server to cancel the statement. A canceled commit that waits
+    for a synchronous standby would take effect without the standby.
     """
 
     is_lost = False
+    is_committing = False
+
+    def _cancel_current_command(self, waiter: Any, cancel_waiter: Any = None) -> None:
+        if not self.is_committing:
+            super()._cancel_current_command(waiter, cancel_waiter)
+        elif not waiter.done():
+            waiter.set_result(None)
+
+    def set_committing(self, is_committing: bool) -> None:
+        self.is_committing = is_committing
 
     async def close(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109
         if self.is_lost:
