@@ -92,7 +92,7 @@ _numbers = itertools.count()
 async def _until_served(
     db: Database, work: Callable[[Database], Coroutine[Any, Any, None]]
 ) -> None:
-    """Opens a session. Sessions that have been disconnected may be used once more before."""
+    """Opens a session. Sessions that have been disconnected may be used again before."""
     while True:
         try:
             return await work(db)
