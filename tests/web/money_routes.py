@@ -249,6 +249,7 @@ CONSOLE: dict[str, Effect] = {
     "GET /providers": Effect.NOTHING,
     "POST /providers": Effect.PLATFORM,
     "GET /providers/{provider:str}": Effect.NOTHING,
+    "GET /providers/{provider:str}/guide": Effect.NOTHING,
     "POST /providers/{provider:str}/credentials": Effect.PLATFORM,
     "POST /providers/{provider:str}/clear": Effect.PLATFORM,
     "POST /providers/{provider:str}/switches": Effect.PLATFORM,
