@@ -157,6 +157,10 @@ async def test_a_viewer_sees_settlements_and_cannot_start_them(
 async def test_the_pages_are_accessible(
     dashboard: MerchantDashboard, browser: Browser, width: int
 ) -> None:
+    async with dashboard.open_page(browser, f"{PAGE}/new?currency=NGN", width=width) as page:
+        await page.get_by_role("heading", name="Review settlement").wait_for()
+        assert await accessibility_violations(page) == []
+    await dashboard.owner.step_up(dashboard.services)
     await settle(dashboard.owner)
     await dashboard.run_jobs()
     async with dashboard.open_page(browser, PAGE, width=width) as page:
