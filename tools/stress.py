@@ -1,8 +1,8 @@
 """Runs the tests under stress: `make test-stress`, or `python -m tools.stress --runs N --seed N`.
 
-Busy loops take most of the CPU time, processes of the run are stopped for random moments, and the
-tests run in random order. Each run has another seed. A test that fails here, and not alone, depends
-on the speed of the machine or on the order of the tests.
+Busy loops take CPU time at random moments, processes of the run are stopped for random moments, and
+the tests run in random order. Each run has another seed. A test that fails here, and not alone,
+depends on the speed of the machine or on the order of the tests.
 """
 
 import argparse
@@ -20,6 +20,8 @@ from pathlib import Path
 
 STOP_SECONDS_MAX = 3.0
 PAUSE_SECONDS_MAX = 1.0  # between two stops
+BUSY_SECONDS_MAX = 20.0
+IDLE_SECONDS_MAX = 10.0  # of a busy loop: a test meets a fast and a slow machine
 
 
 def main() -> None:
@@ -46,13 +48,22 @@ def _arguments() -> argparse.Namespace:
 
 def _run(seed: int, loops: int, arguments: list[str]) -> int:
     command = [sys.executable, "-m", "tools.suite", "--shuffle", str(seed), *arguments]
-    with _busy(loops), subprocess.Popen(command) as run, _stopping(run.pid, random.Random(seed)):
+    with (
+        _busy(loops, seed),
+        subprocess.Popen(command) as run,
+        _stopping(run.pid, random.Random(seed)),
+    ):
         return run.wait()
 
 
 @contextlib.contextmanager
-def _busy(loops: int) -> Iterator[None]:
-    processes = [multiprocessing.Process(target=_loop, daemon=True) for _ in range(loops)]
+def _busy(loops: int, seed: int) -> Iterator[None]:
+    processes = [
+        multiprocessing.Process(
+            target=_loop, args=(random.Random(f"{seed} {number}"),), daemon=True
+        )
+        for number in range(loops)
+    ]
     for each in processes:
         each.start()
     try:
@@ -62,9 +73,12 @@ def _busy(loops: int) -> Iterator[None]:
             each.kill()
 
 
-def _loop() -> None:
+def _loop(chance: random.Random) -> None:
     while True:
-        pass
+        until = time.monotonic() + chance.uniform(0, BUSY_SECONDS_MAX)
+        while time.monotonic() < until:
+            pass
+        time.sleep(chance.uniform(0, IDLE_SECONDS_MAX))
 
 
 @contextlib.contextmanager

@@ -17,6 +17,9 @@ FIRST = (
     "b11925c3f803fb9da1a382cca696316a1af269ea"
 )
 STOP_SECONDS = 30
+ADDITIONAL = ("simulator", "clients/python")  # packages with their code in `src`
+REQUIREMENTS = "requirements.txt"
+ENVIRONMENT = ".venv"
 
 
 def previous(project: Path) -> str:
@@ -30,15 +33,18 @@ def previous(project: Path) -> str:
 
 
 def unpack(project: Path, commit: str, folder: Path) -> Path:
-    """Unpacks the release's platform and simulator.
-
-    They run with the dependencies of the current version.
-    """
+    """Unpacks the release's platform, simulator and client, and installs its dependencies."""
     archive = folder / "release.tar"
-    archive.write_bytes(_git(project, "archive", commit, "manilla", "simulator").stdout)
+    parts = ("manilla", *ADDITIONAL, REQUIREMENTS)
+    archive.write_bytes(_git(project, "archive", commit, *parts).stdout)
     code = folder / "release"
     code.mkdir()
     subprocess.run(["tar", "-xf", archive, "-C", code], check=True)
+    installer = project / "tools" / "install.py"
+    # The tests' own environment may be without pip, so the interpreter below it installs.
+    interpreter = Path(sys.base_prefix) / "bin" / "python3"
+    command = [interpreter, installer, code / ENVIRONMENT, code / REQUIREMENTS]
+    subprocess.run(command, check=True)
     return code
 
 
@@ -47,12 +53,19 @@ def _git(project: Path, *words: str) -> "subprocess.CompletedProcess[bytes]":
 
 
 class Programs:
-    """The command, API and worker of one version on one database."""
+    """The command, API and worker of one version on one database.
+
+    A version without a virtual environment of its own runs with that of the tests.
+    """
 
     def __init__(self, code: Path, folder: Path, environment: dict[str, str]) -> None:
         self._code = code
+        own = code / ENVIRONMENT / "bin" / "python"
+        self._python = str(own) if own.exists() else sys.executable
         self._log = (folder / f"{code.name}.log").open("ab")
-        path = os.pathsep.join(str(each) for each in (code, code / "simulator" / "src"))
+        path = os.pathsep.join(
+            str(each) for each in (code, *(code / part / "src" for part in ADDITIONAL))
+        )
         self._environment = {**os.environ, **environment, "PYTHONPATH": path}
         self._running: list[subprocess.Popen[bytes]] = []
         self.port = free_port()
@@ -89,6 +102,5 @@ class Programs:
         self._log.close()
         assert set(ended) <= {0, -signal.SIGTERM}, ended
 
-    @staticmethod
-    def _line(*words: str) -> list[str]:
-        return [sys.executable, "-m", "manilla", *words]
+    def _line(self, *words: str) -> list[str]:
+        return [self._python, "-m", "manilla", *words]

@@ -26,6 +26,7 @@ from manilla.kit.money import Money
 from manilla.merchants import wallets
 from manilla.reference.examples import REQUESTS
 from manilla.services import Services
+from tests import limits
 from tests.client import Merchant, Site, new_merchant
 from tests.payments.orders import new_reference, order
 from tests.payments.steps import complete, setting, trx_id_of
@@ -135,7 +136,8 @@ def _configuration(base_url: str) -> SchemathesisConfig:
             "seed": SEED,
             "suppress-health-check": ["all"],
             "continue-on-failure": True,
-            "request-timeout": 30.0,
+            # Longer than a test delivery to an endpoint that does not respond.
+            "request-timeout": 3.0 * limits.LONG_SECONDS,
             "cache": {"enabled": False},
             "checks": {
                 # A valid request may be rejected for a used reference, too many decimals or an
