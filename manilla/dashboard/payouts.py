@@ -109,12 +109,11 @@ async def show(request: PageRequest) -> PageResponse:
 async def show_new(request: PageRequest) -> PageResponse:
     caller = await request.caller()
     offered = request.services.previews.methods(caller)
-    if "method" not in request.query and len(offered) != 1:
+    chosen = request.query if "method" in request.query else request.form
+    if "method" not in chosen and len(offered) != 1:
         silent = request.services.previews.silent(caller, offered)
         return request.page("payout_method.html", methods=offered, silent=silent)
-    method = (
-        offered[0] if "method" not in request.query else _method(request, caller, request.query)
-    )
+    method = offered[0] if "method" not in chosen else _method(request, caller, chosen)
     return request.page("payout_new.html", **await _details(request, caller, method))
 
 

@@ -111,6 +111,15 @@ async def find(db: Database, realm: Realm, token: str) -> Visitor | None:
     return None if visitor is None else msgspec.structs.replace(visitor, realm=realm)
 
 
+async def person_of(db: Database, realm: Realm, token: str) -> int | None:
+    """Returns whose session it was, also if it has expired; None if nothing is known about it."""
+    person_id: int | None = await db.value(
+        "SELECT person_id FROM session WHERE token_hash = $1 AND realm = $2",
+        *(tokens.digest(token), realm),
+    )
+    return person_id
+
+
 async def list_of(db: Database, person_id: int) -> list[OpenSession]:
     return await db.rows(
         OpenSession,

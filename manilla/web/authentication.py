@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Sequence
 from functools import partial
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import structlog
 
@@ -18,16 +18,18 @@ from manilla.people.second_factor import CodeRefused
 from manilla.people.security_log import SecurityEvent, SecurityOutcome, SecuritySubject
 from manilla.people.throttle import TooManyAttempts
 from manilla.people.visitor import Visitor
-from manilla.web.csrf import FIELD, Csrf
+from manilla.web import interrupted_form
+from manilla.web.csrf import FIELD, Csrf, ForgedForm
 from manilla.web.exports import ExportFile
 from manilla.web.form_body import read_form
-from manilla.web.forms import Form
+from manilla.web.forms import BadForm, Form
+from manilla.web.interrupted_form import InterruptedForm
 from manilla.web.layout import Layout
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import SIGNED_IN, Route
 from manilla.web.serving.request import WebRequest
 from manilla.web.serving.response import PageResponse
-from manilla.web.serving.router import PageNotFound, UrlHandler
+from manilla.web.serving.router import PageNotFound, UrlHandler, UrlPatterns
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +37,8 @@ ANONYMOUS = "manilla_visit"  # the cookie to which the CSRF token is bound befor
 ANONYMOUS_SECONDS = 12 * 3600
 STEP_UP = "step_up_secret"
 FORBIDDEN = 403
+SESSION_ENDED = "Your session has ended. Sign in again to continue."
+NOT_SUBMITTED = "Your session had ended, so the form was not submitted. Sign in to return to it."
 STEP_UP_OUTCOMES: dict[type[Refusal], SecurityOutcome] = {
     WrongPassword: SecurityOutcome.WRONG_PASSWORD,
     CodeRefused: SecurityOutcome.WRONG_CODE,
@@ -64,10 +68,14 @@ class Authentication:
         self._keyring = layout.services.keyring
         self._csrf = Csrf(self._keyring)
         self._needs_second_factor = needs_second_factor
+        self._pages = UrlPatterns([])
 
     def handlers(self, routes: Sequence[Route]) -> list[UrlHandler]:
         """Returns the handlers of a realm's routes, which check the user's access first."""
         root = self._layout.root
+        self._pages = UrlPatterns(
+            root + route.path for route in routes if route.method == "GET" and route.is_page
+        )
         return [
             UrlHandler(
                 route.method, root + route.path, partial(self._serve, route), route.body_bytes_max
@@ -91,7 +99,7 @@ class Authentication:
             try:
                 return await self._answer(route, request, visitor, binding)
             except _NotSignedIn:
-                return self._to_sign_in(request)
+                return await self._to_sign_in(request, token)
             except Refusal as refusal:
                 if refusal.status == FORBIDDEN:
                     self._report_refusal(visitor, request, refusal.code)
@@ -147,6 +155,8 @@ class Authentication:
             request.form = await read_form(request.http)
             fetch_site = request.http.headers.get("sec-fetch-site")
             self._csrf.check(binding, request.form.text(FIELD), fetch_site)
+        elif route.is_page:
+            request.restore_form()
         if visitor is not None:
             self._check_allowed(route, request, visitor)
 
@@ -218,12 +228,43 @@ class Authentication:
             SecurityEvent.STEP_UP, SecurityOutcome.DONE, visitor.realm, _subject(visitor)
         )
 
-    def _to_sign_in(self, request: PageRequest) -> PageResponse:
-        if request.http.method != "GET":
-            return request.redirect("/sign-in")
-        query = request.http.query_string
-        target = request.http.path + (f"?{query}" if query else "")
-        return request.redirect(f"/sign-in?next={quote(target, safe='')}")
+    async def _to_sign_in(self, request: PageRequest, token: str) -> PageResponse:
+        """Redirects to the sign-in page, which says why if the browser had a session before."""
+        if request.http.method == "GET":
+            query = request.http.query_string
+            target, why = request.http.path + (f"?{query}" if query else ""), SESSION_ENDED
+        else:
+            target, why = self._page_with_form(request), NOT_SUBMITTED
+            await self._keep_form(request, token, target)
+        to = f"/sign-in?next={quote(target, safe='')}"
+        return request.redirect(to, warning=why) if token else request.redirect(to)
+
+    async def _keep_form(self, request: PageRequest, token: str, page: str) -> None:
+        """Keeps the submitted values for the session's user, if a page of this site sent them."""
+        person_id = await sessions.person_of(self._db, self._layout.realm, token) if token else None
+        if person_id is None:
+            return
+        try:
+            request.form = await read_form(request.http)
+            fetch_site = request.http.headers.get("sec-fetch-site")
+            self._csrf.check(token, request.form.text(FIELD), fetch_site)
+        except (BadForm, ForgedForm):
+            return
+        path = page.partition("?")[0]
+        form = InterruptedForm(person_id, path, request.http.path, _kept(request))
+        if (cookie := interrupted_form.write(self._keyring, form)) is not None:
+            name = self._layout.cookie_named(interrupted_form.COOKIE)
+            request.set_cookie(name, cookie, interrupted_form.SECONDS)
+
+    def _page_with_form(self, request: PageRequest) -> str:
+        """Returns the page that a form was submitted from, or else the nearest page above it."""
+        referer = urlsplit(request.http.headers.get("referer", ""))
+        if self._pages.match(referer.path):
+            return referer.path + (f"?{referer.query}" if referer.query else "")
+        path = request.http.path
+        while path and not self._pages.match(path):
+            path = path.rpartition("/")[0]
+        return path or self._layout.root + "/"
 
 
 class _NotSignedIn(Exception):

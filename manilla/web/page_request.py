@@ -19,7 +19,9 @@ from manilla.people import devices
 from manilla.people.roles import Permission
 from manilla.people.sessions import NewSession
 from manilla.people.visitor import Visitor
+from manilla.web import interrupted_form
 from manilla.web.forms import FieldsByRefusal, Form, field_errors
+from manilla.web.interrupted_form import InterruptedForm
 from manilla.web.layout import NO_FORM, Layout
 from manilla.web.serving.request import WebRequest
 from manilla.web.serving.response import PageResponse, SetCookie
@@ -27,6 +29,7 @@ from manilla.web.serving.response import PageResponse, SetCookie
 NO_STORE = {"Cache-Control": "no-store"}
 FLASH = "manilla_flash"
 FLASH_SECONDS = 60
+RETURNED = "You are signed in again. Nothing was submitted: check the form, then submit it."
 KEPT_LENGTH_MAX = 300  # maximum length of a value that the flash cookie keeps
 
 
@@ -66,6 +69,8 @@ class PageRequest:
         self.form = Form({})
         self.query = Form({})
         self.csrf = csrf
+        # The form of this page that the user submitted after their last session had ended.
+        self.interrupted_form: InterruptedForm | None = None
         self.counts: Mapping[str, int] = {}  # for the navigation
         self._cookies: list[SetCookie] = []
 
@@ -122,6 +127,10 @@ class PageRequest:
             self.set_cookie(name, "", 0, path="/")
         rejected = {**NO_FORM, "failed_form": self.http.path}
         values = {**(rejected if flash is None else _rejected_form(flash)), **values}
+        if self.interrupted_form is not None and flash is None:
+            flash = Flash("warning", RETURNED)
+            values |= {"failed_form": self.interrupted_form.action, "page_given": self.form}
+            self.set_cookie(self.layout.cookie_named(interrupted_form.COOKIE), "", 0)
         # Names that templates use to pass a form's errors and values to a macro.
         values.setdefault("errors", values["page_errors"])
         values.setdefault("given", values["page_given"])
@@ -163,14 +172,14 @@ class PageRequest:
         path: str,
         *,
         done: str | None = None,
+        warning: str | None = None,
         failed: str | None = None,
         query: Mapping[str, str] | None = None,
     ) -> PageResponse:
-        """Redirects to a path of this realm, which shows the message `done` or `failed`."""
-        flash = None
-        if done is not None or failed is not None:
-            flash = Flash("danger", failed) if failed is not None else Flash("success", done or "")
-        return self._redirect(path, flash, query)
+        """Redirects to a path of this realm, which shows one of the messages."""
+        messages = (("danger", failed), ("warning", warning), ("success", done))
+        shown = (Flash(tone, text) for tone, text in messages if text is not None)
+        return self._redirect(path, next(shown, None), query)
 
     def _redirect(
         self, path: str, flash: Flash | None, query: Mapping[str, str] | None = None
@@ -249,6 +258,15 @@ class PageRequest:
     @property
     def user_agent(self) -> str:
         return self.http.headers.get("user-agent", "")
+
+    def restore_form(self) -> None:
+        """Fills in the form of this page that the user submitted after their session had ended."""
+        cookie = self.http.cookies.get(self.layout.cookie_named(interrupted_form.COOKIE), "")
+        form = interrupted_form.read(self.services.keyring, cookie) if cookie else None
+        if form is None or form.page != self.http.path:
+            return
+        if self._visitor is not None and form.person_id == self._visitor.person_id:
+            self.interrupted_form, self.form = form, Form(form.pairs)
 
     def mark_stepped_up(self) -> None:
         """Marks this request, too, as one whose user has just confirmed their identity."""

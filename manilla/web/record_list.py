@@ -246,6 +246,9 @@ class RecordListView(ListView):
         names = names if chosen is None else set(chosen)
         self.columns = [column for column in shown.columns if column.name in names]
         self.columns = self.columns or list(shown.columns)
+        self.shown = {column.name for column in self.columns}
+        if all(column.place is not Place.NAME for column in self.columns):
+            self.columns[0] = msgspec.structs.replace(self.columns[0], place=Place.NAME)
         self.has_amounts = isinstance(wanted, AmountFilter)
         self.sort = wanted.sort
         self.pager = PAGER.get(wanted.sort, ("First page", "Next"))

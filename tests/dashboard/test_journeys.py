@@ -230,8 +230,9 @@ async def _chooses_gateways(page: Page, merchant: Merchant) -> None:
 
     everything = await offered()
     assert len(everything) > 2
-    for code in everything[:2]:
-        await page.locator(f'input[value="{code}"]').check()
+    assert await page.locator("input[name=gateway]:checked").count() == len(everything)
+    for code in everything[2:]:
+        await page.locator(f'input[value="{code}"]').uncheck()
     await expect(page.get_by_label("Selected gateways")).to_be_checked()
     await page.get_by_role("button", name="Save", exact=True).click()
     await _sees(page, "Checkout now offers the selected gateways.")
@@ -289,9 +290,10 @@ async def _has_a_notification_sent_again(page: Page, dashboard: MerchantDashboar
         receiver.answers = [answer(500, b"<b>out of order</b>")]
         trx_id = await deliveries.finish_payment()
         await deliveries.deliver()
+        await page.get_by_text("Developers", exact=True).click()
         await page.get_by_role("link", name="Notifications").click()
         await page.get_by_role("searchbox", name="Search").fill(trx_id)
-        await page.get_by_role("button", name="Apply").click()
+        await page.get_by_role("searchbox", name="Search").press("Enter")
         await expect(page.locator("tbody tr")).to_have_count(1)
         await page.locator("a.row-link").click()
         await expect(page.get_by_text("Attempt 1: HTTP 500")).to_be_visible()
@@ -307,6 +309,7 @@ async def _has_a_notification_sent_again(page: Page, dashboard: MerchantDashboar
 
 async def _invites_a_colleague(browser: Browser, page: Page, merchant: Merchant) -> None:
     email = f"uche-{merchant.new.id}@example.com"
+    await page.get_by_text("Business", exact=True).click()
     await page.get_by_role("link", name="Team").click()
     await page.get_by_label("Email").fill(email)
     await page.get_by_label("Role", exact=True).select_option("finance")

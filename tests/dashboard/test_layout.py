@@ -1,7 +1,7 @@
 """Nothing on a list is cut off, on a phone or a laptop."""
 
 import pytest
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
 from manilla.services import Services
 from manilla.web.routes import Route
@@ -20,6 +20,60 @@ async def test_no_list_cuts_off_money_buttons_or_statuses(
     found = await cut_off(await context.new_page(), urls)
     await context.close()
     assert not found, "\n".join(found)
+
+
+async def test_menus_filters_and_charts_work_without_javascript(
+    browser: Browser, services: Services, populated: PopulatedMerchant
+) -> None:
+    context = await browser.new_context(java_script_enabled=False)
+    await populated.owner.enter(context)
+    page = await context.new_page()
+    for width in (390, 1280):
+        await page.set_viewport_size({"width": width, "height": 844})
+        await page.goto(f"{services.base_url}/dashboard/sandbox/payments")
+        if width == 390:
+            await page.get_by_text("Menu", exact=True).click()
+        await expect(page.get_by_role("link", name="Payment links")).to_be_visible()
+        await page.goto(f"{services.base_url}/dashboard/sandbox/payments")
+        await page.get_by_text("Filters", exact=True).click()
+        await page.locator("#q-status").select_option("failed")
+        await page.get_by_role("button", name="Apply").click()
+        await expect(page.get_by_text("Status: Failed")).to_be_visible()
+        await page.goto(f"{services.base_url}/dashboard/sandbox")
+        await page.locator(".chart-bar").last.hover()
+        await expect(page.locator(".chart-readout").last).to_be_visible()
+    await context.close()
+
+
+async def test_menus_stay_inside_the_screen_of_a_phone(
+    browser: Browser, services: Services, populated: PopulatedMerchant
+) -> None:
+    context = await browser.new_context(viewport={"width": 390, "height": 844})
+    await populated.owner.enter(context)
+    page = await context.new_page()
+    for path in DASHBOARD_LISTS:
+        await page.goto(f"{services.base_url}/dashboard{path}")
+        await page.get_by_text("Filters", exact=True).click()
+        sheet = await page.locator(".filter-fields").bounding_box()
+        assert sheet, path
+        assert sheet["x"] >= 0, path
+        assert sheet["x"] + sheet["width"] <= 390, path
+        assert sheet["y"] + sheet["height"] <= 844, path
+        await page.mouse.click(195, 20)  # beside the sheet
+        await expect(page.locator(".filter-fields")).to_be_hidden()
+    await context.close()
+
+
+async def test_the_current_entry_of_the_menu_is_in_view(
+    browser: Browser, services: Services, populated: PopulatedMerchant
+) -> None:
+    context = await browser.new_context(viewport={"width": 1280, "height": 800})
+    await populated.owner.enter(context)
+    page = await context.new_page()
+    for path in ("/sandbox", "/sandbox/settlements", "/sandbox/commission", "/profile"):
+        await page.goto(f"{services.base_url}/dashboard{path}")
+        await expect(page.locator("nav [aria-current=page]")).to_be_in_viewport()
+    await context.close()
 
 
 @pytest.mark.long

@@ -26,6 +26,7 @@ from tests.dashboard.merchant_dashboard import (
 )
 from tests.payouts.payout_merchant import new_account, new_reference
 from tests.provider_simulator import running_simulator
+from tests.web.http_browser import HttpBrowser
 from tests.web.signed_in_user import PASSWORD
 
 PAYOUTS, ACCOUNTS = "/sandbox/payouts", "/sandbox/accounts"
@@ -481,3 +482,31 @@ async def test_a_form_without_files_is_short_also_where_files_are_uploaded(
 ) -> None:
     fields = {"method": "1", "file": "x" * BODY_BYTES_MAX}
     assert (await dashboard.owner.post(BULK, fields)).status == 413
+
+
+async def test_a_payout_of_an_ended_session_returns_to_its_form_with_the_same_reference(
+    dashboard: MerchantDashboard, services: Services
+) -> None:
+    """The reference makes sure that a payout that was accepted before is not paid twice."""
+    user = dashboard.owner
+    async with HttpBrowser.of(user.site) as browser:
+        await browser.sign_in(user.email, PASSWORD)
+        csrf = (await browser.get("/account")).csrf
+        method = await dashboard.method_id()
+        fields = {"method": str(method), "amount": "731.50", "once": "DASH-KEPT", "csrf": csrf}
+        await services.db.execute(
+            """
+            UPDATE session SET seen_at = now() - interval '2 days'
+             WHERE id = (SELECT max(id) FROM session WHERE person_id = $1)""",
+            user.person_id,
+        )
+        page = "/sandbox/payouts/new"
+        await browser.post("/sandbox/payouts", fields, referer=page)
+        entered = await browser.sign_in(user.email, PASSWORD, f"/dashboard{page}")
+        assert entered.headers["Location"] == f"/dashboard{page}"
+        form = (await browser.get(page)).text
+        await browser.post("/sign-out", {"csrf": (await browser.get("/account")).csrf})
+    assert 'name="once" value="DASH-KEPT"' in form
+    assert 'value="731.50"' in form
+    payouts = "SELECT count(*) FROM payout WHERE ref_trx = 'DASH-KEPT'"
+    assert await services.db.number(payouts) == 0

@@ -46,12 +46,14 @@ class HttpBrowser:
     async def get(self, path: str) -> Page:
         return await self._ask("GET", path)
 
-    async def post(self, path: str, fields: Mapping[str, str]) -> Page:
+    async def post(
+        self, path: str, fields: Mapping[str, str], *, referer: str | None = None
+    ) -> Page:
         """Submits a form with the sign-in page's CSRF token, unless the fields contain one."""
         given = dict(fields)
         if "csrf" not in given:
             given["csrf"] = (await self.get("/sign-in")).csrf
-        return await self._ask("POST", path, given)
+        return await self._ask("POST", path, given, referer)
 
     async def sign_in(self, email: str, password: str, next_: str = "") -> Page:
         return await self.post("/sign-in", {"email": email, "password": password, "next": next_})
@@ -64,8 +66,16 @@ class HttpBrowser:
         url = URL(f"{self.base_url}{self.root}/")
         self._session.cookie_jar.update_cookies({name: value}, url)
 
-    async def _ask(self, method: str, path: str, fields: Mapping[str, str] | None = None) -> Page:
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        fields: Mapping[str, str] | None = None,
+        referer: str | None = None,
+    ) -> Page:
         headers = {"X-Forwarded-For": self.address, "Accept": "text/html"}
+        if referer is not None:
+            headers["Referer"] = f"{self.base_url}{self.root}{referer}"
         async with self._session.request(
             method,
             f"{self.base_url}{self.root}{path}",

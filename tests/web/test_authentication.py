@@ -307,3 +307,78 @@ async def test_cookies_are_secure_over_https(services: Services, owner: SignedIn
         assert cookie.startswith(f"__Secure-{name}=")
         assert "; secure" in cookie.lower()
         assert "; httponly" in cookie.lower()
+
+
+async def _end_session(services: Services, user: SignedInUser) -> None:
+    await services.db.execute(
+        "UPDATE session SET seen_at = now() - interval '2 days' WHERE person_id = $1",
+        user.person_id,
+    )
+
+
+PAYMENT_LINK = {"amount": "1500", "title": "Two bags of rice"}
+
+
+async def test_a_form_of_an_ended_session_is_filled_in_again_after_sign_in(
+    site: Site, services: Services
+) -> None:
+    user = await _new_owner(site, services)
+    async with HttpBrowser.of(site) as browser:
+        await browser.sign_in(user.email, PASSWORD)
+        page = "/sandbox/links/new"
+        fields = {**PAYMENT_LINK, "csrf": (await browser.get(page)).csrf}
+        await _end_session(services, user)
+        sent = await browser.post("/sandbox/links", fields, referer=page)
+        assert sent.headers["Location"] == (
+            "/dashboard/sign-in?next=%2Fdashboard%2Fsandbox%2Flinks%2Fnew"
+        )
+        assert "the form was not submitted" in (await browser.get("/sign-in")).text
+
+        entered = await browser.sign_in(user.email, PASSWORD, f"/dashboard{page}")
+        assert entered.headers["Location"] == f"/dashboard{page}"
+        form = (await browser.get(page)).text
+        assert 'value="Two bags of rice"' in form
+        assert "Nothing was submitted" in form
+        assert "Two bags of rice" not in (await browser.get(page)).text, "shown once"
+        links = await services.db.number(
+            "SELECT count(*) FROM payment_link WHERE title = $1", PAYMENT_LINK["title"]
+        )
+    assert links == 0
+
+
+async def test_another_user_does_not_get_the_form_of_an_ended_session(
+    site: Site, services: Services
+) -> None:
+    first, second = await _new_owner(site, services), await _new_owner(site, services)
+    async with HttpBrowser.of(site) as browser:
+        await browser.sign_in(first.email, PASSWORD)
+        page = "/sandbox/links/new"
+        fields = {**PAYMENT_LINK, "csrf": (await browser.get(page)).csrf}
+        await _end_session(services, first)
+        await browser.post("/sandbox/links", fields, referer=page)
+        await browser.sign_in(second.email, PASSWORD)
+        assert "Two bags of rice" not in (await browser.get(page)).text
+
+
+async def test_a_forged_form_is_not_kept_for_after_sign_in(site: Site, services: Services) -> None:
+    user = await _new_owner(site, services)
+    async with HttpBrowser.of(site) as browser:
+        await browser.sign_in(user.email, PASSWORD)
+        await _end_session(services, user)
+        page = "/sandbox/links/new"
+        sent = await browser.post(
+            "/sandbox/links", {**PAYMENT_LINK, "csrf": "0" * 64}, referer=page
+        )
+        assert sent.status == 303
+        assert browser.cookie("manilla_form") is None
+
+
+async def test_sign_in_says_that_the_session_has_ended(site: Site, services: Services) -> None:
+    user = await _new_owner(site, services)
+    async with HttpBrowser.of(site) as browser:
+        await browser.get("/sandbox/payments")
+        assert "has ended" not in (await browser.get("/sign-in")).text, "there was no session"
+        await browser.sign_in(user.email, PASSWORD)
+        await _end_session(services, user)
+        await browser.get("/sandbox/payments")
+        assert "Your session has ended" in (await browser.get("/sign-in")).text

@@ -53,6 +53,21 @@ class UrlHandler(msgspec.Struct, frozen=True):
     on_error: OnError | None = None  # None: the site's own
 
 
+class UrlPatterns:
+    """A set of paths such as `/pay/{link_id:str}`."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._patterns = [re.compile(_pattern(path)) for path in paths]
+
+    def match(self, path: str) -> bool:
+        return any(pattern.fullmatch(path) for pattern in self._patterns)
+
+
+def _pattern(path: str) -> str:
+    by_type = {"str": "[^/]+", "int": "[0-9]+", "path": ".+"}
+    return _PARAMETER.sub(lambda found: by_type[found.group(2)], path)
+
+
 class _Handlers(msgspec.Struct):
     """The handlers of a path, by method."""
 
