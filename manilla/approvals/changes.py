@@ -14,6 +14,12 @@ class ApprovalRequested(msgspec.Struct, frozen=True):
     approval_id: int
 
 
+async def check(services: Approvals, change: Change) -> None:
+    """Rejects a change that can never be applied, before the user has to confirm it."""
+    async with services.db.transaction() as connection:
+        await approvals.check(connection, services, change)
+
+
 async def apply_or_ask(
     services: Approvals, change: Change, reason: str = ""
 ) -> Result | ApprovalRequested:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from markupsafe import Markup
 
-from manilla.approvals import approvals
+from manilla.approvals import approvals, changes
 from manilla.approvals.changes import apply_or_ask
 from manilla.approvals.kinds import CaseResolution
 from manilla.audit import audit
@@ -141,6 +141,8 @@ async def resolve(request: PageRequest) -> PageResponse:
             *(case.id, action, note, case.merchant_id or None, case.amount),
             needs_second=not request.may(Permission.MONEY_ALONE),
         )
+        await changes.check(request.services.approvals, resolution)
+        await request.confirm_identity()
         result = await apply_or_ask(request.services.approvals, resolution, note)
     except BadForm as refusal:
         return request.form_with_errors(TEMPLATE, refusal, **await _details(request, case))

@@ -75,10 +75,12 @@ async def create(request: PageRequest) -> PageResponse:
     """
     try:
         email = persons.read_email(request.form.required("email"))
+        name = request.form.required("name", at_most=merchants.NAME_LENGTH_MAX)
+        await request.confirm_identity()
         new = await merchants.create(
             request.db,
             request.services.keyring,
-            name=request.form.required("name", at_most=merchants.NAME_LENGTH_MAX),
+            name=name,
             email=email,
             status=_first_status(request),
             currencies=[request.form.required("currency")],
@@ -149,6 +151,7 @@ async def decide(request: PageRequest) -> PageResponse:
         if status not in [to for to, _ in DECISIONS[was]]:
             raise BadForm(errors={"status": "Choose one of the options."})
         reason = request.form.text("reason", at_most=merchants.REASON_LENGTH_MAX)
+        await request.confirm_identity()
         await reviews.decide_merchant(
             request.db,
             request.services.keyring,

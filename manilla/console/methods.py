@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from manilla.approvals import changes
 from manilla.approvals.changes import apply_or_ask
 from manilla.approvals.kinds import MethodChange
 from manilla.console.providers import titles
@@ -59,6 +60,8 @@ async def change(request: PageRequest) -> PageResponse:
             raise catalogue.ChangedMeanwhile
         wanted = catalogue.narrowed(_change(request.form, method), method)
         change = MethodChange(method.kind, method.code, wanted)
+        await changes.check(request.services.approvals, change)
+        await request.confirm_identity()
         result = await apply_or_ask(request.services.approvals, change)
     except Refusal as refusal:
         method = await _method(request)

@@ -40,11 +40,14 @@ async def add(request: PageRequest) -> PageResponse:
     try:
         role = request.form.choice("role", ConsoleRole)
         _require_operator(request, role)
+        email = persons.read_email(request.form.required("email"))
+        name = request.form.required("name", at_most=persons.NAME_LENGTH_MAX)
+        await request.confirm_identity()
         new = await console_people.create(
             request.db,
             request.services.keyring,
-            email=request.form.required("email"),
-            name=request.form.required("name", at_most=persons.NAME_LENGTH_MAX),
+            email=email,
+            name=name,
             role=role,
             by=request.visitor.person_id,
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from manilla.approvals import changes
 from manilla.approvals.changes import apply_or_ask
 from manilla.approvals.kinds import ProviderAddition, ProviderChange, ProviderClearing
 from manilla.console import onboarding
@@ -73,6 +74,8 @@ async def add(request: PageRequest) -> PageResponse:
     """Adds an account of a kind of provider, with its methods, which are inactive at first."""
     try:
         wanted = ProviderAddition(request.form.text("kind"), request.form.required("name"))
+        await changes.check(request.services.approvals, wanted)
+        await request.confirm_identity()
         result = await apply_or_ask(request.services.approvals, wanted)
     except Refusal as refusal:
         at = ((BadAccount, "name"), (UnknownProvider, "kind"))
@@ -123,7 +126,10 @@ async def change(request: PageRequest) -> PageResponse:
         wanted = _changed(request.form, current)
         if not wanted:
             raise BadForm("Nothing to save: no value was changed.")
-        result = await apply_or_ask(request.services.approvals, ProviderChange(provider, wanted))
+        change = ProviderChange(provider, wanted)
+        await changes.check(request.services.approvals, change)
+        await request.confirm_identity()
+        result = await apply_or_ask(request.services.approvals, change)
     except Refusal as refusal:
         return request.form_with_errors("provider.html", refusal, **await _about(request, provider))
     return done_or_asked(request, _path(provider), result, "Credentials saved.")

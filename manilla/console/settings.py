@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from manilla.approvals import changes
 from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import SettingChange
 from manilla.audit import audit
@@ -96,6 +97,8 @@ async def change(request: PageRequest) -> PageResponse:
     row: SettingRow = about["row"]
     try:
         change = SettingChange(row.setting.key, _given(request.form, row))
+        await changes.check(request.services.approvals, change)
+        await request.confirm_identity()
         result = await apply_or_ask(request.services.approvals, change)
     except Refusal as refusal:
         return request.form_with_errors(

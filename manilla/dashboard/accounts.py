@@ -67,6 +67,7 @@ async def add(request: PageRequest) -> PageResponse:
         addition = AccountAddition(
             request.merchant_id, method.code, holder.who.fields, name, label or None
         )
+        await request.confirm_identity()
         account_id = await changes.apply_or_ask(request.services.approvals, addition)
     except Refusal as refusal:
         details = await _details(request, caller, method)

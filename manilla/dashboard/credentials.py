@@ -71,6 +71,7 @@ async def show_new_key(request: PageRequest) -> PageResponse:
 async def create_key(request: PageRequest) -> PageResponse:
     try:
         terms = _read_terms(request)
+        await request.confirm_identity()
         new = await api_keys.create(
             request.db, request.services.keyring, request.merchant_id, request.environment, terms
         )

@@ -67,11 +67,14 @@ async def refund(request: PageRequest) -> PageResponse:
     try:
         whole = not request.form.text("amount")
         amount = None if whole else request.form.money("amount", payment.currency)
+        reason = request.form.required("reason", at_most=REASON_LENGTH_MAX)
+        initiate.refundable(payment, amount)
+        await request.confirm_identity()
         refund = await initiate.start(
             request.db,
             payment.trx_id,
             None if amount is None else f"{amount.amount:f}",
-            request.form.required("reason", at_most=REASON_LENGTH_MAX),
+            reason,
             refunded_before=request.form.integer("refunded_before"),
         )
     except initiate.RefundedMeanwhile as refusal:

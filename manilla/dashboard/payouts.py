@@ -175,6 +175,7 @@ async def pay(request: PageRequest) -> PageResponse:
     try:
         _check_form(request.form, method)
         order = await _order(request, caller, method)
+        await request.confirm_identity()
         if (asked := await _ask_second(request, caller, method, order)) is not None:
             return request.redirect(f"~/payouts/bulk/{asked}", done=ASKED)
         trx_id = await ordering.order(request.db, request.services.payouts, caller, order, ticket)

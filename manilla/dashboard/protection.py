@@ -65,6 +65,7 @@ async def set_threshold(request: PageRequest) -> PageResponse:
         amount = request.form.money("amount", currency) if is_on else None
     except Refusal as refusal:
         return request.redirect_with_errors(PAGE, refusal, keep=("currency", "amount"))
+    await request.confirm_identity()
     minor = None if amount is None else amount.minor
     change = ThresholdChange(request.merchant_id, currency, minor)
     return await _change(request, change, "Threshold saved.")
@@ -73,6 +74,7 @@ async def set_threshold(request: PageRequest) -> PageResponse:
 async def set_lock(request: PageRequest) -> PageResponse:
     is_locked = request.form.is_checked("locked")
     done = "Payouts now go only to saved accounts." if is_locked else "Payouts go to all accounts."
+    await request.confirm_identity()
     return await _change(request, LockChange(request.merchant_id, is_locked), done)
 
 

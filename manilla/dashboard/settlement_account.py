@@ -82,6 +82,7 @@ async def choose(request: PageRequest) -> PageResponse:
         if request.form.text("confirmed_name") != holder.account_name.strip():
             text = NAME_CHANGED.format(holder.account_name)
             return await _review(request, method, holder, text)
+        await request.confirm_identity()
         wait = request.services.settling.account_wait
         new = NewSettlementAccount(method, holder.who, holder.bank_name, holder.account_name)
         await settlement.choose(

@@ -164,6 +164,7 @@ async def _card(request: PageRequest, currency: str) -> dict[str, object]:
 async def set_plan(request: PageRequest) -> PageResponse:
     try:
         plan = _plan(request)
+        await request.confirm_identity()
         await plans.change(request.db, plan)
     except Refusal as refusal:
         return request.redirect_with_errors(
@@ -234,6 +235,7 @@ async def settle_now(request: PageRequest) -> PageResponse:
     try:
         amount, account_id = form.money("amount", currency), form.integer("account")
         await _check_name(request, account_id)
+        await request.confirm_identity()
         started = await request.services.settling.settle_now(
             request.tenant, request.visitor.email, account_id=account_id, amount=amount
         )

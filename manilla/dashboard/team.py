@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from manilla.kit.errors import Refusal
-from manilla.people import invitations, links, members
+from manilla.people import invitations, links, members, persons
 from manilla.people.roles import Realm, Role
 from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
@@ -33,7 +33,9 @@ async def show(request: PageRequest, link: str | None = None) -> PageResponse:
 async def invite(request: PageRequest) -> PageResponse:
     """Shows the invitation link once, whether or not email can be sent."""
     try:
-        email, role = request.form.required("email"), request.form.choice("role", Role)
+        email = persons.read_email(request.form.required("email"))
+        role = request.form.choice("role", Role)
+        await request.confirm_identity()
         token = await invitations.invite(
             request.db,
             request.services.keyring,

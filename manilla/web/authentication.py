@@ -98,6 +98,8 @@ class Authentication:
         with acting(_actor(visitor, self._layout), request.address):
             try:
                 return await self._answer(route, request, visitor, binding)
+            except _IdentityNotConfirmed as asked:
+                return asked.page
             except _NotSignedIn:
                 return await self._to_sign_in(request, token)
             except Refusal as refusal:
@@ -109,9 +111,13 @@ class Authentication:
         self, route: Route, request: PageRequest, visitor: Visitor | None, binding: str
     ) -> PageResponse:
         await self._admit(route, request, visitor, binding)
-        answer = await self._step_up_page(route, request, visitor)
-        if answer is not None:
-            return answer
+        if route.step_up and visitor is not None:
+            if self._needs_code(route, request) and not visitor.has_totp:
+                self._report_refusal(visitor, request, SecondFactorNeeded.code)
+                return request.page("second_factor_needed.html", FORBIDDEN, kept=_kept(request))
+            request.confirm_identity = partial(self._confirm_identity, route, request, visitor)
+            if not route.checks_first:
+                await request.confirm_identity()
         if self._layout.counts is not None and visitor is not None and route.is_page:
             request.counts = await self._layout.counts(request)
         answer = await route.handler(request)
@@ -174,19 +180,18 @@ class Authentication:
         if route.affects_production(request.environment_or_none):
             raise NotAllowed
 
+    async def _confirm_identity(self, route: Route, request: PageRequest, visitor: Visitor) -> None:
+        if (page := await self._step_up_page(route, request, visitor)) is not None:
+            raise _IdentityNotConfirmed(page)
+
     async def _step_up_page(
-        self, route: Route, request: PageRequest, visitor: Visitor | None
+        self, route: Route, request: PageRequest, visitor: Visitor
     ) -> PageResponse | None:
         """Returns the page that asks users to confirm their identity; None if that is not needed.
 
         The page keeps the submitted fields.
         """
-        if not route.step_up or visitor is None:
-            return None
         needs_code = self._needs_code(route, request)
-        if needs_code and not visitor.has_totp:
-            self._report_refusal(visitor, request, SecondFactorNeeded.code)
-            return request.page("second_factor_needed.html", FORBIDDEN, kept=_kept(request))
         if visitor.is_stepped_up and (visitor.second_factor or not needs_code):
             return None
         alert = None
@@ -269,6 +274,14 @@ class Authentication:
 
 class _NotSignedIn(Exception):
     """The user is not signed in."""
+
+
+class _IdentityNotConfirmed(Exception):
+    """The user must first confirm their identity, on this page."""
+
+    def __init__(self, page: PageResponse) -> None:
+        super().__init__()
+        self.page = page
 
 
 def _subject(visitor: Visitor) -> SecuritySubject:

@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -73,6 +73,9 @@ class PageRequest:
         self.interrupted_form: InterruptedForm | None = None
         self.counts: Mapping[str, int] = {}  # for the navigation
         self._cookies: list[SetCookie] = []
+        # Asks users to confirm their identity, unless they did so recently. A handler whose route
+        # has `checks_first` calls it after it has checked the form, before it changes anything.
+        self.confirm_identity: Callable[[], Awaitable[None]] = _not_confirmed
 
     @property
     def visitor(self) -> Visitor:
@@ -296,6 +299,10 @@ class PageRequest:
     def set_cookie(self, name: str, value: str, seconds: int, *, path: str | None = None) -> None:
         root, is_secure = self.layout.root, self.layout.is_secure
         self._cookies.append(SetCookie(name, value, seconds, path or root, is_secure))
+
+
+async def _not_confirmed() -> None:
+    raise AssertionError("the route does not ask for a confirmation")
 
 
 def safe_path(layout: Layout, wanted: str, otherwise: str) -> str:

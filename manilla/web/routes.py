@@ -32,6 +32,9 @@ class Route(msgspec.Struct, frozen=True):
     # a further permission that is needed if the route can affect production
     needs_in_production: Permission | None = None
     step_up: bool = False  # whether the user must have confirmed their identity recently
+    # whether the handler asks for that itself, with `PageRequest.confirm_identity`, after it has
+    # checked the form
+    checks_first: bool = False
     # Whether it is available to users who still lack a required second factor.
     enrolls: bool = False
     # whether the route changes both environments, whichever one the path names

@@ -72,6 +72,16 @@ async def test_every_effect_needs_a_form_and_a_step_up(services: Services) -> No
                 assert (route.method, route.step_up) == ("POST", True), shown(route)
 
 
+async def test_a_route_that_checks_its_form_first_asks_for_the_confirmation_itself(
+    services: Services,
+) -> None:
+    for table, _, _ in _tables(services):
+        for route in table:
+            calls = "confirm_identity" in route.handler.__code__.co_names
+            assert calls == route.checks_first, shown(route)
+            assert route.step_up or not route.checks_first, shown(route)
+
+
 @pytest.mark.parametrize("role", [Role.DEVELOPER, Role.FINANCE, Role.VIEWER])
 async def test_only_an_owner_sees_production_keys(
     people: dict[Role, SignedInUser], services: Services, merchant: Merchant, role: Role

@@ -35,6 +35,7 @@ async def show(request: PageRequest) -> PageResponse:
 async def create(request: PageRequest) -> PageResponse:
     try:
         terms = _terms(request)
+        await request.confirm_identity()
         new = await changes.create(request.db, request.services.keyring, request.tenant, terms)
     except Refusal as refusal:
         values = await _listed(request) | {"chosen": request.form.all("events")}
@@ -61,7 +62,9 @@ async def show_one(request: PageRequest) -> PageResponse:
 async def change(request: PageRequest) -> PageResponse:
     endpoint = await _mine(request)
     try:
-        await changes.update(request.db, request.tenant, endpoint.id, _terms(request))
+        terms = _terms(request)
+        await request.confirm_identity()
+        await changes.update(request.db, request.tenant, endpoint.id, terms)
     except Refusal as refusal:
         return request.redirect_with_errors(_path(endpoint), refusal, keep=("url", "description"))
     return request.redirect(_path(endpoint), done="The endpoint was changed.")
