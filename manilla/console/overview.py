@@ -15,6 +15,7 @@ from manilla.mail import listing as mails
 from manilla.merchants import roster
 from manilla.notify import listing as notifications
 from manilla.payouts import figures as payouts
+from manilla.providers.queries import rails_down
 from manilla.web import volume
 from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
@@ -68,7 +69,7 @@ async def _open_tasks(request: PageRequest, environment: Environment) -> list[Op
         ),
         ("Failed emails", "/mail?state=failed", "mail"): mails.count_failed(db),
         ("Failed jobs", "/jobs", "inbox"): failed.count_failed_jobs(db),
-        ("Rails down", "/providers", "plug-connected"): _rails_down(request),
+        ("Rails down", "/rails", "plug-connected"): _rails_down(request),
     }
     # A count that takes too long is shown as unknown, so that it does not delay the page.
     counts = await asyncio.gather(*map(deadline.or_none, tasks.values()))
@@ -83,7 +84,7 @@ async def _approvals_waiting(request: PageRequest) -> int:
 
 
 async def _rails_down(request: PageRequest) -> int:
-    return sum(rail.is_down for rail in await request.services.rails.health.overview())
+    return len(await rails_down(request.db))
 
 
 def _first(currencies: list[str]) -> str:

@@ -15,6 +15,7 @@ from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.ledger.transaction_lists import TransactionFilter
 from manilla.lookup.story import payment_story, payout_story
+from manilla.lookup.waiting import waiting_reason
 from manilla.merchants import merchants
 from manilla.payments import listing as payments
 from manilla.payments.listing import PaymentFilter
@@ -178,7 +179,12 @@ async def show(request: PageRequest) -> PageResponse:
             request,
             "transaction_payout.html",
             sent.payout,
-            {"payout": sent.payout, "attempts": sent.attempts, "providers": titles(request)},
+            {
+                "payout": sent.payout,
+                "attempts": sent.attempts,
+                "providers": titles(request),
+                "waiting": await waiting_reason(db, request.services.rails, sent.payout),
+            },
             timeline_events,
         )
     return await _show_elsewhere(request, trx_id)

@@ -12,6 +12,7 @@ from manilla.kit.fields import insert_after
 from manilla.kit.http import is_web_address
 from manilla.ledger.transactions import DuplicateReference
 from manilla.lookup.story import payout_story
+from manilla.lookup.waiting import waiting_reason
 from manilla.merchants.directory import Caller
 from manilla.merchants.requests import limit as request_limit
 from manilla.methods.method import Method
@@ -92,11 +93,16 @@ async def show(request: PageRequest) -> PageResponse:
     )
     if history is None:
         raise PageNotFound
-    if (response := request.poll_response(history.payout.status)) is not None:
+    payout = history.payout
+    reason = await waiting_reason(request.db, request.services.rails, payout)
+    version = f"{payout.status}-{reason.version if reason else ''}"
+    if (response := request.poll_response(version)) is not None:
         return response
     return request.page(
         "payout.html",
-        payout=history.payout,
+        payout=payout,
+        waiting=reason,
+        version=version,
         attempts=history.attempts,
         route_names={
             each.provider: each.name

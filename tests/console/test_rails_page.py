@@ -1,5 +1,6 @@
 """The console's page of rails: problems first, and draining a rail."""
 
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -10,6 +11,7 @@ from manilla.payouts.routing import deliveries
 from manilla.payouts.routing.outcomes import Outcomes
 from manilla.people.roles import ConsoleRole
 from manilla.providers import draining
+from manilla.providers.port import Direction
 from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations, overflow
 from tests.console.conftest import SCRIPT, PopulatedConsole
@@ -54,6 +56,23 @@ async def test_problems_come_first_with_the_last_error(visitor: SignedInUser) ->
     assert "≤ 5 s" in page
     assert "≤ 60 s" in page
     assert "100.0 %" in page
+
+
+async def test_overview_and_rails_agree_about_a_rail_that_is_down_for_payments(
+    services: Services, visitor: SignedInUser
+) -> None:
+    rail = services.rails.health.rail("providera", Direction.PAY_IN)
+    rail._trip()
+    await services.rails.health.flush()
+    try:
+        overview = (await visitor.get("/")).body.decode()
+        assert re.search(r'href="/console/rails"[^>]*>(?:(?!</a>).)*\b1\b', overview, re.DOTALL)
+        page = (await visitor.get("/rails")).body.decode()
+        assert page.index(">Provider A<") < page.index(">Provider B<")
+        about = page[page.index(">Provider A<") : page.index(">Provider B<")]
+        assert ("Down" in about, "Up" in about) == (True, True)
+    finally:
+        await services.rails.health.mark_up(rail)
 
 
 async def test_an_administrator_drains_and_undrains_a_rail(

@@ -8,6 +8,7 @@ import pytest
 
 from manilla.kit.db import Database
 from manilla.kit.jobs import claims
+from manilla.lookup.waiting import WaitingReason, waiting_reason
 from manilla.providers.port import Direction
 from manilla.transfers import sending
 from manilla.transfers.sending import PAYOUTS, Mark
@@ -264,10 +265,21 @@ async def test_a_rail_that_is_down_is_not_called_and_the_payout_waits(
         assert await payer.calls() == before
         await assert_open(payer, trx_id)
         assert 1 < await due_in_seconds(payer, trx_id) <= 5
+        reason = await _waiting(payer, trx_id)
+        assert reason is not None
+        assert reason.for_merchants == (
+            "The provider is not available. It has not been sent, and will be sent automatically."
+        )
     finally:
         rail.reset()
+    assert await _waiting(payer, trx_id) is None
     await payer.check_now(trx_id)
     await assert_sent_once(payer, "a", trx_id)
+
+
+async def _waiting(payer: PayoutMerchant, trx_id: str) -> WaitingReason | None:
+    services = payer.services
+    return await waiting_reason(services.db, services.rails, await payer.payout(trx_id))
 
 
 async def test_a_payout_waits_while_its_rail_has_no_credentials(payer: PayoutMerchant) -> None:
@@ -276,6 +288,7 @@ async def test_a_payout_waits_while_its_rail_has_no_credentials(payer: PayoutMer
     await clear_credentials(payer.services, "a")
     await payer.simulator.run_jobs()
     await assert_open(payer, trx_id)
+    assert await _waiting(payer, trx_id) is not None
     await set_credentials(payer.services, "a", **given)
     await payer.check_now(trx_id)
     await assert_sent_once(payer, "a", trx_id)

@@ -45,6 +45,7 @@ def _described(rail: RailReport, bank: BankReport) -> dict[str, Any]:
         "bank": bank.bank,
         "bank_name": bank.name,
         "down_since": rail.down_since,
+        "payments_down_since": rail.payments_down_since,
         "drained_since": rail.drained_since,
         "failing_since": bank.failing_since,
         "delivered": bank.outcomes.delivered,

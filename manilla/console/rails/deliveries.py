@@ -1,4 +1,4 @@
-"""The page of rails: how each one delivers to each bank, and draining a rail."""
+"""The page of rails: whether each responds, how it delivers to each bank, and draining."""
 
 from manilla.console.providers import titles
 from manilla.payouts.routing.overview import overview
@@ -12,7 +12,7 @@ from manilla.web.serving.router import PageNotFound
 async def show_all(request: PageRequest) -> PageResponse:
     services = request.services
     accounts = services.rails.accounts.items()
-    active = [name for name, each in accounts if each.is_open(Direction.PAY_OUT)]
+    active = [name for name, each in accounts if any(map(each.is_open, Direction))]
     rails = await overview(request.db, active, services.deliveries.bank_code)
     return request.page("rails.html", rails=rails, titles=titles(request))
 

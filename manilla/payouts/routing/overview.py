@@ -53,7 +53,8 @@ class BankReport(msgspec.Struct, frozen=True):
 
 class RailReport(msgspec.Struct, frozen=True):
     provider: str
-    down_since: datetime | None
+    down_since: datetime | None  # for payouts
+    payments_down_since: datetime | None
     drained_since: datetime | None
     total: BankReport
     banks: list[BankReport]
@@ -66,7 +67,7 @@ class RailReport(msgspec.Struct, frozen=True):
     def rank(self) -> tuple[bool, bool, bool, float, str]:
         _, share, _ = self.total.rank
         return (
-            self.down_since is None,
+            self.down_since is None and self.payments_down_since is None,
             not self.failing and self.total.failing_since is None,
             self.drained_since is None,
             share,
@@ -78,15 +79,15 @@ BankCode = Callable[[str, str, bool], str]  # see Deliveries.bank_code
 
 
 async def overview(db: Database, providers: Iterable[str], bank_code: BankCode) -> list[RailReport]:
-    """Returns these rails, and those with payouts in the last 24 hours."""
+    """Returns these rails, those that are down, and those with payouts in the last 24 hours."""
     ended = await deliveries.outcomes_since(db, SHOWN)
     waiting = await _open(db, bank_code)
     failing = await deliveries.read_failing(db)
     failing_rails = await deliveries.read_failing_rails(db)
     down, drained = await queries.rails_down(db), await queries.drained_rails(db)
-    names = {*providers, *drained, *(provider for provider, _ in (*ended, *waiting))}
+    names = {*providers, *drained, *(provider for provider, _ in (*ended, *waiting, *down))}
     reports = [
-        _rail(name, down.get((name, Direction.PAY_OUT)), drained.get(name), banks, failing_rails)
+        _rail(name, down, drained.get(name), banks, failing_rails)
         for name in names
         for banks in [_banks(name, ended, waiting, failing)]
     ]
@@ -95,7 +96,7 @@ async def overview(db: Database, providers: Iterable[str], bank_code: BankCode) 
 
 def _rail(
     provider: str,
-    down: datetime | None,
+    down: Mapping[tuple[str, Direction], datetime],
     drained: datetime | None,
     banks: list[BankReport],
     failing: Mapping[str, datetime],
@@ -105,7 +106,14 @@ def _rail(
         total.add(each.outcomes)
     number = sum(each.open for each in banks)
     everything = BankReport(None, total, number, failing.get(provider))
-    return RailReport(provider, down, drained, everything, banks)
+    return RailReport(
+        provider,
+        down.get((provider, Direction.PAY_OUT)),
+        down.get((provider, Direction.PAY_IN)),
+        drained,
+        everything,
+        banks,
+    )
 
 
 def _banks(

@@ -23,7 +23,7 @@ def rail(name: str, share: float, **state: bool) -> RailReport:
     total = BankReport(None, Outcomes(delivered=delivered, failed=10 - delivered), 0)
     down, drained = (NOW if state.get(key) else None for key in ("down", "drained"))
     banks = [bank(GTBANK, 0, 3, failing=True)] if state.get("failing") else []
-    return RailReport(name, down, drained, total, banks)
+    return RailReport(name, down, None, drained, total, banks)
 
 
 def test_banks_that_fail_come_first_then_those_with_the_smallest_share() -> None:

@@ -1,0 +1,62 @@
+"""Why a payout waits: for the pages of merchants and administrators."""
+
+from datetime import datetime
+
+import msgspec
+
+from manilla.kit.db import Database
+from manilla.kit.environment import Environment
+from manilla.merchants.outgoing import OutgoingHold
+from manilla.payouts import decisions
+from manilla.payouts.payout import Payout
+from manilla.providers.port import Direction
+from manilla.providers.rails import Rails
+
+NOT_SENT = "It has not been sent, and will be sent automatically."
+SENT = "It was sent before. Its result is requested again automatically; it is not sent twice."
+# What merchants read about a hold. The other holds have the administrators' own text.
+FOR_MERCHANTS = {
+    OutgoingHold.MERCHANT_DISABLED: "Your account is disabled.",
+    OutgoingHold.MERCHANT_REJECTED: "Your account was rejected.",
+    OutgoingHold.MERCHANT_PENDING: "Your account is not approved.",
+    OutgoingHold.MERCHANT_PAYOUTS_OFF: "Payouts are disabled for your account.",
+}
+
+
+class WaitingReason(msgspec.Struct, frozen=True):
+    hold: OutgoingHold | None
+    down_since: datetime | None  # since when the provider does not respond, if that is why
+    is_sent: bool
+
+    @property
+    def version(self) -> str:
+        """A text that changes with the reason, for pages that poll."""
+        return f"{self.hold or 'down'}-{self.is_sent}"
+
+    @property
+    def for_merchants(self) -> str:
+        return self._text(FOR_MERCHANTS)
+
+    @property
+    def for_administrators(self) -> str:
+        return self._text({})
+
+    def _text(self, texts: dict[OutgoingHold, str]) -> str:
+        if self.hold is not None:
+            return f"{texts.get(self.hold, self.hold.text)} {NOT_SENT}"
+        return f"The provider is not available. {SENT if self.is_sent else NOT_SENT}"
+
+
+async def waiting_reason(db: Database, rails: Rails, payout: Payout) -> WaitingReason | None:
+    """Returns why a payout waits that would otherwise be sent or queried now; None if it does not.
+
+    Nothing is said about manual payouts, which wait for a person, and about the sandbox.
+    """
+    is_real = payout.environment is Environment.PRODUCTION
+    if not payout.is_open or payout.provider is None or not is_real:
+        return None
+    hold = await decisions.hold_of(db, payout)
+    down_since = rails.down_since(payout.provider, Direction.PAY_OUT)
+    if hold is None and down_since is None and rails.adapter(payout.provider) is not None:
+        return None
+    return WaitingReason(hold, down_since, payout.sent_at is not None)
