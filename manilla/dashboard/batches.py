@@ -144,28 +144,50 @@ def _bank_name(request: PageRequest, batch: Batch) -> Callable[[BatchRow], str |
 
 
 async def correct(request: PageRequest) -> PageResponse:
-    """Saves a row as the user has corrected it. Its page shows the errors that it still has."""
-    batch, number = await _batch(request), int(request.parameter("row"))
+    """Saves all rows that the user has changed. The page shows the errors that they still have."""
+    batch = await _batch(request)
+    try:
+        removed = [
+            number for number in _numbers(request) if request.form.is_checked(f"{number}.remove")
+        ]
+        wanted = [
+            row
+            for number in _numbers(request)
+            if number not in removed and (row := await _changed(request, batch, number))
+        ]
+        good = await drafts.correct(await _drafting(request, batch), batch, wanted, removed)
+    except Refusal as refusal:
+        return _back(request, batch, failed=refusal.text)
+    faulty, done = len(wanted) - good, _saved(len(wanted), len(removed))
+    if faulty == 0:
+        return _back(request, batch, done=done)
+    left = "1 row still has an error." if faulty == 1 else f"{faulty} rows still have errors."
+    return _back(request, batch, failed=f"{done} {left}")
+
+
+def _numbers(request: PageRequest) -> list[int]:
+    """Returns the numbers of the rows in the form."""
+    given = request.form.all("row")[: CORRECTED_AT_ONCE + 1]
+    return sorted({int(text) for text in given if text.isascii() and text.isdigit()})
+
+
+async def _changed(request: PageRequest, batch: Batch, number: int) -> FileRow | None:
+    """Returns a row of the form; None if the user has not changed it."""
     form: dict[str, Any] = {
-        name: request.form.text(name, at_most=TEXT_LENGTH_MAX) for name in FILE_COLUMNS
+        name: request.form.text(f"{number}.{name}", at_most=TEXT_LENGTH_MAX)
+        for name in FILE_COLUMNS
     }
-    try:
-        is_good = await drafts.correct(
-            await _drafting(request, batch), batch, FileRow(number, **form)
-        )
-    except Refusal as refusal:
-        return _back(request, batch, failed=refusal.text)
-    done, failed = f"Row {number} can be paid.", f"Row {number} still has an error."
-    return _back(request, batch, **({"done": done} if is_good else {"failed": failed}))
+    wanted, row = FileRow(number, **form), await store.row(request.db, batch, number)
+    return None if row is not None and drafts.file_row(batch, row) == wanted else wanted
 
 
-async def remove(request: PageRequest) -> PageResponse:
-    batch, number = await _batch(request), int(request.parameter("row"))
-    try:
-        await drafts.remove(request.db, batch, number)
-    except Refusal as refusal:
-        return _back(request, batch, failed=refusal.text)
-    return _back(request, batch, done=f"Row {number} removed.")
+def _saved(saved: int, removed: int) -> str:
+    texts = [
+        f"{count} row{'' if count == 1 else 's'} {verb}."
+        for count, verb in ((saved, "saved"), (removed, "removed"))
+        if count
+    ]
+    return " ".join(texts) or "Nothing was changed."
 
 
 async def add_zeros(request: PageRequest) -> PageResponse:

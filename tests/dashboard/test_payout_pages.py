@@ -510,3 +510,54 @@ async def test_a_payout_of_an_ended_session_returns_to_its_form_with_the_same_re
     assert 'value="731.50"' in form
     payouts = "SELECT count(*) FROM payout WHERE ref_trx = 'DASH-KEPT'"
     assert await services.db.number(payouts) == 0
+
+
+async def test_all_wrong_rows_of_a_file_are_corrected_at_once(
+    dashboard: MerchantDashboard,
+) -> None:
+    account = new_account()
+    batch = await draft(
+        dashboard,
+        [f"many,{GTBANK},{account},,,", f"1000,{GTBANK},12,,,", "oops,nowhere,1,,,"],
+    )
+    fields = {
+        "row": "1",
+        "1.amount": "1500",
+        "1.bank_code": GTBANK,
+        "1.account_number": account,
+        "2.amount": "1000",
+        "2.bank_code": GTBANK,
+        "2.account_number": "13",
+        "3.remove": "on",
+    }
+    reply = await dashboard.owner.post(
+        f"{batch}/rows", [*fields.items(), ("row", "2"), ("row", "3")]
+    )
+    page = await dashboard.owner.follow(reply)
+    assert "2 rows saved. 1 row removed. 1 row still has an error." in page
+    assert 'name="2.account_number" value="13"' in page, "what was entered is kept"
+    rows = [(row[0], row[1]) for row in await dashboard.rows(batch)]
+    assert rows == [("1", "ready"), ("2", "faulty")]
+
+
+async def test_rows_that_are_corrected_at_once_cannot_share_a_reference(
+    dashboard: MerchantDashboard,
+) -> None:
+    accounts = [new_account(), new_account()]
+    batch = await draft(dashboard, [f"many,{GTBANK},{account},,," for account in accounts])
+    fields = [("row", "1"), ("row", "2")]
+    for number, account in enumerate(accounts, 1):
+        fields += [(f"{number}.amount", "1000"), (f"{number}.bank_code", GTBANK)]
+        fields += [(f"{number}.account_number", account), (f"{number}.reference", "SAME-1")]
+    page = await dashboard.owner.follow(await dashboard.owner.post(f"{batch}/rows", fields))
+    assert "2 rows saved. 1 row still has an error." in page
+
+
+async def test_a_stopped_file_does_not_say_that_paying_continues(
+    dashboard: MerchantDashboard,
+) -> None:
+    batch = await draft(dashboard, [f"1000,{GTBANK},{new_account()},,,"])
+    await dashboard.owner.post(f"{batch}/confirm", {})
+    page = await dashboard.owner.follow(await dashboard.owner.post(f"{batch}/stop", {}))
+    assert "stopped this file" in page
+    assert "Paying continues" not in page

@@ -1,7 +1,7 @@
 """Signed-in users, whose sessions are created without using the sign-in pages."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
 import msgspec
@@ -36,10 +36,17 @@ class SignedInUser(msgspec.Struct, frozen=True):
         """Requests a page. `path` is relative to the dashboard or console, or a full path."""
         return await self.site.send("GET", self._target(path), self.headers())
 
-    async def post(self, path: str, fields: Mapping[str, str], *, csrf: str | None = None) -> Reply:
+    async def post(
+        self,
+        path: str,
+        fields: Mapping[str, str] | Sequence[tuple[str, str]],
+        *,
+        csrf: str | None = None,
+    ) -> Reply:
         """Submits a form with the account page's CSRF token, unless another is given."""
         token = await self.csrf() if csrf is None else csrf
-        body = urlencode({**fields, "csrf": token}).encode()
+        pairs = fields.items() if isinstance(fields, Mapping) else fields
+        body = urlencode([*pairs, ("csrf", token)]).encode()
         headers = {**self.headers(), "Content-Type": "application/x-www-form-urlencoded"}
         return await self.site.send("POST", self._target(path), headers, body)
 

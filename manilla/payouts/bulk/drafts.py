@@ -166,17 +166,29 @@ def own_reference(batch_id: str, number: int) -> str:
     return f"{batch_id}-{number:04d}"
 
 
-async def correct(drafting: Drafting, batch: Batch, wanted: FileRow) -> bool:
-    """Saves a corrected row, with the errors that it still has. Returns whether it has none."""
-    [checked] = await drafting.check([wanted])
+async def correct(
+    drafting: Drafting, batch: Batch, wanted: Sequence[FileRow], removed: Sequence[int] = ()
+) -> int:
+    """Saves corrected rows, with the errors that they still have, and removes others.
+
+    Returns how many of the corrected rows have no error any more.
+    """
+    checked = _without_repeats(await drafting.check(wanted))
     async with drafting.db.transaction() as connection:
         await _locked(connection, batch)
-        if await store.row(connection, batch, wanted.number) is None:
-            raise RowNotFound
-        checked = await _with_reference_faults(connection, drafting, batch, checked)
-        saved = await _save(connection, drafting, batch, [checked])
-        await _record(connection, batch, "bulk.correct_row", row=wanted.number)
-    return saved[0].state is RowState.READY
+        await store.delete_rows(connection, batch, removed)
+        for each in wanted:
+            if await store.row(connection, batch, each.number) is None:
+                raise RowNotFound
+        numbers = [each.number for each in wanted]
+        checked = [
+            await _with_reference_faults(connection, drafting, batch, each, numbers)
+            for each in checked
+        ]
+        saved = await _save(connection, drafting, batch, checked)
+        counts = {"rows": len(wanted), "removed": len(removed)}
+        await _record(connection, batch, "bulk.correct_rows", **counts)
+    return sum(row.state is RowState.READY for row in saved)
 
 
 async def _save(
@@ -193,24 +205,21 @@ async def _save(
 
 
 async def _with_reference_faults(
-    connection: Connection, drafting: Drafting, batch: Batch, checked: CheckedRow
+    connection: Connection,
+    drafting: Drafting,
+    batch: Batch,
+    checked: CheckedRow,
+    replaced: Sequence[int],
 ) -> CheckedRow:
+    """Marks a row whose reference was used. `replaced` are the rows whose references change."""
     reference = checked.row.reference
     if not reference or "reference" in checked.faults:
         return checked
-    if await store.has_other_row(connection, batch, checked.row.number, reference):
+    if await store.has_other_row(connection, batch, replaced, reference):
         return _with_fault(checked, SAME_REFERENCE)
     return _unless_used(
         checked, await store.used_references(connection, drafting.tenant, [reference])
     )
-
-
-async def remove(db: Database, batch: Batch, number: int) -> None:
-    async with db.transaction() as connection:
-        await _locked(connection, batch)
-        await store.delete_row(connection, batch, number)
-        await store.raise_revision(connection, batch)
-        await _record(connection, batch, "bulk.remove_row", row=number)
 
 
 async def add_zeros(drafting: Drafting, batch: Batch) -> int:

@@ -345,14 +345,16 @@ async def used_references(
     return {record["ref_trx"] for record in records}
 
 
-async def has_other_row(connection: Connection, of: Batch, number: int, reference: str) -> bool:
-    """Whether another row of the batch that can be paid has this reference."""
+async def has_other_row(
+    connection: Connection, of: Batch, numbers: Sequence[int], reference: str
+) -> bool:
+    """Whether a row of the batch that can be paid has this reference, except these rows."""
     return await connection.has_row(
         """
         SELECT true FROM payout_batch_row
-         WHERE merchant_id = $1 AND batch_id = $2 AND number <> $3 AND ref_trx = $4
+         WHERE merchant_id = $1 AND batch_id = $2 AND number <> ALL($3) AND ref_trx = $4
            AND state <> 'faulty' LIMIT 1""",
-        *(of.merchant_id, of.id, number, reference),
+        *(of.merchant_id, of.id, numbers, reference),
     )
 
 
@@ -368,10 +370,12 @@ async def replace_rows(connection: Connection, of: Batch, new: Sequence[NewBatch
     )
 
 
-async def delete_row(connection: Connection, of: Batch, number: int) -> None:
+async def delete_rows(connection: Connection, of: Batch, numbers: Sequence[int]) -> None:
     await connection.execute(
-        "DELETE FROM payout_batch_row WHERE merchant_id = $1 AND batch_id = $2 AND number = $3",
-        *(of.merchant_id, of.id, number),
+        """
+        DELETE FROM payout_batch_row
+         WHERE merchant_id = $1 AND batch_id = $2 AND number = ANY($3)""",
+        *(of.merchant_id, of.id, numbers),
     )
 
 

@@ -68,8 +68,11 @@ async def test_a_row_corrected_during_the_check_keeps_its_new_account(
     drafting, batch = await drafting_of(payer), await batch_of(payer, batch_id)
     wanted = drafts.file_row(batch, row)
     account = new_account()
-    assert await drafts.correct(
-        drafting, batch, msgspec.structs.replace(wanted, account_number=account)
+    assert (
+        await drafts.correct(
+            drafting, batch, [msgspec.structs.replace(wanted, account_number=account)]
+        )
+        == 1
     )
     [row] = await _checked(payer, batch_id)
     assert (row.state, row.account_number, row.name_check) == ("ready", account, "agrees")
