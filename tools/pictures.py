@@ -17,7 +17,7 @@ from manilla_simulator.history import file
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests import browser
+from tests import browser, template
 from tests.instance import Instance
 
 IMAGES = Path("docs/images")
@@ -50,7 +50,7 @@ def main() -> None:
 
 @contextmanager
 def _instance() -> Iterator[Instance]:
-    with tempfile.TemporaryDirectory() as folder:
+    with template.shared_folder(), tempfile.TemporaryDirectory() as folder:
         instance = Instance(Path(folder) / "data", "--demo-history").wait(READY_SECONDS)
         try:
             _wait_for_history(instance)
