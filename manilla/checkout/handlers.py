@@ -2,8 +2,15 @@
 
 from collections.abc import Awaitable
 
-from manilla.checkout.page import LEFT, CheckoutPage, can_choose, is_hosted, page_of, version_of
-from manilla.checkout.rendering import redirect_to_provider, show_page
+from manilla.checkout.page import (
+    LEFT,
+    CheckoutPage,
+    can_choose,
+    is_unfinished,
+    page_of,
+    version_of,
+)
+from manilla.checkout.rendering import redirect_to_provider, show_page, show_sandbox_provider
 from manilla.checkout.request import NO_STORE, CheckoutRequest
 from manilla.kit.errors import Refusal
 from manilla.payments.checkout import SandboxOutcome
@@ -43,9 +50,25 @@ async def pay(request: CheckoutRequest) -> PageResponse:
     page = page_of(view)
     if page in (CheckoutPage.PREPARING, CheckoutPage.TRANSFER):
         return show_page(request, page, view, is_sent="sent" in request.http.query)
-    if page is CheckoutPage.WAITING and is_hosted(view):
+    if is_unfinished(view):
         return redirect_to_provider(request, view)
     return request.redirect()
+
+
+async def show_waiting(request: CheckoutRequest) -> PageResponse:
+    """Shows a customer who returned from the provider that the result is not known yet."""
+    view = await request.view()
+    if not is_unfinished(view):
+        return request.redirect()
+    return show_page(request, CheckoutPage.WAITING, view)
+
+
+async def show_sandbox_page(request: CheckoutRequest) -> PageResponse:
+    """Shows the page that stands for a provider's page in the merchants' sandbox."""
+    view = await request.view()
+    if not (view.payment.is_sandbox and is_unfinished(view)):
+        return request.redirect()
+    return show_sandbox_provider(request, view)
 
 
 async def return_from_provider(request: CheckoutRequest) -> PageResponse:
@@ -54,11 +77,11 @@ async def return_from_provider(request: CheckoutRequest) -> PageResponse:
     The outcome is taken only from the provider's status, never from the return URL.
     """
     await request.query_provider()
-    if request.http.query.get("status", "").lower() not in CANCELED_WORDS:
+    if not is_unfinished(await request.view()):
         return request.redirect()
-    view = await request.view()
-    has_left = page_of(view) is CheckoutPage.WAITING and can_choose(view)
-    return request.redirect("methods", left="1") if has_left else request.redirect()
+    if request.http.query.get("status", "").lower() in CANCELED_WORDS:
+        return request.redirect("methods", left="1")
+    return request.redirect("waiting")
 
 
 async def report_sent(request: CheckoutRequest) -> PageResponse:

@@ -17,7 +17,6 @@ class CheckoutPage(StrEnum):
     PREPARING = "preparing"  # another request is creating the charge right now
     TRANSFER = "transfer"
     WAITING = "waiting"
-    SANDBOX = "sandbox"
     LINK_EXPIRED = "link_expired"  # the link has expired, but the payment's status is not final
     CLOSED = "closed"  # the page only has a link back to the merchant
     HELD = "held"  # money was received that does not match the payment
@@ -46,8 +45,8 @@ def page_of(view: CheckoutView) -> CheckoutPage:
         return CheckoutPage.HELD
     if view.is_blocked:
         return CheckoutPage.CLOSED
-    if view.payment.is_sandbox:
-        return CheckoutPage.SANDBOX if view.is_payable_in_sandbox else CheckoutPage.CLOSED
+    if view.payment.is_sandbox and not view.offers:
+        return CheckoutPage.CLOSED
     if view.charge is not None:
         return _page_of_charge(view, view.charge)
     return CheckoutPage.METHODS if view.offers else CheckoutPage.CLOSED
@@ -82,8 +81,10 @@ def _page_of_charge(view: CheckoutView, charge: Charge) -> CheckoutPage:
         return CheckoutPage.WAITING
     if charge.status is ChargeStatus.OPENING:
         return CheckoutPage.PREPARING if _is_being_created(charge) else CheckoutPage.METHODS
-    is_transfer = method.flow is Flow.VIRTUAL_ACCOUNT and not _is_account_expired(charge)
-    return CheckoutPage.TRANSFER if is_transfer else CheckoutPage.WAITING
+    if method.flow is Flow.VIRTUAL_ACCOUNT:
+        return CheckoutPage.WAITING if _is_account_expired(charge) else CheckoutPage.TRANSFER
+    # The customer came back from the provider's page without a result, or was never there.
+    return CheckoutPage.METHODS
 
 
 def _is_being_created(charge: Charge) -> bool:
@@ -103,13 +104,14 @@ def _is_account_expired(charge: Charge) -> bool:
 
 def can_choose(view: CheckoutView) -> bool:
     is_open = view.payment.status is PaymentStatus.PENDING and not view.is_blocked
-    return is_open and view.held is None and not view.payment.is_sandbox and bool(view.offers)
+    return is_open and view.held is None and bool(view.offers)
 
 
-def is_hosted(view: CheckoutView) -> bool:
-    """Whether the charge is paid on a provider's page and its method is still offered."""
+def is_unfinished(view: CheckoutView) -> bool:
+    """Whether the customer has started to pay on a provider's page and can continue there."""
     charge = view.charge
-    return charge is not None and bool(charge.checkout_url) and method_of(view) is not None
+    is_hosted = charge is not None and bool(charge.checkout_url)
+    return is_hosted and page_of(view) is CheckoutPage.METHODS
 
 
 def method_of(view: CheckoutView) -> Method | None:

@@ -14,10 +14,10 @@ from manilla.checkout import display, page
 from manilla.checkout.page import CheckoutPage
 from manilla.checkout.request import NO_STORE, CheckoutRequest
 from manilla.kit.money import Money
-from manilla.methods.method import Flow
 from manilla.payments.checkout import CheckoutView, SandboxOutcome
 from manilla.payments.link import way_back
 from manilla.payments.payment import PaymentStatus
+from manilla.providers.port import Channel
 from manilla.services import Services
 from manilla.web import static_files
 from manilla.web.rendering import environment
@@ -64,6 +64,21 @@ def show_page(
         version_shown=None if is_final else page.version_of(view),
         is_sent=is_sent,
         is_left=alert == page.LEFT,
+        is_unfinished=page.is_unfinished(view),
+    )
+
+
+def show_sandbox_provider(request: CheckoutRequest, view: CheckoutView) -> PageResponse:
+    """Shows the page that stands for the provider's page in the merchants' sandbox."""
+    assert view.charge is not None
+    return _respond(
+        request,
+        "sandbox_provider.html",
+        payment=view.payment,
+        merchant=display.name(view.merchant_name),
+        charge=view.charge,
+        completes_in=_seconds_until(view.completes_at) if view.completes_at else None,
+        version_shown=page.version_of(view),
     )
 
 
@@ -122,7 +137,7 @@ def _templates() -> jinja2.Environment:
     templates.globals.update(
         static=STATIC_PATH,
         version=static_files.version(STATIC),
-        Flow=Flow,
+        Channel=Channel,
         SandboxOutcome=SandboxOutcome,
         Action=CaseAction,
         shown=DESCRIPTION_SHOWN,

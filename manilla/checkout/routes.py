@@ -34,6 +34,8 @@ ROUTES: list[tuple[Literal["GET", "POST"], str, Handler]] = [
     ("GET", "/", handlers.show),
     ("GET", "/methods", handlers.show_methods),
     ("GET", "/pay", handlers.pay),
+    ("GET", "/waiting", handlers.show_waiting),
+    ("GET", "/sandbox", handlers.show_sandbox_page),
     ("GET", "/return", handlers.return_from_provider),
     ("GET", "/status", handlers.show_status),
     ("POST", "/choose", handlers.choose),

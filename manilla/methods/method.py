@@ -23,11 +23,6 @@ class Flow(StrEnum):
     # Pays by bank transfer to an account created for this payment.
     VIRTUAL_ACCOUNT = "virtual_account"
 
-    @property
-    def label(self) -> str:
-        """The name of this way to pay on checkout."""
-        return "Bank transfer" if self is Flow.VIRTUAL_ACCOUNT else "Card, bank transfer or USSD"
-
 
 class Method(msgspec.Struct, frozen=True):
     kind: MethodKind

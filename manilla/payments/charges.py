@@ -18,7 +18,7 @@ from manilla.methods.method import Flow, Method
 from manilla.payments import states, store
 from manilla.payments.choice import CustomerWish
 from manilla.payments.link import CheckoutLinks
-from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentStatus
+from manilla.payments.payment import SANDBOX, Charge, ChargeStatus, Payment, PaymentStatus
 from manilla.platform.settings import CurrentSettings
 from manilla.providers import wire
 from manilla.providers.port import (
@@ -40,6 +40,9 @@ FIRST_CHECK_SECONDS = 10
 TRIES_MAX = 20
 DESCRIPTION_LENGTH_MAX = 200
 SANDBOX_BVN = "22222222222"
+# What a charge of the merchants' sandbox shows: a page of ours, or an account that cannot exist.
+SANDBOX_PAGE = "/sandbox"
+SANDBOX_BANK, SANDBOX_ACCOUNT = "Sandbox Bank", "0000000000"
 NO_NAME = "Customer"
 
 
@@ -106,6 +109,22 @@ class ChargeService:
             refusal = opened
         raise refusal
 
+    async def open_in_sandbox(self, payment: Payment, caller: Caller, wish: CustomerWish) -> Charge:
+        """Returns a charge whose outcome the customer chooses. No provider is called."""
+        assert payment.is_sandbox
+        method = wish.choice.ranked[0].method
+        charge, is_new = await self._reserve(payment, wish, method, 0)
+        if not is_new:
+            return charge
+        if method.flow is Flow.HOSTED:
+            url = self._links.url(payment.trx_id, payment.expires_at, SANDBOX_PAGE)
+            await store.set_checkout_url(self._db, charge, url)
+        else:
+            name = _short(caller.name) or NO_NAME
+            account = VirtualAccount(SANDBOX_BANK, SANDBOX_ACCOUNT, name, charge.amount, None)
+            await store.set_account(self._db, charge, account)
+        return charge
+
     async def _try(
         self, payment: Payment, caller: Caller, wish: CustomerWish, method: Method, number: int
     ) -> Charge | Refusal:
@@ -145,7 +164,7 @@ class ChargeService:
                 raise TooManyCharges
             if wish.choice.is_between_several:
                 await _note(connection, current, "gateway_chosen", wish.explain(number))
-            return await _insert(connection, payment, method, len(earlier) + 1), True
+            return await _insert(connection, payment, method, wish, len(earlier) + 1), True
 
     async def _send(
         self,
@@ -165,6 +184,7 @@ class ChargeService:
             merchant_name=_short(caller.name) or NO_NAME,
             redirect_url=self._links.url(payment.trx_id, payment.expires_at, "/return"),
             notification_url=f"{self._base_url}/webhooks/{charge.provider}",
+            channel=charge.channel,
         )
         if method.flow is Flow.HOSTED:
             return await adapter.create_checkout(order)
@@ -216,6 +236,8 @@ class ChargeService:
         return answer
 
     async def ask_about_all(self, payment: Payment) -> None:
+        if payment.is_sandbox:
+            return  # the sandbox's charges have no provider
         for charge in await store.charges(self._db, payment.merchant_id, payment.trx_id):
             if charge.is_undecided:
                 await self.ask(charge)
@@ -225,6 +247,8 @@ class ChargeService:
 
         Jobs query the others. Their providers did not respond before and may be slow.
         """
+        if payment.is_sandbox:
+            return
         for charge in await store.charges(self._db, payment.merchant_id, payment.trx_id):
             if charge.is_payable:
                 await self.ask(charge)
@@ -258,7 +282,9 @@ async def _note(connection: Connection, payment: Payment, event: str, detail: st
     )
 
 
-async def _insert(connection: Connection, payment: Payment, method: Method, number: int) -> Charge:
+async def _insert(
+    connection: Connection, payment: Payment, method: Method, wish: CustomerWish, number: int
+) -> Charge:
     assert method.provider is not None
     new = Charge(
         merchant_id=payment.merchant_id,
@@ -266,16 +292,18 @@ async def _insert(connection: Connection, payment: Payment, method: Method, numb
         trx_id=payment.trx_id,
         number=number,
         method_code=method.code,
-        provider=method.provider,
+        provider=SANDBOX if payment.is_sandbox else method.provider,
         currency=payment.currency,
         amount_minor=payment.quote.customer_pays.minor,
         status=ChargeStatus.OPENING,
         created_at=datetime.now(UTC),
+        channel=wish.channel,
     )
     await store.insert_charge(connection, new)
-    await jobs.put(
-        connection, new.merchant_id, CHECK, new.reference, in_seconds=FIRST_CHECK_SECONDS
-    )
+    if not payment.is_sandbox:
+        await jobs.put(
+            connection, new.merchant_id, CHECK, new.reference, in_seconds=FIRST_CHECK_SECONDS
+        )
     return new
 
 

@@ -15,22 +15,23 @@ from manilla.ledger import trx_ids
 from manilla.ledger.transactions import TransactionNotFound
 from manilla.merchants.directory import Caller, Directory
 from manilla.methods.catalogue import Catalogue
-from manilla.methods.method import Method
+from manilla.methods.method import Flow, Method
 from manilla.payments import eligibility, states, store, suspense
 from manilla.payments.charges import ChargeService, GatewayUnavailable, PaymentClosed
 from manilla.payments.choice import Candidate, CustomerWish, choose, setback
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX
 from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentErrorCode, PaymentStatus
 from manilla.payments.states import PaymentEvent
-from manilla.payments.ways import CheckoutEntry, GatewayOffer, describe, entries, way_of
+from manilla.payments.ways import CheckoutEntry, GatewayOffer, describe, entries, find
 from manilla.platform.settings import CurrentSettings
-from manilla.providers.port import Direction
+from manilla.providers.port import Channel, Direction
 from manilla.providers.rails import Rails
 
 # In the sandbox, a payment whose checkout was opened completes this many times later than an
 # unopened one: a person needs more time to choose an outcome than a program needs to continue
-# without one.
+# without one. A customer who has chosen how to pay is a person, who reads the next page too.
 SANDBOX_PATIENCE = 3
+SANDBOX_PATIENCE_AFTER_CHOICE = 12
 ASK_PAUSE_SECONDS = 1.0
 ASKED_MAX = 10_000
 
@@ -50,7 +51,6 @@ class CheckoutView(msgspec.Struct, frozen=True):
     charge: Charge | None  # the latest undecided charge
     completes_at: datetime | None  # when a sandbox payment completes automatically
     is_blocked: bool  # whether the merchant cannot accept payments now
-    is_payable_in_sandbox: bool  # True even if no provider is configured
     held: Charge | None  # a charge whose payment an administrator reviews
     released: CaseAction | None  # how an administrator resolved the held money
     # The latest charge, if it was declined and the customer must choose again.
@@ -112,7 +112,6 @@ class Checkout:
             charge=latest if latest and latest.is_undecided else None,
             completes_at=await self._completes_at(payment),
             is_blocked=not eligibility.can_take_payments(caller, payment.currency),
-            is_payable_in_sandbox=self._is_payable_in_sandbox(caller, payment),
             held=held,
             released=None if held is None else await self._released(held),
             declined=None if latest is None or latest.is_undecided else latest,
@@ -131,31 +130,61 @@ class Checkout:
         _check_open(payment)
         caller = await self._directory.of(payment.environment, payment.merchant_id)
         offers = self._offers(caller, payment)
-        wanted = [o.method for o in offers if chosen in (o.method.code, way_of(o.method.flow))]
-        if not wanted or payment.is_sandbox:
+        entry = find(offers, chosen)
+        if entry is None:
             raise MethodNotOffered
         tries = await store.charges(self._db, payment.merchant_id, payment.trx_id)
+        if any(charge.is_payable and charge.number <= seen for charge in tries):
+            # The customer may have paid before coming back. Query the provider first, so that
+            # nobody pays twice.
+            await self._ask(payment)
+            _check_open(await self._find(trx_id))
         choice = choose(
-            [self._candidate(caller, payment, method, tries, seen) for method in wanted]
+            [self._candidate(caller, payment, entry, offer, tries, seen) for offer in entry.offers]
         )
         if not choice.ranked:
             raise GatewayUnavailable
         shown = entries(offers, self._platform.now.checkout_choice)
-        wish = CustomerWish(choice, describe(shown, chosen), seen)
+        wish = CustomerWish(choice, entry.channel, describe(shown, entry), seen)
+        if payment.is_sandbox:
+            return await self._choose_in_sandbox(payment, caller, wish)
         return await self._charges.open(payment, caller, wish)
 
+    async def _choose_in_sandbox(
+        self, payment: Payment, caller: Caller, wish: CustomerWish
+    ) -> Charge:
+        charge = await self._charges.open_in_sandbox(payment, caller, wish)
+        await self._wait_in_sandbox(payment)
+        return charge
+
+    async def _wait_in_sandbox(self, payment: Payment) -> None:
+        """Gives a person who acts on checkout more time before the payment completes."""
+        seconds = self._platform.now.sandbox_complete_seconds * SANDBOX_PATIENCE_AFTER_CHOICE
+        wait = timedelta(seconds=seconds)
+        await store.postpone_job(self._db, payment, COMPLETE_IN_SANDBOX, wait)
+
     def _candidate(
-        self, caller: Caller, payment: Payment, method: Method, tries: Sequence[Charge], seen: int
+        self,
+        caller: Caller,
+        payment: Payment,
+        entry: CheckoutEntry,
+        offer: GatewayOffer,
+        tries: Sequence[Charge],
+        seen: int,
     ) -> Candidate:
+        method = offer.method
         assert method.provider is not None
         mine = [charge for charge in tries if charge.method_code == method.code]
-        setbacks = (setback(charge, seen) for charge in mine)
+        setbacks = (setback(charge, entry.channel, seen) for charge in mine)
         return Candidate(
             method=method,
             name=method.name,
             fee=method.fee.of(payment.quote.customer_pays),
             place=eligibility.place(caller, method),
-            down_since=self._rails.down_since(method.provider, Direction.PAY_IN),
+            down_since=self._rails.down_since(method.provider, Direction.PAY_IN)
+            if offer.is_down
+            else None,
+            is_detour=entry.channel is Channel.BANK_TRANSFER and not offer.has_account,
             setbacks=[each for each in setbacks if each],
         )
 
@@ -177,11 +206,22 @@ class Checkout:
         )
 
     async def pretend(self, trx_id: str, outcome: SandboxOutcome) -> None:
+        """Applies the outcome that a customer of the sandbox chose.
+
+        As in production, a decline ends the customer's charge and not the payment. A payment
+        without a charge fails.
+        """
         payment = await self._find(trx_id)
         caller = await self._directory.of(payment.environment, payment.merchant_id)
-        if not self._is_payable_in_sandbox(caller, payment):
+        if not payment.is_sandbox or not self._offers(caller, payment):
             raise MethodNotOffered
         event, error_code = OUTCOMES[outcome]
+        if event is PaymentEvent.DECLINED:
+            assert error_code is not None
+            key = payment.merchant_id, trx_id
+            if await states.decline_in_sandbox(self._db, *key, error_code):
+                await self._wait_in_sandbox(payment)
+                return
         await states.settle_in_sandbox(self._db, payment.merchant_id, trx_id, event, error_code)
 
     async def _ask(self, payment: Payment) -> None:
@@ -219,16 +259,21 @@ class Checkout:
         methods = eligibility.eligible(
             self._catalogue, self._rails, caller, customer_pays, keywords
         )
+        if payment.is_sandbox and not methods:
+            # No provider is called, so none needs to be configured.
+            methods = eligibility.conceivable(self._catalogue, caller, customer_pays, keywords)
         return [
-            GatewayOffer(method, self._is_down(method))
+            GatewayOffer(
+                method, not payment.is_sandbox and self._is_down(method), self._channels(method)
+            )
             for method in eligibility.in_order(caller, methods)
         ]
 
-    def _is_payable_in_sandbox(self, caller: Caller, payment: Payment) -> bool:
-        customer_pays, keywords = payment.quote.customer_pays, payment.allow_payment_methods
-        return payment.is_sandbox and eligibility.is_conceivable(
-            self._catalogue, caller, customer_pays, keywords
-        )
+    def _channels(self, method: Method) -> frozenset[Channel]:
+        if method.flow is Flow.VIRTUAL_ACCOUNT:
+            return frozenset((Channel.BANK_TRANSFER,))
+        account = self._rails.accounts.get(method.provider or "")
+        return frozenset(Channel) if account is None else account.kind.capabilities.channels
 
     def _is_down(self, method: Method) -> bool:
         return method.provider is not None and self._rails.is_down(

@@ -14,6 +14,7 @@ from manilla.kit.display import money
 from manilla.kit.money import Money
 from manilla.methods.method import Method
 from manilla.payments.payment import Charge, ChargeStatus
+from manilla.providers.port import Channel
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +25,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     fee: Money  # for this payment
     place: int | None = None  # in the merchant's order; None if the merchant did not place it
     down_since: datetime | None = None  # None: the provider responds
+    # Whether the customer must leave checkout, although another gateway may show an account on it.
+    is_detour: bool = False
     setbacks: Sequence[str] = ()  # what went wrong with this gateway for this payment, oldest first
 
     @property
@@ -31,7 +34,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         """The best gateway has the lowest rank. No two gateways have the same rank."""
         place = math.inf if self.place is None else self.place
         method = self.method
-        return len(self.setbacks), place, self.fee.minor, method.position, method.id
+        order = place, self.fee.minor, method.position, method.id
+        return len(self.setbacks), self.is_detour, *order
 
 
 class GatewayChoice(msgspec.Struct, frozen=True):
@@ -64,9 +68,11 @@ class GatewayChoice(msgspec.Struct, frozen=True):
             case 0:
                 return "nothing went wrong with it" if not best.setbacks else "it failed least"
             case 1:
-                is_first = all(best.rank[1] < each.rank[1] for each in (*later, *self.skipped))
-                return f"{'first' if is_first else 'next'} in the merchant's order"
+                return "the account for the transfer is shown on checkout"
             case 2:
+                is_first = all(best.rank[2] < each.rank[2] for each in (*later, *self.skipped))
+                return f"{'first' if is_first else 'next'} in the merchant's order"
+            case 3:
                 return f"the lowest fee, {money(best.fee)}"
         return "first in the platform's order"
 
@@ -75,6 +81,7 @@ class CustomerWish(msgspec.Struct, frozen=True):
     """How a customer wants to pay."""
 
     choice: GatewayChoice
+    channel: Channel | None = None  # None: the customer chose a gateway
     shown: str = ""  # the entries that the customer saw, and the chosen one
     seen: int = 0  # number of the latest charge that the page said was started
 
@@ -83,6 +90,8 @@ class CustomerWish(msgspec.Struct, frozen=True):
 
         Not if the customer saw it and chose again, because its gateway may not have worked.
         """
+        if charge.channel is not self.channel:
+            return False
         codes = {each.method.code for each in self.choice.ranked}
         is_repeated = charge.number > self.seen and charge.method_code in codes
         return is_repeated or charge.method_code == method.code
@@ -109,8 +118,10 @@ def _why_later(best: Candidate, later: Candidate) -> str:
         case 0:
             return later.setbacks[-1]
         case 1:
-            return "later in the merchant's order"
+            return "the customer would have to leave checkout"
         case 2:
+            return "later in the merchant's order"
+        case 3:
             return f"a higher fee, {money(later.fee)}"
     return "later in the platform's order"
 
@@ -125,12 +136,14 @@ def _since(skipped: Candidate) -> str:
     return f"down since {skipped.down_since.astimezone(UTC):%H:%M} UTC"
 
 
-def setback(charge: Charge, seen: int) -> str | None:
-    """Returns what went wrong with a charge, from the customer's point of view."""
+def setback(charge: Charge, channel: Channel | None, seen: int) -> str | None:
+    """Returns what went wrong with a charge, for a customer who now pays with this channel."""
+    if charge.error_code is None and (charge.status is ChargeStatus.FAILED or charge.is_uncertain):
+        return "it did not create a charge"
+    if charge.channel is not channel:
+        return None  # a declined card says nothing about USSD
     if charge.error_code is not None:
         return "it declined this payment"
-    if charge.status is ChargeStatus.FAILED or charge.is_uncertain:
-        return "it did not create a charge"
     if charge.is_payable and charge.number <= seen:
         return "the customer came back from it without paying"
     return None

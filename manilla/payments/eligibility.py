@@ -58,19 +58,21 @@ def in_order(caller: Caller, methods: Sequence[Method]) -> list[Method]:
     return sorted(methods, key=key)
 
 
-def is_conceivable(
+def conceivable(
     catalogue: Catalogue, caller: Caller, customer_pays: Money, keywords: Sequence[str]
-) -> bool:
-    """Whether a gateway would remain if every provider were configured.
+) -> list[Method]:
+    """Returns the gateways that would be eligible if every provider were configured.
 
     Used in the sandbox, where no provider is called.
     """
     words = _words(keywords)
-    return can_take_payments(caller, customer_pays.currency) and any(
-        method.active and _suits(caller, method, customer_pays, words)
+    return [
+        method
         for method in catalogue.all(MethodKind.DEPOSIT)
         if method.currency == customer_pays.currency
-    )
+        and method.active
+        and _suits(caller, method, customer_pays, words)
+    ]
 
 
 def _words(keywords: Sequence[str]) -> list[str]:

@@ -10,6 +10,11 @@ from manilla.kit.money import Money
 from manilla.ledger.transactions import Scenario
 from manilla.merchants.merchants import CommissionBearer
 from manilla.payments.commission import Quote
+from manilla.providers.port import Channel
+
+# The provider of charges in the merchants' sandbox, and the payer of their payments. No provider
+# account can have this name.
+SANDBOX = "sandbox"
 
 
 class PaymentStatus(StrEnum):
@@ -123,6 +128,8 @@ class Charge(msgspec.Struct, frozen=True):
     reason: str | None = None
     paid_minor: int | None = None
     error_code: PaymentErrorCode | None = None  # why the provider declined the charge
+    # What the customer chose to pay with; None: the customer decides on the provider's page.
+    channel: Channel | None = None
 
     @property
     def amount(self) -> Money:

@@ -18,14 +18,19 @@ from manilla.ledger import timeline, trx_ids
 from manilla.payments import books, notices, store
 from manilla.payments.declines import decline_of
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
-from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentErrorCode, PaymentStatus
+from manilla.payments.payment import (
+    SANDBOX,
+    Charge,
+    ChargeStatus,
+    Payment,
+    PaymentErrorCode,
+    PaymentStatus,
+)
 from manilla.payments.payment_links import earnings
 from manilla.payments.payment_links.earnings import LinkAlreadyPaid
 from manilla.providers import claims, port
 from manilla.providers.claims import Claimed
 from manilla.providers.port import ChargeState, EventKind
-
-SANDBOX = "sandbox"  # the payer of sandbox payments, which have no provider
 
 
 class PaymentState(StrEnum):
@@ -46,8 +51,7 @@ class PaymentEvent(StrEnum):
 
 
 # Transitions that are not listed change nothing; if money arrives for one, it goes to suspense. A
-# provider's decline ends a charge, not the payment. Only in the sandbox, which has no charges, does
-# a decline end the payment.
+# decline ends a charge, not the payment. Only a sandbox payment that has no charge can be declined.
 NEXT: dict[tuple[PaymentState, PaymentEvent], PaymentStatus] = {
     (PaymentState.PENDING, PaymentEvent.PAID): PaymentStatus.SUCCESS,
     (PaymentState.PENDING, PaymentEvent.DECLINED): PaymentStatus.FAILED,
@@ -89,14 +93,41 @@ async def settle_in_sandbox(
         if event is not PaymentEvent.PAID:
             await _fail(connection, payment, event, error_code)
         elif state_of(payment) not in (PaymentState.SUCCESS, PaymentState.DECLINED):
-            await _credit_in_sandbox(connection, payment)
+            charge = await _open_charge(connection, payment)
+            await _credit_in_sandbox(connection, payment, charge)
 
 
-async def _credit_in_sandbox(connection: Connection, payment: Payment) -> None:
+async def decline_in_sandbox(
+    db: Database, merchant_id: int, trx_id: str, error_code: PaymentErrorCode
+) -> bool:
+    """Declines the customer's charge, as a provider would. Returns False if there is none."""
+    async with db.transaction() as connection:
+        payment = await _locked(connection, merchant_id, trx_id)
+        assert payment.is_sandbox
+        charge = await _open_charge(connection, payment)
+        if charge is None or payment.status is not PaymentStatus.PENDING:
+            return False
+        reason = error_code.lower()
+        failed = ChargeState(port.ReportedChargeStatus.FAILED, reason=reason)
+        await _charge_failed(connection, payment, charge, failed)
+        return True
+
+
+async def _open_charge(connection: Connection, payment: Payment) -> Charge | None:
+    charges = await store.charges(connection, payment.merchant_id, payment.trx_id)
+    return next((charge for charge in reversed(charges) if charge.is_payable), None)
+
+
+async def _credit_in_sandbox(
+    connection: Connection, payment: Payment, charge: Charge | None
+) -> None:
     """Credits a sandbox payment. It has no provider, so no money can be held in suspense."""
     try:
         async with connection.transaction():
-            await _credit(connection, payment, SANDBOX, None)
+            if charge is not None:
+                paid = charge.amount_minor
+                await store.conclude_charge(connection, charge, ChargeStatus.PAID, paid_minor=paid)
+            await _credit(connection, payment, SANDBOX, charge)
     except (books.WalletLimitReached, LinkAlreadyPaid):
         await _fail(connection, payment, PaymentEvent.DECLINED, PaymentErrorCode.PAYMENT_DECLINED)
 

@@ -69,6 +69,16 @@ async def set_opened(db: Database, found: Payment, job_kind: str, wait: timedelt
     )
 
 
+async def postpone_job(db: Database, found: Payment, job_kind: str, wait: timedelta) -> None:
+    """Delays a job, so that it runs `wait` from now at the earliest."""
+    await db.execute(
+        """
+        UPDATE job SET due_at = greatest(due_at, now() + $4::interval)
+         WHERE merchant_id = $1 AND kind = $3 AND subject = $2""",
+        *(found.merchant_id, found.trx_id, job_kind, wait),
+    )
+
+
 async def job_due_at(db: Database, found: Payment, job_kind: str) -> datetime | None:
     due_at: datetime | None = await db.value(
         "SELECT due_at FROM job WHERE merchant_id = $1 AND kind = $2 AND subject = $3",
@@ -99,10 +109,10 @@ async def insert_charge(connection: Connection, new: Charge) -> None:
     await connection.execute(
         """
         INSERT INTO charge (merchant_id, reference, trx_id, number, method_code, provider, currency,
-                            amount_minor, status)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)""",
+                            amount_minor, status, channel)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)""",
         *(new.merchant_id, new.reference, new.trx_id, new.number, new.method_code, new.provider),
-        *(new.currency, new.amount_minor, new.status),
+        *(new.currency, new.amount_minor, new.status, new.channel),
     )
 
 

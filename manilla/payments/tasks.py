@@ -11,7 +11,7 @@ from manilla.ledger.transactions import Scenario
 from manilla.payments import states, store
 from manilla.payments.charges import CHECK, ChargeService
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
-from manilla.payments.payment import Charge, PaymentErrorCode, PaymentStatus
+from manilla.payments.payment import Charge, Payment, PaymentErrorCode, PaymentStatus
 from manilla.payments.states import PaymentEvent
 from manilla.providers.port import Answer, ChargeState, Done, ReportedChargeStatus, Unknown
 from manilla.providers.schedule import Schedule
@@ -46,9 +46,18 @@ class PaymentTasks:
         assert payment is not None
         if payment.scenario is Scenario.FAILED:
             event, code = PaymentEvent.DECLINED, PaymentErrorCode.PAYMENT_DECLINED
+        elif await self._was_declined(payment):
+            # In production the payment would fail when its link expires.
+            await states.expire(self._db, job.merchant_id, job.subject)
+            return
         else:
             event, code = PaymentEvent.PAID, None
         await states.settle_in_sandbox(self._db, job.merchant_id, job.subject, event, code)
+
+    async def _was_declined(self, payment: Payment) -> bool:
+        """Whether the customer's last attempt was declined, and the customer did not try again."""
+        charges = await store.charges(self._db, payment.merchant_id, payment.trx_id)
+        return bool(charges) and charges[-1].error_code is not None
 
     async def expire(self, job: Job) -> None:
         payment = await store.payment(self._db, job.merchant_id, job.subject)
@@ -124,7 +133,7 @@ class PaymentTasks:
             charge.reference,
             detail,
             merchant_id=charge.merchant_id,
-            environment=Environment.PRODUCTION,  # charges exist only in production
+            environment=Environment.PRODUCTION,  # charges in the sandbox have no job
             trx_id=charge.trx_id,
             amount=charge.amount,
             provider=charge.provider,

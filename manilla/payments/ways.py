@@ -1,6 +1,6 @@
 """What customers choose between on checkout: gateways, or ways to pay that several gateways offer.
 
-A way to pay is a deposit method's flow.
+A way to pay is a channel: card, bank transfer or USSD.
 """
 
 from collections.abc import Sequence
@@ -9,6 +9,13 @@ import msgspec
 
 from manilla.methods.method import Flow, Method
 from manilla.platform.settings import CheckoutChoice
+from manilla.providers.port import Channel
+
+LABELS = {
+    Channel.CARD: "Card",
+    Channel.BANK_TRANSFER: "Bank transfer",
+    Channel.USSD: "USSD",
+}
 
 
 class GatewayOffer(msgspec.Struct, frozen=True):
@@ -16,54 +23,92 @@ class GatewayOffer(msgspec.Struct, frozen=True):
 
     method: Method
     is_down: bool  # the provider is not responding right now
+    channels: frozenset[Channel]  # what a customer can pay with
+
+    @property
+    def has_account(self) -> bool:
+        """Whether the customer transfers to a bank account that checkout itself shows."""
+        return self.method.flow is Flow.VIRTUAL_ACCOUNT
 
 
 class CheckoutEntry(msgspec.Struct, frozen=True):
     """What a customer can choose: a gateway, or a way to pay that several gateways offer."""
 
     offers: list[GatewayOffer]
+    channel: Channel | None  # None: a gateway, with everything that it accepts
 
     @property
-    def flow(self) -> Flow:
-        flow = self.offers[0].method.flow
-        assert flow is not None
-        return flow
+    def has_account(self) -> bool:
+        return any(offer.has_account and not offer.is_down for offer in self.offers)
 
     @property
-    def gateway(self) -> Method | None:
-        """The only gateway of this entry; None if there are several."""
-        return self.offers[0].method if len(self.offers) == 1 else None
+    def gateway(self) -> Method:
+        return self.offers[0].method
 
     @property
     def value(self) -> str:
         """The value of the form's field."""
-        return way_of(self.flow) if self.gateway is None else self.gateway.code
+        return self.gateway.code if self.channel is None else way_of(self.channel)
 
     @property
     def is_down(self) -> bool:
         return all(offer.is_down for offer in self.offers)
 
     @property
+    def label(self) -> str:
+        if self.channel is not None:
+            return LABELS[self.channel]
+        names = [LABELS[channel] for channel in Channel if channel in self.offers[0].channels]
+        return listed(names)
+
+    @property
     def name(self) -> str:
-        name = self.flow.label if self.gateway is None else self.gateway.name
+        name = self.gateway.name if self.channel is None else self.label
         return f"{name} (unavailable)" if self.is_down else name
 
 
-def way_of(flow: Flow | None) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Joins names as in `Card, bank transfer or USSD`."""
+    first, *rest = names
+    names = [first, *(name if name.isupper() else name.lower() for name in rest)]
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def way_of(channel: Channel) -> str:
     """Returns the form's value for a way to pay. No method has such a code."""
-    return f"way:{flow}"
+    return f"way:{channel}"
 
 
 def entries(offers: Sequence[GatewayOffer], choice: CheckoutChoice) -> list[CheckoutEntry]:
     """Returns the entries of the page, in the order of their first gateways."""
-    if choice is CheckoutChoice.GATEWAYS:
-        return [CheckoutEntry([offer]) for offer in offers]
-    flows = dict.fromkeys(offer.method.flow for offer in offers)
-    return [CheckoutEntry([o for o in offers if o.method.flow is flow]) for flow in flows]
+    return _gateways(offers) if choice is CheckoutChoice.GATEWAYS else _ways(offers)
 
 
-def describe(shown: Sequence[CheckoutEntry], chosen: str) -> str:
+def find(offers: Sequence[GatewayOffer], value: str) -> CheckoutEntry | None:
+    """Returns the entry with this value of the form's field, whatever the page shows."""
+    every = (*_ways(offers), *_gateways(offers))
+    return next((entry for entry in every if entry.value == value), None)
+
+
+def _gateways(offers: Sequence[GatewayOffer]) -> list[CheckoutEntry]:
+    return [CheckoutEntry([offer], None) for offer in offers]
+
+
+def _ways(offers: Sequence[GatewayOffer]) -> list[CheckoutEntry]:
+    able = {
+        channel: [offer for offer in offers if channel in offer.channels] for channel in Channel
+    }
+    ways = [CheckoutEntry(found, channel) for channel, found in able.items() if found]
+    return sorted(ways, key=lambda way: _place(way, offers))
+
+
+def _place(way: CheckoutEntry, offers: Sequence[GatewayOffer]) -> tuple[bool, int]:
+    """Sorts ways by the gateway that each prefers, with USSD, which few customers use, last."""
+    preferred = next((offer for offer in way.offers if offer.has_account), way.offers[0])
+    return way.channel is Channel.USSD, offers.index(preferred)
+
+
+def describe(shown: Sequence[CheckoutEntry], chosen: CheckoutEntry) -> str:
     """Describes what the customer saw and chose, for the timeline."""
     names = "; ".join(entry.name for entry in shown)
-    names_chosen = [entry.name for entry in shown if entry.value == chosen]
-    return f"The customer saw: {names}. The customer chose: {'; '.join(names_chosen) or chosen}."
+    return f"The customer saw: {names}. The customer chose: {chosen.name}."

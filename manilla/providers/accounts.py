@@ -12,7 +12,7 @@ from manilla.platform import changes
 from manilla.providers.kind import ProviderKind
 from manilla.providers.kinds import KINDS
 
-RESERVED = ("auto", "manual")  # they mean no account
+RESERVED = ("auto", "manual", "sandbox")  # they mean no account
 _NAME = re.compile(r"[a-z][a-z0-9]{1,30}")
 
 

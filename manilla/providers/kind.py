@@ -16,7 +16,7 @@ import msgspec
 from manilla.banks.nigeria import NigerianBank
 from manilla.providers.checks.check import ProviderCheck, Samples
 from manilla.providers.health import Rail
-from manilla.providers.port import Adapter, Direction, LineKind
+from manilla.providers.port import Adapter, Channel, Direction, LineKind
 from manilla.providers.wire import Envelope, Recorder, Wire, read_flag
 
 
@@ -44,6 +44,7 @@ def base_url(live: str) -> CredentialField:
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     virtual_accounts: bool = True
+    channels: frozenset[Channel] = frozenset(Channel)  # what its hosted page accepts
     virtual_account_needs_bvn: bool = False
     # Whether a transfer or refund that the provider does not know may be sent again. Requires that
     # the provider rejects a reference that it has seen before.

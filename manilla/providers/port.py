@@ -23,6 +23,14 @@ class Direction(StrEnum):
     PAY_OUT = "pay_out"
 
 
+class Channel(StrEnum):
+    """What a customer pays with."""
+
+    CARD = "card"
+    BANK_TRANSFER = "bank_transfer"
+    USSD = "ussd"
+
+
 class RefusalCode(StrEnum):
     PROVIDER_INSUFFICIENT_BALANCE = "provider_insufficient_balance"
     INVALID_BENEFICIARY = "invalid_beneficiary"
@@ -130,6 +138,8 @@ class ChargeOrder(msgspec.Struct, frozen=True):
     redirect_url: str
     notification_url: str
     merchant_name: str  # the name that the customer knows
+    # What the customer wants to pay with on the provider's page; None: the customer decides there.
+    channel: Channel | None = None
 
 
 class HostedCheckout(msgspec.Struct, frozen=True):

@@ -129,11 +129,11 @@ def _add_commission(payment: Payment, refund: Refund) -> Refund:
 async def new_refund(
     connection: Connection, payment: Payment, amount: Money, reason: str
 ) -> Refund:
-    provider = None
-    if payment.credited_charge is not None:
+    provider = charge_reference = None
+    if payment.credited_charge is not None and not payment.is_sandbox:
         charge = await payments.charge(connection, payment.merchant_id, payment.credited_charge)
         assert charge is not None
-        provider = charge.provider
+        provider, charge_reference = charge.provider, charge.reference
     trx_id, created_at = trx_ids.new_with_time(payment.merchant_id)
     return Refund(
         merchant_id=payment.merchant_id,
@@ -145,7 +145,7 @@ async def new_refund(
         reason=reason,
         status=RefundStatus.PENDING,
         provider=provider,
-        charge_reference=payment.credited_charge,
+        charge_reference=charge_reference,
         by_operator=False,
         sent_at=None,
         detail=None,

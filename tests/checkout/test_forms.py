@@ -58,8 +58,9 @@ async def test_a_gateway_that_is_down_cannot_be_chosen(shop: Shop) -> None:
     checkout = await shop.sell(allow_payment_methods=["providera-ngn"])
     await shop.trip("a")
     customer = await Customer(shop, checkout).open()
-    [button] = re.findall(rf'<button class="method"[^>]*value="{HOSTED}"[^>]*>', customer.html)
-    assert button.endswith(" disabled>")
+    buttons = re.findall(r'<button class="method"[^>]*>', customer.html)
+    assert buttons
+    assert all(button.endswith(" disabled>") for button in buttons)
     assert "Currently unavailable." in customer.text
 
 
@@ -69,7 +70,8 @@ async def test_a_gateway_disabled_meanwhile_is_rejected_with_a_reason(shop: Shop
     await shop.change(merchant.new, MerchantUpdate(gateways=["providerb-ngn"]))
     customer = await Customer(shop, checkout).submit("choose", f"method={HOSTED}")
     assert "no longer available" in customer.text
-    assert customer.html.count('class="method"') == 1
+    gateways = re.findall(r'data-gateways="([^"]*)"', customer.html)
+    assert set(gateways) == {"providerb-ngn"}
 
 
 async def test_a_choice_after_the_payment_shows_its_outcome(shop: Shop) -> None:
@@ -117,7 +119,7 @@ async def test_a_customer_cancels(shop: Shop) -> None:
     [
         (
             CommissionBearer.CUSTOMER,
-            "Amount ₦1,000.00 Payment fee ₦15.00 Total ₦1,015.00",
+            "Amount ₦1,000.00 Payment fee ₦15.00",
             "₦1,015.00",
         ),
         (CommissionBearer.MERCHANT, None, "₦1,000.00"),

@@ -50,15 +50,21 @@ async def _blocked(shop: Shop) -> str:
     return checkout.url
 
 
+async def _unfinished(shop: Shop) -> str:
+    checkout = await shop.sell()
+    await shop.choose(checkout, "way:card")
+    return checkout.url
+
+
 async def _waiting(shop: Shop) -> str:
     checkout = await shop.sell()
     await shop.choose(checkout, HOSTED)
-    return checkout.url
+    return checkout.at("waiting")
 
 
 async def _other_way(shop: Shop) -> str:
     checkout = await shop.sell()
-    await shop.choose(checkout, HOSTED)
+    await shop.choose(checkout, ACCOUNT)
     return checkout.at("methods")
 
 
@@ -94,6 +100,24 @@ async def _returned(shop: Shop) -> str:
 
 async def _sandbox(shop: Shop) -> str:
     return (await shop.sell_in_sandbox()).url
+
+
+async def _test_card(shop: Shop) -> str:
+    checkout = await shop.sell_in_sandbox()
+    await shop.choose(checkout, "way:card")
+    return checkout.at("sandbox")
+
+
+async def _test_ussd(shop: Shop) -> str:
+    checkout = await shop.sell_in_sandbox()
+    await shop.choose(checkout, "way:ussd")
+    return checkout.at("sandbox")
+
+
+async def _test_transfer(shop: Shop) -> str:
+    checkout = await shop.sell_in_sandbox()
+    await shop.choose(checkout, "way:bank_transfer")
+    return checkout.url
 
 
 async def _closed_sandbox(shop: Shop) -> str:
@@ -137,12 +161,16 @@ PAGES: dict[str, tuple[Callable[[Shop], Awaitable[str]], str]] = {
     "another way": (_other_way, "How would you like to pay?"),
     "nothing to offer": (_closed, "This payment cannot be made right now"),
     "merchant blocked": (_blocked, "This payment cannot be made right now"),
+    "unfinished": (_unfinished, "Your card payment is not finished"),
     "waiting": (_waiting, "Waiting for your payment"),
     "transfer": (_transfer, "Make a bank transfer"),
     "transfer sent": (_sent, "Make a bank transfer"),
     "another amount came": (_held, "Your payment is being reviewed"),
     "money is returned": (_returned, "Your money is being returned"),
-    "sandbox": (_sandbox, "Choose the outcome"),
+    "sandbox": (_sandbox, "How would you like to pay?"),
+    "test card": (_test_card, "Pay ₦1,015.00"),
+    "test ussd": (_test_ussd, "Pay ₦1,015.00"),
+    "test transfer": (_test_transfer, "Make a bank transfer"),
     "nothing to offer in the sandbox": (_closed_sandbox, "This payment cannot be made right now"),
     "success": (_ended(SandboxOutcome.PAY), "Payment successful"),
     "success without a way back": (_legacy, "Payment successful"),

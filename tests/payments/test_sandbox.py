@@ -1,5 +1,7 @@
 """The sandbox completes payments automatically, calls no provider and supports scenarios."""
 
+import json
+
 import pytest
 
 from manilla.kit.errors import Refusal
@@ -77,8 +79,6 @@ async def test_the_pending_scenario_waits_until_it_expires(sandbox_shop: Shop) -
 
 
 async def _with_scenario(shop: Shop, scenario: str) -> str:
-    import json
-
     body = json.dumps(order()).encode()
     reply = await shop.merchant.call("POST", INITIATE, body, X_Sandbox_Scenario=scenario)
     assert reply.status == 200
@@ -92,13 +92,57 @@ async def test_no_provider_is_called_and_the_remark_mentions_the_sandbox(
 ) -> None:
     started = await sandbox_shop.start()
     assert started.info["merchant_payment_method_codes"]
-    with pytest.raises(Refusal, match="no longer available"):
-        await sandbox_shop.services.checkout.choose(started.trx_id, "providera-ngn")
-    await sandbox_shop.simulator.run_job_now("payment.sandbox", started.trx_id)
+    charge = await sandbox_shop.choose(started, "providera-ngn")
+    assert charge.provider == "sandbox"
     db = sandbox_shop.services.db
+    assert not await db.value("SELECT true FROM job WHERE subject = $1", charge.reference)
+    await sandbox_shop.simulator.run_job_now("payment.sandbox", started.trx_id)
+    assert await sandbox_shop.status(started) == "success"
     remarks = await db.value("SELECT remarks FROM payment WHERE trx_id = $1", started.trx_id)
-    charges = await db.value("SELECT count(*) FROM charge WHERE trx_id = $1", started.trx_id)
-    assert (remarks, charges) == ("SANDBOX_TRANSACTION", 0)
+    assert remarks == "SANDBOX_TRANSACTION"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [
+        (SandboxOutcome.DECLINE, "PAYMENT_DECLINED"),
+        (SandboxOutcome.INSUFFICIENT_FUNDS, "INSUFFICIENT_FUNDS"),
+    ],
+)
+async def test_a_decline_ends_the_charge_and_the_customer_can_pay_another_way(
+    sandbox_shop: Shop, outcome: SandboxOutcome, code: str
+) -> None:
+    started, checkout = await sandbox_shop.start(), sandbox_shop.services.checkout
+    charge = await sandbox_shop.choose(started, "way:card")
+    await checkout.pretend(started.trx_id, outcome)
+    view = await checkout.view(started.trx_id)
+    assert (view.charge, view.declined and view.declined.error_code) == (None, code)
+    assert await sandbox_shop.status(started) == "pending"
+    second = await sandbox_shop.choose(started, "way:card")
+    assert second.number == charge.number + 1
+    await checkout.pretend(started.trx_id, SandboxOutcome.PAY)
+    assert await sandbox_shop.status(started) == "success"
+
+
+async def test_a_declined_customer_who_does_nothing_more_has_not_paid(sandbox_shop: Shop) -> None:
+    started, checkout = await sandbox_shop.start(), sandbox_shop.services.checkout
+    await sandbox_shop.choose(started, "way:ussd")
+    await checkout.pretend(started.trx_id, SandboxOutcome.INSUFFICIENT_FUNDS)
+    await sandbox_shop.simulator.run_job_now("payment.sandbox", started.trx_id)
+    assert (await sandbox_shop.verify(started)).json["error_code"] == "INSUFFICIENT_FUNDS"
+
+
+async def test_a_refund_of_a_payment_with_a_sandbox_charge_has_no_provider(
+    sandbox_shop: Shop,
+) -> None:
+    started, db = await sandbox_shop.start(), sandbox_shop.services.db
+    await sandbox_shop.choose(started, "way:bank_transfer")
+    await sandbox_shop.services.checkout.pretend(started.trx_id, SandboxOutcome.PAY)
+    body = json.dumps({"trx_id": started.trx_id, "ref_trx": f"R-{started.trx_id}"}).encode()
+    reply = await sandbox_shop.merchant.call("POST", "/api/v1/initiate-refund", body)
+    assert reply.status == 200, reply.body
+    refund = reply.json["trx_id"]
+    assert await db.value("SELECT provider FROM refund WHERE trx_id = $1", refund) is None
 
 
 async def test_a_production_payment_cannot_be_simulated(shop: Shop) -> None:

@@ -10,18 +10,23 @@ from manilla.kit.environment import Environment
 from manilla.ledger import timeline
 from manilla.merchants import gateway_order
 from manilla.merchants.gateway_order import Step
-from manilla.methods.method import Flow
 from manilla.payments import charges, store
-from manilla.payments.charges import GatewayRefused, GatewayUnavailable, TooManyCharges
+from manilla.payments.charges import (
+    GatewayRefused,
+    GatewayUnavailable,
+    PaymentClosed,
+    TooManyCharges,
+)
+from manilla.payments.checkout import MethodNotOffered
 from manilla.payments.payment import Charge, ChargeStatus, PaymentErrorCode
 from manilla.payments.ways import way_of
 from manilla.platform.settings import CheckoutChoice
-from manilla.providers.port import Direction
+from manilla.providers.port import Channel, Direction
 from tests.limits import limited
 from tests.payments.shop import METHODS, Shop, Started
 from tests.payments.steps import change_method, setting
 
-PAGE, TRANSFER = way_of(Flow.HOSTED), way_of(Flow.VIRTUAL_ACCOUNT)
+PAGE, TRANSFER, USSD = (way_of(channel) for channel in Channel)
 A, B, C = "providera-ngn", "providerb-ngn", "providerc-ngn"
 
 
@@ -55,16 +60,46 @@ async def prefer(shop: Shop, code: str) -> None:
 async def test_one_entry_stands_for_all_gateways_of_a_way(shop: Shop) -> None:
     started = await shop.start()
     view = await shop.services.checkout.view(started.trx_id)
-    assert [entry.value for entry in view.entries] == [PAGE, TRANSFER]
+    assert [entry.value for entry in view.entries] == [PAGE, TRANSFER, USSD]
     async with setting(shop.services, "checkout_choice", CheckoutChoice.GATEWAYS):
         view = await shop.services.checkout.view(started.trx_id)
         assert [entry.value for entry in view.entries] == list(METHODS)
 
 
-async def test_a_way_of_one_gateway_is_that_gateways_entry(shop: Shop) -> None:
-    started = await shop.start(allow_payment_methods=["providerb"])
+async def test_a_way_is_offered_only_if_a_gateway_accepts_it(shop: Shop) -> None:
+    started = await shop.start(allow_payment_methods=["providera"])
     view = await shop.services.checkout.view(started.trx_id)
-    assert [entry.value for entry in view.entries] == [B, "providerb_ngn_va"]
+    assert [entry.value for entry in view.entries] == [PAGE, TRANSFER]
+    with pytest.raises(MethodNotOffered):
+        await shop.choose(started, USSD)
+
+
+async def test_a_transfer_goes_to_an_account_on_checkout_or_else_to_a_providers_page(
+    shop: Shop,
+) -> None:
+    started = await shop.start()
+    charge = await shop.choose(started, TRANSFER)
+    assert (charge.method_code, charge.channel) == ("providera_ngn_va", Channel.BANK_TRANSFER)
+    started = await shop.start(allow_payment_methods=["providerc"])
+    assert (await shop.choose(started, TRANSFER)).method_code == C
+
+
+async def test_another_way_needs_another_charge_even_at_the_same_gateway(shop: Shop) -> None:
+    started = await shop.start(allow_payment_methods=["providerc"])
+    by_card = await shop.choose(started, PAGE)
+    assert await shop.choose(started, PAGE) == by_card
+    by_ussd = await shop.choose(started, USSD)
+    assert (by_ussd.number, by_ussd.channel) == (2, Channel.USSD)
+
+
+async def test_a_customer_who_has_paid_and_chooses_again_is_not_charged_again(shop: Shop) -> None:
+    started = await shop.start()
+    charge = await shop.choose(started, PAGE)
+    await shop.pay(charge)  # its webhook has not been processed yet
+    with pytest.raises(PaymentClosed):
+        await shop.services.checkout.choose(started.trx_id, USSD, seen=charge.number)
+    assert len(await charges_of(shop, started)) == 1
+    assert await shop.status(started) == "success"
 
 
 async def test_the_merchants_order_decides_and_the_api_keeps_its_own(shop: Shop) -> None:
@@ -76,8 +111,7 @@ async def test_the_merchants_order_decides_and_the_api_keeps_its_own(shop: Shop)
     [(event, detail)] = await events(shop, started)
     assert event == "gateway_chosen"
     assert detail == (
-        "The customer saw: Card, bank transfer or USSD; Bank transfer."
-        " The customer chose: Card, bank transfer or USSD."
+        "The customer saw: Card; Bank transfer; USSD. The customer chose: Card."
         " Chose Provider C checkout: first in the merchant's order;"
         " then Provider A checkout: later in the merchant's order;"
         " then Provider B checkout: later in the merchant's order."
@@ -115,7 +149,7 @@ async def test_if_all_gateways_are_down_the_way_is_unavailable(shop: Shop) -> No
         rail.is_down = True
     try:
         view = await shop.services.checkout.view(started.trx_id)
-        assert [entry.is_down for entry in view.entries] == [True, True]
+        assert all(entry.is_down for entry in view.entries)
         with pytest.raises(GatewayUnavailable):
             await shop.choose(started, PAGE)
     finally:

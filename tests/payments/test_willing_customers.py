@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from manilla.methods.method import Flow
 from manilla.payments import store
 from manilla.payments.charges import GatewayRefused, GatewayUnavailable
 from manilla.payments.payment import Charge, PaymentStatus
 from manilla.payments.ways import way_of
-from manilla.providers.port import Direction
+from manilla.providers.port import Channel, Direction
 from tests.payments.shop import PROVIDERS, Shop, Started
 
 SEED = 20_261_116
@@ -20,7 +19,7 @@ FAULTS = ("refuse", "5xx_before", "5xx_after_accept", "garbage_after_accept")
 CUSTOMERS = 60  # for each fault
 AT_ONCE = 30
 CHOICES_MAX = 4  # a customer who has tried this often leaves
-PAGE = way_of(Flow.HOSTED)
+PAGE = way_of(Channel.CARD)
 
 
 class WillingCustomer:

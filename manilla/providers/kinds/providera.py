@@ -19,6 +19,7 @@ from manilla.providers.port import (
     OUR_REFERENCE,
     Answer,
     Bank,
+    Channel,
     ChargeOrder,
     ChargeState,
     Done,
@@ -312,7 +313,10 @@ KIND = ProviderKind(
         base_url("https://api.providera.example"),
     ),
     capabilities=Capabilities(
-        virtual_account_needs_bvn=True, refund_status=True, resend_refund=True
+        channels=frozenset((Channel.CARD, Channel.BANK_TRANSFER)),
+        virtual_account_needs_bvn=True,
+        refund_status=True,
+        resend_refund=True,
     ),
     build=ProviderA,
 )

@@ -11,6 +11,7 @@ import pytest
 from manilla.kit.money import Money
 from manilla.providers.port import (
     Adapter,
+    Channel,
     ChargeState,
     Done,
     HostedCheckout,
@@ -52,6 +53,21 @@ def refunding(server: Scripted, status: int, document: Any, charge: Any = CHARGE
 
 
 class TestPaymentLink:
+    @pytest.mark.parametrize(
+        ("channel", "sent"),
+        [
+            (Channel.CARD, "card"),
+            (Channel.BANK_TRANSFER, "banktransfer"),
+            (Channel.USSD, "ussd"),
+        ],
+    )
+    async def test_request_with_the_customers_choice(
+        self, flutterwave: Adapter, server: Scripted, channel: Channel, sent: str
+    ) -> None:
+        server.answers(200, DOCUMENTED["payment_link"])
+        await flutterwave.create_checkout(msgspec.structs.replace(ORDER, channel=channel))
+        assert server.recorded[-1].json["payment_options"] == sent
+
     async def test_request(self, flutterwave: Adapter, server: Scripted) -> None:
         server.answers(200, DOCUMENTED["payment_link"])
         link = HostedCheckout("https://checkout.flutterwave.com/v3/hosted/pay/1")

@@ -9,7 +9,7 @@ import pytest
 
 from manilla.kit.money import Money
 from manilla.providers.kinds import KINDS
-from manilla.providers.port import Adapter, LineKind, Unknown
+from manilla.providers.port import Adapter, Channel, LineKind, Unknown
 from tests.providers.kora.samples import CHARGE, REFERENCE, REFUND, TRANSFER, TRX_ID
 from tests.providers.kora.schemas import SCHEMAS
 from tests.providers.scripted import Recorded, Scripted, answering
@@ -31,6 +31,17 @@ REQUESTS: dict[str, tuple[Call, str, Any]] = {
         lambda kora: kora.create_checkout(CHARGE),
         "POST /merchant/api/v1/charges/initialize",
         {**CHARGE_BODY, "redirect_url": "https://pay.example.com/return"},
+    ),
+    "checkout with the customer's choice": (
+        lambda kora: kora.create_checkout(
+            msgspec.structs.replace(CHARGE, channel=Channel.BANK_TRANSFER)
+        ),
+        "POST /merchant/api/v1/charges/initialize",
+        {
+            **CHARGE_BODY,
+            "redirect_url": "https://pay.example.com/return",
+            "channels": ["bank_transfer"],
+        },
     ),
     "virtual account": (
         lambda kora: kora.create_virtual_account(CHARGE, "22222222222"),

@@ -13,6 +13,7 @@ from manilla.kit.money import Money
 from manilla.providers.kinds.monnify.adapter import Monnify
 from manilla.providers.port import (
     Bank,
+    Channel,
     ChargeState,
     Done,
     HostedCheckout,
@@ -67,6 +68,22 @@ async def test_a_short_description_is_made_longer(
     for description, sent in (("TV", "Payment TV"), ("", "Payment"), ("Hat", "Hat")):
         await monnify.create_checkout(msgspec.structs.replace(CHARGE, description=description))
         assert monnify_server.calls[-1].json["paymentDescription"] == sent
+
+
+@pytest.mark.parametrize(
+    ("channel", "sent"),
+    [
+        (Channel.CARD, "CARD"),
+        (Channel.BANK_TRANSFER, "ACCOUNT_TRANSFER"),
+        (Channel.USSD, "USSD"),
+    ],
+)
+async def test_checkout_with_the_customers_choice(
+    monnify: Monnify, monnify_server: ScriptedMonnify, channel: Channel, sent: str
+) -> None:
+    monnify_server.answers(200, ok(DOCUMENTED["initialized"]))
+    await monnify.create_checkout(msgspec.structs.replace(CHARGE, channel=channel))
+    assert monnify_server.calls[-1].json["paymentMethods"] == [sent]
 
 
 async def test_one_time_account(monnify: Monnify, monnify_server: ScriptedMonnify) -> None:

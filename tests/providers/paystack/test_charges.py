@@ -9,6 +9,7 @@ import pytest
 from manilla.kit.money import Money
 from manilla.providers.port import (
     Adapter,
+    Channel,
     ChargeState,
     Done,
     HostedCheckout,
@@ -40,6 +41,15 @@ async def test_checkout(paystack: Adapter, api: PaystackServer) -> None:
         "reference": "TXN0-1",
         "callback_url": "https://pay.example.com/return",
     }
+
+
+@pytest.mark.parametrize("channel", Channel)
+async def test_checkout_with_the_customers_choice(
+    paystack: Adapter, api: PaystackServer, channel: Channel
+) -> None:
+    api.on(INITIALIZE, example("initialize"))
+    await paystack.create_checkout(msgspec.structs.replace(CHARGE, channel=channel))
+    assert api.recorded[-1].json["channels"] == [channel]
 
 
 @pytest.mark.parametrize(

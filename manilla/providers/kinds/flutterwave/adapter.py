@@ -13,6 +13,7 @@ from manilla.providers.port import (
     OUR_REFERENCE,
     Answer,
     Bank,
+    Channel,
     ChargeOrder,
     ChargeState,
     Done,
@@ -39,6 +40,11 @@ from manilla.providers.reading import Malformed
 from manilla.providers.wire import Reply, read_word
 
 API = "/v3"
+CHANNELS = {
+    Channel.CARD: "card",
+    Channel.BANK_TRANSFER: "banktransfer",
+    Channel.USSD: "ussd",
+}
 TEXT_LENGTH_MAX = 100  # of a narration, a beneficiary's name and a comment
 SUFFIX = "_"  # our references have none, so it marks where a test suffix begins
 
@@ -67,6 +73,8 @@ class Flutterwave:
             "customer": {"email": order.customer_email, "name": order.customer_name},
             "customizations": {"title": order.merchant_name, "description": order.description},
         }
+        if order.channel is not None:
+            body["payment_options"] = CHANNELS[order.channel]
         return await self._wire.call(self._pay_in, "POST", f"{API}/payments", read, body=body)
 
     async def create_virtual_account(

@@ -12,7 +12,7 @@ from manilla.providers.kind import (
     ProviderKind,
     base_url,
 )
-from manilla.providers.kinds.kora.adapter import Kora
+from manilla.providers.kinds.kora.adapter import CHANNELS, Kora
 from manilla.providers.kinds.kora.checks import CHECKS, SAMPLES
 from manilla.providers.port import EVERY_MOVEMENT
 
@@ -33,7 +33,11 @@ KIND = ProviderKind(
     ),
     # Kora rejects a reference that it has seen before, for payouts and for refunds.
     capabilities=Capabilities(
-        refund_status=True, resend_transfer=True, resend_refund=True, statements=EVERY_MOVEMENT
+        channels=frozenset(CHANNELS),
+        refund_status=True,
+        resend_transfer=True,
+        resend_refund=True,
+        statements=EVERY_MOVEMENT,
     ),
     test_key_prefixes={"secret_key": "sk_test_"},
     checks=CHECKS,

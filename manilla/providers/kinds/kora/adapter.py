@@ -12,6 +12,7 @@ from manilla.providers.port import (
     OUR_REFERENCE,
     Answer,
     Bank,
+    Channel,
     ChargeOrder,
     ChargeState,
     Done,
@@ -37,6 +38,8 @@ from manilla.providers.wire import Reply
 Value = TypeVar("Value")
 
 API = "/merchant/api/v1"
+# Kora's page has no USSD.
+CHANNELS = {Channel.CARD: "card", Channel.BANK_TRANSFER: "bank_transfer"}
 NARRATION_LENGTH_MAX = 100  # ours; Kora documents no limit
 REASON_LENGTH_MAX = 200
 
@@ -59,6 +62,8 @@ class Kora:
             return answers.charge(reply, lambda data: answers.checkout(data, order))
 
         body = {**_charge(order), "redirect_url": order.redirect_url}
+        if order.channel is not None:
+            body["channels"] = [CHANNELS[order.channel]]
         return await self._wire.call(
             self._pay_in, "POST", f"{API}/charges/initialize", read, body=body
         )

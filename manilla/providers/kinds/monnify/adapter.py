@@ -17,6 +17,7 @@ from manilla.providers.port import (
     OUR_REFERENCE,
     Answer,
     Bank,
+    Channel,
     ChargeOrder,
     ChargeState,
     Done,
@@ -44,7 +45,11 @@ Value = TypeVar("Value")
 COLLECTIONS = "/api/v1/merchant"
 DISBURSEMENTS = "/api/v2/disbursements"
 REFUNDS = "/api/v1/refunds"
-BANK_TRANSFER = "ACCOUNT_TRANSFER"
+CHANNELS = {
+    Channel.CARD: "CARD",
+    Channel.BANK_TRANSFER: "ACCOUNT_TRANSFER",
+    Channel.USSD: "USSD",
+}
 DESCRIPTION_LENGTH_MIN = 3
 NARRATION_LENGTH_MAX = 100
 REASON_LENGTH_MAX = 64
@@ -67,13 +72,13 @@ class Monnify:
         self._is_sandbox = current.is_sandbox
 
     async def create_checkout(self, order: ChargeOrder) -> Answer[HostedCheckout]:
-        return await self._initialize(order, {}, answers.checkout)
+        return await self._initialize(order, _methods(order.channel), answers.checkout)
 
     async def create_virtual_account(
         self, order: ChargeOrder, bvn: str | None
     ) -> Answer[VirtualAccount]:
         del bvn  # the account is Monnify's own and used once
-        methods = {"paymentMethods": [BANK_TRANSFER]}
+        methods = _methods(Channel.BANK_TRANSFER)
         opened = await self._initialize(order, methods, answers.transaction_reference)
         if not isinstance(opened, Done):
             return opened
@@ -258,6 +263,10 @@ class Monnify:
             self._tokens.discard(token.value)
             return msgspec.structs.replace(answer, can_pass=True)
         return answer
+
+
+def _methods(channel: Channel | None) -> dict[str, list[str]]:
+    return {} if channel is None else {"paymentMethods": [CHANNELS[channel]]}
 
 
 def _description(order: ChargeOrder) -> str:

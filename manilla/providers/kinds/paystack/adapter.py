@@ -13,6 +13,7 @@ from manilla.providers.port import (
     OUR_REFERENCE,
     Answer,
     Bank,
+    Channel,
     ChargeOrder,
     ChargeState,
     Done,
@@ -35,6 +36,11 @@ from manilla.providers.port import (
 )
 from manilla.providers.wire import Reply
 
+CHANNELS = {
+    Channel.CARD: "card",
+    Channel.BANK_TRANSFER: "bank_transfer",
+    Channel.USSD: "ussd",
+}
 ACCOUNT_VALID_FOR = timedelta(minutes=30)
 BANKS_PER_PAGE = 100
 BANK_PAGES_MAX = 20
@@ -65,6 +71,8 @@ class Paystack:
             "currency": order.amount.currency,
             "callback_url": order.redirect_url,
         }
+        if order.channel is not None:
+            body["channels"] = [CHANNELS[order.channel]]
         return await self._wire.call(
             self._pay_in, "POST", "/transaction/initialize", read, body=body
         )

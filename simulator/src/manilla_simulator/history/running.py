@@ -16,7 +16,7 @@ from manilla.ledger.idempotency import Replayed
 from manilla.ledger.job_kinds import JobKind
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
-from manilla.methods.method import MethodKind
+from manilla.methods.method import Flow, MethodKind
 from manilla.payments import store as payments
 from manilla.payments.checkout import SandboxOutcome
 from manilla.payments.initiate import PaymentOrder
@@ -30,6 +30,7 @@ from manilla.payouts.bulk.store import BatchStatus
 from manilla.payouts.initiate import PayoutOrder
 from manilla.payouts.payout import PayoutStatus
 from manilla.payouts.protection.protection import Decider
+from manilla.providers.port import Channel
 from manilla.refunds import decisions
 from manilla.refunds import initiate as refunds
 from manilla.refunds.refund import RefundStatus
@@ -54,6 +55,8 @@ from manilla_simulator.history.story import (
 CURRENCY = "NGN"
 CHARGE_LASTS = timedelta(minutes=30)
 UNDERPAID_SHARE = 2  # an underpaid charge is paid by half
+
+WAYS = {Flow.HOSTED: Channel.CARD, Flow.VIRTUAL_ACCOUNT: Channel.BANK_TRANSFER}
 
 
 class StoryRunner:
@@ -128,7 +131,7 @@ class StoryRunner:
 
     async def _try_to_pay(self, story: PaymentStory, trx_id: str) -> None:
         with self._clock.at(story.at + (story.ends - story.at) / 3, trx_id):
-            chosen = story.method or way_of(story.flow)
+            chosen = story.method or way_of(WAYS[story.flow])
             charge = await self._services.checkout.choose(trx_id, chosen)
         if story.ending is Ending.CANCELED:
             with self._clock.at(story.ends, trx_id):
