@@ -12,7 +12,7 @@ from manilla.merchants.api_keys import ApiKeyTerms
 from manilla.merchants.rights import GRANTABLE, Right
 from manilla.people.roles import Permission
 from manilla.web.forms import BadForm
-from manilla.web.page_request import PageRequest
+from manilla.web.page_request import NO_STORE, PageRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
@@ -45,6 +45,12 @@ async def show(request: PageRequest) -> PageResponse:
         base_url=request.services.base_url,
         may_rotate=_may_rotate(request),
     )
+
+
+async def send_for_docs(request: PageRequest) -> PageResponse:
+    """Returns what the documentation fills in for its reader. API keys are not stored readably."""
+    rows = await queries.credentials(request.db, request.merchant_id, request.environment)
+    return PageResponse.json({"merchant_key": rows[0].merchant_key}, headers=NO_STORE)
 
 
 async def rotate(request: PageRequest) -> PageResponse:

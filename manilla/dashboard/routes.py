@@ -111,6 +111,10 @@ ROUTES = [
     Route("GET", ENV + "/search/results", search.show_results, VIEW, is_page=False),
     Route("GET", ENV + "/credentials", credentials.show, USE_CREDENTIALS),
     Route(
+        *("GET", ENV + "/credentials/docs.json", credentials.send_for_docs, USE_CREDENTIALS),
+        is_page=False,
+    ),
+    Route(
         "POST",
         ENV + "/credentials/rotate",
         credentials.rotate,

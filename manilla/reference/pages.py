@@ -171,6 +171,7 @@ def _entries(rendered: RenderedPage) -> list[SearchEntry]:
             page.address + (f"#{section.id}" if section.id else ""),
             section.text,
             name="" if page.operation is None else page.operation.slug,
+            is_legacy=page.operation is not None and not page.operation.is_signed,
         )
         for section in rendered.sections
     ]

@@ -1,7 +1,8 @@
 """Searches the documentation: a section matches if it contains every word.
 
 Pages whose title matches come first, then headings, then text. The page of an endpoint is also
-found by its name, such as `verify-payment`.
+found by its name, such as `verify-payment`, and by its name with spaces. The legacy API comes last
+among equals.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ import msgspec
 FOUND_MAX = 20
 WORDS_MAX = 8
 EXCERPT = 160
+ARTICLES = ("a", "an", "the")
 BETWEEN = " \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} "  # between a page and its heading
 
 
@@ -33,6 +35,7 @@ class SearchEntry(msgspec.Struct, frozen=True):
     address: str
     text: str
     name: str = ""  # the endpoint's name, on an endpoint's page
+    is_legacy: bool = False
 
 
 class SearchResult(msgspec.Struct, frozen=True):
@@ -46,7 +49,7 @@ def search(index: Sequence[SearchEntry], query: str) -> list[SearchResult]:
     if not words:
         return []
     ranked = [(rank, entry) for entry in index if (rank := _rank(entry, words)) is not None]
-    best = sorted(ranked, key=lambda pair: pair[0])[:FOUND_MAX]
+    best = sorted(ranked, key=lambda pair: (pair[0], pair[1].is_legacy))[:FOUND_MAX]
     return [_result(entry, words) for _, entry in best]
 
 
@@ -58,11 +61,17 @@ def _rank(entry: SearchEntry, words: Sequence[str]) -> Rank | None:
     """
     titles = [entry.heading] if entry.heading else [entry.page, entry.name]
     is_page = not entry.heading
-    if " ".join(words) in map(str.lower, titles):
+    if _plain(" ".join(words)) in map(_plain, titles):
         return Rank.WHOLE_TITLE if is_page else Rank.WHOLE_HEADING
     if _matches(words, titles, entry.page):
         return Rank.TITLE if is_page else Rank.HEADING
     return Rank.TEXT if _matches(words, [*titles, entry.text], entry.page) else None
+
+
+def _plain(title: str) -> str:
+    """Returns a title without the differences that do not matter: “Verify a payment”."""
+    words = title.lower().replace("-", " ").split()
+    return " ".join(word for word in words if word not in ARTICLES)
 
 
 def _matches(words: Sequence[str], own: Sequence[str], page: str) -> bool:

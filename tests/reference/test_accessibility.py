@@ -9,9 +9,14 @@ import pytest
 from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
 from playwright.async_api import Browser, FilePayload, Page, expect
 
+from manilla.kit.environment import Environment
+from manilla.merchants import queries
+from manilla.people.roles import Role
 from manilla.reference.pages import Documentation
 from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations, opened
+from tests.client import Site, new_merchant
+from tests.web.signed_in_user import member
 
 pytestmark = pytest.mark.usefixtures("site")
 
@@ -158,3 +163,33 @@ async def test_without_javascript_one_program_is_shown_and_the_language_can_be_c
         await page.get_by_text("Go", exact=True).click()
         await expect(page.get_by_label("Go: payout.go")).to_be_visible()
         await expect(page.get_by_label("curl: payout.sh")).to_be_hidden()
+
+
+async def test_an_endpoints_page_opens_with_code_beside_its_first_field(
+    browser: Browser, services: Services
+) -> None:
+    for name in ("initiate-payout", "list-payments"):
+        address = f"{services.base_url}/docs/api/{name}"
+        async with opened(browser, address, width=1280) as page:
+            code = await page.locator(".beside .code").first.bounding_box()
+            field = await page.locator(".fields dt").first.bounding_box()
+            assert code is not None
+            assert field is not None
+            assert code["y"] < 700, name
+            assert code["x"] > field["x"] + 200, name
+            assert code["y"] <= field["y"] <= code["y"] + code["height"] + 200, name
+
+
+async def test_the_quick_start_fills_in_the_key_of_a_signed_in_developer(
+    browser: Browser, services: Services, site: Site
+) -> None:
+    merchant = await new_merchant(site, services.db, services.keyring)
+    developer = await member(services, site, merchant.new.id, Role.DEVELOPER)
+    rows = await queries.credentials(services.db, merchant.new.id, Environment.SANDBOX)
+    key = rows[0].merchant_key
+    address = f"{services.base_url}/docs/quick-start"
+    async with opened(browser, address) as page:
+        await expect(page.get_by_text("export MANILLA_MERCHANT_KEY=test_...")).to_be_visible()
+        await developer.enter(page.context)
+        await page.reload()
+        await expect(page.get_by_text(f"MANILLA_MERCHANT_KEY={key}")).to_be_visible()

@@ -77,6 +77,7 @@ DASHBOARD: dict[str, Effect] = {
     "GET /{environment:str}": Effect.NOTHING,
     "GET /{environment:str}/search": Effect.NOTHING,
     "GET /{environment:str}/search/results": Effect.NOTHING,
+    "GET /{environment:str}/credentials/docs.json": Effect.NOTHING,
     "GET /{environment:str}/credentials": Effect.NOTHING,
     "POST /{environment:str}/credentials/rotate": Effect.KEYS,
     "GET /{environment:str}/credentials/keys/new": Effect.NOTHING,

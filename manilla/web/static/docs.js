@@ -81,6 +81,19 @@
     mark();
   }
 
+  // Fills in the merchant key of a reader who is signed in to the dashboard.
+  async function fillInKeys(note) {
+    const answer = await fetch(note.dataset.ownKeys, { redirect: "manual" });
+    if (!answer.ok) return;
+    const own = await answer.json();
+    for (const code of note.closest(".part").querySelectorAll("code")) {
+      for (const text of [...code.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE)) {
+        text.data = text.data.replace("MERCHANT_KEY=test_...", `MERCHANT_KEY=${own.merchant_key}`);
+      }
+    }
+    note.hidden = false;
+  }
+
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-copy-code]");
     if (button) copyCode(button);
@@ -92,5 +105,6 @@
   chooseLanguage(remembered());
   for (const form of document.querySelectorAll("[data-search]")) searchable(form);
   for (const menu of document.querySelectorAll("[data-menu]")) openMenu(menu);
+  for (const note of document.querySelectorAll("[data-own-keys]")) fillInKeys(note);
   followHeadings();
 })();
