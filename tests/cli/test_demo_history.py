@@ -131,6 +131,10 @@ def test_charts_lists_and_queues_have_something_to_show(instance: Instance) -> N
     assert count("payout WHERE status = 'completed'") > 0
     assert count("payout WHERE status = 'failed' AND accepted_at IS NOT NULL") >= 2
     assert count("payout WHERE status = 'pending' AND provider IS NULL") == 1
+    assert count("settlement WHERE state = 'paid'") == 2
+    assert count("dossier WHERE state = 'submitted'") == 1
+    assert count("statement_day") == 5
+    assert count("day_sign_off") >= 1
     assert count("refund WHERE status = 'completed'") == 2
     assert count("refund WHERE status = 'pending' AND by_operator") == 1
     assert count("operator_case WHERE status = 'open'") == 1
@@ -141,6 +145,10 @@ def test_charts_lists_and_queues_have_something_to_show(instance: Instance) -> N
     assert count("notification WHERE state = 'failed'") == 3
     assert count("notification WHERE state = 'delivered'") > 20
     assert count("merchant WHERE status = 'pending'") == 1
+
+
+def test_no_provider_has_an_unexplained_balance(instance: Instance) -> None:
+    assert [each["result"] for each in instance.command("reconcile")] == ["agrees"] * 3
 
 
 def test_daily_figures_cover_the_month(instance: Instance) -> None:

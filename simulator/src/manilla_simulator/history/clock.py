@@ -18,6 +18,8 @@ from manilla.kit.jobs import Job, Work
 from manilla.ledger import trx_ids
 from manilla.notify import notification_ids
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 class ClockStep(msgspec.Struct, frozen=True):
     """From the time `real` on, a subject's clock shows `moved`, and runs on from there."""
@@ -34,6 +36,10 @@ class NewId(Protocol):
     def __call__(self, owner: int) -> str: ...
 
 
+class NewIdWithTime(Protocol):
+    def __call__(self, owner: int) -> tuple[str, datetime]: ...
+
+
 _current: ContextVar[ClockStep | None] = ContextVar("clock_step", default=None)
 
 
@@ -47,6 +53,7 @@ class MovedClock:
     def install(self) -> None:
         """Makes all new ids of this process with this clock. Others' ids get the real time."""
         trx_ids.new = self._new(trx_ids.TRX_IDS)
+        trx_ids.new_with_time = self._new_with_time(trx_ids.TRX_IDS)
         notification_ids.new = self._new(notification_ids.NOTIFICATION_IDS)
 
     def _new(self, ids: TimedIds) -> NewId:
@@ -60,10 +67,26 @@ class MovedClock:
 
         return new
 
+    def _new_with_time(self, ids: TimedIds) -> NewIdWithTime:
+        """Returns the real time beside the moved id. It is moved later, like all timestamps."""
+
+        def new(owner: int) -> tuple[str, datetime]:
+            step = _current.get()
+            made, moment = ids.new_with_time(owner)
+            if step is None:
+                return made, moment
+            moved = moment - step.back - EPOCH
+            made = ids.new_at(owner, moved // timedelta(microseconds=1) * 1000)
+            self.follow(made)
+            return made, moment
+
+        return new
+
     @contextmanager
     def at(self, moment: datetime, *subjects: str) -> Iterator[None]:
         """Moves the clock for what happens in this block, to new and to the given subjects."""
-        with _set(ClockStep(datetime.now(UTC), moment)):
+        # In whole milliseconds, because a transaction's creation time is the time in its id.
+        with _set(ClockStep(_milliseconds(datetime.now(UTC)), _milliseconds(moment))):
             for subject in subjects:
                 self.follow(subject)
             yield
@@ -106,3 +129,7 @@ def _set(step: ClockStep | None) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+def _milliseconds(moment: datetime) -> datetime:
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)

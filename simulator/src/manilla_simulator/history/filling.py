@@ -15,7 +15,7 @@ from manilla.merchants.merchants import MerchantStatus
 from manilla.notify.queries import RETRY_SECONDS
 from manilla.providers.rails import open_session
 from manilla.services import Services
-from manilla_simulator.history import file, moving, plan
+from manilla_simulator.history import file, moving, offices, plan
 from manilla_simulator.history.businesses import APPLICANT_EMAIL, APPLICANT_NAME, BUSINESSES
 from manilla_simulator.history.clock import MovedClock
 from manilla_simulator.history.control import SimulatorControl
@@ -49,6 +49,10 @@ class HistoryFiller:
     async def prepare(self, history: HistoryFile) -> None:
         """Creates the merchants, and moves what an interrupted process has left."""
         await self._open_merchants(history.until)
+        with self._clock.at(history.until - file.OPENED):
+            for provider in PROVIDERS:
+                await offices.book_opening_balance(self._db, provider)
+        await moving.move(self._owner_url, self._clock.take_changed())
         unmoved = await moving.unmoved(self._db, list(self._merchant_ids.values()), history.until)
         self._clock.resume(unmoved)
         await moving.move(self._owner_url, unmoved)
@@ -63,12 +67,24 @@ class HistoryFiller:
             missing = await self._missing(plan.stories(history.until, history.share))
             with suppress(ProvidersChanged):
                 await self._run_days(runner, missing)
-        await self._open(
-            APPLICANT_NAME, APPLICANT_EMAIL, MerchantStatus.PENDING, history.until - APPLIED
+        applied = history.until - APPLIED
+        applicant = await self._open(
+            APPLICANT_NAME, APPLICANT_EMAIL, MerchantStatus.PENDING, applied
         )
         await moving.move(self._owner_url, self._clock.steps)
+        await self._work_in_offices(history, applicant)
         file.complete(folder, history)
         log.info("history_complete")
+
+    async def _work_in_offices(self, history: HistoryFile, applicant: int) -> None:
+        """Does what people do in dashboard and console, besides transactions."""
+        try:
+            await offices.submit_dossier(self._services, applicant, APPLICANT_EMAIL)
+            await offices.reconcile_days(self._services, PROVIDERS[0], history.until)
+        except Refusal as problem:
+            log.warning("history_without_offices", problem=str(problem))
+        await moving.move_merchant(self._owner_url, applicant, history.until - APPLIED)
+        await self._open_merchants(history.until)
 
     async def _open_merchants(self, until: datetime) -> None:
         for business in BUSINESSES:

@@ -61,6 +61,7 @@ _TABLES: dict[str, tuple[str, tuple[str, str]]] = {
             "t.merchant_id = m.merchant_id AND split_part(t.reference, '-', 1) = m.subject",
         ),
     ),
+    "settlement": ("created_at ended_at", _OF_TRANSACTION),
     "payout_batch": ("created_at confirmed_at ended_at", ("moved m", "t.id = m.subject")),
     "delivery_attempt": (
         "at",
@@ -191,3 +192,9 @@ async def move_merchant(owner_url: str, merchant_id: int, moment: datetime) -> N
                 f"UPDATE {table} SET created_at = $2 WHERE {key} = $1 AND created_at > $2",
                 *(merchant_id, moment),
             )
+        await raw.execute(
+            """
+            UPDATE settlement_account SET verified_at = $2, created_at = $2, effective_at = $2
+             WHERE merchant_id = $1 AND created_at > $2""",
+            *(merchant_id, moment),
+        )

@@ -33,6 +33,7 @@ from manilla_simulator.history.story import (
     RefundStory,
     ResolutionStory,
     ReversalStory,
+    SettlementStory,
     Story,
 )
 
@@ -176,6 +177,14 @@ def _special(days: Sequence[date]) -> Iterator[Story]:
         is_manual=True,
     )
     yield _file_of_payouts(days[-4])
+    for number, ago in enumerate((13, 6), start=1):
+        yield SettlementStory(
+            at=_hour(days[-ago], 17),
+            business=SHOP,
+            reference=f"SETTLEMENT-{number}",
+            number=number,
+            reserve=Decimal("400000.00"),
+        )
 
 
 def _file_of_payouts(day: date) -> BulkStory:

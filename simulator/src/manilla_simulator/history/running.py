@@ -36,6 +36,10 @@ from manilla.refunds import initiate as refunds
 from manilla.refunds.refund import RefundStatus
 from manilla.resolutions import resolutions
 from manilla.services import Services
+from manilla.settlements import plans
+from manilla.settlements import store as settlements
+from manilla.settlements.plans import SettlementPlan
+from manilla_simulator.history import offices
 from manilla_simulator.history.businesses import Business
 from manilla_simulator.history.clock import MovedClock
 from manilla_simulator.history.control import SimulatorControl
@@ -49,6 +53,7 @@ from manilla_simulator.history.story import (
     RefundStory,
     ResolutionStory,
     ReversalStory,
+    SettlementStory,
     Story,
 )
 
@@ -261,6 +266,46 @@ class StoryRunner:
                 await self._until_payout_is_not(
                     PayoutStatus.PENDING, caller.merchant_id, row.trx_id
                 )
+
+    @run.register
+    async def _settlement(self, story: SettlementStory) -> None:
+        merchant_id, settling = self._merchant_ids[story.business.email], self._services.settling
+        tenant = Tenant(merchant_id, Environment.PRODUCTION)
+        await offices.choose_settlement_account(self._services, tenant, story.business.email)
+        done = await self._db.number(
+            "SELECT count(*) FROM settlement WHERE merchant_id = $1", merchant_id
+        )
+        if done >= story.number:
+            return
+        reserve = Money.of(story.reserve, CURRENCY)
+        plan = SettlementPlan(
+            merchant_id=merchant_id,
+            environment=tenant.environment,
+            currency=CURRENCY,
+            reserve_minor=reserve.minor,
+            set_by=story.business.email,
+        )
+        await plans.change(self._db, plan)
+        subject = plans.subject(tenant.environment, CURRENCY)
+        with self._clock.at(story.at, subject):
+            offer = await settling.offers.find(plan)
+            await settling.settle_now(
+                *(tenant, story.business.email),
+                account_id=offer.account.id,
+                amount=offer.amount,
+            )
+        await until(lambda: self._has_payout(tenant))
+        newest = await settlements.newest(self._db, tenant, CURRENCY)
+        assert newest is not None
+        assert newest.trx_id is not None
+        await self._control.settle_when_sent("a", newest.trx_id, "success")
+        await self._until_payout_is_not(PayoutStatus.PENDING, merchant_id, newest.trx_id)
+        with self._clock.at(story.ends, subject, newest.trx_id):
+            await self._run_job(JobKind.SETTLE, merchant_id, subject)
+
+    async def _has_payout(self, tenant: Tenant) -> bool:
+        newest = await settlements.newest(self._db, tenant, CURRENCY)
+        return newest is not None and newest.trx_id is not None
 
     async def _decider(self, email: str) -> Decider:
         person_id = await self._db.number(

@@ -87,6 +87,13 @@ class ResolutionStory(Story, frozen=True, kw_only=True):
     note: str
 
 
+class SettlementStory(Story, frozen=True, kw_only=True):
+    """The merchant settles its balance to its own bank account."""
+
+    number: int  # among the merchant's settlements
+    reserve: Decimal  # what stays in the wallet
+
+
 class BulkStory(Story, frozen=True, kw_only=True):
     """`reference` is the file's name."""
 

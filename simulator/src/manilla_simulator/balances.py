@@ -1,0 +1,49 @@
+"""Sets the balances of the simulated providers after a restart, to what our ledger has.
+
+The simulator keeps its state in memory. Without this, each start would look like a difference
+between the provider's balance and the ledger.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+import msgspec
+
+from manilla.kit.db import Database
+from manilla.kit.money import Money
+from manilla.ledger import posting
+from manilla_simulator.state import OPENING_BALANCE
+
+SECONDS = 10
+
+
+async def restore(db: Database, simulated: Mapping[str, str]) -> None:
+    """`simulated` are the providers with their URLs at the simulator."""
+    for provider, url in simulated.items():
+        minor: int | None = await db.value(
+            """
+            SELECT -sum(amount_minor)::bigint FROM entry
+             WHERE account = $1 AND environment = 'production' AND currency = $2""",
+            *(posting.clearing(provider), OPENING_BALANCE.currency),
+        )
+        if minor is not None and minor >= 0:
+            await _set(url, Money(OPENING_BALANCE.currency, minor))
+
+
+async def _set(url: str, balance: Money) -> None:
+    """Calls the simulator's control API. It is not worth loading an HTTP client for it."""
+    at = urlsplit(url)
+    body = msgspec.json.encode({"available": f"{balance.amount:f}"})
+    head = (
+        f"POST /control/api{at.path}/balance HTTP/1.1\r\nhost: {at.netloc}\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
+        "connection: close\r\n\r\n"
+    )
+    with suppress(OSError, TimeoutError):
+        async with asyncio.timeout(SECONDS):
+            reader, writer = await asyncio.open_connection(at.hostname, at.port)
+            writer.write(head.encode() + body)
+            await reader.read()
+            writer.close()
