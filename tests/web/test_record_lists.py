@@ -39,9 +39,9 @@ DASHBOARD_LISTS = {
     "/sandbox/payouts/bulk": "file",
 }
 CONSOLE_LISTS = {
-    "/transactions?kind=payment": "payment",
-    "/transactions?kind=payout": "payout",
-    "/transactions?kind=refund": "refund",
+    "/transactions?kind=payment&environment=sandbox": "payment",
+    "/transactions?kind=payout&environment=sandbox": "payout",
+    "/transactions?kind=refund&environment=sandbox": "refund",
     "/refunds?environment=sandbox": "refund",
     "/payouts?environment=sandbox": "payout",
     "/cases?environment=sandbox": "case",
