@@ -17,7 +17,7 @@ from manilla_simulator.history import file
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests import browser, template
+from tests import browser
 from tests.instance import Instance
 
 IMAGES = Path("docs/images")
@@ -50,8 +50,9 @@ def main() -> None:
 
 @contextmanager
 def _instance() -> Iterator[Instance]:
-    with template.shared_folder(), tempfile.TemporaryDirectory() as folder:
-        instance = Instance(Path(folder) / "data", "--demo-history").wait(READY_SECONDS)
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "data"
+        instance = Instance(data, "--demo-history", is_first_start=True).wait(READY_SECONDS)
         try:
             _wait_for_history(instance)
             yield instance
