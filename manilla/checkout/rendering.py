@@ -20,6 +20,7 @@ from manilla.payments.payment import PaymentStatus
 from manilla.providers.port import Channel
 from manilla.services import Services
 from manilla.web import static_files
+from manilla.web.receipts.contents import Receipt
 from manilla.web.rendering import environment
 from manilla.web.serving.response import PageResponse
 
@@ -65,7 +66,13 @@ def show_page(
         is_sent=is_sent,
         is_left=alert == page.LEFT,
         is_unfinished=page.is_unfinished(view),
+        can_mail=request.services.has_mail and not view.payment.is_sandbox and status != 410,
+        is_mailed="mailed" in request.http.query,
     )
+
+
+def show_receipt_page(request: CheckoutRequest, receipt: Receipt) -> PageResponse:
+    return _respond(request, "receipt.html", receipt=receipt)
 
 
 def show_sandbox_provider(request: CheckoutRequest, view: CheckoutView) -> PageResponse:

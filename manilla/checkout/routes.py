@@ -6,7 +6,7 @@ from typing import Literal
 
 import structlog
 
-from manilla.checkout import handlers, payment_link, rendering
+from manilla.checkout import handlers, payment_link, receipts, rendering
 from manilla.checkout.page import CheckoutPage, page_of
 from manilla.checkout.rendering import STATIC, STATIC_PATH
 from manilla.checkout.request import NO_STORE, CheckoutRequest, UnreadableForm
@@ -38,6 +38,9 @@ ROUTES: list[tuple[Literal["GET", "POST"], str, Handler]] = [
     ("GET", "/sandbox", handlers.show_sandbox_page),
     ("GET", "/return", handlers.return_from_provider),
     ("GET", "/status", handlers.show_status),
+    ("GET", "/receipt", receipts.show),
+    ("GET", "/receipt.pdf", receipts.send_pdf),
+    ("POST", "/receipt", receipts.send_email),
     ("POST", "/choose", handlers.choose),
     ("POST", "/sent", handlers.report_sent),
     ("POST", "/cancel", handlers.cancel),
@@ -47,6 +50,10 @@ ROUTES: list[tuple[Literal["GET", "POST"], str, Handler]] = [
     ("GET", "/cancel", handlers.redirect_to_start),
     ("GET", "/outcome", handlers.redirect_to_start),
 ]
+
+
+# What customers keep stays available after the link has expired.
+LASTING: tuple[Handler, ...] = (receipts.show, receipts.send_pdf)
 
 
 def build(services: Services) -> list[UrlHandler]:
@@ -64,8 +71,10 @@ async def _respond(services: Services, handler: Handler, http: WebRequest) -> Pa
     match request.link_state:
         case LinkState.GOOD:
             return await handler(request)
-        case LinkState.EXPIRED:
+        case LinkState.EXPIRED if handler not in LASTING:
             return await _link_expired(request)
+        case LinkState.EXPIRED:
+            return await handler(request)
         case LinkState.ALTERED:
             return _link_altered(request)
 

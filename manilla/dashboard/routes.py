@@ -27,13 +27,13 @@ from manilla.dashboard import (
     verification,
     wallets,
 )
-from manilla.dashboard.receipts import pages as receipts
 from manilla.dashboard.webhooks import pages as webhooks
 from manilla.people.roles import Permission, Realm
 from manilla.services import Services
 from manilla.web import account
 from manilla.web.authentication import Authentication
 from manilla.web.layout import Layout, NavigationItem
+from manilla.web.receipts import pages as receipts
 from manilla.web.routes import SIGNED_IN, Route
 from manilla.web.serving.router import UrlHandler
 

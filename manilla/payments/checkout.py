@@ -11,12 +11,12 @@ import msgspec
 from manilla.cases.cases import CaseAction
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
-from manilla.ledger import trx_ids
+from manilla.ledger import timeline, trx_ids
 from manilla.ledger.transactions import TransactionNotFound
 from manilla.merchants.directory import Caller, Directory
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Flow, Method
-from manilla.payments import eligibility, states, store, suspense
+from manilla.payments import eligibility, notices, states, store, suspense
 from manilla.payments.charges import ChargeService, GatewayUnavailable, PaymentClosed
 from manilla.payments.choice import Candidate, CustomerWish, choose, setback
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX
@@ -32,6 +32,8 @@ from manilla.providers.rails import Rails
 # without one. A customer who has chosen how to pay is a person, who reads the next page too.
 SANDBOX_PATIENCE = 3
 SANDBOX_PATIENCE_AFTER_CHOICE = 12
+RECEIPT_MAILED = "receipt_mailed"
+RECEIPTS_MAX = 3  # emails that a customer can request for one payment
 ASK_PAUSE_SECONDS = 1.0
 ASKED_MAX = 10_000
 
@@ -39,6 +41,16 @@ ASKED_MAX = 10_000
 class MethodNotOffered(Refusal):
     code = "METHOD_NOT_OFFERED"
     message = "This way to pay is no longer available. Please choose another one."
+
+
+class NoReceipt(Refusal):
+    status, code = 409, "NO_RECEIPT"
+    message = "There is no receipt by email for this payment."
+
+
+class TooManyReceipts(Refusal):
+    status, code = 429, "TOO_MANY_RECEIPTS"
+    message = "The receipt was sent several times already. You can download it instead."
 
 
 class CheckoutView(msgspec.Struct, frozen=True):
@@ -223,6 +235,28 @@ class Checkout:
                 await self._wait_in_sandbox(payment)
                 return
         await states.settle_in_sandbox(self._db, payment.merchant_id, trx_id, event, error_code)
+
+    async def mail_receipt(self, trx_id: str, address: str) -> None:
+        """Emails a receipt to an address that the customer entered.
+
+        Never in the sandbox: whoever has sandbox keys could send emails to anybody.
+        """
+        found = await self._find(trx_id)
+        async with self._db.transaction() as connection:
+            payment = await store.payment(connection, found.merchant_id, trx_id, lock=True)
+            assert payment is not None
+            if payment.is_sandbox or payment.status is not PaymentStatus.SUCCESS:
+                raise NoReceipt
+            steps = await timeline.steps(connection, payment.merchant_id, trx_id)
+            if sum(step.event == RECEIPT_MAILED for step in steps) >= RECEIPTS_MAX:
+                raise TooManyReceipts
+            await notices.mail_receipt_to(connection, payment, address)
+            status = payment.status
+            await timeline.add(
+                *(connection, payment.merchant_id, trx_id, RECEIPT_MAILED),
+                before=status,
+                after=status,
+            )
 
     async def _ask(self, payment: Payment) -> None:
         """Queries the provider at most once a second, however often the customer clicks."""

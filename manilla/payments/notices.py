@@ -111,8 +111,11 @@ async def mail_receipt(connection: Connection, payment: Payment) -> None:
     """
     if payment.is_sandbox or not payment.customer_email or not is_email(payment.customer_email):
         return
-    if not await merchants.sends_receipts(connection, payment.merchant_id):
-        return
+    if await merchants.sends_receipts(connection, payment.merchant_id):
+        await mail_receipt_to(connection, payment, payment.customer_email)
+
+
+async def mail_receipt_to(connection: Connection, payment: Payment, address: str) -> None:
     facts = {
         "amount": money(payment.quote.customer_pays),
         "description": payment.description or "",
@@ -126,7 +129,7 @@ async def mail_receipt(connection: Connection, payment: Payment) -> None:
         facts,
         path="/",
         merchant_id=payment.merchant_id,
-        address=payment.customer_email,
+        address=address,
     )
 
 

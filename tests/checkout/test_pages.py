@@ -139,6 +139,21 @@ async def _expired(shop: Shop) -> str:
     return checkout.url
 
 
+async def _paid(shop: Shop) -> str:
+    checkout = await shop.sell()
+    await shop.pay(await shop.choose(checkout, HOSTED))
+    await shop.is_settled(checkout)
+    return checkout.url
+
+
+async def _mailed(shop: Shop) -> str:
+    return await _paid(shop) + "&mailed=1"
+
+
+async def _receipt(shop: Shop) -> str:
+    return Checkout(await _paid(shop)).at("receipt")
+
+
 async def _legacy(shop: Shop) -> str:
     checkout = await shop.sell_through_legacy_api()
     await shop.pretend(checkout, SandboxOutcome.PAY)
@@ -173,6 +188,9 @@ PAGES: dict[str, tuple[Callable[[Shop], Awaitable[str]], str]] = {
     "test transfer": (_test_transfer, "Make a bank transfer"),
     "nothing to offer in the sandbox": (_closed_sandbox, "This payment cannot be made right now"),
     "success": (_ended(SandboxOutcome.PAY), "Payment successful"),
+    "paid": (_paid, "Payment successful"),
+    "receipt by email": (_mailed, "Payment successful"),
+    "receipt": (_receipt, "Ada Stores"),
     "success without a way back": (_legacy, "Payment successful"),
     "declined": (_ended(SandboxOutcome.DECLINE), "Payment declined"),
     "insufficient funds": (_ended(SandboxOutcome.INSUFFICIENT_FUNDS), "Insufficient funds"),

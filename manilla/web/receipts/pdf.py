@@ -8,7 +8,7 @@ from fpdf import FPDF
 from fpdf.enums import Align, XPos, YPos
 from fpdf.fonts import TTFFont
 
-from manilla.dashboard.receipts.contents import Receipt
+from manilla.web.receipts.contents import Receipt
 
 FONTS = Path(str(resources.files("manilla.web"))) / "fonts"
 FAMILY = "dejavu"

@@ -50,7 +50,13 @@ def _signature(key: bytes, trx_id: str) -> str:
 
 
 def of_payment(
-    payment: Payment, merchant_name: str, url: str, *, since: datetime, refunded: Money
+    payment: Payment,
+    merchant_name: str,
+    url: str,
+    *,
+    since: datetime,
+    refunded: Money,
+    names_customer: bool,
 ) -> Receipt:
     """`refunded` is what was paid back, without pending refunds."""
     quote, is_paid = payment.quote, payment.status is PaymentStatus.SUCCESS
@@ -60,9 +66,12 @@ def of_payment(
     amounts.append(("Paid" if is_paid else "Amount due", money(quote.customer_pays)))
     if refunded.minor:
         amounts.append(("Refunded", money(refunded)))
-    about = [
+    customer = [
         ("Customer", clean(payment.customer_name or "—", 100)),
         ("Email", clean(payment.customer_email or "—", 100)),
+    ]
+    about = [
+        *(customer if names_customer else ()),
         ("Description", clean(payment.description or "—", 150).replace("\n", " ")),
     ]
     state, tone = _payment_state(payment, refunded)

@@ -1,10 +1,11 @@
-"""Receipt pages, receipts as a PDF, and the public verification page."""
+"""Receipt pages, receipts as a PDF, and the public verification page.
+
+The dashboard shows receipts to merchants, and checkout shows them to customers.
+"""
 
 import asyncio
 from datetime import datetime
 
-from manilla.dashboard.receipts import contents
-from manilla.dashboard.receipts.contents import Receipt
 from manilla.kit.money import Money
 from manilla.ledger import timeline, trx_ids
 from manilla.payments import store as payments
@@ -17,6 +18,8 @@ from manilla.services import Services
 from manilla.web import qr_code
 from manilla.web.layout import Layout
 from manilla.web.page_request import NO_STORE, PageRequest
+from manilla.web.receipts import contents
+from manilla.web.receipts.contents import Receipt
 from manilla.web.serving.request import WebRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound, UrlHandler
@@ -29,7 +32,7 @@ async def show_payment(request: PageRequest) -> PageResponse:
 
 
 async def send_payment(request: PageRequest) -> PageResponse:
-    return await _send_pdf(request, await _payment_receipt(request))
+    return await send_pdf(request.services, await _payment_receipt(request))
 
 
 async def show_payout(request: PageRequest) -> PageResponse:
@@ -37,14 +40,14 @@ async def show_payout(request: PageRequest) -> PageResponse:
 
 
 async def send_payout(request: PageRequest) -> PageResponse:
-    return await _send_pdf(request, await _payout_receipt(request))
+    return await send_pdf(request.services, await _payout_receipt(request))
 
 
 async def _payment_receipt(request: PageRequest) -> Receipt:
     found = await payments.payment(request.db, request.merchant_id, request.parameter("trx_id"))
     if found is None or found.environment != request.environment:
         raise PageNotFound
-    return await _of_payment(request.services, found)
+    return await of_payment(request.services, found)
 
 
 async def _payout_receipt(request: PageRequest) -> Receipt:
@@ -63,8 +66,8 @@ def _show(request: PageRequest, receipt: Receipt, kind: str) -> PageResponse:
     )
 
 
-async def _send_pdf(request: PageRequest, receipt: Receipt) -> PageResponse:
-    site_name = request.services.platform.now.site_name
+async def send_pdf(services: Services, receipt: Receipt) -> PageResponse:
+    site_name = services.platform.now.site_name
     content = await asyncio.to_thread(_render_pdf, receipt, site_name)
     name = f"receipt-{receipt.trx_id}.pdf"
     return PageResponse(
@@ -76,18 +79,25 @@ async def _send_pdf(request: PageRequest, receipt: Receipt) -> PageResponse:
 
 def _render_pdf(receipt: Receipt, site_name: str) -> bytes:
     # Import the PDF library for the first PDF only, because it adds a third to the startup time.
-    from manilla.dashboard.receipts import pdf
+    from manilla.web.receipts import pdf
 
     return pdf.draw(receipt, site_name)
 
 
-async def _of_payment(services: Services, payment: Payment) -> Receipt:
+async def of_payment(
+    services: Services, payment: Payment, *, names_customer: bool = True
+) -> Receipt:
     caller = await services.directory.of(payment.environment, payment.merchant_id)
     since = await _status_since(services, payment)
     url = _verification_url(services, payment.trx_id)
     refunds = await refunds_of(services.db, payment.merchant_id, payment.trx_id)
     refunded = Money(payment.currency, refunded_minor(refunds, RefundStatus.COMPLETED))
-    return contents.of_payment(payment, caller.name, url, since=since, refunded=refunded)
+    return contents.of_payment(
+        *(payment, caller.name, url),
+        since=since,
+        refunded=refunded,
+        names_customer=names_customer,
+    )
 
 
 async def _of_payout(services: Services, payout: Payout) -> Receipt:
@@ -137,6 +147,6 @@ async def _find_signed(services: Services, trx_id: str, signature: str) -> Recei
     if merchant_id is None or not contents.is_signed(services.keyring, trx_id, signature):
         return None
     if (payment := await payments.payment(services.db, merchant_id, trx_id)) is not None:
-        return await _of_payment(services, payment)
+        return await of_payment(services, payment)
     payout = await payouts.payout(services.db, merchant_id, trx_id)
     return None if payout is None else await _of_payout(services, payout)

@@ -1,0 +1,79 @@
+"""Customers who have paid view their receipt, download it, and get it by email."""
+
+from datetime import timedelta
+
+import pytest
+
+from manilla.payments.checkout import RECEIPTS_MAX, SandboxOutcome
+from tests.checkout.shop import HOSTED, Checkout, Shop
+from tests.mail.outbox_reader import letters_to
+from tests.people.accounts import new_email
+from tests.web import markup
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+async def paid(shop: Shop) -> Checkout:
+    checkout = await shop.sell(customer_name="Bisi Ade", customer_email="bisi@example.com")
+    await shop.pay(await shop.choose(checkout, HOSTED))
+    await shop.is_settled(checkout)
+    return checkout
+
+
+async def mail(shop: Shop, checkout: Checkout, address: str) -> int:
+    body = f"email={address}".encode()
+    target = Checkout(checkout.at("receipt")).target
+    return (await shop.site.send("POST", target, FORM, body)).status
+
+
+async def test_a_customer_keeps_the_receipt_after_the_link_has_expired(shop: Shop) -> None:
+    checkout = await paid(shop)
+    for link in (checkout, shop.link(checkout, ends_in=timedelta(minutes=-1))):
+        page = await shop.site.send("GET", Checkout(link.at("receipt")).target)
+        assert page.status == 200
+        assert "₦1,015.00" in page.body.decode()
+        assert not markup.problems(page.body.decode())
+        pdf = await shop.site.send("GET", Checkout(link.at("receipt.pdf")).target)
+        assert (pdf.status, pdf.body[:5]) == (200, b"%PDF-")
+
+
+async def test_a_receipt_does_not_name_the_customer_to_others_who_have_the_link(
+    shop: Shop,
+) -> None:
+    checkout = await paid(shop)
+    page = await shop.site.send("GET", Checkout(checkout.at("receipt")).target)
+    assert b"Bisi" not in page.body
+    assert b"bisi@" not in page.body
+
+
+async def test_an_unpaid_payment_has_no_receipt(shop: Shop) -> None:
+    checkout = await shop.sell()
+    for name in ("receipt", "receipt.pdf"):
+        reply = await shop.site.send("GET", Checkout(checkout.at(name)).target)
+        assert (reply.status, reply.location) == (303, checkout.target)
+    address = new_email()
+    assert await mail(shop, checkout, address) == 303
+    assert await letters_to(shop.services.db, shop.services.letters, address) == []
+
+
+async def test_a_customer_gets_the_receipt_by_email_a_few_times(shop: Shop) -> None:
+    checkout, address = await paid(shop), new_email()
+    for _ in range(RECEIPTS_MAX):
+        assert await mail(shop, checkout, address) == 303
+    assert await mail(shop, checkout, new_email()) == 429
+    letters = await letters_to(shop.services.db, shop.services.letters, address)
+    assert [checkout.trx_id in letter.text for letter in letters] == [True] * RECEIPTS_MAX
+
+
+@pytest.mark.parametrize("address", ["", "nobody", "a@b@c", "x" * 100 + "@example.com"])
+async def test_a_wrong_address_is_refused(shop: Shop, address: str) -> None:
+    assert await mail(shop, await paid(shop), address) == 400
+
+
+async def test_the_sandbox_sends_no_email(shop: Shop) -> None:
+    checkout, address = await shop.sell_in_sandbox(), new_email()
+    await shop.pretend(checkout, SandboxOutcome.PAY)
+    page = await shop.site.send("GET", checkout.target)
+    assert b"Send the receipt to my email" not in page.body
+    assert await mail(shop, checkout, address) == 409
+    assert await letters_to(shop.services.db, shop.services.letters, address) == []
