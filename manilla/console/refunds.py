@@ -46,14 +46,15 @@ async def start(request: PageRequest) -> PageResponse:
         given = request.form.text("amount")
         amount = request.form.money("amount", payment.currency) if given else None
         reason = request.form.required("reason", at_most=REASON_LENGTH_MAX)
-        initiate.refundable(payment, amount)
+        refunded_before = request.form.integer("refunded_before")
+        initiate.refundable(payment, amount, refunded_before)
         await request.confirm_identity()
         refund = await initiate.start(
             request.db,
             payment.trx_id,
             None if amount is None else f"{amount.amount:f}",
             reason,
-            refunded_before=request.form.integer("refunded_before"),
+            refunded_before=refunded_before,
             on_behalf=True,
             with_commission=request.form.is_checked("with_commission"),
         )

@@ -68,14 +68,15 @@ async def refund(request: PageRequest) -> PageResponse:
         whole = not request.form.text("amount")
         amount = None if whole else request.form.money("amount", payment.currency)
         reason = request.form.required("reason", at_most=REASON_LENGTH_MAX)
-        initiate.refundable(payment, amount)
+        refunded_before = request.form.integer("refunded_before")
+        initiate.refundable(payment, amount, refunded_before)
         await request.confirm_identity()
         refund = await initiate.start(
             request.db,
             payment.trx_id,
             None if amount is None else f"{amount.amount:f}",
             reason,
-            refunded_before=request.form.integer("refunded_before"),
+            refunded_before=refunded_before,
         )
     except initiate.RefundedMeanwhile as refusal:
         return request.redirect(f"~/payments/{payment.trx_id}", failed=refusal.text)

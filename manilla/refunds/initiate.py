@@ -64,10 +64,9 @@ async def start(
         )
         if payment is None:
             raise PaymentNotFound(f"There is no payment {trx_id}.")
-        if refunded_before not in (None, payment.refunded_minor):
-            raise RefundedMeanwhile
         given = None if amount_text is None else parse_amount(amount_text, payment.currency)
-        refund = await new_refund(connection, payment, refundable(payment, given), reason)
+        amount = refundable(payment, given, refunded_before)
+        refund = await new_refund(connection, payment, amount, reason)
         refund = msgspec.structs.replace(refund, on_behalf=on_behalf)
         if with_commission:
             refund = _add_commission(payment, refund)
@@ -98,8 +97,13 @@ async def write(connection: Connection, payment: Payment, refund: Refund) -> boo
     return True
 
 
-def refundable(payment: Payment, wanted: Money | None) -> Money:
-    """Returns the amount to refund: what is wanted, or else all that is left."""
+def refundable(payment: Payment, wanted: Money | None, refunded_before: int | None = None) -> Money:
+    """Returns the amount to refund: what is wanted, or else all that is left.
+
+    `refunded_before`: see `start`.
+    """
+    if refunded_before not in (None, payment.refunded_minor):
+        raise RefundedMeanwhile
     if payment.status is not PaymentStatus.SUCCESS:
         raise RefundRefused(
             f"The payment is {payment.status}: only successful payments can be refunded."

@@ -122,7 +122,7 @@ async def test_owners_get_an_email_when_their_business_is_approved_or_rejected(
         for _ in range(2):
             update = MerchantUpdate(status=status, status_reason=reason or None)
             await merchants.change(db, keyring, number, update)
-    rejected, approved = await letters_to(db, payer.services.letters, owner)
+    _, rejected, approved = await letters_to(db, payer.services.letters, owner)
     assert "No licence." in rejected.text
     assert approved.subject.endswith("is approved")
     assert await _subjects(payer, viewer) == []
