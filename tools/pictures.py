@@ -19,11 +19,12 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests import browser
 from tests.instance import Instance
+from tools import contact_sheet
+from tools.contact_sheet import DESKTOP, PHONE
 
 IMAGES = Path("docs/images")
 BYTES_MAX = 200_000
 COLORS = 192
-DESKTOP, PHONE = (1280, 800), (390, 844)
 READY_SECONDS = 300
 # The pictures of docs/design-pages.md: name, page, width and height.
 COMPONENTS = (
@@ -43,6 +44,7 @@ def main() -> None:
         _photograph(chromium, "checkout", checkout, PHONE)
         _photograph(chromium, "dashboard", f"{url}/dashboard/production", DESKTOP)
         _photograph(chromium, "console", f"{url}/console/", DESKTOP)
+        _make_contact_sheet(chromium, url, checkout)
         for name, path, size in COMPONENTS:
             _photograph(chromium, name, f"{url}/dashboard/production{path}", size)
         chromium.close()
@@ -92,16 +94,45 @@ def _payment(client: Client) -> str:
 
 
 def _photograph(chromium: Browser, name: str, url: str, size: tuple[int, int]) -> None:
+    path = IMAGES / f"{name}.png"
+    page = _new_page(chromium, size)
+    _open(page, url)
+    page.screenshot(path=path)
+    page.close()
+    Image.open(path).quantize(COLORS).save(path, optimize=True)
+    _check_size(path)
+
+
+def _make_contact_sheet(chromium: Browser, url: str, checkout: str) -> None:
+    sheet = contact_sheet.ContactSheet()
+    for size, pages in ((DESKTOP, contact_sheet.ON_DESKTOP), (PHONE, contact_sheet.ON_PHONE)):
+        page = _new_page(chromium, size)
+        for label, address in pages.items():
+            _open(page, url + address)
+            sheet.add(label, page)
+        page.close()
+    page = _new_page(chromium, PHONE)
+    _open(page, checkout)
+    sheet.add("Checkout, phone", page)
+    page.close()
+    path = IMAGES / "contact-sheet.png"
+    sheet.save(path)
+    _check_size(path)
+
+
+def _new_page(chromium: Browser, size: tuple[int, int]) -> Page:
     viewport = {"width": size[0], "height": size[1]}
-    page = chromium.new_page(viewport=viewport, color_scheme="light")  # type: ignore[arg-type]
+    return chromium.new_page(viewport=viewport, color_scheme="light")  # type: ignore[arg-type]
+
+
+def _open(page: Page, url: str) -> None:
     page.goto(url)
     _sign_in(page, url)
     page.wait_for_load_state("networkidle")
     page.evaluate("document.fonts.ready")
-    path = IMAGES / f"{name}.png"
-    page.screenshot(path=path)
-    page.close()
-    Image.open(path).quantize(COLORS).save(path, optimize=True)
+
+
+def _check_size(path: Path) -> None:
     assert path.stat().st_size < BYTES_MAX, f"{path} has {path.stat().st_size:,} bytes"
     print(f"{path}: {path.stat().st_size:,} bytes")
 
