@@ -1,4 +1,4 @@
-"""Makes the pictures of README.md and docs/design-pages.md: `make pictures`.
+"""Makes the pictures of README.md, docs/design-pages.md and the front page: `make pictures`.
 
 Starts an instance with a temporary data folder, waits until the demo's history is complete, and
 photographs checkout, dashboard and console in Chromium.
