@@ -34,6 +34,8 @@ async def set_bvn(request: PageRequest) -> PageResponse:
     """Encrypts and stores the BVN. It is never shown again."""
     change = MerchantUpdate(bvn=request.form.text("bvn"))
     try:
+        merchants.check_change(change)
+        await request.confirm_identity()
         await merchants.change(request.db, request.services.keyring, request.merchant_id, change)
     except Refusal as refusal:
         return request.redirect_with_errors(
