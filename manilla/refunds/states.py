@@ -12,7 +12,7 @@ from manilla.kit import crash, jobs
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.ledger import timeline
-from manilla.payments import notices
+from manilla.payments import notices, wrong_amounts
 from manilla.payments import store as payments
 from manilla.payments.payment import Payment
 from manilla.providers import claims
@@ -110,7 +110,14 @@ async def _change(
     else:
         await books.give_back(connection, refund)
         await change_refunded(connection, payment, -refund.from_wallet_minor)
-    await notices.enqueue_refund(connection, payment, refund.trx_id, refund.amount, status)
+        if refund.is_of_customer_credit:
+            assert refund.charge_reference is not None
+            await wrong_amounts.hold_unreturned(
+                connection, payment, refund.charge_reference, refund.amount, detail
+            )
+    await notices.enqueue_refund(
+        connection, payment, refund.trx_id, refund.amount, status, refund.source
+    )
     await store.decide(connection, refund, status, detail)
     await add_to_timeline(connection, payment, f"refund_{status}", refund, detail)
     if not (is_paid and by_administrator and refund.sent_at):  # else the provider may pay it too

@@ -222,6 +222,14 @@ FIELDS: Mapping[str, FieldDescription] = {
     ),
     "payment_trx_id": _id("The `trx_id` of the payment."),
     "refund_trx_id": _id("The refund's transaction id."),
+    "refund_source": _field(
+        "`customer_credit` if the refund returns a surplus or a part of the amount due, which was "
+        "never in your wallet. Otherwise the field is omitted."
+    ),
+    "VerifiedRefund.source": _field(
+        "`customer_credit` if the refund returns a surplus or a part of the amount due, which was "
+        "never in your wallet. Otherwise the field is omitted."
+    ),
     # commission
     "commission": _field("The commission, and who paid it."),
     "api_fee_bearer": _field("Who pays the commission.", **BEARER),
@@ -233,6 +241,10 @@ FIELDS: Mapping[str, FieldDescription] = {
     "merchant_receives": _amount("The amount credited to the merchant's wallet on success."),
     "customer_paid": _amount("The amount that the customer paid; 0 if nothing was paid."),
     "merchant_received": _amount("The amount credited to the wallet; 0 if nothing was paid."),
+    "amount_received": _amount(
+        "What the customer has paid, if it was not the amount due. The difference goes back to the "
+        "customer, and is not part of any other amount."
+    ),
     "commission_trx_id": _id("The commission's transaction id; null if no commission was charged."),
     # events and webhook endpoints
     "EventsQuery.since": _field(
