@@ -13,7 +13,6 @@ from manilla.cases.cases import CaseAction
 from manilla.checkout import display, page
 from manilla.checkout.page import CheckoutPage
 from manilla.checkout.request import NO_STORE, CheckoutRequest
-from manilla.kit.money import Money
 from manilla.payments.checkout import CheckoutView, SandboxOutcome
 from manilla.payments.link import way_back
 from manilla.payments.payment import PaymentStatus
@@ -139,7 +138,6 @@ def _templates() -> jinja2.Environment:
     templates.filters.update(
         name=display.name,
         gateway=display.gateway,
-        paid=lambda charge: Money(charge.currency, charge.paid_minor),
     )
     templates.globals.update(
         static=STATIC_PATH,
