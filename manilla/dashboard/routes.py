@@ -149,6 +149,14 @@ ROUTES = [
     Route("POST", ENV + "/gateways", configuration.choose_gateways, CONFIGURE),
     Route("POST", ENV + "/gateways/move", configuration.move_gateway, CONFIGURE),
     Route("POST", ENV + "/receipts", configuration.choose_receipts, CONFIGURE),
+    Route(
+        "POST",
+        ENV + "/wrong-amounts",
+        configuration.choose_wrong_amounts,
+        MOVE_MONEY,
+        step_up=True,
+        in_both_environments=True,
+    ),
     Route("GET", ENV + "/commission", configuration.show_commission, VIEW),
     Route("GET", ENV + "/commission/example", configuration.show_example, VIEW, is_page=False),
     Route(

@@ -87,6 +87,7 @@ DASHBOARD: dict[str, Effect] = {
     "POST /{environment:str}/gateways": Effect.NOTHING,
     "POST /{environment:str}/gateways/move": Effect.NOTHING,
     "POST /{environment:str}/receipts": Effect.NOTHING,
+    "POST /{environment:str}/wrong-amounts": Effect.MONEY,
     "GET /{environment:str}/commission": Effect.NOTHING,
     "GET /{environment:str}/commission/example": Effect.NOTHING,
     "POST /{environment:str}/commission": Effect.TERMS,
