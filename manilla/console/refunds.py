@@ -122,9 +122,11 @@ async def reject(request: PageRequest) -> PageResponse:
         request.form.text("reason"),
         is_checked=request.form.is_checked("is_checked"),
     )
-    return await _decide(
-        request, work, "Rejected. The money was returned to the merchant's wallet."
-    )
+    refund = await _refund(request)
+    done = "The money was returned to the merchant's wallet."
+    if refund.is_of_customer_credit:
+        done = "The money is in suspense, and a case was opened."
+    return await _decide(request, work, f"Rejected. {done}")
 
 
 async def _decide(request: PageRequest, work: Awaitable[object], done: str) -> PageResponse:

@@ -86,7 +86,7 @@ async def write(connection: Connection, payment: Payment, refund: Refund) -> boo
         return False
     await books.debit(connection, refund)
     await states.change_refunded(connection, payment, refund.from_wallet_minor)
-    await states.add_to_timeline(connection, payment, "refund_started", refund, refund.reason)
+    await states.add_to_timeline(connection, payment, "started", refund, refund.reason)
     await notices.enqueue_refund(
         connection, payment, refund.trx_id, refund.amount, refund.status, refund.source
     )

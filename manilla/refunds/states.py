@@ -119,7 +119,7 @@ async def _change(
         connection, payment, refund.trx_id, refund.amount, status, refund.source
     )
     await store.decide(connection, refund, status, detail)
-    await add_to_timeline(connection, payment, f"refund_{status}", refund, detail)
+    await add_to_timeline(connection, payment, status, refund, detail)
     if not (is_paid and by_administrator and refund.sent_at):  # else the provider may pay it too
         await jobs.forget(connection, refund.merchant_id, SEND, refund.trx_id)
     if by_administrator:
@@ -169,8 +169,10 @@ async def record(connection: Connection, action: str, refund: Refund, reason: st
 
 
 async def add_to_timeline(
-    connection: Connection, payment: Payment, event: str, refund: Refund, detail: str
+    connection: Connection, payment: Payment, what: str, refund: Refund, detail: str
 ) -> None:
+    """Adds what happened to the refund: it was started, completed or failed."""
+    event = f"return_{what}" if refund.is_of_customer_credit else f"refund_{what}"
     await timeline.add(
         connection,
         payment.merchant_id,
