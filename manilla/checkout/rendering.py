@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 
 from manilla.cases.cases import CaseAction
-from manilla.checkout import display, page
+from manilla.checkout import accent, display, page
 from manilla.checkout.page import CheckoutPage
 from manilla.checkout.request import NO_STORE, CheckoutRequest
 from manilla.payments.checkout import CheckoutView, SandboxOutcome
@@ -55,6 +55,7 @@ def show_page(
         view=view,
         payment=view.payment,
         merchant=display.name(view.merchant_name),
+        branding=view.branding,
         charge=view.charge,
         method=page.method_of(view),
         seconds=_seconds_until(_end(request, shown, view)),
@@ -70,8 +71,10 @@ def show_page(
     )
 
 
-def show_receipt_page(request: CheckoutRequest, receipt: Receipt) -> PageResponse:
-    return _respond(request, "receipt.html", receipt=receipt)
+def show_receipt_page(
+    request: CheckoutRequest, view: CheckoutView, receipt: Receipt
+) -> PageResponse:
+    return _respond(request, "receipt.html", receipt=receipt, branding=view.branding)
 
 
 def show_sandbox_provider(request: CheckoutRequest, view: CheckoutView) -> PageResponse:
@@ -82,6 +85,7 @@ def show_sandbox_provider(request: CheckoutRequest, view: CheckoutView) -> PageR
         "sandbox_provider.html",
         payment=view.payment,
         merchant=display.name(view.merchant_name),
+        branding=view.branding,
         charge=view.charge,
         completes_in=_seconds_until(view.completes_at) if view.completes_at else None,
         version_shown=page.version_of(view),
@@ -100,6 +104,7 @@ def redirect_to_provider(request: CheckoutRequest, view: CheckoutView) -> PageRe
         payment=view.payment,
         charge=view.charge,
         method=method,
+        branding=view.branding,
     )
 
 
@@ -126,7 +131,7 @@ def respond(services: Services, template: str, status: int = 200, **values: Any)
         .render(
             gateway_name=display.name(services.platform.now.gateway_name),
             is_development=services.is_development,
-            **{"version_shown": None, **values},
+            **{"version_shown": None, "branding": None, **values},
         )
     )
     return PageResponse.html(text, status, headers=NO_STORE)
@@ -146,6 +151,7 @@ def _templates() -> jinja2.Environment:
         SandboxOutcome=SandboxOutcome,
         Action=CaseAction,
         shown=DESCRIPTION_SHOWN,
+        accent_url=accent.url,
     )
     return templates
 

@@ -297,6 +297,13 @@ ROUTES = [
     Route("POST", "/team/{person:int}/remove", team.remove, MANAGE_TEAM, step_up=True),
     Route("GET", "/profile", profile.show, VIEW),
     Route("POST", "/profile", profile.change, PROFILE),
+    Route(
+        "POST",
+        "/profile/branding",
+        profile.change_branding,
+        PROFILE,
+        body_bytes_max=profile.UPLOAD_BYTES_MAX,
+    ),
     Route("POST", "/profile/bvn", profile.set_bvn, PROFILE, step_up=True, checks_first=True),
     Route("GET", "/verification", verification.show, VIEW),
     Route("POST", "/verification/submit", verification.submit, PROFILE),

@@ -14,6 +14,8 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import timeline, trx_ids
 from manilla.ledger.transactions import TransactionNotFound
+from manilla.merchants import branding
+from manilla.merchants.branding import Branding
 from manilla.merchants.directory import Caller, Directory
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Flow, Method
@@ -59,6 +61,7 @@ class CheckoutView(msgspec.Struct, frozen=True):
 
     payment: Payment
     merchant_name: str
+    branding: Branding
     offers: list[GatewayOffer]  # methods; if empty, the customer can only return to the merchant
     entries: list[CheckoutEntry]  # the same methods, as the customer chooses between them
     charge: Charge | None  # the latest undecided charge
@@ -126,6 +129,7 @@ class Checkout:
         return CheckoutView(
             payment=payment,
             merchant_name=caller.name,
+            branding=await branding.find(self._db, payment.merchant_id),
             offers=offers,
             entries=entries(offers, self._platform.now.checkout_choice),
             charge=latest if latest and latest.is_undecided else None,

@@ -16,6 +16,7 @@ from manilla.kit.money import Money
 from manilla.kit.texts import is_email
 from manilla.mail import outbox as mail
 from manilla.mail.kinds import MailKind
+from manilla.merchants import branding
 from manilla.merchants import queries as merchants
 from manilla.merchants.directory import Caller
 from manilla.notify import outbox
@@ -120,12 +121,15 @@ async def mail_receipt(connection: Connection, payment: Payment) -> None:
 
 
 async def mail_receipt_to(connection: Connection, payment: Payment, address: str) -> None:
+    brand = await branding.find(connection, payment.merchant_id)
     facts = {
         "amount": money(payment.quote.customer_pays),
         "description": payment.description or "",
         "reference": payment.ref_trx,
         "trx_id": payment.trx_id,
         "at": f"{datetime.now(UTC):%d %B %Y, %H:%M} UTC",
+        "support": brand.support,
+        "logo": brand.logo_url or "",
     }
     await mail.put(
         connection,
