@@ -98,6 +98,18 @@ async def test_a_customer_enters_an_amount_in_the_sandbox(
     assert (await shop.payment(checkout)).amount_minor == 250_050
 
 
+async def test_a_link_opens_at_its_short_address_and_at_its_id(shop: Shop) -> None:
+    link = await new_link(shop)
+    assert link.slug is not None
+    for address in (link.slug, link.slug.upper(), link.id):
+        reply = await shop.site.send("GET", f"/pay/{address}")
+        assert (reply.status, link.path.encode() in reply.body) == (200, True)
+    owner, _, rest = link.slug.partition("-")
+    other = rest[:-1] + ("0" if rest[-1] != "0" else "1")
+    for address in (f"{owner}-{other}", f"{owner}-{rest}0", f"zzzzzzzz-{rest}", f"-{rest}", "u-u"):
+        assert (await shop.site.send("GET", f"/pay/{address}")).status == 404
+
+
 @pytest.mark.long
 async def test_a_customer_who_cancels_returns_to_the_link(shop: Shop, browser: Browser) -> None:
     link = await new_link(shop)
