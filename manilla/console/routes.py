@@ -177,6 +177,13 @@ ROUTES = [
     Route("GET", "/refunds/{refund:str}", refunds.show, VIEW),
     Route("POST", "/refunds/{refund:str}/confirm", refunds.confirm, OPERATIONS, step_up=True),
     Route("POST", "/refunds/{refund:str}/reject", refunds.reject, OPERATIONS, step_up=True),
+    Route(
+        "POST",
+        "/transactions/{trx_id:str}/return",
+        refunds.return_credit,
+        OPERATIONS,
+        step_up=True,
+    ),
     Route("GET", "/transactions/{trx_id:str}/refund", refunds.show_new, OPERATIONS),
     Route(
         "POST",

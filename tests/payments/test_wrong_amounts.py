@@ -25,10 +25,11 @@ from manilla.payments.payment import Charge, PaymentErrorCode
 from manilla.payments.states import PaymentEvent
 from manilla.platform import settings as platform
 from manilla.providers.port import ChargeState, ReportedChargeStatus
-from manilla.refunds import decisions, initiate
+from manilla.refunds import decisions, initiate, returns
 from manilla.refunds import store as refunds
 from manilla.refunds.books import RefundRefused
 from manilla.refunds.refund import Refund, RefundStatus
+from manilla.refunds.returns import NothingToReturn
 from manilla.resolutions import resolutions
 from manilla.transfers import holding
 from tests.payments import webhooks
@@ -151,6 +152,30 @@ async def test_no_surplus_is_returned_for_a_merchant_that_may_not_refund(
     assert await shop.account("customer_credit") == 25_000
     await shop.change(on)
     await _until_returned(shop, started)
+
+
+async def test_an_administrator_returns_a_surplus_on_a_disabled_merchants_behalf(
+    shop: Shop,
+) -> None:
+    db = shop.services.db
+    started = await _start(shop, SETTLE)
+    charge = await shop.choose(started, A)
+    await shop.change(DISABLE)
+    await shop.pay(charge, amount=1250)
+    await shop.until(started, "success")
+    [refund] = await returns.start_on_behalf(db, started.trx_id)
+    await _until_returned(shop, started)
+    assert await _sent(shop) == [refund.trx_id]
+    with pytest.raises(NothingToReturn):
+        await returns.start_on_behalf(db, started.trx_id)
+
+
+async def test_a_part_is_not_returned_while_the_customer_can_pay_the_rest(shop: Shop) -> None:
+    started = await _start(shop, ASK)
+    await _part(shop, started)
+    with pytest.raises(NothingToReturn):
+        await returns.start_on_behalf(shop.services.db, started.trx_id)
+    assert await shop.account("customer_credit") == 70_000
 
 
 async def test_no_surplus_is_returned_from_an_inactive_wallet(shop: Shop) -> None:

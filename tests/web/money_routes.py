@@ -245,6 +245,7 @@ CONSOLE: dict[str, Effect] = {
     "POST /notifications/{notification:str}/redeliver": Effect.NOTHING,
     "GET /transactions": Effect.NOTHING,
     "GET /transactions/{trx_id:str}": Effect.NOTHING,
+    "POST /transactions/{trx_id:str}/return": Effect.REFUND,
     "GET /transactions/{trx_id:str}/refund": Effect.NOTHING,
     "POST /transactions/{trx_id:str}/refund": Effect.REFUND,
     "GET /providers": Effect.NOTHING,
