@@ -1,4 +1,4 @@
-"""Makes the pictures of README.md and docs/design-pages.md: `make pictures`.
+"""Makes the pictures of README.md, docs/design-pages.md and the front page: `make pictures`.
 
 Starts an instance with a temporary data folder, waits until the demo's history is complete, and
 photographs checkout, dashboard and console in Chromium.
@@ -25,7 +25,8 @@ from tools.contact_sheet import DESKTOP, PHONE
 IMAGES = Path("docs/images")
 BYTES_MAX = 200_000
 COLORS = 192
-READY_SECONDS = 300
+FRONT, FRONT_SIZE = Path("manilla/pages/static/front.png"), (1280, 760)  # on the front page
+READY_SECONDS = 900
 # The pictures of docs/design-pages.md: name, page, width and height.
 COMPONENTS = (
     ("design-list-390", "/payments", (390, 560)),
@@ -45,6 +46,7 @@ def main() -> None:
         _photograph(chromium, "dashboard", f"{url}/dashboard/production", DESKTOP)
         _photograph(chromium, "console", f"{url}/console/", DESKTOP)
         _make_contact_sheet(chromium, url, checkout)
+        _photograph(chromium, FRONT, f"{url}/dashboard/production?period=30days", FRONT_SIZE)
         for name, path, size in COMPONENTS:
             _photograph(chromium, name, f"{url}/dashboard/production{path}", size)
         chromium.close()
@@ -93,8 +95,8 @@ def _payment(client: Client) -> str:
     ).payment_url
 
 
-def _photograph(chromium: Browser, name: str, url: str, size: tuple[int, int]) -> None:
-    path = IMAGES / f"{name}.png"
+def _photograph(chromium: Browser, name: str | Path, url: str, size: tuple[int, int]) -> None:
+    path = name if isinstance(name, Path) else IMAGES / f"{name}.png"
     page = _new_page(chromium, size)
     _open(page, url)
     page.screenshot(path=path)

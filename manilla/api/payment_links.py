@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from manilla.api.endpoint import Call, Endpoint
 from manilla.api.fields import Amount, CurrencyCode, Lines, Title, WebAddress, money_of
@@ -12,7 +13,7 @@ from manilla.api.lists import Cursors, PeriodQuery
 from manilla.api.payments import amount_problem
 from manilla.api.refusals import InvalidAmount
 from manilla.audit.actor import API, acting
-from manilla.kit import clock
+from manilla.kit import clock, strict_json
 from manilla.kit.listing import Moment
 from manilla.ledger.transactions import CurrencyNotEnabled
 from manilla.merchants.rights import Right
@@ -23,7 +24,13 @@ from manilla.payments.payment_links.creation import (
     TITLE_LENGTH_MAX,
     expiry_problem,
 )
-from manilla.payments.payment_links.link import LinkNotFound, LinkStatus, LinkTerms, PaymentLink
+from manilla.payments.payment_links.link import (
+    LinkNotFound,
+    LinkStatus,
+    LinkTerms,
+    LinkUsed,
+    PaymentLink,
+)
 from manilla.payments.payment_links.store import LinkFilter
 from manilla.services import Services
 
@@ -46,6 +53,19 @@ class PaymentLinkRequest(Struct, frozen=True, kw_only=True):
             "expires_at": expiry_problem(values.get("expires_at")),
         }
         return {name: problem for name, problem in found.items() if problem}
+
+
+class PaymentLinkEditRequest(Struct, frozen=True, kw_only=True):
+    title: Annotated[Title, Meta(max_length=TITLE_LENGTH_MAX)] | None = None
+    amount: Amount | None = None
+    description: Annotated[Lines, Meta(max_length=DESCRIPTION_LENGTH_MAX)] | None = None
+    expires_at: Moment | None = None
+    success_redirect: WebAddress | None = None
+
+    @classmethod
+    def field_errors(cls, values: dict[str, Any], _bad: Collection[str] = ()) -> dict[str, str]:
+        problem = expiry_problem(values.get("expires_at"))
+        return {"expires_at": problem} if problem else {}
 
 
 class PaymentLinkQuery(PeriodQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -106,6 +126,17 @@ def endpoints(services: Services) -> list[Endpoint]:
         with acting(API):
             return created(await store.disable(db, call.tenant, call.parameter))
 
+    async def enable_link(call: Call) -> Any:
+        with acting(API):
+            return created(await store.enable(db, call.tenant, call.parameter))
+
+    async def edit_link(call: Call) -> Any:
+        link = await store.find_own(db, call.tenant, call.parameter)
+        terms = _edited(link, call)
+        with acting(API):
+            edited = await creation.edit(db, services.payments, call.caller, link, terms)
+        return _item(edited, services.base_url)
+
     return [
         Endpoint(
             method="POST",
@@ -148,11 +179,41 @@ def endpoints(services: Services) -> list[Endpoint]:
             operation_id="disablePaymentLink",
             summary="Disable a payment link",
             description="Stops new payments. Customers who have already reached checkout can still "
-            "pay. A disabled link cannot be enabled again.",
+            "pay.",
             right=Right.PAYMENTS,
             answers=(CreatedPaymentLink,),
             use_case=disable_link,
             refusals=(LinkNotFound,),
+        ),
+        Endpoint(
+            method="POST",
+            path=LINK + "/enable",
+            operation_id="enablePaymentLink",
+            summary="Enable a payment link",
+            description="Allows new payments with a link that you have disabled.",
+            right=Right.PAYMENTS,
+            answers=(CreatedPaymentLink,),
+            use_case=enable_link,
+            refusals=(LinkNotFound, LinkUsed),
+        ),
+        Endpoint(
+            method="PATCH",
+            path=LINK,
+            operation_id="editPaymentLink",
+            summary="Edit a payment link",
+            description="Changes the fields that you send; null removes an optional one. Payments "
+            "that customers have already started stay as they are.",
+            right=Right.PAYMENTS,
+            answers=(PaymentLinkItem,),
+            use_case=edit_link,
+            body=PaymentLinkEditRequest,
+            refusals=(
+                InvalidAmount,
+                CurrencyNotEnabled,
+                PaymentLimitExceeded,
+                LinkNotFound,
+                LinkUsed,
+            ),
         ),
     ]
 
@@ -169,6 +230,30 @@ def _terms(body: PaymentLinkRequest) -> LinkTerms:
         single_use=body.single_use,
         success_redirect=body.success_redirect,
     )
+
+
+def _edited(link: PaymentLink, call: Call) -> LinkTerms:
+    """Returns the link's terms with the fields that were sent. A field that is null is removed."""
+    body: PaymentLinkEditRequest = call.body
+    sent = strict_json.decode(call.raw_body) if call.raw_body else {}
+    terms = LinkTerms(**{name: getattr(link, name) for name in LinkTerms.__struct_fields__})
+    changed: dict[str, Any] = {
+        name: getattr(body, name)
+        for name in ("description", "expires_at", "success_redirect")
+        if name in sent
+    }
+    if body.title is not None:
+        changed["title"] = body.title.strip()
+    if "amount" in sent:
+        changed["amount_minor"] = _minor(body.amount, link.currency)
+    return replace(terms, **changed)
+
+
+def _minor(amount: Decimal | None, currency: str) -> int | None:
+    problem = amount_problem(amount, currency)
+    if problem:
+        raise InvalidAmount(errors={"amount": problem})
+    return None if amount is None else money_of(amount, currency).minor
 
 
 def _item(link: PaymentLink, base_url: str) -> PaymentLinkItem:

@@ -21,6 +21,8 @@ class CaseKind(StrEnum):
     SECOND_CHARGE_PAID = "second_charge_paid"
     LINK_ALREADY_PAID = "link_already_paid"  # a second payment of a link for a single payment
     WRONG_AMOUNT = "wrong_amount"  # received an amount or currency other than requested
+    # A surplus or a part of the amount due could not be refunded; it is in suspense.
+    NOT_RETURNED = "not_returned"
     WALLET_FULL = "wallet_full"  # credit would exceed the wallet's maximum balance
     WEBHOOK_DISAGREES = "webhook_disagrees"  # a signed webhook and the provider's API differ
     UNKNOWN_REFERENCE = "unknown_reference"

@@ -65,7 +65,8 @@ def outcome_page(view: CheckoutView) -> CheckoutPage:
 def version_of(view: CheckoutView) -> str:
     """Returns a version that changes whenever the customer should see a different page."""
     charge, declined = (each.number if each else 0 for each in (view.charge, view.declined))
-    return f"{page_of(view)}-{charge}-{declined}-{view.released or ''}"
+    received = view.payment.received_minor or 0
+    return f"{page_of(view)}-{charge}-{declined}-{view.released or ''}-{received}"
 
 
 def decline_of(view: CheckoutView) -> str | None:

@@ -145,6 +145,7 @@ def _page(
         "link": link,
         "url": services.base_url + link.path,
         "merchant": display.name(view.merchant_name),
+        "branding": view.branding,
         "title": display.name(link.title),
     }
     if not view.can_be_paid:

@@ -5,6 +5,7 @@ from manilla.checkout.rendering import show_page, show_receipt_page
 from manilla.checkout.request import CheckoutRequest
 from manilla.kit.errors import Refusal
 from manilla.kit.texts import is_email
+from manilla.payments.checkout import CheckoutView
 from manilla.payments.payment import PaymentStatus
 from manilla.web.receipts import pages
 from manilla.web.receipts.contents import Receipt
@@ -15,12 +16,13 @@ NO_EMAIL = "Enter an email address."
 
 
 async def show(request: CheckoutRequest) -> PageResponse:
-    receipt = await _receipt(request)
-    return request.redirect() if receipt is None else show_receipt_page(request, receipt)
+    view = await request.view()
+    receipt = await _receipt(request, view)
+    return request.redirect() if receipt is None else show_receipt_page(request, view, receipt)
 
 
 async def send_pdf(request: CheckoutRequest) -> PageResponse:
-    receipt = await _receipt(request)
+    receipt = await _receipt(request, await request.view())
     return (
         request.redirect() if receipt is None else await pages.send_pdf(request.services, receipt)
     )
@@ -40,12 +42,11 @@ async def send_email(request: CheckoutRequest) -> PageResponse:
     return request.redirect(mailed="1")
 
 
-async def _receipt(request: CheckoutRequest) -> Receipt | None:
+async def _receipt(request: CheckoutRequest, view: CheckoutView) -> Receipt | None:
     """Returns the receipt, or None if the payment is not paid.
 
     It does not name the customer, because several people can have the link.
     """
-    view = await request.view()
     if view.payment.status is not PaymentStatus.SUCCESS:
         return None
     return await pages.of_payment(request.services, view.payment, names_customer=False)

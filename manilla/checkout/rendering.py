@@ -10,10 +10,9 @@ from typing import Any
 import jinja2
 
 from manilla.cases.cases import CaseAction
-from manilla.checkout import display, page
+from manilla.checkout import accent, display, page
 from manilla.checkout.page import CheckoutPage
 from manilla.checkout.request import NO_STORE, CheckoutRequest
-from manilla.kit.money import Money
 from manilla.payments.checkout import CheckoutView, SandboxOutcome
 from manilla.payments.link import way_back
 from manilla.payments.payment import PaymentStatus
@@ -56,6 +55,7 @@ def show_page(
         view=view,
         payment=view.payment,
         merchant=display.name(view.merchant_name),
+        branding=view.branding,
         charge=view.charge,
         method=page.method_of(view),
         seconds=_seconds_until(_end(request, shown, view)),
@@ -71,8 +71,10 @@ def show_page(
     )
 
 
-def show_receipt_page(request: CheckoutRequest, receipt: Receipt) -> PageResponse:
-    return _respond(request, "receipt.html", receipt=receipt)
+def show_receipt_page(
+    request: CheckoutRequest, view: CheckoutView, receipt: Receipt
+) -> PageResponse:
+    return _respond(request, "receipt.html", receipt=receipt, branding=view.branding)
 
 
 def show_sandbox_provider(request: CheckoutRequest, view: CheckoutView) -> PageResponse:
@@ -83,6 +85,7 @@ def show_sandbox_provider(request: CheckoutRequest, view: CheckoutView) -> PageR
         "sandbox_provider.html",
         payment=view.payment,
         merchant=display.name(view.merchant_name),
+        branding=view.branding,
         charge=view.charge,
         completes_in=_seconds_until(view.completes_at) if view.completes_at else None,
         version_shown=page.version_of(view),
@@ -101,6 +104,7 @@ def redirect_to_provider(request: CheckoutRequest, view: CheckoutView) -> PageRe
         payment=view.payment,
         charge=view.charge,
         method=method,
+        branding=view.branding,
     )
 
 
@@ -127,7 +131,7 @@ def respond(services: Services, template: str, status: int = 200, **values: Any)
         .render(
             gateway_name=display.name(services.platform.now.gateway_name),
             is_development=services.is_development,
-            **{"version_shown": None, **values},
+            **{"version_shown": None, "branding": None, **values},
         )
     )
     return PageResponse.html(text, status, headers=NO_STORE)
@@ -139,7 +143,6 @@ def _templates() -> jinja2.Environment:
     templates.filters.update(
         name=display.name,
         gateway=display.gateway,
-        paid=lambda charge: Money(charge.currency, charge.paid_minor),
     )
     templates.globals.update(
         static=STATIC_PATH,
@@ -148,6 +151,7 @@ def _templates() -> jinja2.Environment:
         SandboxOutcome=SandboxOutcome,
         Action=CaseAction,
         shown=DESCRIPTION_SHOWN,
+        accent_url=accent.url,
     )
     return templates
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import structlog
 
-from manilla.checkout import handlers, payment_link, receipts, rendering
+from manilla.checkout import accent, brand, handlers, payment_link, receipts, rendering
 from manilla.checkout.page import CheckoutPage, page_of
 from manilla.checkout.rendering import STATIC, STATIC_PATH
 from manilla.checkout.request import NO_STORE, CheckoutRequest, UnreadableForm
@@ -62,7 +62,8 @@ def build(services: Services) -> list[UrlHandler]:
         UrlHandler(method, ROOT + path, partial(_respond, services, handler), on_error=on_error)
         for method, path, handler in ROUTES
     ]
-    static = static_files.folder_handlers(STATIC_PATH, STATIC, FOR_EVER)
+    static = [accent.handler(), brand.logo_handler(services)]
+    static += static_files.folder_handlers(STATIC_PATH, STATIC, FOR_EVER)
     return [*payment, *payment_link.build(services), *static]
 
 

@@ -21,6 +21,8 @@ from manilla.merchants.merchants import (
     MerchantLevel,
     MerchantStatus,
     MerchantUpdate,
+    OverpaidRule,
+    UnderpaidRule,
 )
 from manilla.methods import catalogue
 from manilla.methods.method import MethodKind
@@ -30,7 +32,7 @@ app = typer.Typer(no_args_is_help=True)
 LIST_PAGE = 1000
 COLUMNS = roster.FIELDS.select(
     "id name email status status_reason commission_percent commission_bearer gateways payouts kyc"
-    " phone has_bvn currencies created_at updated_at"
+    " phone has_bvn currencies overpaid underpaid created_at updated_at"
 )
 
 
@@ -92,6 +94,12 @@ def set_(
     level: Annotated[
         MerchantLevel | None, typer.Option(help="Which of the platform's limits apply.")
     ] = None,
+    overpaid: Annotated[
+        OverpaidRule | None, typer.Option(help="What to do with a bank transfer of too much.")
+    ] = None,
+    underpaid: Annotated[
+        UnderpaidRule | None, typer.Option(help="What to do with a bank transfer of too little.")
+    ] = None,
     bvn: Annotated[
         str | None,
         typer.Option(metavar="NUMBER|-", help="Stored encrypted; `-` reads standard input."),
@@ -113,6 +121,8 @@ def set_(
         kyc_verified=None if kyc is None else kyc is Check.VERIFIED,
         phone_verified=None if phone is None else phone is Check.VERIFIED,
         level=level,
+        overpaid=overpaid,
+        underpaid=underpaid,
         bvn=None if bvn is None else secret_input.revealed("--bvn", bvn),
         currencies=currency or None,
     )

@@ -16,7 +16,7 @@ from manilla.ledger.scope import Everyone
 from manilla.payments import listing, store
 from manilla.payments.listing import ListedStatus, PaymentFilter
 from manilla.payments.payment import Charge, Payment
-from manilla.refunds import decisions, initiate
+from manilla.refunds import decisions, initiate, returns
 from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
 from manilla.refunds.refund import Refund, RefundStatus
@@ -119,6 +119,20 @@ def refund(
         return await _refund(tools, await decisions.find(tools.db, started.trx_id))
 
     print_fields(run(data, command), as_json=as_json)
+
+
+@refunds_app.command("return")
+def return_credit(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
+    """Return a payment's surplus, or a part of its amount, that waits to be returned.
+
+    This also works for a disabled merchant.
+    """
+
+    async def command(tools: Tools) -> list[dict[str, Any]]:
+        started = await returns.start_on_behalf(tools.db, trx_id)
+        return [await _refund(tools, each) for each in started]
+
+    print_rows(run(data, command), as_json=as_json, empty="")
 
 
 @refunds_app.command("list")

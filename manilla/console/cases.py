@@ -38,6 +38,7 @@ TITLES: dict[str, str] = {
     CaseKind.LINK_ALREADY_PAID: "Payment link paid twice",
     CaseKind.WALLET_FULL: "Wallet balance limit exceeded",
     CaseKind.WRONG_AMOUNT: "Wrong amount received",
+    CaseKind.NOT_RETURNED: "Money not returned to the customer",
     CaseKind.WEBHOOK_DISAGREES: "Webhook and status query disagree",
     CaseKind.UNKNOWN_REFERENCE: "Unknown reference",
     CaseKind.CONTRADICTION: "Provider contradicted a final status",

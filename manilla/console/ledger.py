@@ -26,6 +26,8 @@ EXPLANATIONS = {
     "provider_fee": "Fees kept by the provider",
     "in_flight": "Debited for payouts in progress",
     "suspense": "Received but not credited to a wallet; see the cases",
+    "customer_credit": "Received from customers by bank transfer and not credited to a wallet: a "
+    "surplus, which is refunded, or a part, until the rest arrives or it is refunded",
     "adjustment": "Manual credits and debits",
     "bank": "Transfers between our bank and the provider",
 }

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from manilla.approvals import approvals
+from manilla.approvals import approvals, changes
 from manilla.approvals.changes import apply_or_ask
 from manilla.approvals.kinds import MerchantChange
 from manilla.audit import audit
@@ -194,6 +194,8 @@ async def set_commission(request: PageRequest) -> PageResponse:
     try:
         percent: Decimal = request.form.decimal("commission_percent")
         change = MerchantChange(merchant.id, MerchantUpdate(commission_percent=percent))
+        await changes.check(request.services.approvals, change)
+        await request.confirm_identity()
         result = await apply_or_ask(request.services.approvals, change, request.form.text("reason"))
     except Refusal as refusal:
         return request.redirect_with_errors(

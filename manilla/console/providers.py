@@ -196,13 +196,12 @@ async def settle(request: PageRequest) -> PageResponse:
         currency = request.form.text("currency").upper()
         if currency not in DECIMALS:
             raise BadForm(errors={"currency": "Enter an ISO currency code, such as NGN."})
+        kind = request.form.choice("kind", SettlementKind)
+        amount = request.form.money("amount", currency)
+        note = request.form.required("note", at_most=settlements.NOTE_LENGTH_MAX)
+        await request.confirm_identity()
         settled = await settlements.settle(
-            request.db,
-            request.form.choice("kind", SettlementKind),
-            provider,
-            request.form.money("amount", currency),
-            request.form.required("note", at_most=settlements.NOTE_LENGTH_MAX),
-            request.form.required("once"),
+            *(request.db, kind, provider, amount, note), request.form.required("once")
         )
     except Refusal as refusal:
         return request.form_with_errors("provider.html", refusal, **await _about(request, provider))

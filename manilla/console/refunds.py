@@ -13,9 +13,10 @@ from manilla.ledger import trx_ids
 from manilla.lookup.story import payment_story
 from manilla.merchants import merchants
 from manilla.payments.payment import Payment
-from manilla.refunds import decisions, initiate, store
+from manilla.refunds import decisions, initiate, returns, store
 from manilla.refunds import listing as listed_refunds
 from manilla.refunds.books import RefundRefused
+from manilla.refunds.initiate import PaymentNotFound
 from manilla.refunds.listing import RefundFilter
 from manilla.refunds.refund import REASON_LENGTH_MAX, Refund
 from manilla.web import lists, record_list, timeline
@@ -62,6 +63,18 @@ async def start(request: PageRequest) -> PageResponse:
         return request.form_with_errors(NEW, refusal, **about)
     done = f"Refund of {money(refund.amount)} started."
     return request.redirect(f"/refunds/{refund.trx_id}", done=done)
+
+
+async def return_credit(request: PageRequest) -> PageResponse:
+    """Returns a surplus or a part to the customer on the merchant's behalf."""
+    trx_id = request.parameter("trx_id")
+    try:
+        await returns.start_on_behalf(request.db, trx_id)
+    except PaymentNotFound:
+        raise PageNotFound from None
+    except Refusal as refusal:
+        return request.redirect(f"/transactions/{trx_id}", failed=refusal.text)
+    return request.redirect(f"/transactions/{trx_id}", done="The return to the customer started.")
 
 
 async def _about_payment(request: PageRequest) -> dict[str, Any]:
@@ -122,9 +135,11 @@ async def reject(request: PageRequest) -> PageResponse:
         request.form.text("reason"),
         is_checked=request.form.is_checked("is_checked"),
     )
-    return await _decide(
-        request, work, "Rejected. The money was returned to the merchant's wallet."
-    )
+    refund = await _refund(request)
+    done = "The money was returned to the merchant's wallet."
+    if refund.is_of_customer_credit:
+        done = "The money is in suspense, and a case was opened."
+    return await _decide(request, work, f"Rejected. {done}")
 
 
 async def _decide(request: PageRequest, work: Awaitable[object], done: str) -> PageResponse:

@@ -43,8 +43,8 @@ async def show_all(request: PageRequest) -> PageResponse:
 async def show_new(request: PageRequest) -> PageResponse:
     caller, previews = await request.caller(), request.services.previews
     offered = previews.methods(caller)
-    chosen = request.query.text("method")
-    method = previews.method(caller, request.query.integer("method")) if chosen else None
+    given = request.query if "method" in request.query else request.form
+    method = previews.method(caller, given.integer("method")) if given.text("method") else None
     if method is None and len(offered) == 1:
         method = offered[0]
     if method is None:

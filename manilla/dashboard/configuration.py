@@ -8,7 +8,12 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.merchants import gateway_order, merchants
 from manilla.merchants.gateway_order import Step
-from manilla.merchants.merchants import CommissionBearer, MerchantUpdate
+from manilla.merchants.merchants import (
+    CommissionBearer,
+    MerchantUpdate,
+    OverpaidRule,
+    UnderpaidRule,
+)
 from manilla.payments import commission
 from manilla.payments.eligibility import gateways
 from manilla.web.page_request import PageRequest
@@ -24,6 +29,8 @@ async def show_gateways(request: PageRequest) -> PageResponse:
     return request.page(
         "gateways.html",
         sends_receipts=merchant.sends_receipts,
+        overpaid=merchant.overpaid,
+        underpaid=merchant.underpaid,
         is_restricted=caller.gateways is not None,
         has_order=bool(caller.gateway_order),
         by_currency=[(c, list(g)) for c, g in groupby(rows, lambda row: row.method.currency)],
@@ -62,6 +69,14 @@ async def choose_receipts(request: PageRequest) -> PageResponse:
     await _change(request, MerchantUpdate(sends_receipts=sends))
     done = "Customers now get a receipt." if sends else "Customers get no receipt any more."
     return request.redirect("~/gateways", done=done)
+
+
+async def choose_wrong_amounts(request: PageRequest) -> PageResponse:
+    """Saves what happens with bank transfers of a wrong amount."""
+    overpaid = request.form.choice("overpaid", OverpaidRule)
+    underpaid = request.form.choice("underpaid", UnderpaidRule)
+    await _change(request, MerchantUpdate(overpaid=overpaid, underpaid=underpaid))
+    return request.redirect("~/gateways", done="Saved. The rules apply to transfers from now on.")
 
 
 async def show_commission(request: PageRequest) -> PageResponse:

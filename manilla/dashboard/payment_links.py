@@ -14,7 +14,13 @@ from manilla.kit.texts import LINE_ENDS, NO_CONTROLS, ONE_LINE, has_controls
 from manilla.ledger.transactions import CurrencyNotEnabled
 from manilla.payments import commission
 from manilla.payments.payment_links import creation, store
-from manilla.payments.payment_links.link import LinkNotFound, LinkStatus, LinkTerms, PaymentLink
+from manilla.payments.payment_links.link import (
+    LinkNotFound,
+    LinkStatus,
+    LinkTerms,
+    LinkUsed,
+    PaymentLink,
+)
 from manilla.payments.payment_links.store import LinkFilter, LinkTotals
 from manilla.web import lists
 from manilla.web.forms import BadForm, Form
@@ -24,6 +30,7 @@ from manilla.web.serving.router import PageNotFound
 
 AT_FIELD = ((CurrencyNotEnabled, "currency"),)
 URL_LENGTH_MAX = 2000
+MOMENT = "%Y-%m-%dT%H:%M"
 
 COLUMNS = Fields(PaymentLink).select(
     "id title status currency amount single_use expires_at paid_count earned created_at"
@@ -50,7 +57,7 @@ async def show_new(request: PageRequest) -> PageResponse:
 async def create(request: PageRequest) -> PageResponse:
     caller = await request.caller()
     try:
-        terms = _read_terms(request.form)
+        terms = _read_terms(request.form, request.form.required("currency", at_most=3))
         link = await creation.create(request.db, request.services.payments, caller, terms)
     except Refusal as refusal:
         options = await _options(request)
@@ -69,6 +76,43 @@ async def show(request: PageRequest) -> PageResponse:
         share_text=text,
         whatsapp_url=f"https://wa.me/?text={quote(text)}",
     )
+
+
+async def show_edit(request: PageRequest) -> PageResponse:
+    link = await _find(request)
+    if link.status is LinkStatus.USED:
+        return request.redirect(f"~/links/{link.id}")
+    return request.page("payment_link_edit.html", link=link, **_shown(link))
+
+
+async def edit(request: PageRequest) -> PageResponse:
+    link, caller = await _find(request), await request.caller()
+    try:
+        terms = _read_terms(request.form, link.currency)
+        await creation.edit(request.db, request.services.payments, caller, link, terms)
+    except Refusal as refusal:
+        return request.form_with_errors(
+            "payment_link_edit.html", refusal, at=AT_FIELD, link=link, **_shown(link)
+        )
+    return request.redirect(f"~/links/{link.id}", done="Payment link saved.")
+
+
+def _shown(link: PaymentLink) -> dict[str, Any]:
+    """Returns amount and expiry time as the form's fields show them."""
+    ends = link.expires_at
+    return {
+        "amount": "" if link.amount is None else str(link.amount.amount),
+        "expires_at": "" if ends is None else f"{ends.astimezone(LAGOS):{MOMENT}}",
+    }
+
+
+async def enable(request: PageRequest) -> PageResponse:
+    link = await _find(request)
+    try:
+        await store.enable(request.db, request.tenant, link.id)
+    except LinkUsed as refusal:
+        return request.redirect_with_errors(f"~/links/{link.id}", refusal)
+    return request.redirect(f"~/links/{link.id}", done="Payment link enabled.")
 
 
 async def disable(request: PageRequest) -> PageResponse:
@@ -95,8 +139,7 @@ async def _options(request: PageRequest) -> dict[str, Any]:
     return {"currencies": [(code, code) for code in codes]}
 
 
-def _read_terms(form: Form) -> LinkTerms:
-    currency = form.required("currency", at_most=3)
+def _read_terms(form: Form, currency: str) -> LinkTerms:
     title = form.required("title", at_most=creation.TITLE_LENGTH_MAX)
     description = form.text("description", at_most=creation.DESCRIPTION_LENGTH_MAX)
     redirect = form.text("success_redirect", at_most=URL_LENGTH_MAX)
@@ -131,7 +174,7 @@ def _read_moment(form: Form, name: str) -> datetime | None:
     if not given:
         return None
     try:
-        return datetime.strptime(given, "%Y-%m-%dT%H:%M").replace(tzinfo=LAGOS)
+        return datetime.strptime(given, MOMENT).replace(tzinfo=LAGOS)
     except ValueError:
         raise BadForm(errors={name: "Enter a date and a time."}) from None
 

@@ -109,6 +109,7 @@ def _about(request: PageRequest, history: PaymentStory) -> dict[str, Any]:
         "paid_at": history.paid_at,
         "method": _method(request, history),
         "held": history.held,
+        "wrong_amount": history.wrong_amount,
         "version": _version(history),
         "quote": payment.quote,
         "net": history.net,

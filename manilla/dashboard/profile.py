@@ -1,20 +1,46 @@
-"""The page of the business profile: approval, KYC, phone and the owner's BVN."""
+"""The page of the business profile: approval, KYC, phone, the owner's BVN and the branding."""
 
+from typing import Any
+
+from manilla.dashboard import uploads
 from manilla.kit.errors import Refusal
-from manilla.merchants import merchants
+from manilla.merchants import branding, logo, merchants
 from manilla.merchants.merchants import MerchantUpdate
 from manilla.people import persons
 from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 
+# The form's other fields are small.
+UPLOAD_BYTES_MAX = 2 * logo.FILE_BYTES_MAX
+
 
 async def show(request: PageRequest) -> PageResponse:
-    return request.page(
-        "profile.html",
-        merchant=await merchants.get(request.db, request.merchant_id),
-        person=await persons.get(request.db, request.visitor.person_id),
-        settings=request.services.platform.now,
-    )
+    return request.page("profile.html", **await _values(request))
+
+
+async def _values(request: PageRequest) -> dict[str, Any]:
+    return {
+        "merchant": await merchants.get(request.db, request.merchant_id),
+        "person": await persons.get(request.db, request.visitor.person_id),
+        "settings": request.services.platform.now,
+        "branding": await branding.find(request.db, request.merchant_id),
+    }
+
+
+async def change_branding(request: PageRequest) -> PageResponse:
+    form, merchant_id = request.form, request.merchant_id
+    contact = form.text("support_email", at_most=300), form.text("support_phone", at_most=300)
+    try:
+        await branding.change(request.db, merchant_id, form.text("accent", at_most=300), *contact)
+        if form.has_file("logo"):
+            await uploads.count(request)
+            await branding.set_logo(request.db, merchant_id, form.file("logo").content)
+        elif form.is_checked("remove_logo"):
+            await branding.set_logo(request.db, merchant_id, None)
+    except Refusal as refusal:
+        at = ((logo.BadLogo, "logo"),)
+        return request.form_with_errors("profile.html", refusal, at=at, **await _values(request))
+    return request.redirect("/profile", done="Branding saved.")
 
 
 async def change(request: PageRequest) -> PageResponse:
@@ -34,6 +60,8 @@ async def set_bvn(request: PageRequest) -> PageResponse:
     """Encrypts and stores the BVN. It is never shown again."""
     change = MerchantUpdate(bvn=request.form.text("bvn"))
     try:
+        merchants.check_change(change)
+        await request.confirm_identity()
         await merchants.change(request.db, request.services.keyring, request.merchant_id, change)
     except Refusal as refusal:
         return request.redirect_with_errors(

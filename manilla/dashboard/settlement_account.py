@@ -56,9 +56,10 @@ async def show_new(request: PageRequest) -> PageResponse:
     wanted = request.query.text("currency")
     if wanted:
         offered = [method for method in offered if method.currency == wanted]
-    if "method" not in request.query and len(offered) != 1:
+    given = request.query if "method" in request.query else request.form
+    if "method" not in given and len(offered) != 1:
         return request.page("settlement_account_method.html", methods=offered)
-    chosen = request.query.integer("method") if "method" in request.query else offered[0].id
+    chosen = given.integer("method") if "method" in given else offered[0].id
     return await _form(request, caller, _method(request, caller, chosen))
 
 

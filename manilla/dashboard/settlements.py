@@ -193,7 +193,7 @@ def _plan(request: PageRequest) -> SettlementPlan:
 
 async def show_new(request: PageRequest) -> PageResponse:
     """Shows what would be settled and the account holder's name, for the user to confirm."""
-    currency = request.query.text("currency")
+    currency = request.query.text("currency") or request.form.text("currency")
     if currency not in (await request.caller()).currencies:
         raise PageNotFound
     return await _review(request, currency)

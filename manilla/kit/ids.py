@@ -70,7 +70,7 @@ class TimedIds(msgspec.Struct, frozen=True):
         digits = text.removeprefix(self.prefix)
         if len(text) != self.length or digits == text or not set(digits) <= set(ALPHABET):
             return None
-        return _number(digits[self.time_characters :][:OWNER_CHARACTERS])
+        return number(digits[self.time_characters :][:OWNER_CHARACTERS])
 
     def floor(self, moment: datetime) -> str:
         """Returns a text that sorts after the ids from before this time, and before all others.
@@ -85,22 +85,22 @@ class TimedIds(msgspec.Struct, frozen=True):
         digits = text[len(self.prefix) :][: self.time_characters]
         if not text.startswith(self.prefix) or len(digits) != self.time_characters:
             return None
-        number = _number(digits)
+        units = number(digits)
         try:
             unit = timedelta(microseconds=self.unit_microseconds)
-            return None if number is None else _EPOCH + number * unit
+            return None if units is None else _EPOCH + units * unit
         except OverflowError:
             return None
 
 
-def _number(text: str) -> int | None:
+def number(text: str) -> int | None:
     """Decodes a number that `base32` encoded; returns None if the text is invalid."""
-    number = 0
+    decoded = 0
     for character in text:
         if character not in ALPHABET:
             return None
-        number = number * 32 + ALPHABET.index(character)
-    return number
+        decoded = decoded * 32 + ALPHABET.index(character)
+    return decoded
 
 
 def new_request_id() -> str:

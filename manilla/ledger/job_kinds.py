@@ -13,6 +13,7 @@ class JobKind(StrEnum):
     BULK_PAYOUTS = "payout.bulk"
     BULK_NAMES = "payout.names"  # check the account names of a payout file
     SETTLE = "settle"  # settle a merchant's balance
+    RETURN = "charge.return"  # start the refund of money that goes back to the customer
     REFUND = "refund"  # send a refund, or query its status
     NOTIFY = "notify"  # deliver a notification to its ipn_url
     ENDPOINT = "endpoint"  # deliver an event to an endpoint

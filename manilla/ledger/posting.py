@@ -66,4 +66,6 @@ PAYOUT_FEE = "payout_fee"
 IN_FLIGHT = "in_flight"
 SUSPENSE = "suspense"
 ADJUSTMENT = "adjustment"
+# Received from customers and credited to no wallet: a surplus, or a part of the amount due.
+CUSTOMER_CREDIT = "customer_credit"
 BANK = "bank"

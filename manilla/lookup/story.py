@@ -40,6 +40,21 @@ class TransactionStory(msgspec.Struct, frozen=True, kw_only=True):
     notifications: list[NotificationWithAttempts]
 
 
+class WrongAmount(msgspec.Struct, frozen=True, kw_only=True):
+    """What a customer paid instead of the amount due, and what happens with the difference."""
+
+    due: Money
+    received: Money
+    surplus: Money
+    rest: Money
+    waiting: Money  # to be returned, but the refund has not started
+    returning: Money
+    returned: Money
+    not_returned: Money  # the refund failed
+    is_pending: bool
+    is_paid: bool
+
+
 class PaymentStory(TransactionStory, frozen=True, kw_only=True):
     payment: Payment
     charges: list[Charge]
@@ -68,6 +83,32 @@ class PaymentStory(TransactionStory, frozen=True, kw_only=True):
         """What the wallet keeps of the payment, before refunds."""
         quote = self.payment.quote
         return quote.merchant_receives - quote.deducted_later(self.payment.environment)
+
+    @property
+    def wrong_amount(self) -> WrongAmount | None:
+        """The amounts, if a rule for wrong amounts was applied."""
+        payment = self.payment
+        if payment.received_minor is None:
+            return None
+        is_pending = payment.status is PaymentStatus.PENDING
+        due, nothing = payment.quote.customer_pays, Money(payment.currency, 0)
+        credit_minor = sum(each.credit_minor for each in self.charges)
+        return WrongAmount(
+            due=due,
+            received=payment.received,
+            surplus=max(payment.received - due, nothing),
+            rest=payment.rest,
+            waiting=nothing if is_pending else Money(payment.currency, credit_minor),
+            returning=self._returned(RefundStatus.PENDING),
+            returned=self._returned(RefundStatus.COMPLETED),
+            not_returned=self._returned(RefundStatus.FAILED),
+            is_pending=is_pending,
+            is_paid=payment.status is PaymentStatus.SUCCESS,
+        )
+
+    def _returned(self, status: RefundStatus) -> Money:
+        minor = sum(each.customer_credit_minor for each in self.refunds if each.status is status)
+        return Money(self.payment.currency, minor)
 
     @property
     def paid_at(self) -> datetime | None:

@@ -220,7 +220,7 @@ RULES: dict[MailKind, MailRule] = {
     MailKind.RECEIPT: MailRule(
         title="Receipts",
         audience=Audience.CUSTOMER,
-        facts=_facts("merchant amount description reference trx_id at"),
+        facts=_facts("merchant amount description reference trx_id at support logo"),
     ),
     MailKind.TEST: MailRule(
         title="Test",

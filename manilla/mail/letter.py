@@ -86,6 +86,7 @@ class LetterWriter:
             "choices_url": self._base_url + choices.PATHS[_realm(first)],
             "rule": RULES[MailKind(first.kind)],
             "site_name": self._site_name(),
+            "base_url": self._base_url,
         }
         name = f"{first.kind}.jinja"
         subject = _render(self._text, name, "subject.jinja", values)

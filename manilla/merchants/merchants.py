@@ -32,6 +32,8 @@ UNCHECKED_FIELDS = (
     "phone_verified",
     "sends_receipts",
     "level",
+    "overpaid",
+    "underpaid",
 )
 
 
@@ -54,6 +56,21 @@ class CommissionBearer(StrEnum):
 
     CUSTOMER = "customer"
     MERCHANT = "merchant"
+
+
+class OverpaidRule(StrEnum):
+    """What happens with a bank transfer of more than the amount due."""
+
+    SETTLE = "settle"  # the amount due is credited, and the surplus is refunded to the customer
+    HOLD = "hold"  # everything is held until an administrator decides
+
+
+class UnderpaidRule(StrEnum):
+    """What happens with a bank transfer of less than the amount due."""
+
+    # Checkout asks for the rest until the link expires; then what was received is refunded.
+    ASK = "ask"
+    HOLD = "hold"  # everything is held until an administrator decides
 
 
 class MerchantNotFound(Refusal):
@@ -96,6 +113,8 @@ class MerchantUpdate(msgspec.Struct, frozen=True, kw_only=True):
     phone_verified: bool | None = None
     sends_receipts: bool | None = None
     level: MerchantLevel | None = None
+    overpaid: OverpaidRule | None = None
+    underpaid: UnderpaidRule | None = None
     bvn: str | None = None
     currencies: Sequence[str] | None = None
 

@@ -8,7 +8,7 @@ from manilla.kit.environment import Environment
 from manilla.ledger.job_kinds import JobKind
 
 # Kinds of jobs that send money, and that wait while there is a hold.
-JOB_KINDS = (JobKind.TRANSFER, JobKind.SANDBOX_PAYOUT, JobKind.REFUND)
+JOB_KINDS = (JobKind.TRANSFER, JobKind.SANDBOX_PAYOUT, JobKind.REFUND, JobKind.RETURN)
 
 # Seconds until a waiting job checks for the hold again. Enabling a merchant makes its jobs due
 # immediately.

@@ -27,6 +27,8 @@ class MerchantRow(msgspec.Struct, frozen=True):
     has_bvn: bool
     currencies: list[str]
     sends_receipts: bool  # whether customers get a receipt by email
+    overpaid: str  # the rules for bank transfers of a wrong amount
+    underpaid: str
     created_at: datetime
     updated_at: datetime
 
@@ -52,7 +54,7 @@ class WalletRow(msgspec.Struct, frozen=True):
 MERCHANT = """
     SELECT id, name, email, status, status_reason, commission_percent, commission_bearer, gateways,
            payouts_enabled, accounts_locked, kyc_verified, phone_verified, level,
-           bvn_sealed IS NOT NULL AS has_bvn, currencies, sends_receipts,
+           bvn_sealed IS NOT NULL AS has_bvn, currencies, sends_receipts, overpaid, underpaid,
            created_at, updated_at
       FROM merchant"""
 
@@ -63,6 +65,19 @@ async def merchant(db: Database | Connection, merchant_id: int) -> MerchantRow |
 
 async def sends_receipts(db: Database | Connection, merchant_id: int) -> bool:
     return bool(await db.value("SELECT sends_receipts FROM merchant WHERE id = $1", merchant_id))
+
+
+class WrongAmountRules(msgspec.Struct, frozen=True):
+    overpaid: str
+    underpaid: str
+
+
+async def wrong_amount_rules(db: Database | Connection, merchant_id: int) -> WrongAmountRules:
+    rules = await db.row(
+        WrongAmountRules, "SELECT overpaid, underpaid FROM merchant WHERE id = $1", merchant_id
+    )
+    assert rules is not None
+    return rules
 
 
 async def merchants(db: Database | Connection, after: int, limit: int) -> list[MerchantRow]:
@@ -128,7 +143,8 @@ async def update_merchant(
            SET status = $2, commission_percent = $3, commission_bearer = $4, gateways = $5,
                payouts_enabled = $6, kyc_verified = $7, phone_verified = $8, currencies = $9,
                bvn_sealed = coalesce($10, bvn_sealed), version = $11, status_reason = $12,
-               sends_receipts = $13, level = $14, updated_at = now()
+               sends_receipts = $13, level = $14, overpaid = $15, underpaid = $16,
+               updated_at = now()
          WHERE id = $1""",
         row.id,
         row.status,
@@ -144,6 +160,8 @@ async def update_merchant(
         row.status_reason,
         row.sends_receipts,
         row.level,
+        row.overpaid,
+        row.underpaid,
     )
 
 

@@ -77,6 +77,38 @@ async def suspend(connection: Connection, payment: Payment, charge: Charge, paid
         )
 
 
+async def keep_credit(
+    connection: Connection, payment: Payment, charge: Charge, amount: Money, kind: str
+) -> None:
+    """Posts money that the provider has received to customer credit, as a part or a surplus."""
+    received = Line(posting.clearing(charge.provider), -amount.minor)
+    await _post_credit(connection, payment, charge, amount.minor, kind, received)
+
+
+async def use_credit(
+    connection: Connection, payment: Payment, charge: Charge, amount: Money, payer: str
+) -> None:
+    """Posts a part to the clearing account from which the payment is then credited."""
+    used = Line(posting.clearing(payer), amount.minor)
+    await _post_credit(connection, payment, charge, -amount.minor, "part_used", used)
+
+
+async def suspend_credit(
+    connection: Connection, payment: Payment, charge: Charge, amount: Money
+) -> None:
+    """Posts customer credit that could not be refunded to suspense."""
+    held = Line(posting.SUSPENSE, amount.minor)
+    await _post_credit(connection, payment, charge, -amount.minor, "suspense", held)
+
+
+async def _post_credit(
+    connection: Connection, payment: Payment, charge: Charge, minor: int, kind: str, other: Line
+) -> None:
+    credit = Line(posting.CUSTOMER_CREDIT, minor)
+    nothing = Money(charge.currency, 0)
+    await _post(connection, [_posting(payment, charge.reference, kind, nothing, other, credit)])
+
+
 async def keep_provider_fee(
     connection: Connection, payment: Payment, charge: Charge, fee: Money | None
 ) -> None:

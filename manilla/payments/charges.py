@@ -158,13 +158,13 @@ class ChargeService:
             # Reuse only the latest charge, because a customer who returns from another method
             # expects a new one.
             latest = next((charge for charge in reversed(earlier) if charge.is_payable), None)
-            if latest and wish.accepts(latest, method) and _is_usable(latest):
+            if latest and wish.accepts(latest, method) and _is_usable(latest, current):
                 return latest, False
             if len(earlier) >= TRIES_MAX:
                 raise TooManyCharges
             if wish.choice.is_between_several:
                 await _note(connection, current, "gateway_chosen", wish.explain(number))
-            return await _insert(connection, payment, method, wish, len(earlier) + 1), True
+            return await _insert(connection, current, method, wish, len(earlier) + 1), True
 
     async def _send(
         self,
@@ -254,9 +254,11 @@ class ChargeService:
                 await self.ask(charge)
 
 
-def _is_usable(charge: Charge) -> bool:
+def _is_usable(charge: Charge, payment: Payment) -> bool:
     """Whether a customer who chooses the method again can continue with this charge."""
     now = datetime.now(UTC)
+    if charge.amount != payment.rest:
+        return False
     if charge.status is ChargeStatus.OPENING:
         return now - charge.created_at < timedelta(
             seconds=time_limits.current.charge_opening_seconds
@@ -294,7 +296,7 @@ async def _insert(
         method_code=method.code,
         provider=SANDBOX if payment.is_sandbox else method.provider,
         currency=payment.currency,
-        amount_minor=payment.quote.customer_pays.minor,
+        amount_minor=payment.rest.minor,
         status=ChargeStatus.OPENING,
         created_at=datetime.now(UTC),
         channel=wish.channel,

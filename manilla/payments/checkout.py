@@ -11,12 +11,15 @@ import msgspec
 from manilla.cases.cases import CaseAction
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
+from manilla.kit.money import Money
 from manilla.ledger import timeline, trx_ids
 from manilla.ledger.transactions import TransactionNotFound
+from manilla.merchants import branding
+from manilla.merchants.branding import Branding
 from manilla.merchants.directory import Caller, Directory
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Flow, Method
-from manilla.payments import eligibility, notices, states, store, suspense
+from manilla.payments import eligibility, notices, states, store, suspense, wrong_amounts
 from manilla.payments.charges import ChargeService, GatewayUnavailable, PaymentClosed
 from manilla.payments.choice import Candidate, CustomerWish, choose, setback
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX
@@ -58,6 +61,7 @@ class CheckoutView(msgspec.Struct, frozen=True):
 
     payment: Payment
     merchant_name: str
+    branding: Branding
     offers: list[GatewayOffer]  # methods; if empty, the customer can only return to the merchant
     entries: list[CheckoutEntry]  # the same methods, as the customer chooses between them
     charge: Charge | None  # the latest undecided charge
@@ -67,6 +71,7 @@ class CheckoutView(msgspec.Struct, frozen=True):
     released: CaseAction | None  # how an administrator resolved the held money
     # The latest charge, if it was declined and the customer must choose again.
     declined: Charge | None
+    returned: Money  # what goes back to the customer of a decided payment
 
 
 class SandboxOutcome(StrEnum):
@@ -112,13 +117,19 @@ class Checkout:
             await self._mark_opened(payment)
         tries = await store.charges(self._db, payment.merchant_id, payment.trx_id)
         # Omit charges that the customer never saw.
-        shown = (each for each in reversed(tries) if each.is_payable or each.error_code)
+        # Also omit those that ask for more than the rest, because a part has arrived since.
+        shown = (
+            each
+            for each in reversed(tries)
+            if (each.is_payable or each.error_code) and not _is_outdated(each, payment)
+        )
         latest = next(shown, None)
         offers = self._offers(caller, payment)
         held = next((each for each in tries if each.status is ChargeStatus.SUSPENSE), None)
         return CheckoutView(
             payment=payment,
             merchant_name=caller.name,
+            branding=await branding.find(self._db, payment.merchant_id),
             offers=offers,
             entries=entries(offers, self._platform.now.checkout_choice),
             charge=latest if latest and latest.is_undecided else None,
@@ -127,6 +138,7 @@ class Checkout:
             held=held,
             released=None if held is None else await self._released(held),
             declined=None if latest is None or latest.is_undecided else latest,
+            returned=wrong_amounts.returned(payment),
         )
 
     async def _released(self, held: Charge) -> CaseAction | None:
@@ -191,7 +203,7 @@ class Checkout:
         return Candidate(
             method=method,
             name=method.name,
-            fee=method.fee.of(payment.quote.customer_pays),
+            fee=method.fee.of(payment.rest),
             place=eligibility.place(caller, method),
             down_since=self._rails.down_since(method.provider, Direction.PAY_IN)
             if offer.is_down
@@ -289,13 +301,11 @@ class Checkout:
     def _offers(self, caller: Caller, payment: Payment) -> list[GatewayOffer]:
         if not eligibility.can_take_payments(caller, payment.currency):
             return []
-        customer_pays, keywords = payment.quote.customer_pays, payment.allow_payment_methods
-        methods = eligibility.eligible(
-            self._catalogue, self._rails, caller, customer_pays, keywords
-        )
+        rest, keywords = payment.rest, payment.allow_payment_methods
+        methods = eligibility.eligible(self._catalogue, self._rails, caller, rest, keywords)
         if payment.is_sandbox and not methods:
             # No provider is called, so none needs to be configured.
-            methods = eligibility.conceivable(self._catalogue, caller, customer_pays, keywords)
+            methods = eligibility.conceivable(self._catalogue, caller, rest, keywords)
         return [
             GatewayOffer(
                 method, not payment.is_sandbox and self._is_down(method), self._channels(method)
@@ -327,3 +337,8 @@ class Checkout:
 def _check_open(payment: Payment) -> None:
     if payment.status is not PaymentStatus.PENDING or payment.expires_at <= datetime.now(UTC):
         raise PaymentClosed
+
+
+def _is_outdated(charge: Charge, payment: Payment) -> bool:
+    """Whether a part of the payment has arrived since the charge was created."""
+    return payment.received_minor is not None and charge.amount != payment.rest

@@ -46,12 +46,39 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "suspense_is_what_charges_left_there",
-        "Each charge in suspense has a suspense posting; other charges have none.",
+        "Each charge in suspense, and each whose customer credit could not be refunded, has a "
+        "suspense posting; other charges have none.",
         """SELECT c.merchant_id, c.reference, c.status, c.paid_minor, g.kind
              FROM charge c
              LEFT JOIN posting g ON g.merchant_id = c.merchant_id AND g.trx_id = c.reference
                   AND g.kind = 'suspense'
-            WHERE (c.status = 'suspense' AND c.paid_minor > 0) <> (g.kind IS NOT NULL)""",
+            WHERE ((c.status = 'suspense' AND c.paid_minor > 0) OR EXISTS (
+                  SELECT FROM refund r
+                   WHERE r.merchant_id = c.merchant_id AND r.payment_trx_id = c.trx_id
+                     AND r.charge_reference = c.reference AND r.customer_credit_minor > 0
+                     AND r.status = 'failed')) <> (g.kind IS NOT NULL)""",
+    ),
+    Invariant(
+        "customer_credit_is_what_charges_have",
+        "The account customer_credit has what the charges say that it has, for each merchant.",
+        """SELECT merchant_id, currency, e.minor AS booked, c.minor AS of_charges
+             FROM (SELECT merchant_id, currency, sum(amount_minor) AS minor FROM entry
+                    WHERE account = 'customer_credit' GROUP BY merchant_id, currency) AS e
+             FULL JOIN (SELECT merchant_id, currency, sum(credit_minor) AS minor FROM charge
+                         WHERE credit_minor <> 0 GROUP BY merchant_id, currency) AS c
+                  USING (merchant_id, currency)
+            WHERE coalesce(e.minor, 0) <> coalesce(c.minor, 0)""",
+    ),
+    Invariant(
+        "customer_credit_is_returned",
+        "Customer credit of a payment that is not pending has a job that refunds it.",
+        f"""SELECT c.merchant_id, c.reference, c.credit_minor, p.status
+             FROM charge c
+             JOIN payment p ON p.merchant_id = c.merchant_id AND p.trx_id = c.trx_id
+            WHERE c.credit_minor <> 0 AND p.status <> 'pending' AND NOT EXISTS (
+                  SELECT FROM job j
+                   WHERE j.merchant_id = c.merchant_id AND j.subject = c.reference
+                     AND j.kind = '{JobKind.RETURN}')""",
     ),
     Invariant(
         "suspense_has_its_case",
@@ -121,7 +148,7 @@ PAYMENTS: tuple[Invariant, ...] = (
         """SELECT p.merchant_id, p.trx_id, p.refunded_minor, r.sum, r.commission
              FROM payment p
              FULL JOIN (SELECT merchant_id, payment_trx_id AS trx_id,
-                               sum(amount_minor - commission_minor) AS sum,
+                               sum(amount_minor - commission_minor - customer_credit_minor) AS sum,
                                sum(commission_minor) AS commission
                           FROM refund WHERE status <> 'failed'
                          GROUP BY merchant_id, payment_trx_id) AS r
@@ -132,8 +159,8 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "refunds_take_from_wallet_and_commission",
-        "A refund debits the commission with its commission part and the wallet with the rest; "
-        "its return credits the same.",
+        "A refund debits the commission with its commission part, customer credit with its "
+        "part, and the wallet with the rest; its return credits the same.",
         """SELECT r.merchant_id, r.trx_id, g.kind, e.account, e.amount_minor
              FROM refund r
              JOIN posting g ON g.merchant_id = r.merchant_id AND g.trx_id = r.trx_id
@@ -142,6 +169,8 @@ PAYMENTS: tuple[Invariant, ...] = (
             WHERE e.amount_minor * CASE g.kind WHEN 'refund' THEN -1 ELSE 1 END
                   IS DISTINCT FROM CASE e.account
                   WHEN 'wallet' THEN r.amount_minor - r.commission_minor
+                                     - r.customer_credit_minor
+                  WHEN 'customer_credit' THEN r.customer_credit_minor
                   WHEN 'commission' THEN r.commission_minor
                   WHEN 'in_flight' THEN -r.amount_minor END""",
     ),

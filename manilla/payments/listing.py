@@ -27,7 +27,8 @@ _UNDER_REVIEW = """
                AND c.status = 'open')"""
 # What refunds have paid back, without the commission. `refunded_minor` also has pending refunds.
 _PAID_BACK = """
-    (SELECT coalesce(sum(r.amount_minor - r.commission_minor), 0)::bigint FROM refund r
+    (SELECT coalesce(sum(r.amount_minor - r.commission_minor - r.customer_credit_minor), 0)::bigint
+       FROM refund r
       WHERE r.merchant_id = payment.merchant_id AND r.payment_trx_id = payment.trx_id
         AND r.status = 'completed')"""
 _COLUMNS = f"""

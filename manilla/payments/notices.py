@@ -16,6 +16,7 @@ from manilla.kit.money import Money
 from manilla.kit.texts import is_email
 from manilla.mail import outbox as mail
 from manilla.mail.kinds import MailKind
+from manilla.merchants import branding
 from manilla.merchants import queries as merchants
 from manilla.merchants.directory import Caller
 from manilla.notify import outbox
@@ -30,7 +31,9 @@ REFUND_MESSAGES = {
 }
 
 
-class PaymentNoticeData(msgspec.Struct, frozen=True):
+class PaymentNoticeData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The payment. It has `amount_received` if the customer paid a wrong amount."""
+
     ref_trx: str
     trx_id: str
     description: str | None
@@ -44,11 +47,13 @@ class PaymentNoticeData(msgspec.Struct, frozen=True):
     environment: str
     is_sandbox: bool
     commission: Commission
+    amount_received: Decimal | None = None
 
 
-class RefundNoticeData(PaymentNoticeData, frozen=True):
+class RefundNoticeData(PaymentNoticeData, frozen=True, kw_only=True, omit_defaults=True):
     refund_amount: Decimal
     refund_trx_id: str
+    refund_source: str | None = None  # None: the wallet
 
 
 class PaymentNotice(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -116,12 +121,15 @@ async def mail_receipt(connection: Connection, payment: Payment) -> None:
 
 
 async def mail_receipt_to(connection: Connection, payment: Payment, address: str) -> None:
+    brand = await branding.find(connection, payment.merchant_id)
     facts = {
         "amount": money(payment.quote.customer_pays),
         "description": payment.description or "",
         "reference": payment.ref_trx,
         "trx_id": payment.trx_id,
         "at": f"{datetime.now(UTC):%d %B %Y, %H:%M} UTC",
+        "support": brand.support,
+        "logo": brand.logo_url or "",
     }
     await mail.put(
         connection,
@@ -134,7 +142,12 @@ async def mail_receipt_to(connection: Connection, payment: Payment, address: str
 
 
 async def enqueue_refund(
-    connection: Connection, payment: Payment, refund_trx_id: str, amount: Money, status: str
+    connection: Connection,
+    payment: Payment,
+    refund_trx_id: str,
+    amount: Money,
+    status: str,
+    source: str | None = None,
 ) -> None:
     """Queues the notification of a completed refund, or the event of another status."""
     if status == "pending" and not await outbox.has_readers(
@@ -142,7 +155,12 @@ async def enqueue_refund(
     ):
         return
     about = msgspec.structs.asdict(_data(payment, await _merchant_name(connection, payment)))
-    data = RefundNoticeData(**about, refund_amount=amount.amount, refund_trx_id=refund_trx_id)
+    data = RefundNoticeData(
+        **about,
+        refund_amount=amount.amount,
+        refund_trx_id=refund_trx_id,
+        refund_source=source,
+    )
     notice = RefundNotice("refund", data, REFUND_MESSAGES[status], status, int(time.time()))
     await _enqueue(connection, payment, notice, payment.ipn_url if status == "completed" else "")
 
@@ -206,6 +224,7 @@ def _data(payment: Payment, merchant_name: str) -> PaymentNoticeData:
         environment=payment.environment,
         is_sandbox=payment.is_sandbox,
         commission=describe_commission(payment),
+        amount_received=None if payment.received_minor is None else payment.received.amount,
     )
 
 

@@ -71,6 +71,8 @@ class Payment(NewPayment, frozen=True, kw_only=True, omit_defaults=False):
     opened_at: datetime | None
     credited_charge: str | None
     refunded_minor: int
+    # What the customer has paid, if a rule for wrong amounts was applied.
+    received_minor: int | None = None
 
     @property
     def is_sandbox(self) -> bool:
@@ -85,6 +87,20 @@ class Payment(NewPayment, frozen=True, kw_only=True, omit_defaults=False):
     @property
     def amount(self) -> Money:
         return Money(self.currency, self.amount_minor)
+
+    @property
+    def received(self) -> Money:
+        """What the customer has paid, without money that is held for review."""
+        if self.received_minor is not None:
+            return Money(self.currency, self.received_minor)
+        is_paid = self.status is PaymentStatus.SUCCESS
+        return self.quote.customer_pays if is_paid else Money(self.currency, 0)
+
+    @property
+    def rest(self) -> Money:
+        """What a customer has to pay: the amount due, without parts that have arrived."""
+        due = self.quote.customer_pays
+        return Money(self.currency, max(0, due.minor - (self.received_minor or 0)))
 
     @property
     def refunded(self) -> Money:
@@ -102,6 +118,7 @@ class ChargeStatus(StrEnum):
     OPENING = "opening"
     OPEN = "open"  # the customer can pay it
     PAID = "paid"  # credited to the merchant
+    PART = "part"  # paid in part; the rest was requested with another charge
     SUSPENSE = "suspense"  # paid, but not as expected; an administrator decides
     FAILED = "failed"
     EXPIRED = "expired"
@@ -130,10 +147,34 @@ class Charge(msgspec.Struct, frozen=True):
     error_code: PaymentErrorCode | None = None  # why the provider declined the charge
     # What the customer chose to pay with; None: the customer decides on the provider's page.
     channel: Channel | None = None
+    credit_minor: int = 0  # the part of the paid amount that is in customer_credit now
 
     @property
     def amount(self) -> Money:
         return Money(self.currency, self.amount_minor)
+
+    @property
+    def is_bank_transfer(self) -> bool:
+        return self.account_number is not None
+
+    @property
+    def paid(self) -> Money:
+        return Money(self.currency, self.paid_minor or 0)
+
+    @property
+    def credit(self) -> Money:
+        return Money(self.currency, self.credit_minor)
+
+    @property
+    def has_arrived(self) -> bool:
+        """Whether the ledger has the money that was paid."""
+        return self.status in (ChargeStatus.PAID, ChargeStatus.PART, ChargeStatus.SUSPENSE)
+
+    @property
+    def accepted(self) -> Money:
+        """The amount that the provider should report: what we have credited, or else requested."""
+        is_accepted = self.status in (ChargeStatus.PAID, ChargeStatus.PART)
+        return self.paid if is_accepted and self.paid_minor is not None else self.amount
 
     @property
     def is_undecided(self) -> bool:

@@ -15,7 +15,7 @@ from manilla.kit import crash, jobs
 from manilla.kit.db import Connection, Database
 from manilla.kit.money import Money
 from manilla.ledger import timeline, trx_ids
-from manilla.payments import books, notices, store
+from manilla.payments import books, notices, store, wrong_amounts
 from manilla.payments.declines import decline_of
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
 from manilla.payments.payment import (
@@ -28,6 +28,7 @@ from manilla.payments.payment import (
 )
 from manilla.payments.payment_links import earnings
 from manilla.payments.payment_links.earnings import LinkAlreadyPaid
+from manilla.payments.wrong_amounts import ReceivedAmount
 from manilla.providers import claims, port
 from manilla.providers.claims import Claimed
 from manilla.providers.port import ChargeState, EventKind
@@ -187,16 +188,18 @@ async def _paid(
     said: Sequence[Claimed],
 ) -> None:
     assert state.paid is not None
-    if charge.status in (ChargeStatus.PAID, ChargeStatus.SUSPENSE):
-        # The money is already in the ledger. If a signed webhook disagrees, an administrator must
-        # decide.
+    if charge.has_arrived:
+        # The money is already in the ledger. If a signed webhook disagrees, or if more money has
+        # arrived since, an administrator must decide.
         await _report_disagreement(connection, payment, charge, said)
+        await _report_more(connection, payment, charge, state.paid)
         return
-    trouble = _trouble(payment, charge, state.paid, said)
+    received = await wrong_amounts.received_amount(connection, payment, charge, state.paid)
+    trouble = _trouble(received, said)
     if trouble is None:
-        trouble = await _credit_charge(connection, payment, charge, state.paid)
+        trouble = await _accept(connection, received)
     if trouble is None:
-        await _report_disagreement(connection, payment, charge, said)
+        await _report_disagreement(connection, payment, charge, said, state.paid)
     else:
         await _suspend(connection, payment, charge, state.paid, *trouble)
     await books.keep_provider_fee(connection, payment, charge, state.fee)
@@ -204,16 +207,28 @@ async def _paid(
         await store.save_provider_reference(connection, charge, state.provider_reference)
 
 
-async def _credit_charge(
-    connection: Connection, payment: Payment, charge: Charge, paid: Money
-) -> tuple[CaseKind, str] | None:
-    """Credits the charge. If that is impossible, returns the reason and changes nothing."""
+async def _accept(connection: Connection, received: ReceivedAmount) -> tuple[CaseKind, str] | None:
+    """Credits the payment, or keeps a part of the amount due until the rest arrives.
+
+    If crediting is impossible, returns the reason and changes nothing.
+    """
+    if received.is_part:
+        await wrong_amounts.keep_part(connection, received)
+        return None
+    payment, charge = received.payment, received.charge
     try:
         async with connection.transaction():
             await store.conclude_charge(
-                connection, charge, ChargeStatus.PAID, paid_minor=paid.minor
+                connection,
+                charge,
+                ChargeStatus.PAID,
+                paid_minor=received.paid.minor,
+                credit_minor=received.surplus.minor,
             )
-            await _credit(connection, payment, charge.provider, charge)
+            completed = await wrong_amounts.complete(connection, received)
+            await _credit(connection, completed, charge.provider, charge)
+            if not received.is_usual:
+                await wrong_amounts.return_credit(connection, completed)
     except books.WalletLimitReached:
         return CaseKind.WALLET_FULL, "The wallet would exceed the maximum balance."
     except LinkAlreadyPaid:
@@ -221,15 +236,14 @@ async def _credit_charge(
     return None
 
 
-def _trouble(
-    payment: Payment, charge: Charge, paid: Money, said: Sequence[Claimed]
-) -> tuple[CaseKind, str] | None:
-    """Returns why the money must not be credited; None if it can be."""
-    if paid != charge.amount:
-        return CaseKind.WRONG_AMOUNT, f"{paid} was paid; {charge.amount} was requested."
-    for claim in claims.disagreeing(said, charge.amount):
+def _trouble(received: ReceivedAmount, said: Sequence[Claimed]) -> tuple[CaseKind, str] | None:
+    """Returns why the money must not be accepted; None if it can be."""
+    payment, obstacle = received.payment, received.obstacle()
+    if obstacle is not None:
+        return CaseKind.WRONG_AMOUNT, obstacle
+    for claim in claims.disagreeing(said, received.paid):
         if claim.status in (None, port.ReportedChargeStatus.PAID):
-            detail = f"A signed webhook says {claim.text}, the provider {paid} when asked."
+            detail = f"A signed webhook says {claim.text}, the provider {received.paid} when asked."
             return CaseKind.WEBHOOK_DISAGREES, detail
     if (state_of(payment), PaymentEvent.PAID) in NEXT:
         return None
@@ -237,13 +251,29 @@ def _trouble(
 
 
 async def _report_disagreement(
-    connection: Connection, payment: Payment, charge: Charge, said: Sequence[Claimed]
+    connection: Connection,
+    payment: Payment,
+    charge: Charge,
+    said: Sequence[Claimed],
+    accepted: Money | None = None,
 ) -> None:
     if charge.status is ChargeStatus.SUSPENSE:
         return  # the charge already has a case
-    for claim in claims.disagreeing(said, charge.amount):
+    for claim in claims.disagreeing(said, accepted or charge.accepted):
         detail = f"A signed webhook says {claim.text}; {charge.amount} was asked for."
         await _open_case(connection, payment, charge, CaseKind.WEBHOOK_DISAGREES, detail)
+
+
+async def _report_more(
+    connection: Connection, payment: Payment, charge: Charge, paid: Money
+) -> None:
+    """Opens a case if more has arrived for a charge than was accepted before.
+
+    A customer may send the rest to the account of the first transfer.
+    """
+    if charge.status is not ChargeStatus.SUSPENSE and paid != charge.accepted:
+        detail = f"The provider now says {paid}; {charge.accepted} was accepted. Nothing was moved."
+        await _open_case(connection, payment, charge, CaseKind.WRONG_AMOUNT, detail)
 
 
 async def _open_case(
@@ -297,6 +327,8 @@ async def _fail(
         return False
     after = msgspec.structs.replace(payment, status=status, error_code=error_code)
     await _change(connection, payment, after, event, error_code)
+    if payment.received_minor is not None:
+        await wrong_amounts.return_credit(connection, after)
     return True
 
 
@@ -321,7 +353,7 @@ async def _change(
 async def _charge_failed(
     connection: Connection, payment: Payment, charge: Charge, state: ChargeState
 ) -> None:
-    if charge.status in (ChargeStatus.PAID, ChargeStatus.SUSPENSE):
+    if charge.has_arrived:
         detail = (
             "The provider said that the charge was paid, now that it failed. Nothing was moved."
         )

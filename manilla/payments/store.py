@@ -47,10 +47,11 @@ async def change_payment(connection: Connection, after: Payment) -> None:
         """
         UPDATE payment
            SET status = $3, error_code = $4, commission_trx_id = $5, credited_charge = $6,
-               refunded_minor = $7, updated_at = now()
+               refunded_minor = $7, received_minor = $8, updated_at = now()
          WHERE merchant_id = $1 AND trx_id = $2""",
         *(after.merchant_id, after.trx_id, after.status, after.error_code),
         *(after.commission_trx_id, after.credited_charge, after.refunded_minor),
+        after.received_minor,
     )
 
 
@@ -155,6 +156,7 @@ async def conclude_charge(
     status: ChargeStatus,
     *,
     paid_minor: int | None = None,
+    credit_minor: int = 0,
     reason: str | None = None,
     error_code: PaymentErrorCode | None = None,
 ) -> None:
@@ -162,9 +164,21 @@ async def conclude_charge(
     await connection.execute(
         """
         UPDATE charge
-           SET status = $3, paid_minor = $4, reason = $5, error_code = $6, updated_at = now()
+           SET status = $3, paid_minor = $4, reason = $5, error_code = $6, credit_minor = $7,
+               updated_at = now()
          WHERE merchant_id = $1 AND reference = $2""",
         *(concluded.merchant_id, concluded.reference, status, paid_minor, reason, error_code),
+        credit_minor,
+    )
+
+
+async def set_credit(connection: Connection, changed: Charge, credit_minor: int) -> None:
+    """Writes which part of a charge is customer credit. The caller has locked the payment's row."""
+    await connection.execute(
+        """
+        UPDATE charge SET credit_minor = $3, updated_at = now()
+         WHERE merchant_id = $1 AND reference = $2""",
+        *(changed.merchant_id, changed.reference, credit_minor),
     )
 
 

@@ -128,12 +128,11 @@ async def _held(
     return await connection.row(
         _Suspended,
         """
-        SELECT p.environment, p.currency, s.amount_minor, c.account AS clearing
+        SELECT p.environment, p.currency, s.amount_minor, 'clearing:' || c.provider AS clearing
           FROM posting p
           JOIN entry s ON s.merchant_id = p.merchant_id AND s.posting_id = p.id
                AND s.account = 'suspense'
-          JOIN entry c ON c.merchant_id = p.merchant_id AND c.posting_id = p.id
-               AND c.account LIKE 'clearing:%'
+          JOIN charge c ON c.merchant_id = p.merchant_id AND c.reference = p.trx_id
          WHERE p.merchant_id = $1 AND p.trx_id = $2 AND p.kind = 'suspense'
            AND NOT EXISTS (SELECT FROM posting r
                             WHERE r.merchant_id = $1 AND r.trx_id = $2

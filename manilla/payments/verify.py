@@ -35,7 +35,9 @@ class Customer(msgspec.Struct, frozen=True):
     email: str | None
 
 
-class VerifiedPayment(msgspec.Struct, frozen=True):
+class VerifiedPayment(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A successful payment. It has `amount_received` if the customer paid a wrong amount."""
+
     status: str
     trx_id: str
     amount: Decimal
@@ -47,10 +49,14 @@ class VerifiedPayment(msgspec.Struct, frozen=True):
     description: str | None
     created_at: str
     updated_at: str
+    amount_received: Decimal | None = None
 
 
 class UnfinishedPayment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A pending payment, or a failed one with its error code."""
+    """A pending payment, or a failed one with its error code.
+
+    It has `amount_received` if the customer has paid a part of the amount due.
+    """
 
     status: str
     event: str
@@ -58,6 +64,7 @@ class UnfinishedPayment(msgspec.Struct, frozen=True, gc=False, omit_defaults=Tru
     ref_trx: str
     message: str
     error_code: str | None = None
+    amount_received: Decimal | None = None
 
 
 class ListedUnfinishedPayment(
@@ -88,6 +95,7 @@ class ReportedPayment(msgspec.Struct, frozen=True, gc=False):
     customer_email: str | None
     description: str | None
     error_code: PaymentErrorCode | None
+    received_minor: int | None
     created_at: str  # as SQL writes it
     updated_at: str
 
@@ -95,9 +103,10 @@ class ReportedPayment(msgspec.Struct, frozen=True, gc=False):
 COLUMNS = columns(
     ReportedPayment,
     created_at="created_at::text",
+    **only_if(f"status = '{_SUCCESS}' OR received_minor IS NOT NULL", "currency"),
     **only_if(
         f"status = '{_SUCCESS}'",
-        *("currency", "amount_minor", "commission_minor", "commission_bearer"),
+        *("amount_minor", "commission_minor", "commission_bearer"),
         *("commission_trx_id", "customer_name", "customer_email", "description"),
         updated_at="updated_at::text",
     ),
@@ -139,14 +148,24 @@ def _verified(payment: ReportedPayment) -> VerifiedPayment:
         description=payment.description,
         created_at=iso_of_sql(payment.created_at),
         updated_at=iso_of_sql(payment.updated_at),
+        amount_received=_received(payment),
     )
 
 
-def _unfinished(payment: ReportedPayment) -> tuple[str, str, str, str, str, str | None]:
+def _unfinished(
+    payment: ReportedPayment,
+) -> tuple[str, str, str, str, str, str | None, Decimal | None]:
     """Returns the fields of UnfinishedPayment."""
     status = payment.status
     message = PENDING if status == _PENDING else FAILED
-    return status, EVENT, payment.trx_id, payment.ref_trx, message, payment.error_code
+    about = status, EVENT, payment.trx_id, payment.ref_trx, message, payment.error_code
+    return *about, _received(payment)
+
+
+def _received(payment: ReportedPayment) -> Decimal | None:
+    if payment.received_minor is None:
+        return None
+    return amount_of(payment.currency, payment.received_minor)
 
 
 def describe_commission(payment: Payment | ReportedPayment) -> Commission:

@@ -87,6 +87,10 @@ GUIDANCE: dict[str, Guidance] = {
         "You have no such payment link in this environment.",
         "Check the id, and that `X-Environment` is the one in which the link was created.",
     ),
+    "PAYMENT_LINK_USED": Guidance(
+        "The payment link was for a single payment, which was made.",
+        "Create another payment link.",
+    ),
     "INVALID_CURRENCY": Guidance(
         "The currency is not enabled for your account.",
         "Use an enabled currency in upper case, or ask the platform's support to enable it.",

@@ -9,7 +9,7 @@ from manilla.ledger.posting import Line, Posting, PostingOutcome
 from manilla.merchants.outgoing import OutgoingHold
 from manilla.refunds.refund import Refund
 
-WALLET_INACTIVE = "wallet_inactive"  # a result of the SQL function `refund_debit`
+WALLET_INACTIVE = "wallet_inactive"  # a result of the SQL function `refund_withdraw`
 
 
 class RefundRefused(Refusal):
@@ -27,11 +27,12 @@ class RefundNotCovered(Refusal):
 
 
 async def debit(connection: Connection, refund: Refund) -> None:
-    """Debits the wallet, and the commission account if refunded, if the merchant may refund now."""
+    """Debits the accounts that the refund is paid from, if the merchant may refund now."""
     outcome: str = await connection.value(
-        "SELECT refund_debit($1, $2, $3, $4, $5, $6, $7, $8)",
+        "SELECT refund_withdraw($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         *(refund.merchant_id, refund.trx_id, refund.environment, refund.currency),
-        *(refund.amount_minor, refund.commission_minor, refund.reason, refund.on_behalf),
+        *(refund.amount_minor, refund.commission_minor, refund.customer_credit_minor),
+        *(refund.reason, refund.on_behalf),
     )
     if outcome == PostingOutcome.INSUFFICIENT_BALANCE:
         raise RefundNotCovered
@@ -63,9 +64,10 @@ async def is_from_bank(connection: Connection, refund: Refund) -> bool:
 
 async def give_back(connection: Connection, refund: Refund) -> None:
     """Posts the exact reverse of the debit."""
-    minor = refund.commission_minor
-    commission = Line(posting.COMMISSION, minor)
-    await _post(connection, refund, "refund_returned", refund.from_wallet_minor, commission)
+    other = Line(posting.COMMISSION, refund.commission_minor)
+    if refund.is_of_customer_credit:
+        other = Line(posting.CUSTOMER_CREDIT, refund.customer_credit_minor)
+    await _post(connection, refund, "refund_returned", refund.from_wallet_minor, other)
 
 
 async def _post(

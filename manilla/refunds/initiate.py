@@ -18,7 +18,7 @@ from manilla.ledger import trx_ids
 from manilla.ledger.transactions import Scenario
 from manilla.payments import notices
 from manilla.payments import store as payments
-from manilla.payments.payment import Payment, PaymentStatus
+from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentStatus
 from manilla.refunds import books, states, store
 from manilla.refunds.books import RefundRefused
 from manilla.refunds.refund import REASON_LENGTH_MAX, SEND, Refund, RefundStatus
@@ -66,10 +66,11 @@ async def start(
             raise PaymentNotFound(f"There is no payment {trx_id}.")
         given = None if amount_text is None else parse_amount(amount_text, payment.currency)
         amount = refundable(payment, given, refunded_before)
-        refund = await new_refund(connection, payment, amount, reason)
-        refund = msgspec.structs.replace(refund, on_behalf=on_behalf)
-        if with_commission:
-            refund = _add_commission(payment, refund)
+        commission = _commission(payment, amount) if with_commission else Money(amount.currency, 0)
+        refund = await new_refund(connection, payment, amount + commission, reason)
+        refund = msgspec.structs.replace(
+            refund, on_behalf=on_behalf, commission_minor=commission.minor
+        )
         is_new = await write(connection, payment, refund)
         assert is_new, "only refunds with a reference of the merchant can conflict"
     return refund
@@ -85,8 +86,10 @@ async def write(connection: Connection, payment: Payment, refund: Refund) -> boo
         return False
     await books.debit(connection, refund)
     await states.change_refunded(connection, payment, refund.from_wallet_minor)
-    await states.add_to_timeline(connection, payment, "refund_started", refund, refund.reason)
-    await notices.enqueue_refund(connection, payment, refund.trx_id, refund.amount, refund.status)
+    await states.add_to_timeline(connection, payment, "started", refund, refund.reason)
+    await notices.enqueue_refund(
+        connection, payment, refund.trx_id, refund.amount, refund.status, refund.source
+    )
     if refund.scenario is not Scenario.PENDING:
         await jobs.put(connection, refund.merchant_id, SEND, refund.trx_id)
     if actor.current.get() != actor.API:
@@ -117,27 +120,55 @@ def refundable(payment: Payment, wanted: Money | None, refunded_before: int | No
     return amount
 
 
-def _add_commission(payment: Payment, refund: Refund) -> Refund:
-    """Adds the commission to a refund that returns the rest of the amount to the customer."""
-    commission_minor = payment.quote.customer_pays.minor - payment.amount_minor
-    if commission_minor <= 0:
+def _commission(payment: Payment, amount: Money) -> Money:
+    """Returns the commission, which is refunded with the rest of the amount."""
+    commission = payment.quote.customer_pays - payment.amount
+    if commission.minor <= 0:
         raise RefundRefused("The customer paid no commission for this payment.")
-    if refund.amount < payment.refundable:
+    if amount < payment.refundable:
         raise RefundRefused("The commission is refunded only with the whole payment.")
-    whole_minor = refund.amount_minor + commission_minor
-    return msgspec.structs.replace(
-        refund, amount_minor=whole_minor, commission_minor=commission_minor
-    )
+    return commission
 
 
 async def new_refund(
     connection: Connection, payment: Payment, amount: Money, reason: str
 ) -> Refund:
-    provider = charge_reference = None
-    if payment.credited_charge is not None and not payment.is_sandbox:
-        charge = await payments.charge(connection, payment.merchant_id, payment.credited_charge)
-        assert charge is not None
-        provider, charge_reference = charge.provider, charge.reference
+    if payment.credited_charge is None or payment.is_sandbox:
+        return refund_of(payment, None, amount, reason)
+    charge = await payments.charge(connection, payment.merchant_id, payment.credited_charge)
+    assert charge is not None
+    if payment.received_minor is None:
+        return refund_of(payment, charge, amount, reason)
+    covering = await _covering(connection, payment, charge, amount)
+    refund = refund_of(payment, covering or charge, amount, reason)
+    if covering is not None:
+        return refund
+    # A provider refunds no more of a charge than was paid with it.
+    detail = "The customer paid in parts, and none of them covers this refund."
+    return msgspec.structs.replace(refund, by_operator=True, detail=detail)
+
+
+async def _covering(
+    connection: Connection, payment: Payment, first: Charge, amount: Money
+) -> Charge | None:
+    """Returns a charge of which enough is left for the refund; None if no charge covers it."""
+    charges = await payments.charges(connection, payment.merchant_id, payment.trx_id)
+    refunds = await store.refunds_of(connection, payment.merchant_id, payment.trx_id)
+    for charge in sorted(charges, key=lambda each: each.reference != first.reference):
+        refunded_minor = sum(
+            each.amount_minor
+            for each in refunds
+            if each.charge_reference == charge.reference and each.status is not RefundStatus.FAILED
+        )
+        left_minor = charge.paid.minor - charge.credit_minor - refunded_minor
+        is_credited = charge.status in (ChargeStatus.PAID, ChargeStatus.PART)
+        if is_credited and left_minor >= amount.minor:
+            return charge
+    return None
+
+
+def refund_of(payment: Payment, charge: Charge | None, amount: Money, reason: str) -> Refund:
+    """Returns a new refund of a charge; None: of a sandbox payment."""
     trx_id, created_at = trx_ids.new_with_time(payment.merchant_id)
     return Refund(
         merchant_id=payment.merchant_id,
@@ -148,8 +179,8 @@ async def new_refund(
         amount_minor=amount.minor,
         reason=reason,
         status=RefundStatus.PENDING,
-        provider=provider,
-        charge_reference=charge_reference,
+        provider=None if charge is None else charge.provider,
+        charge_reference=None if charge is None else charge.reference,
         by_operator=False,
         sent_at=None,
         detail=None,

@@ -9,6 +9,7 @@ import msgspec
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger.job_kinds import JobKind
+from manilla.ledger.posting import CUSTOMER_CREDIT
 from manilla.ledger.transactions import Scenario
 
 SEND = JobKind.REFUND
@@ -45,6 +46,8 @@ class Refund(msgspec.Struct, frozen=True):
     ref_trx: str | None = None  # the merchant's reference; None if the API did not create it
     scenario: Scenario | None = None
     updated_at: datetime | None = None
+    # The part of the amount that is customer credit: a surplus, or a part of the amount due.
+    customer_credit_minor: int = 0
 
     @property
     def amount(self) -> Money:
@@ -77,7 +80,16 @@ class Refund(msgspec.Struct, frozen=True):
     @property
     def from_wallet_minor(self) -> int:
         """The part of the amount that the merchant bears."""
-        return self.amount_minor - self.commission_minor
+        return self.amount_minor - self.commission_minor - self.customer_credit_minor
+
+    @property
+    def is_of_customer_credit(self) -> bool:
+        return self.customer_credit_minor > 0
+
+    @property
+    def source(self) -> str | None:
+        """What the API names as the source of the money; None: the wallet."""
+        return CUSTOMER_CREDIT if self.is_of_customer_credit else None
 
     @property
     def payer(self) -> str:

@@ -12,7 +12,7 @@ from manilla.kit import crash, jobs
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.ledger import timeline
-from manilla.payments import notices
+from manilla.payments import notices, wrong_amounts
 from manilla.payments import store as payments
 from manilla.payments.payment import Payment
 from manilla.providers import claims
@@ -110,9 +110,16 @@ async def _change(
     else:
         await books.give_back(connection, refund)
         await change_refunded(connection, payment, -refund.from_wallet_minor)
-    await notices.enqueue_refund(connection, payment, refund.trx_id, refund.amount, status)
+        if refund.is_of_customer_credit:
+            assert refund.charge_reference is not None
+            await wrong_amounts.hold_unreturned(
+                connection, payment, refund.charge_reference, refund.amount, detail
+            )
+    await notices.enqueue_refund(
+        connection, payment, refund.trx_id, refund.amount, status, refund.source
+    )
     await store.decide(connection, refund, status, detail)
-    await add_to_timeline(connection, payment, f"refund_{status}", refund, detail)
+    await add_to_timeline(connection, payment, status, refund, detail)
     if not (is_paid and by_administrator and refund.sent_at):  # else the provider may pay it too
         await jobs.forget(connection, refund.merchant_id, SEND, refund.trx_id)
     if by_administrator:
@@ -162,8 +169,10 @@ async def record(connection: Connection, action: str, refund: Refund, reason: st
 
 
 async def add_to_timeline(
-    connection: Connection, payment: Payment, event: str, refund: Refund, detail: str
+    connection: Connection, payment: Payment, what: str, refund: Refund, detail: str
 ) -> None:
+    """Adds what happened to the refund: it was started, completed or failed."""
+    event = f"return_{what}" if refund.is_of_customer_credit else f"refund_{what}"
     await timeline.add(
         connection,
         payment.merchant_id,

@@ -29,7 +29,9 @@ async def waiting(db: Database, scope: Scope, limit: int) -> list[Refund]:
     return [msgspec.convert(dict(record), Refund) for record in records]
 
 
-async def refunds_of(db: Database, merchant_id: int, payment_trx_id: str) -> list[Refund]:
+async def refunds_of(
+    db: Database | Connection, merchant_id: int, payment_trx_id: str
+) -> list[Refund]:
     """Returns all refunds of a payment, oldest first."""
     records = await db.records(
         _REFUND + " WHERE merchant_id = $1 AND payment_trx_id = $2 ORDER BY trx_id",
@@ -59,13 +61,15 @@ async def insert(connection: Connection, new: Refund) -> bool:
         """
         INSERT INTO refund (merchant_id, trx_id, payment_trx_id, environment, currency,
                             amount_minor, reason, provider, charge_reference, on_behalf,
-                            commission_minor, ref_trx, scenario, created_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+                            commission_minor, ref_trx, scenario, created_at, by_operator, detail,
+                            customer_credit_minor)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
             ON CONFLICT (merchant_id, environment, ref_trx) WHERE ref_trx IS NOT NULL DO NOTHING
         RETURNING true""",
         *(new.merchant_id, new.trx_id, new.payment_trx_id, new.environment, new.currency),
         *(new.amount_minor, new.reason, new.provider, new.charge_reference),
         *(new.on_behalf, new.commission_minor, new.ref_trx, new.scenario, new.created_at),
+        *(new.by_operator, new.detail, new.customer_credit_minor),
     )
 
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from manilla.cases.cases import CaseKind
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
+from manilla.ledger.job_kinds import JobKind
 from manilla.ledger.transactions import Scenario
 from manilla.merchants import outgoing
 from manilla.providers.port import (
@@ -18,7 +19,7 @@ from manilla.providers.port import (
 )
 from manilla.providers.rails import Rails
 from manilla.providers.schedule import Schedule
-from manilla.refunds import decisions, states, store
+from manilla.refunds import decisions, returns, states, store
 from manilla.refunds.refund import SEND, Refund
 from manilla.transfers import reports, sending
 from manilla.transfers.events import (
@@ -47,7 +48,13 @@ class RefundTasks:
         self.machine = TransferMachine(db, rails, self, REFUNDS, SCHEDULE)
 
     def works(self) -> dict[str, Work]:
-        return {SEND: Work(self.advance, concurrency=8)}
+        return {
+            SEND: Work(self.advance, concurrency=8),
+            JobKind.RETURN: Work(self.start_return, concurrency=8),
+        }
+
+    async def start_return(self, job: Job) -> float | None:
+        return await returns.start(self._db, job)
 
     async def advance(self, job: Job) -> float | None:
         refund = await self.find(job)

@@ -7,6 +7,7 @@ import msgspec
 from manilla.kit.clock import iso_of_sql
 from manilla.kit.db import columns
 from manilla.kit.money import Money
+from manilla.ledger.posting import CUSTOMER_CREDIT
 from manilla.ledger.reader import TransactionReader
 from manilla.ledger.scope import Tenant
 from manilla.refunds.refund import NO_REASON, RefundStatus
@@ -23,9 +24,12 @@ MESSAGES = {
     RefundStatus.COMPLETED: "Refund completed.",
     RefundStatus.FAILED: "Refund failed. The amount was returned to the wallet.",
 }
+UNDER_REVIEW = "Refund failed. The operator reviews what happens with the money."
 
 
-class VerifiedRefund(msgspec.Struct, frozen=True):
+class VerifiedRefund(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A refund. It has a `source` if its money does not come from the wallet."""
+
     status: str
     event: str
     trx_id: str
@@ -37,6 +41,7 @@ class VerifiedRefund(msgspec.Struct, frozen=True):
     message: str
     created_at: str
     updated_at: str
+    source: str | None = None
 
 
 class ReportedRefund(msgspec.Struct, frozen=True):
@@ -51,6 +56,7 @@ class ReportedRefund(msgspec.Struct, frozen=True):
     reason: str
     created_at: str  # as SQL writes it
     updated_at: str
+    customer_credit_minor: int
 
 
 COLUMNS = columns(ReportedRefund, created_at="created_at::text", updated_at="updated_at::text")
@@ -71,7 +77,14 @@ def describe(refund: ReportedRefund) -> VerifiedRefund:
         amount=Money(refund.currency, refund.amount_minor).amount,
         currency=refund.currency,
         reason=None if refund.reason == NO_REASON else refund.reason,
-        message=MESSAGES[refund.status],
+        message=_message(refund),
         created_at=iso_of_sql(refund.created_at),
         updated_at=iso_of_sql(refund.updated_at),
+        source=CUSTOMER_CREDIT if refund.customer_credit_minor else None,
     )
+
+
+def _message(refund: ReportedRefund) -> str:
+    if refund.status == RefundStatus.FAILED and refund.customer_credit_minor:
+        return UNDER_REVIEW
+    return MESSAGES[refund.status]

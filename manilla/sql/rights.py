@@ -45,6 +45,7 @@ RIGHTS = {
     "master_key_proof": KEEP,
     "membership": ALL,
     "merchant": KEEP,
+    "merchant_branding": KEEP,
     "merchant_key": APPEND,
     "method": KEEP,
     "notification": KEEP,

@@ -37,6 +37,7 @@ ANONYMOUS = "manilla_visit"  # the cookie to which the CSRF token is bound befor
 ANONYMOUS_SECONDS = 12 * 3600
 STEP_UP = "step_up_secret"
 FORBIDDEN = 403
+NEW = "/new"  # below the URL that a form is submitted to: the page that has the form
 SESSION_ENDED = "Your session has ended. Sign in again to continue."
 NOT_SUBMITTED = "Your session had ended, so the form was not submitted. Sign in to return to it."
 STEP_UP_OUTCOMES: dict[type[Refusal], SecurityOutcome] = {
@@ -263,10 +264,12 @@ class Authentication:
 
     def _page_with_form(self, request: PageRequest) -> str:
         """Returns the page that a form was submitted from, or else the nearest page above it."""
-        referer = urlsplit(request.http.headers.get("referer", ""))
+        referer, path = urlsplit(request.http.headers.get("referer", "")), request.http.path
+        # The response to a form, such as the one that asks for the password, has the form's URL.
+        if referer.path == path and self._pages.match(path + NEW):
+            return path + NEW
         if self._pages.match(referer.path):
             return referer.path + (f"?{referer.query}" if referer.query else "")
-        path = request.http.path
         while path and not self._pages.match(path):
             path = path.rpartition("/")[0]
         return path or self._layout.root + "/"

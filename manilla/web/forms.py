@@ -100,6 +100,9 @@ class Form:
     def is_checked(self, name: str) -> bool:
         return self.text(name) in ("on", "true", "yes", "1")
 
+    def has_file(self, name: str) -> bool:
+        return name in self._files
+
     def file(self, name: str) -> UploadedFile:
         if name not in self._files:
             raise BadForm(errors={name: "Choose a file."})

@@ -161,11 +161,12 @@ class PageRequest:
 
         The size of a compressed page tells whether a text of the request also occurs elsewhere in
         the page. So a page is not compressed if another site can have caused the request, or if it
-        answers a form: only such pages show new secrets.
+        answers a form or shows one again: only such pages show new secrets.
         """
         headers = self.http.headers
         return (
             self.http.method == "GET"
+            and self.interrupted_form is None
             and headers.get("sec-fetch-site") in ("same-origin", "none")
             and "gzip" in headers.get("accept-encoding", "")
         )

@@ -18,17 +18,23 @@ from manilla.providers.kinds import title_of
 from manilla.providers.listing import ReceivedWebhook
 from manilla.web import plain_events as plain
 
-GOOD = frozenset({"delivered", "paid", "completed", "success", "refund_completed"})
+GOOD = frozenset(
+    {"delivered", "paid", "completed", "success", "refund_completed", "return_completed"}
+)
 BAD = frozenset(
-    {"failed", "rejected", "reversed", "refund_failed", "declined", "canceled", "charge_declined"}
+    {"failed", "rejected", "reversed", "refund_failed", "return_failed", "declined", "canceled"}
+    | {"charge_declined"}
 )
 WARNING = frozenset({"charge_not_created"})
 POSTINGS = {
     "payment": "Payment credited to the wallet",
     "commission": "Commission recorded",
-    "refund": "Refund debited from the wallet",
+    "refund": "Refund debited",
     "refund_paid": "Refund paid",
-    "refund_returned": "Refund returned to the wallet",
+    "refund_returned": "Refund returned",
+    "surplus": "Surplus received",
+    "part": "Part received",
+    "part_used": "Part used for the payment",
     "payout": "Wallet debited",
     "payout_delivered": "Money sent to the bank",
     "payout_refund": "Money returned to the wallet",
@@ -98,7 +104,8 @@ def _request(request: Request) -> TimelineEntry:
 
 def _charge(charge: Charge, *, is_internal: bool) -> TimelineEntry:
     """Shows when the charge was created. Its result has an event of its own, with its own time."""
-    status: str = "held for review" if charge.status == "suspense" else charge.status
+    words: dict[str, str] = {"suspense": "held for review", "part": "paid in part"}
+    status = words.get(charge.status, charge.status)
     if charge.is_uncertain:
         status = "not confirmed by the provider"
     detail = f"{charge.method_code}, reference {charge.reference}, {money(charge.amount)}."

@@ -65,7 +65,7 @@ async def test_a_customer_pays_with_a_link_on_a_phone(
         await page.get_by_role("button", name="Pay ₦1,015.00").click()
         await page.wait_for_url("**/checkout/**")
         checkout = Checkout(page.url)
-        await page.get_by_role("button", name="Card, bank transfer or USSD").first.click()
+        await page.get_by_role("button", name="Card").click()
         await page.wait_for_url(f"{shop.simulator}/**")
         await page.get_by_role("button", name="Pay ₦1,015.00").click()
         await page.get_by_role("link", name="Return").click()
@@ -92,9 +92,22 @@ async def test_a_customer_enters_an_amount_in_the_sandbox(
         await page.get_by_role("button", name="Continue").click()
         await page.wait_for_url("**/checkout/**")
         checkout = Checkout(page.url)
-        await page.get_by_role("button", name="Pay", exact=True).click()
+        await page.get_by_role("button", name="Card").click()
+        await page.get_by_role("button", name="Pay ₦2,538.01").click()
         await expect(page.get_by_role("heading", name="Payment successful")).to_be_visible()
     assert (await shop.payment(checkout)).amount_minor == 250_050
+
+
+async def test_a_link_opens_at_its_short_address_and_at_its_id(shop: Shop) -> None:
+    link = await new_link(shop)
+    assert link.slug is not None
+    for address in (link.slug, link.slug.upper(), link.id):
+        reply = await shop.site.send("GET", f"/pay/{address}")
+        assert (reply.status, link.path.encode() in reply.body) == (200, True)
+    owner, _, rest = link.slug.partition("-")
+    other = rest[:-1] + ("0" if rest[-1] != "0" else "1")
+    for address in (f"{owner}-{other}", f"{owner}-{rest}0", f"zzzzzzzz-{rest}", f"-{rest}", "u-u"):
+        assert (await shop.site.send("GET", f"/pay/{address}")).status == 404
 
 
 @pytest.mark.long

@@ -12,6 +12,7 @@ import pytest
 from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantUpdate
 from manilla.people import invitations
+from manilla.people.roles import Role
 from manilla.services import Services
 from tests.client import Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
@@ -20,6 +21,7 @@ from tests.notify.receiver import answer, receiving
 from tests.payments.orders import INITIATE, order
 from tests.provider_simulator import running_simulator
 from tests.web.http_browser import HttpBrowser
+from tests.web.signed_in_user import member
 
 GATEWAYS, COMMISSION = "/sandbox/gateways", "/sandbox/commission"
 WALLET = "/sandbox/wallets/NGN"
@@ -152,6 +154,34 @@ async def test_customers_get_receipts_only_if_the_merchant_wants_it(
         assert (await dashboard.owner.post("/sandbox/receipts", fields)).status == 303
         merchant = await merchants.get(services.db, dashboard.merchant.new.id)
         assert merchant.sends_receipts is expected
+
+
+RULES = {"overpaid": "settle", "underpaid": "ask"}
+
+
+async def test_the_rules_for_wrong_amounts_are_saved_and_shown(
+    dashboard: MerchantDashboard, services: Services
+) -> None:
+    before = await merchants.get(services.db, dashboard.merchant.new.id)
+    assert (before.overpaid, before.underpaid) == ("hold", "hold")
+    reply = await dashboard.owner.post("/sandbox/wrong-amounts", RULES)
+    page = await dashboard.owner.follow(reply)
+    assert page.count('value="settle" checked') == page.count('value="ask" checked') == 1
+    merchant = await merchants.get(services.db, dashboard.merchant.new.id)
+    assert (merchant.overpaid, merchant.underpaid) == ("settle", "ask")
+
+
+async def test_the_rules_for_wrong_amounts_need_a_password(services: Services, site: Site) -> None:
+    dashboard = await new_dashboard(services, site)
+    merchant_id = dashboard.merchant.new.id
+    finance = await member(services, site, merchant_id, role=Role.FINANCE)
+    await finance.post("/sandbox/wrong-amounts", RULES)
+    assert (await merchants.get(services.db, merchant_id)).overpaid == "hold"
+    await finance.step_up(services)
+    await finance.post("/sandbox/wrong-amounts", RULES)
+    assert (await merchants.get(services.db, merchant_id)).overpaid == "settle"
+    developer = await member(services, site, merchant_id, role=Role.DEVELOPER)
+    assert (await developer.post("/sandbox/wrong-amounts", RULES)).status == 403
 
 
 async def test_failed_notifications_are_resent_together(services: Services, site: Site) -> None:

@@ -9,6 +9,7 @@ from playwright.async_api import Browser
 from manilla.kit.errors import Refusal
 from manilla.ledger.scope import Tenant
 from manilla.payments.checkout import SandboxOutcome
+from manilla.payments.payment_links import store
 from manilla.payments.payment_links.link import LinkTerms, PaymentLink
 from manilla.payments.payment_links.paying import CustomerInput
 from manilla.payments.payment_links.store import create
@@ -44,12 +45,13 @@ async def test_a_created_link_can_be_shared(dashboard: MerchantDashboard) -> Non
     created = await dashboard.owner.post(LINKS, fields)
     page = (await dashboard.owner.get(created.location.removeprefix("/dashboard"))).body.decode()
     link_id = created.location.rpartition("/")[2]
-    url = f"{dashboard.services.base_url}/pay/{link_id}"
+    path = (await store.find(dashboard.services.db, link_id)).path
+    url = dashboard.services.base_url + path
     shared = re.search(r'href="https://wa\.me/\?text=([^"]+)"', page)
     assert shared is not None
     assert unquote(shared[1]) == f"Adire & cloth (₦12,500.50). Pay Ada Stores here: {url}"
     assert f'data-copy="{url}"' in page
-    assert f'src="/pay/{link_id}/qr.svg"' in page
+    assert f'src="{path}/qr.svg"' in page
 
 
 @pytest.mark.parametrize(
@@ -98,6 +100,24 @@ async def test_a_payment_shows_its_link_and_the_list_filters_by_it(
     rows = await dashboard.rows("/sandbox/payments", link_id=link.id)
     assert [row[0] for row in rows] == [paid]
     assert other not in str(rows)
+
+
+async def test_a_link_is_edited_and_enabled_again(dashboard: MerchantDashboard) -> None:
+    link = await new_link(dashboard)
+    path = f"{LINKS}/{link.id}"
+    form = (await dashboard.owner.get(f"{path}/edit")).body.decode()
+    assert f'value="{link.title}"' in form
+    wrong = await dashboard.owner.post(f"{path}/edit", {"title": "New", "amount": "0.10"})
+    assert wrong.status == 400
+    edited = {"title": "New title", "amount": "2,500.50", "expires_at": "2034-05-06T07:08"}
+    page = await dashboard.owner.follow(await dashboard.owner.post(f"{path}/edit", edited))
+    assert "New title" in page
+    assert "₦2,500.50" in page
+    assert 'value="2034-05-06T07:08"' in (await dashboard.owner.get(f"{path}/edit")).body.decode()
+    await dashboard.owner.post(f"{path}/disable", {})
+    assert "Enable" in (await dashboard.owner.get(path)).body.decode()
+    page = await dashboard.owner.follow(await dashboard.owner.post(f"{path}/enable", {}))
+    assert "Payment link enabled." in page
 
 
 async def test_a_disabled_link_takes_no_more_payments(dashboard: MerchantDashboard) -> None:

@@ -3,11 +3,13 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from manilla_simulator import names
 from playwright.async_api import Browser
 
-from manilla.dashboard import settlements
 from manilla.kit.environment import Environment
+from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
+from manilla.merchants import merchants, wallets
 from manilla.people.roles import Role
 from manilla.services import Services
 from manilla.settlements import plans
@@ -85,17 +87,29 @@ async def test_a_settlement_is_reviewed_first_and_offered_once(
 
 
 async def test_another_name_than_the_business_must_be_confirmed(
-    dashboard: MerchantDashboard, monkeypatch: pytest.MonkeyPatch
+    dashboard: MerchantDashboard, services: Services
 ) -> None:
-    async def differs(*_: object) -> str:
-        return "ANOTHER BUSINESS LTD"
-
-    monkeypatch.setattr(settlements, "_other_name", differs)
-    assert "ANOTHER BUSINESS LTD" in await _text(dashboard, f"{PAGE}/new?currency=NGN")
-    refused = await settle(dashboard.owner)
+    """In production, where the bank names the holder of the account: not the merchant."""
+    merchant_id, page, account = dashboard.merchant.new.id, "/production/settlements", new_account()
+    amount = Money.of("5000", "NGN")
+    await wallets.fund(services.db, merchant_id, Environment.PRODUCTION, amount, "for a test")
+    form = {
+        "method": str(await dashboard.method_id()),
+        "bank_code": GTBANK,
+        "account_number": account,
+        "confirmed_name": names.holder_of(account),
+    }
+    saved = await dashboard.owner.post("/production/settlement-account", form)
+    assert saved.status == 303, saved.body
+    merchant = await merchants.get(services.db, merchant_id)
+    review = await _text(dashboard, f"{page}/new?currency=NGN")
+    assert names.holder_of(account) in review
+    assert merchant.name in review
+    refused = await settle(dashboard.owner, page)
     assert "Confirm that the account belongs" in refused.body.decode()
     assert await dashboard.count("settlement") == 0
-    assert (await settle(dashboard.owner, name="yes")).status == 303
+    assert (await settle(dashboard.owner, page, name="yes")).status == 303
+    assert await dashboard.count("settlement") == 1
 
 
 async def test_a_plan_is_saved_with_its_reserve(dashboard: MerchantDashboard) -> None:

@@ -123,6 +123,8 @@ async def test_a_customer_unsubscribes_from_one_merchant(
         "reference": "order-1",
         "trx_id": "TXN1",
         "at": "today",
+        "support": "",
+        "logo": "",
     }
 
     async def put(merchant_id: int) -> list[int]:

@@ -17,6 +17,7 @@ from manilla.cases.cases import CaseKind
 from manilla.cli.main import COMMANDS, build
 from manilla.console import routes as console
 from manilla.dashboard import routes as dashboard
+from manilla.payouts.beneficiaries import nuban
 from manilla.variables import VARIABLES
 from tests.operating import tables
 from tests.operating.tables import MADE, Made
@@ -218,3 +219,16 @@ def test_the_compose_file_runs_commands_that_exist_with_the_settings_they_need(
     database = re.search("CREATE DATABASE.*?;", manual, re.DOTALL)
     assert database is not None
     assert database[0].split() == re.findall("CREATE DATABASE.*?;", roles, re.DOTALL)[0].split()
+
+
+def test_the_tour_names_buttons_that_exist_and_an_account_without_a_warning(project: Path) -> None:
+    readme = (project / "README.md").read_text()
+    tour = readme.partition("## Five-minute tour")[2].partition("\n## ")[0]
+    folder = project / "manilla/dashboard/templates"
+    pages = "".join(page.read_text() for page in folder.glob("*.html"))
+    names = set(re.findall(r"(?<!\*)\*([A-Z][^*]+)\*(?!\*)", tour))
+    assert {"New payout", "Review payout", "Pay"} <= names
+    for name in names - {"Provider A bank transfer"}:  # a method, not a button
+        assert re.search(rf"[ >]{name}[ <]", pages), f"no page has the button {name}"
+    [account] = re.findall(r"account `(\d{10})`", tour)
+    assert nuban.fits("058", account)

@@ -12,6 +12,8 @@ from manilla.merchants import merchants, wallets
 from manilla.merchants.merchants import CommissionBearer, MerchantUpdate
 from manilla.payments import store
 from manilla.payments.payment import Charge, Payment
+from manilla.refunds.refund import RefundStatus
+from manilla.refunds.store import refunds_of
 from manilla.services import Services
 from tests import kinds
 from tests.client import Merchant, Reply
@@ -97,6 +99,15 @@ class Shop:
     async def until_charge(self, charge: Charge, status: str) -> None:
         async def is_so() -> bool:
             return (await self.charge(charge)).status == status
+
+        await self.simulator.until(is_so)
+
+    async def until_refunded(self, started: Started) -> None:
+        """Waits until all refunds of the payment, at least one, are completed."""
+
+        async def is_so() -> bool:
+            found = await refunds_of(self.services.db, self.merchant.new.id, started.trx_id)
+            return bool(found) and all(each.status is RefundStatus.COMPLETED for each in found)
 
         await self.simulator.until(is_so)
 

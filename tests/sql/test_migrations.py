@@ -22,6 +22,7 @@ CONTRACTIONS: dict[str, str] = {
     "0040_payout_protection": "replaces checks by ones that allow more values",
     "0043_events": "replaces a check by one that allows more values",
     "0047_write_costs": "replaces checks by cheaper ones that allow the same values",
+    "0057_wrong_amounts": "replaces checks by ones that allow more values",
 }
 
 REMOVALS = {

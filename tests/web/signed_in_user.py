@@ -51,16 +51,21 @@ class SignedInUser(msgspec.Struct, frozen=True):
         return await self.site.send("POST", self._target(path), headers, body)
 
     async def upload(
-        self, path: str, fields: Mapping[str, str], name: str, content: bytes
+        self,
+        path: str,
+        fields: Mapping[str, str],
+        name: str,
+        content: bytes,
+        file_field: str = "file",
     ) -> Reply:
-        """Submits a form with a file in the field `file`, as a browser does."""
+        """Submits a form with a file, as a browser does."""
         border = "a-border-between-parts"
         given = {**fields, "csrf": await self.csrf()}
         parts = [
             f'--{border}\r\nContent-Disposition: form-data; name="{field}"\r\n\r\n{text}\r\n'
             for field, text in given.items()
         ]
-        head = f'Content-Disposition: form-data; name="file"; filename="{name}"'
+        head = f'Content-Disposition: form-data; name="{file_field}"; filename="{name}"'
         parts.append(f"--{border}\r\n{head}\r\nContent-Type: text/csv\r\n\r\n")
         body = "".join(parts).encode() + content + f"\r\n--{border}--\r\n".encode()
         headers = {**self.headers(), "Content-Type": f"multipart/form-data; boundary={border}"}

@@ -55,7 +55,9 @@ async def administrator_user(site: Site, services: Services) -> SignedInUser:
 
 async def _fault(visitor: SignedInUser, route: Route, target: str) -> list[str]:
     reply = await visitor.get(target)
-    is_page = reply.status == 303 or reply.headers["content-type"].startswith("text/html")
+    is_file = reply.status == 200 and not route.is_page
+    is_html = reply.headers.get("content-type", "").startswith("text/html")
+    is_page = reply.status == 303 or is_html or is_file
     is_well = reply.status in ANSWERS and is_page
     return [] if is_well else [f"{shown(route)}, {target}: {reply.status}"]
 

@@ -3,6 +3,7 @@
 import base64
 import binascii
 
+from manilla.approvals import changes
 from manilla.approvals.changes import apply_or_ask
 from manilla.approvals.kinds import WalletAdjustment
 from manilla.console import responses
@@ -59,6 +60,8 @@ async def adjust(request: PageRequest) -> PageResponse:
         )
         if amount.minor <= 0:
             raise BadForm(errors={"amount": "The amount must be greater than zero."})
+        await changes.check(request.services.approvals, change)
+        await request.confirm_identity()
         result = await apply_or_ask(request.services.approvals, change, change.reason)
     except Refusal as refusal:
         return request.redirect_with_errors(

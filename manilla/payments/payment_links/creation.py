@@ -1,4 +1,4 @@
-"""Creates payment links, for the API and the dashboard."""
+"""Creates and edits payment links, for the API and the dashboard."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -18,6 +18,19 @@ async def create(
     db: Database, initiation: PaymentInitiation, caller: Caller, terms: LinkTerms
 ) -> PaymentLink:
     """Creates a link whose payments the merchant could take now."""
+    _check(initiation, caller, terms)
+    return await store.create(db, Tenant(caller.merchant_id, caller.environment), terms)
+
+
+async def edit(
+    db: Database, initiation: PaymentInitiation, caller: Caller, link: PaymentLink, terms: LinkTerms
+) -> PaymentLink:
+    """Edits a link. Its currency and its use stay as they are."""
+    _check(initiation, caller, terms)
+    return await store.edit(db, Tenant(caller.merchant_id, caller.environment), link.id, terms)
+
+
+def _check(initiation: PaymentInitiation, caller: Caller, terms: LinkTerms) -> None:
     if terms.currency not in caller.currencies:
         raise CurrencyNotEnabled
     if terms.amount is not None:
@@ -25,7 +38,6 @@ async def create(
             initiation.check_limit(caller, terms.amount)
         except PaymentLimitExceeded as refusal:
             raise PaymentLimitExceeded.at("amount", refusal.text) from None
-    return await store.create(db, Tenant(caller.merchant_id, caller.environment), terms)
 
 
 def expiry_problem(expires_at: datetime | None) -> str | None:

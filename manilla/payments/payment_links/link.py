@@ -5,6 +5,7 @@ from enum import StrEnum
 
 import msgspec
 
+from manilla.kit import ids
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.ids import TimedIds
@@ -13,6 +14,24 @@ from manilla.kit.money import Money
 LINK_IDS = TimedIds("PL", 1_000, 9)
 
 PATH = "/pay"
+SLUG_RANDOM_CHARACTERS = 9
+
+
+def new_slug(merchant_id: int) -> str:
+    """Returns a short address: the merchant's number and 45 random bits, such as `1f-3k9wq0c7h`.
+
+    The merchant's number makes it unique with the others of the same merchant only, and tells
+    which database of several has it.
+    """
+    owner = ids.base32(merchant_id, ids.OWNER_CHARACTERS).lstrip("0")
+    return f"{owner}-{ids.random_base32(SLUG_RANDOM_CHARACTERS)}".lower()
+
+
+def owner_of_slug(slug: str) -> int | None:
+    """Returns the number of the merchant from a slug, or None if the text is not a slug."""
+    owner, dash, rest = slug.upper().partition("-")
+    is_slug = dash and 0 < len(owner) <= ids.OWNER_CHARACTERS and ids.number(rest) is not None
+    return ids.number(owner) if is_slug and len(rest) == SLUG_RANDOM_CHARACTERS else None
 
 
 class LinkStatus(StrEnum):
@@ -27,6 +46,11 @@ class LinkNotFound(Refusal):
 
     status, code = 404, "PAYMENT_LINK_NOT_FOUND"
     message = "There is no such payment link."
+
+
+class LinkUsed(Refusal):
+    status, code = 409, "PAYMENT_LINK_USED"
+    message = "This link was for a single payment, which was made. Create another link."
 
 
 class LinkTerms(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +74,7 @@ class StoredLink(LinkTerms, frozen=True, kw_only=True):
 
     merchant_id: int
     id: str
+    slug: str | None  # None for links from before there were slugs
     environment: Environment
     paid_count: int
     paid_minor: int
@@ -70,7 +95,7 @@ class PaymentLink(StoredLink, frozen=True, kw_only=True):
 
     @property
     def path(self) -> str:
-        return f"{PATH}/{self.id}"
+        return f"{PATH}/{self.slug or self.id}"
 
     @property
     def reference_prefix(self) -> str:

@@ -11,6 +11,8 @@ from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import RateLimiter, RateLimitExceeded, RateTicket, address_bucket
 from manilla.ledger.transactions import CurrencyNotEnabled, DuplicateReference
+from manilla.merchants import branding
+from manilla.merchants.branding import Branding
 from manilla.merchants.directory import Caller, Directory
 from manilla.merchants.merchants import CommissionBearer
 from manilla.merchants.requests import limit as request_limit
@@ -81,6 +83,7 @@ class LinkView(msgspec.Struct, frozen=True):
 
     link: PaymentLink
     merchant_name: str
+    branding: Branding
     quote: Quote | None  # None if the customer enters the amount
     fee_percent: Decimal  # what the customer pays on top of the amount
     can_be_paid: bool  # False if the link is closed, or if the merchant cannot take payments
@@ -111,6 +114,7 @@ class LinkPayments:
         return LinkView(
             link,
             caller.name,
+            await branding.find(self._db, link.merchant_id),
             None if link.amount is None else commission.quote(link.amount, *terms),
             caller.commission_percent if is_added else Decimal(0),
             link.status is LinkStatus.ACTIVE and _takes_payments(caller, link),

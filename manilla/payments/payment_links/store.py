@@ -18,8 +18,11 @@ from manilla.payments.payment_links.link import (
     LinkNotFound,
     LinkStatus,
     LinkTerms,
+    LinkUsed,
     PaymentLink,
     StoredLink,
+    new_slug,
+    owner_of_slug,
 )
 from manilla.payments.store import PAYMENT_COLUMNS
 
@@ -30,10 +33,14 @@ _STATUS = """
          ELSE 'active' END"""
 
 
+# The currency and the use of a link stay: its earnings are counted in one currency, and payments
+# of a link for a single payment share a checkout.
+EDITABLE = ("title", "description", "amount_minor", "expires_at", "success_redirect")
+
 _COLUMNS = f"{columns(StoredLink)}, {_STATUS} AS status"
 
 
-_MATCHES = "position(lower({}) IN lower(concat_ws(E'\\n', id, title, description))) > 0"
+_MATCHES = "position(lower({}) IN lower(concat_ws(E'\\n', id, slug, title, description))) > 0"
 
 
 class LinkFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,11 +67,12 @@ async def create(db: Database, tenant: Tenant, terms: LinkTerms) -> PaymentLink:
     async with db.transaction() as connection:
         record = await connection.record(
             f"""
-            INSERT INTO payment_link (merchant_id, id, environment, created_at,
+            INSERT INTO payment_link (merchant_id, id, environment, created_at, slug,
                                       {columns(LinkTerms)})
-            VALUES ($1, $2, $3, $4, {", ".join(f"${place + 5}" for place in range(len(names)))})
+            VALUES ($1, $2, $3, $4, $5, {_places(len(names), 6)})
             RETURNING {_COLUMNS}""",
             *(tenant.merchant_id, link_id, tenant.environment, created_at),
+            new_slug(tenant.merchant_id),
             *(getattr(terms, field.name) for field in names),
         )
         link = _read(record)
@@ -72,14 +80,20 @@ async def create(db: Database, tenant: Tenant, terms: LinkTerms) -> PaymentLink:
     return link
 
 
-async def find(db: Database | Connection, link_id: str) -> PaymentLink:
-    """Returns a link to whoever has its id, such as a customer."""
-    merchant_id = LINK_IDS.owner_of(link_id)
+def _places(count: int, first: int) -> str:
+    return ", ".join(f"${first + place}" for place in range(count))
+
+
+async def find(db: Database | Connection, address: str) -> PaymentLink:
+    """Returns a link to whoever has its id or its slug, such as a customer."""
+    merchant_id, column = LINK_IDS.owner_of(address), "id"
+    if merchant_id is None:
+        merchant_id, column, address = owner_of_slug(address), "slug", address.lower()
     if merchant_id is None:
         raise LinkNotFound
     record = await db.record(
-        f"SELECT {_COLUMNS} FROM payment_link WHERE merchant_id = $1 AND id = $2",
-        *(merchant_id, link_id),
+        f"SELECT {_COLUMNS} FROM payment_link WHERE merchant_id = $1 AND {column} = $2",
+        *(merchant_id, address),
     )
     if record is None:
         raise LinkNotFound
@@ -98,18 +112,40 @@ async def find_own(db: Database, tenant: Tenant, link_id: str) -> PaymentLink:
 
 async def disable(db: Database, tenant: Tenant, link_id: str) -> PaymentLink:
     """Stops new payments. Payments that customers have already started can still be paid."""
+    assignment = "disabled_at = coalesce(disabled_at, now())"
+    return await _update(db, tenant, link_id, "payment_link.disable", assignment)
+
+
+async def enable(db: Database, tenant: Tenant, link_id: str) -> PaymentLink:
+    """Allows new payments again. A link for a single payment that was made stays closed."""
+    return await _update(db, tenant, link_id, "payment_link.enable", "disabled_at = NULL")
+
+
+async def edit(db: Database, tenant: Tenant, link_id: str, terms: LinkTerms) -> PaymentLink:
+    """Changes what new payments are created with. Started payments keep what they have."""
+    assignments = ", ".join(f"{name} = ${place}" for place, name in enumerate(EDITABLE, 4))
+    values = [getattr(terms, name) for name in EDITABLE]
+    return await _update(db, tenant, link_id, "payment_link.edit", assignments, *values)
+
+
+async def _update(
+    db: Database, tenant: Tenant, link_id: str, action: str, assignments: str, *values: Any
+) -> PaymentLink:
     async with db.transaction() as connection:
         record = await connection.record(
             f"""
-            UPDATE payment_link SET disabled_at = coalesce(disabled_at, now())
+            UPDATE payment_link SET {assignments}
              WHERE merchant_id = $1 AND environment = $2 AND id = $3
             RETURNING {_COLUMNS}""",
             *(tenant.merchant_id, tenant.environment, link_id),
+            *values,
         )
         if record is None:
             raise LinkNotFound
         link = _read(record)
-        await _audit(connection, "payment_link.disable", link)
+        if link.status is LinkStatus.USED and action != "payment_link.disable":
+            raise LinkUsed
+        await _audit(connection, action, link)
     return link
 
 

@@ -222,6 +222,14 @@ FIELDS: Mapping[str, FieldDescription] = {
     ),
     "payment_trx_id": _id("The `trx_id` of the payment."),
     "refund_trx_id": _id("The refund's transaction id."),
+    "refund_source": _field(
+        "`customer_credit` if the refund returns a surplus or a part of the amount due, which was "
+        "never in your wallet. Otherwise the field is omitted."
+    ),
+    "VerifiedRefund.source": _field(
+        "`customer_credit` if the refund returns a surplus or a part of the amount due, which was "
+        "never in your wallet. Otherwise the field is omitted."
+    ),
     # commission
     "commission": _field("The commission, and who paid it."),
     "api_fee_bearer": _field("Who pays the commission.", **BEARER),
@@ -233,6 +241,10 @@ FIELDS: Mapping[str, FieldDescription] = {
     "merchant_receives": _amount("The amount credited to the merchant's wallet on success."),
     "customer_paid": _amount("The amount that the customer paid; 0 if nothing was paid."),
     "merchant_received": _amount("The amount credited to the wallet; 0 if nothing was paid."),
+    "amount_received": _amount(
+        "What the customer has paid, if it was not the amount due. The difference goes back to the "
+        "customer, and is not part of any other amount."
+    ),
     "commission_trx_id": _id("The commission's transaction id; null if no commission was charged."),
     # events and webhook endpoints
     "EventsQuery.since": _field(
@@ -316,23 +328,29 @@ FIELDS: Mapping[str, FieldDescription] = {
     "AcceptedResend.status": _field("The events are being resent.", enum=["accepted"]),
     # payment links
     "title": _field("What the customer pays for, on one line.", minLength=1, pattern=r"\S"),
-    "PaymentLinkRequest.amount": _field(
-        "The amount in major units, with no more decimals than the currency has. If omitted, the "
-        "customer enters an amount.",
-        minimum=1,
-        exclusiveMaximum=PAYMENT_BELOW,
-    ),
-    "PaymentLinkRequest.description": _field(
-        "More about it, also on several lines. Shown on the page.", maxLength=2000
-    ),
-    "PaymentLinkRequest.expires_at": _field(
-        "When the link expires: a time with an offset (RFC 3339), in the future and within 10 "
-        "years.",
-        format="date-time",
-    ),
-    "PaymentLinkRequest.success_redirect": _field(
-        "Where the customer is redirected after success.", **_or_empty(**ADDRESS)
-    ),
+    **{
+        f"{schema}.{name}": description
+        for schema in ("PaymentLinkRequest", "PaymentLinkEditRequest")
+        for name, description in {
+            "amount": _field(
+                "The amount in major units, with no more decimals than the currency has. Without "
+                "one, the customer enters an amount.",
+                minimum=1,
+                exclusiveMaximum=PAYMENT_BELOW,
+            ),
+            "description": _field(
+                "More about it, also on several lines. Shown on the page.", maxLength=2000
+            ),
+            "expires_at": _field(
+                "When the link expires: a time with an offset (RFC 3339), in the future and within "
+                "10 years.",
+                format="date-time",
+            ),
+            "success_redirect": _field(
+                "Where the customer is redirected after success.", **_or_empty(**ADDRESS)
+            ),
+        }.items()
+    },
     "single_use": _field("Whether the link takes only one successful payment."),
     "CreatedPaymentLink.id": _field("The link's id.", pattern=LINK_ID_PATTERN),
     "PaymentLinkItem.id": _field("The link's id.", pattern=LINK_ID_PATTERN),
@@ -526,6 +544,7 @@ SCHEMAS: Mapping[str, str] = {
     "EndpointTestResult": "What the endpoint answered to a test event.",
     "AcceptedResend": "The webhook endpoint to which events are resent.",
     "PaymentLinkRequest": "A new payment link. Unknown fields are ignored.",
+    "PaymentLinkEditRequest": "The fields to change. Unknown fields are ignored.",
     "CreatedPaymentLink": "The payment link's id, URL and status.",
     "PaymentLinkItem": "A payment link, and what it has earned.",
     "PaymentLinkList": "A page of payment links.",

@@ -29,6 +29,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     groups: list[Lines]
     beneficiary: str | None  # the beneficiary's masked name, for the public verification page
     verification_url: str
+    support: str = ""  # how customers reach the merchant
+    logo: bytes | None = None  # a PNG
 
 
 def sign(keyring: Keyring, trx_id: str) -> str:

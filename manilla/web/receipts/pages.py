@@ -6,8 +6,11 @@ The dashboard shows receipts to merchants, and checkout shows them to customers.
 import asyncio
 from datetime import datetime
 
+import msgspec
+
 from manilla.kit.money import Money
 from manilla.ledger import timeline, trx_ids
+from manilla.merchants import branding
 from manilla.payments import store as payments
 from manilla.payments.payment import Payment
 from manilla.payouts import store as payouts
@@ -92,11 +95,20 @@ async def of_payment(
     url = _verification_url(services, payment.trx_id)
     refunds = await refunds_of(services.db, payment.merchant_id, payment.trx_id)
     refunded = Money(payment.currency, refunded_minor(refunds, RefundStatus.COMPLETED))
-    return contents.of_payment(
+    receipt = contents.of_payment(
         *(payment, caller.name, url),
         since=since,
         refunded=refunded,
         names_customer=names_customer,
+    )
+    brand = await branding.find(services.db, payment.merchant_id)
+    version = brand.logo_version
+    return msgspec.structs.replace(
+        receipt,
+        support=brand.support,
+        logo=await branding.read_logo(services.db, payment.merchant_id, version)
+        if version
+        else None,
     )
 
 

@@ -1,6 +1,7 @@
 """Renders a receipt as a one-page A5 PDF, with a font that has the naira sign."""
 
 from importlib import resources
+from io import BytesIO
 from pathlib import Path
 
 import segno
@@ -15,6 +16,7 @@ FAMILY = "dejavu"
 WIDTH, HEIGHT, MARGIN = 148, 210, 14  # A5 page size and margin, in millimeters
 INNER = WIDTH - 2 * MARGIN
 LABELS, QR_SIZE = 34, 30
+LOGO_WIDTH, LOGO_HEIGHT = 40, 14
 INK, QUIET, LINE = (23, 33, 28), (91, 106, 99), (205, 212, 206)
 TONES = {"green": (23, 102, 63), "yellow": (122, 82, 0), "red": (161, 27, 27)}
 MISSING = "\N{REPLACEMENT CHARACTER}"
@@ -41,6 +43,9 @@ def draw(receipt: Receipt, site_name: str) -> bytes:
 
 
 def _head(pdf: FPDF, receipt: Receipt, site_name: str) -> None:
+    if receipt.logo is not None:
+        pdf.image(BytesIO(receipt.logo), h=LOGO_HEIGHT, w=LOGO_WIDTH, keep_aspect_ratio=True)
+        pdf.ln(2)
     _text(pdf, 13, INK, "B")
     _write(pdf, receipt.merchant_name, 6)
     _text(pdf, 8.5, QUIET)
@@ -48,6 +53,9 @@ def _head(pdf: FPDF, receipt: Receipt, site_name: str) -> None:
     if receipt.is_sandbox:
         _text(pdf, 8.5, TONES["yellow"], "B")
         _write(pdf, "Sandbox: no real money moved.", 5)
+    if receipt.support:
+        _text(pdf, 8.5, QUIET)
+        _write(pdf, f"Questions? {receipt.support}", 5)
     pdf.ln(5)
 
 

@@ -20,12 +20,18 @@ SECONDS = 10
 
 
 async def restore(db: Database, simulated: Mapping[str, str]) -> None:
-    """`simulated` are the providers with their URLs at the simulator."""
+    """`simulated` are the providers with their URLs at the simulator.
+
+    A provider whose opening balance was never booked keeps the simulator's.
+    """
     for provider, url in simulated.items():
         minor: int | None = await db.value(
             """
-            SELECT -sum(amount_minor)::bigint FROM entry
-             WHERE account = $1 AND environment = 'production' AND currency = $2""",
+            SELECT -sum(e.amount_minor)::bigint
+              FROM entry e
+              JOIN posting p ON p.merchant_id = e.merchant_id AND p.id = e.posting_id
+             WHERE e.account = $1 AND e.environment = 'production' AND e.currency = $2
+            HAVING bool_or(p.kind = 'settle_top_up')""",
             *(posting.clearing(provider), OPENING_BALANCE.currency),
         )
         if minor is not None and minor >= 0:

@@ -40,7 +40,6 @@ async def seed(
     None if the demo merchant's keys were rotated.
     """
     from manilla_simulator import balances, demo
-    from manilla_simulator.history import offices
 
     simulated = {
         "providera": (f"{simulator_url}/a", CredentialsA()),
@@ -52,8 +51,6 @@ async def seed(
         if provider == "providerb":
             given["default_va_bank"] = WEMA_BANK
         await demo.ensure_provider(db, keyring, provider, {**given, "base_url": base_url})
-        if history_folder is None:
-            await offices.book_opening_balance(db, provider)
     found = await demo.ensure(db, keyring, simulator_url, history_folder)
     await balances.restore(db, {name: url for name, (url, _) in simulated.items()})
     return found

@@ -38,9 +38,12 @@ async def test_a_link_has_an_id_a_url_and_a_status(sandbox: Merchant, services: 
     created = await create(sandbox)
     assert created == {
         "id": created["id"],
-        "url": f"{services.base_url}/pay/{created['id']}",
+        "url": created["url"],
         "status": "active",
     }
+    prefix = f"{services.base_url}/pay/"
+    assert created["url"].startswith(prefix)
+    assert len(created["url"]) <= len(prefix) + 17
 
 
 async def test_creating_and_disabling_a_link_is_in_the_audit_log(
@@ -139,6 +142,61 @@ async def test_an_amount_above_the_merchants_limit_is_rejected(shop: Shop) -> No
         reply = await shop.merchant.post(LINKS, request(amount=1000.01))
     assert (reply.status, reply.code) == (400, "INVALID_AMOUNT")
     assert list(reply.json["errors"]) == ["amount"]
+
+
+async def test_a_disabled_link_is_enabled_again(sandbox: Merchant) -> None:
+    created = await create(sandbox)
+    await sandbox.post(f"{LINKS}/{created['id']}/disable", b"")
+    for _ in range(2):
+        reply = await sandbox.post(f"{LINKS}/{created['id']}/enable", b"")
+        assert (reply.status, reply.json) == (200, created)
+
+
+async def test_only_the_sent_fields_of_a_link_are_edited(sandbox: Merchant) -> None:
+    created = await create(sandbox, description="Six yards.", success_redirect="https://a.example")
+    target = f"{LINKS}/{created['id']}"
+    before = (await sandbox.get(target)).json
+    body = b'{"title": "Ankara", "amount": 2500.50, "success_redirect": null}'
+    edited = (await sandbox.call("PATCH", target, body)).json
+    wanted = {"title": "Ankara", "amount": 2500.5, "success_redirect": None}
+    assert edited == {**before, **wanted}
+    assert (await sandbox.call("PATCH", target, b"{}")).json == edited
+    assert (await sandbox.call("PATCH", target, b'{"amount": null}')).json["amount"] is None
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "field"),
+    [
+        (b'{"amount": 0.5}', "INVALID_AMOUNT", "amount"),
+        (b'{"amount": 10.001}', "INVALID_AMOUNT", "amount"),
+        (b'{"title": "two\\nlines"}', "VALIDATION_FAILED", "title"),
+        (b'{"expires_at": "2020-01-01T00:00:00Z"}', "VALIDATION_FAILED", "expires_at"),
+    ],
+)
+async def test_an_invalid_edit_changes_nothing(
+    sandbox: Merchant, body: bytes, code: str, field: str
+) -> None:
+    target = f"{LINKS}/{(await create(sandbox))['id']}"
+    before = (await sandbox.get(target)).json
+    reply = await sandbox.call("PATCH", target, body)
+    assert (reply.status, reply.code, list(reply.json["errors"])) == (400, code, [field])
+    assert (await sandbox.get(target)).json == before
+
+
+async def test_a_paid_single_use_link_is_neither_edited_nor_enabled(shop: Shop) -> None:
+    link = await new_link(shop, single_use=True)
+    await shop.services.db.execute(
+        "UPDATE payment_link SET paid_count = 1, paid_minor = 1 WHERE id = $1", link.id
+    )
+    try:
+        target = f"{LINKS}/{link.id}"
+        enabled = await shop.merchant.post(f"{target}/enable", b"")
+        edited = await shop.merchant.call("PATCH", target, b'{"title": "Other"}')
+        assert [each.code for each in (enabled, edited)] == ["PAYMENT_LINK_USED"] * 2
+    finally:
+        await shop.services.db.execute(
+            "UPDATE payment_link SET paid_count = 0, paid_minor = 0 WHERE id = $1", link.id
+        )
 
 
 async def test_a_disabled_link_stays_disabled(sandbox: Merchant) -> None:

@@ -76,6 +76,7 @@ class CompletedPayment:
     description: str | None
     created_at: datetime
     updated_at: datetime
+    amount_received: Decimal | None = None  # only if it was not the amount due
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +88,7 @@ class UnfinishedPayment:
     ref_trx: str
     message: str
     error_code: str | None = None
+    amount_received: Decimal | None = None  # only if a part was paid
     created_at: datetime | None = None  # only in lists
 
 
@@ -351,6 +353,7 @@ class VerifiedRefund:
     message: str
     created_at: datetime
     updated_at: datetime
+    source: str | None = None  # "customer_credit": the money was never in the wallet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,7 @@ from manilla_client.calls import (
     EndpointChange,
     EndpointOrder,
     EventQuery,
+    PaymentLinkChange,
     PaymentLinkOrder,
     PaymentLinkQuery,
     PaymentOrder,
@@ -135,6 +136,16 @@ class AsyncClient:
     async def disable_payment_link(self, link_id: str) -> CreatedPaymentLink:
         """Stops new payments with the link."""
         return await self._do(calls.disable_payment_link(link_id))
+
+    async def enable_payment_link(self, link_id: str) -> CreatedPaymentLink:
+        """Allows new payments with a disabled link."""
+        return await self._do(calls.enable_payment_link(link_id))
+
+    async def edit_payment_link(
+        self, link_id: str, **change: Unpack[PaymentLinkChange]
+    ) -> PaymentLink:
+        """Changes what new payments are created with. None removes an optional field."""
+        return await self._do(calls.edit_payment_link(link_id, change))
 
     async def list_events(self, **query: Unpack[EventQuery]) -> EventPage:
         """A page of events, oldest first. To continue later, pass the last id as `since`."""

@@ -74,6 +74,16 @@ class PaymentLinkOrder(TypedDict):
     success_redirect: NotRequired[str | None]
 
 
+class PaymentLinkChange(TypedDict, total=False):
+    """The fields to change. None removes an optional one."""
+
+    title: str
+    amount: Decimal | int | None
+    description: str | None
+    expires_at: datetime | None
+    success_redirect: str | None
+
+
 class PaymentLinkQuery(TypedDict, total=False):
     """Filters of a list. `since` and `until` are sent as `from` and `to`."""
 
@@ -233,6 +243,21 @@ def get_payment_link(link_id: str) -> Call[PaymentLink]:
 def disable_payment_link(link_id: str) -> Call[CreatedPaymentLink]:
     target = f"{LINKS}/{quote(link_id, safe='')}/disable"
     return Call("POST", target, lambda document: read(CreatedPaymentLink, document))
+
+
+def enable_payment_link(link_id: str) -> Call[CreatedPaymentLink]:
+    target = f"{LINKS}/{quote(link_id, safe='')}/enable"
+    return Call("POST", target, lambda document: read(CreatedPaymentLink, document))
+
+
+def edit_payment_link(link_id: str, change: PaymentLinkChange) -> Call[PaymentLink]:
+    check_names(change, PaymentLinkChange)
+    sent: dict[str, object] = {**change}
+    if (ends := change.get("expires_at")) is not None:
+        sent["expires_at"] = ends.isoformat()
+    target = f"{LINKS}/{quote(link_id, safe='')}"
+    body = exact_json.dumps(sent).encode()  # with the fields that are None: they are removed
+    return Call("PATCH", target, lambda document: read(PaymentLink, document), body)
 
 
 def list_events(query: EventQuery) -> Call[EventPage]:

@@ -123,6 +123,11 @@ class PaymentLinkNotFound(ApiError):
     advice = "Ask with the credentials and in the environment that it was made with."
 
 
+class PaymentLinkUsed(ApiError):
+    codes = ("PAYMENT_LINK_USED",)
+    advice = "Create another payment link."
+
+
 class WebhookEndpointNotFound(ApiError):
     codes = ("WEBHOOK_ENDPOINT_NOT_FOUND",)
     advice = "Ask with the credentials and in the environment that it was made with."

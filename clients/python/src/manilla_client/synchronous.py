@@ -38,6 +38,7 @@ from manilla_client.calls import (
     EndpointChange,
     EndpointOrder,
     EventQuery,
+    PaymentLinkChange,
     PaymentLinkOrder,
     PaymentLinkQuery,
     PaymentOrder,
@@ -123,6 +124,14 @@ class Client:
     def disable_payment_link(self, link_id: str) -> CreatedPaymentLink:
         """Stops new payments with the link."""
         return self._do(calls.disable_payment_link(link_id))
+
+    def enable_payment_link(self, link_id: str) -> CreatedPaymentLink:
+        """Allows new payments with a disabled link."""
+        return self._do(calls.enable_payment_link(link_id))
+
+    def edit_payment_link(self, link_id: str, **change: Unpack[PaymentLinkChange]) -> PaymentLink:
+        """Changes what new payments are created with. None removes an optional field."""
+        return self._do(calls.edit_payment_link(link_id, change))
 
     def list_events(self, **query: Unpack[EventQuery]) -> EventPage:
         """A page of events, oldest first. To continue later, pass the last id as `since`."""

@@ -1,0 +1,60 @@
+"""Merchants set their logo, color and support contact in the business profile."""
+
+import pytest
+
+from manilla.merchants import branding
+from manilla.services import Services
+from tests.client import Site
+from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
+from tests.merchants.test_logo import picture
+
+GIVEN = {
+    "accent": "#0B5D4E",
+    "support_email": "help@ada.example",
+    "support_phone": "0803 000 0000",
+}
+
+
+@pytest.fixture
+async def dashboard(services: Services, site: Site) -> MerchantDashboard:
+    return await new_dashboard(services, site)
+
+
+async def save(dashboard: MerchantDashboard, content: bytes, **changed: str) -> int:
+    path, given = "/profile/branding", {**GIVEN, **changed}
+    reply = await dashboard.owner.upload(path, given, "logo.png", content, "logo")
+    return reply.status
+
+
+async def test_branding_is_saved_and_the_logo_removed(
+    dashboard: MerchantDashboard, services: Services
+) -> None:
+    merchant_id = dashboard.merchant.new.id
+    assert await save(dashboard, picture("PNG")) == 303
+    found = await branding.find(services.db, merchant_id)
+    assert (found.accent, found.support) == ("0b5d4e", "help@ada.example or 0803 000 0000")
+    assert str(found.logo_url) in (await dashboard.owner.get("/profile")).body.decode()
+    await dashboard.owner.post("/profile/branding", {**GIVEN, "remove_logo": "on"})
+    assert (await branding.find(services.db, merchant_id)).logo_url is None
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "message"),
+    [
+        ("accent", "red", "Enter a color such as"),
+        ("accent", "#12345g", "Enter a color such as"),
+        ("support_email", "nobody", "Enter an email address."),
+        ("support_phone", "javascript:1", "Enter a phone number"),
+    ],
+)
+async def test_wrong_values_are_reported_at_their_field(
+    dashboard: MerchantDashboard, services: Services, field: str, text: str, message: str
+) -> None:
+    reply = await dashboard.owner.post("/profile/branding", {**GIVEN, field: text})
+    assert reply.status == 422
+    assert message in reply.body.decode()
+    assert (await branding.find(services.db, dashboard.merchant.new.id)).accent is None
+
+
+async def test_a_file_that_is_no_image_is_reported(dashboard: MerchantDashboard) -> None:
+    assert await save(dashboard, b"<svg></svg>") == 422

@@ -1,0 +1,68 @@
+"""Uploaded logos: only the pixels of a PNG or JPEG survive, and large images are refused."""
+
+import struct
+import zlib
+from io import BytesIO
+
+import pytest
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+from manilla.merchants import logo
+from manilla.merchants.logo import BadLogo
+
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
+
+
+def picture(kind: str, size: tuple[int, int] = (900, 300), mode: str = "RGB") -> bytes:
+    out = BytesIO()
+    Image.new(mode, size, "red").save(out, kind)
+    return out.getvalue()
+
+
+def bomb(side: int) -> bytes:
+    """A PNG whose header promises many pixels, in a few bytes."""
+    header = struct.pack(">IIBBBBB", side, side, 8, 6, 0, 0, 0)
+    chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(bytes(1_000))), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
+    )
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+@pytest.mark.parametrize(("size", "shown"), [((900, 300), (512, 171)), ((40, 20), (40, 20))])
+async def test_a_logo_becomes_a_small_png(
+    kind: str, size: tuple[int, int], shown: tuple[int, int]
+) -> None:
+    with Image.open(BytesIO(await logo.encode(picture(kind, size)))) as encoded:
+        assert (encoded.format, encoded.mode, encoded.size) == ("PNG", "RGBA", shown)
+
+
+async def test_metadata_and_trailing_bytes_do_not_survive() -> None:
+    notes, out = PngInfo(), BytesIO()
+    notes.add_text("Comment", "<script>secret</script>")
+    Image.new("RGB", (20, 20), "blue").save(out, "PNG", pnginfo=notes)
+    encoded = await logo.encode(out.getvalue() + b"<?php secret ?>")
+    assert b"secret" not in encoded
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        SVG,
+        b"\x89PNG\r\n\x1a\n",
+        picture("PNG")[:-40],
+        picture("GIF"),
+        picture("BMP", (10, 10)),
+        bomb(4_001),
+        bomb(60_000),
+        bomb(2_000),  # fewer pixels than promised
+        bytes(logo.FILE_BYTES_MAX + 1),
+    ],
+    ids=["empty", "svg", "header", "cut", "gif", "bmp", "large", "bomb", "short", "bytes"],
+)
+async def test_anything_else_is_refused(content: bytes) -> None:
+    with pytest.raises(BadLogo):
+        await logo.encode(content)
