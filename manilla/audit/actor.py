@@ -42,14 +42,17 @@ API = Actor(ActorKind.SYSTEM, None, "API")  # a merchant's own system
 current: ContextVar[Actor] = ContextVar("actor", default=SYSTEM)
 # The client's IP address; None outside of requests.
 address: ContextVar[str | None] = ContextVar("address", default=None)
+# Whether the user must confirm their identity before the current request may change anything.
+is_unconfirmed: ContextVar[bool] = ContextVar("is_unconfirmed", default=False)
 
 
 @contextlib.contextmanager
 def acting(actor: Actor, from_address: str | None = None) -> Iterator[None]:
     """Attributes all changes that are made in this block to the actor."""
-    tokens = current.set(actor), address.set(from_address)
+    tokens = current.set(actor), address.set(from_address), is_unconfirmed.set(False)
     try:
         yield
     finally:
         current.reset(tokens[0])
         address.reset(tokens[1])
+        is_unconfirmed.reset(tokens[2])

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from manilla.audit.actor import current
+from manilla.audit.actor import current, is_unconfirmed
 from manilla.audit.entry import GENESIS, AuditEntry, plain
 from manilla.kit.db import Connection, Database
 from manilla.kit.listing import Conditions
@@ -60,6 +60,7 @@ async def record(
     transaction that takes another lock after this one can deadlock with a transaction that waits
     for the head.
     """
+    assert not is_unconfirmed.get(), f"{action} before the user has confirmed their identity"
     head = await connection.row(_Head, "SELECT id, hash FROM audit_head FOR UPDATE")
     assert head is not None, "the audit log has no head"
     actor = current.get()

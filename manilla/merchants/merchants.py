@@ -73,6 +73,10 @@ class UnderpaidRule(StrEnum):
     HOLD = "hold"  # everything is held until an administrator decides
 
 
+# Merchants from before these rules keep `hold`, the default of the columns.
+NEW_RULES = queries.WrongAmountRules(OverpaidRule.SETTLE, UnderpaidRule.ASK)
+
+
 class MerchantNotFound(Refusal):
     status, code = 404, "MERCHANT_NOT_FOUND"
     message = "There is no such merchant."
@@ -146,6 +150,7 @@ async def create(
             email=email,
             status=status,
             currencies=currencies,
+            rules=NEW_RULES,
             version=version,
         )
         for environment, new in given.items():

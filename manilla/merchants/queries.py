@@ -115,17 +115,14 @@ async def insert_merchant(
     email: str,
     status: str,
     currencies: Sequence[str],
+    rules: WrongAmountRules,
     version: int,
 ) -> int:
     return await connection.number(
         """
-        INSERT INTO merchant (name, email, status, currencies, version)
-        VALUES ($1, $2, $3, $4, $5) RETURNING id""",
-        name,
-        email,
-        status,
-        list(currencies),
-        version,
+        INSERT INTO merchant (name, email, status, currencies, version, overpaid, underpaid)
+        VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id""",
+        *(name, email, status, list(currencies), version, rules.overpaid, rules.underpaid),
     )
 
 

@@ -7,7 +7,7 @@ from urllib.parse import quote, urlsplit
 
 import structlog
 
-from manilla.audit.actor import Actor, ActorKind, acting
+from manilla.audit.actor import Actor, ActorKind, acting, is_unconfirmed
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.listing import INTEGER_MAX
@@ -117,6 +117,7 @@ class Authentication:
                 self._report_refusal(visitor, request, SecondFactorNeeded.code)
                 return request.page("second_factor_needed.html", FORBIDDEN, kept=_kept(request))
             request.confirm_identity = partial(self._confirm_identity, route, request, visitor)
+            is_unconfirmed.set(True)
             if not route.checks_first:
                 await request.confirm_identity()
         if self._layout.counts is not None and visitor is not None and route.is_page:
@@ -182,6 +183,7 @@ class Authentication:
             raise NotAllowed
 
     async def _confirm_identity(self, route: Route, request: PageRequest, visitor: Visitor) -> None:
+        is_unconfirmed.set(False)  # if they do not confirm it, the handler ends here
         if (page := await self._step_up_page(route, request, visitor)) is not None:
             raise _IdentityNotConfirmed(page)
 

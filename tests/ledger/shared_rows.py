@@ -32,6 +32,14 @@ class SharedRows:
             async with self._looking:
                 await self._look()
 
+    async def until_none_is_locked(self) -> None:
+        """Waits for statements that began before."""
+        await self._look()
+        while self.found:
+            self.found.clear()
+            await asyncio.sleep(0.01)
+            await self._look()
+
     async def _look(self) -> None:
         for table, condition in self._tables.items():
             # Another session can lock a row that has only a key-share lock. A foreign key takes
@@ -89,4 +97,5 @@ async def watching(owner: Database) -> AsyncIterator[SharedRows]:
         patch.setattr(Health, "flush", write_nothing)
         patch.setattr(Database, "_session", watched_session)
         patch.setattr(kit.KeptConnection, "records", watched_records)
+        await rows.until_none_is_locked()
         yield rows

@@ -4,7 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
+from manilla.audit.actor import acting, is_unconfirmed
+from manilla.merchants import merchants
 from manilla.services import Services
+from tests.audit.test_log import ADA
 from tests.client import Site, new_merchant
 from tests.web.signed_in_user import SignedInUser, administrator, member
 
@@ -108,3 +111,16 @@ async def test_an_administrators_form_is_checked_before_the_password_is_asked(
     valid: Mapping[str, str],
 ) -> None:
     await _check(chief, services, path, wrong, error, valid)
+
+
+async def test_a_change_before_the_confirmation_is_rolled_back(
+    site: Site, services: Services
+) -> None:
+    merchant = (await new_merchant(site, services.db, services.keyring)).new.id
+    before = await merchants.get(services.db, merchant)
+    update = merchants.MerchantUpdate(payouts_enabled=False)
+    with acting(ADA):
+        is_unconfirmed.set(True)
+        with pytest.raises(AssertionError, match="confirmed their identity"):
+            await merchants.change(services.db, services.keyring, merchant, update)
+    assert await merchants.get(services.db, merchant) == before

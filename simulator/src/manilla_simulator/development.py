@@ -39,7 +39,8 @@ async def seed(
     `history_folder`: where a new demo merchant's history is noted; None if it gets none. Returns
     None if the demo merchant's keys were rotated.
     """
-    from manilla_simulator import balances, demo
+    from manilla_simulator import demo
+    from manilla_simulator.history import balances
 
     simulated = {
         "providera": (f"{simulator_url}/a", CredentialsA()),
