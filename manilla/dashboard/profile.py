@@ -31,16 +31,22 @@ async def change_branding(request: PageRequest) -> PageResponse:
     form, merchant_id = request.form, request.merchant_id
     contact = form.text("support_email", at_most=300), form.text("support_phone", at_most=300)
     try:
+        picture = await _read_logo(request)
         await branding.change(request.db, merchant_id, form.text("accent", at_most=300), *contact)
-        if form.has_file("logo"):
-            await uploads.count(request)
-            await branding.set_logo(request.db, merchant_id, form.file("logo").content)
-        elif form.is_checked("remove_logo"):
-            await branding.set_logo(request.db, merchant_id, None)
+        if picture is not None or form.is_checked("remove_logo"):
+            await branding.set_logo(request.db, merchant_id, picture)
     except Refusal as refusal:
         at = ((logo.BadLogo, "logo"),)
         return request.form_with_errors("profile.html", refusal, at=at, **await _values(request))
     return request.redirect("/profile", done="Branding saved.")
+
+
+async def _read_logo(request: PageRequest) -> bytes | None:
+    """Returns the uploaded logo, encoded again; None if no file was chosen."""
+    if not request.form.has_file("logo"):
+        return None
+    await uploads.count(request)
+    return await logo.encode(request.form.file("logo").content)
 
 
 async def change(request: PageRequest) -> PageResponse:

@@ -10,7 +10,6 @@ from manilla.audit import audit
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.texts import is_email
-from manilla.merchants import logo
 
 LOGO_PATH = "/brand"
 EMAIL_LENGTH_MAX = 100
@@ -98,9 +97,8 @@ async def change(db: Database, merchant_id: int, accent: str, email: str, phone:
         )
 
 
-async def set_logo(db: Database, merchant_id: int, content: bytes | None) -> None:
-    """Stores an uploaded logo, encoded again; None removes it."""
-    picture = None if content is None else await logo.encode(content)
+async def set_logo(db: Database, merchant_id: int, picture: bytes | None) -> None:
+    """Stores a logo as `logo.encode` returned it; None removes it."""
     version = None if picture is None else hashlib.sha256(picture).hexdigest()[:20]
     action = "branding.logo_changed" if picture else "branding.logo_removed"
     async with db.transaction() as connection:

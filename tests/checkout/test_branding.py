@@ -9,7 +9,7 @@ from playwright.async_api import Browser, expect
 
 from manilla.checkout import accent
 from manilla.kit.environment import Environment
-from manilla.merchants import branding
+from manilla.merchants import branding, logo
 from manilla.payments.checkout import SandboxOutcome
 from tests.checkout.page_checks import accessibility_violations, opened, overflow
 from tests.checkout.shop import Checkout, Shop
@@ -31,7 +31,7 @@ async def branded(shop: Shop, color: str = "ffd400") -> Checkout:
     merchant = await shop.new_merchant(Environment.SANDBOX)
     db, merchant_id = shop.services.db, merchant.new.id
     await branding.change(db, merchant_id, f"#{color}", "help@ada.example", "+234 803 000 0000")
-    await branding.set_logo(db, merchant_id, picture("JPEG"))
+    await branding.set_logo(db, merchant_id, await logo.encode(picture("JPEG")))
     return await shop.sell(merchant)
 
 

@@ -4,9 +4,11 @@ from datetime import timedelta
 
 import pytest
 
+from manilla.merchants import branding, logo
 from manilla.payments.checkout import RECEIPTS_MAX, SandboxOutcome
 from tests.checkout.shop import HOSTED, Checkout, Shop
 from tests.mail.outbox_reader import letters_to
+from tests.merchants.test_logo import picture
 from tests.people.accounts import new_email
 from tests.web import markup
 
@@ -63,6 +65,21 @@ async def test_a_customer_gets_the_receipt_by_email_a_few_times(shop: Shop) -> N
     assert await mail(shop, checkout, new_email()) == 429
     letters = await letters_to(shop.services.db, shop.services.letters, address)
     assert [checkout.trx_id in letter.text for letter in letters] == [True] * RECEIPTS_MAX
+
+
+async def test_a_receipt_by_email_has_the_merchants_logo_and_contact(shop: Shop) -> None:
+    merchant = await shop.new_merchant()
+    db, merchant_id, address = shop.services.db, merchant.new.id, new_email()
+    await branding.change(db, merchant_id, "", "help@ada.example", "0803 000 0000")
+    await branding.set_logo(db, merchant_id, await logo.encode(picture("PNG")))
+    checkout = await shop.sell(merchant)
+    await shop.pay(await shop.choose(checkout, HOSTED))
+    await shop.is_settled(checkout)
+    assert await mail(shop, checkout, address) == 303
+    [letter] = await letters_to(db, shop.services.letters, address)
+    assert "contact Ada Stores: help@ada.example or 0803 000 0000." in " ".join(letter.text.split())
+    url = (await branding.find(db, merchant_id)).logo_url
+    assert f'src="{shop.services.base_url}{url}"' in letter.html
 
 
 @pytest.mark.parametrize("address", ["", "nobody", "a@b@c", "x" * 100 + "@example.com"])

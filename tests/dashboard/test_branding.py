@@ -56,5 +56,8 @@ async def test_wrong_values_are_reported_at_their_field(
     assert (await branding.find(services.db, dashboard.merchant.new.id)).accent is None
 
 
-async def test_a_file_that_is_no_image_is_reported(dashboard: MerchantDashboard) -> None:
+async def test_a_file_that_is_no_image_is_reported_and_nothing_is_saved(
+    dashboard: MerchantDashboard, services: Services
+) -> None:
     assert await save(dashboard, b"<svg></svg>") == 422
+    assert (await branding.find(services.db, dashboard.merchant.new.id)).accent is None
