@@ -24,6 +24,7 @@ from manilla.providers.health import FAILURES_TO_TRIP
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
 from tests.payments.orders import INITIATE, LEGACY, order
+from tests.payments.shop import HOLD
 from tests.waiting import until
 
 HOSTED, ACCOUNT = "providera-ngn", "providera_ngn_va"
@@ -68,6 +69,7 @@ class Shop:
         db, keyring = self.services.db, self.services.keyring
         merchant = await new_merchant(self.site, db, keyring, environment=environment)
         await self.change(merchant.new, MerchantUpdate(commission_percent=Decimal("1.5")))
+        await self.change(merchant.new, HOLD)
         return merchant
 
     async def change(self, merchant: NewMerchant, wanted: MerchantUpdate) -> None:

@@ -156,19 +156,19 @@ async def test_customers_get_receipts_only_if_the_merchant_wants_it(
         assert merchant.sends_receipts is expected
 
 
-RULES = {"overpaid": "settle", "underpaid": "ask"}
+RULES = {"overpaid": "hold", "underpaid": "hold"}
 
 
 async def test_the_rules_for_wrong_amounts_are_saved_and_shown(
     dashboard: MerchantDashboard, services: Services
 ) -> None:
     before = await merchants.get(services.db, dashboard.merchant.new.id)
-    assert (before.overpaid, before.underpaid) == ("hold", "hold")
+    assert (before.overpaid, before.underpaid) == ("settle", "ask")
     reply = await dashboard.owner.post("/sandbox/wrong-amounts", RULES)
     page = await dashboard.owner.follow(reply)
-    assert page.count('value="settle" checked') == page.count('value="ask" checked') == 1
+    assert page.count('value="hold" checked') == 2
     merchant = await merchants.get(services.db, dashboard.merchant.new.id)
-    assert (merchant.overpaid, merchant.underpaid) == ("settle", "ask")
+    assert (merchant.overpaid, merchant.underpaid) == ("hold", "hold")
 
 
 async def test_the_rules_for_wrong_amounts_need_a_password(services: Services, site: Site) -> None:
@@ -176,10 +176,10 @@ async def test_the_rules_for_wrong_amounts_need_a_password(services: Services, s
     merchant_id = dashboard.merchant.new.id
     finance = await member(services, site, merchant_id, role=Role.FINANCE)
     await finance.post("/sandbox/wrong-amounts", RULES)
-    assert (await merchants.get(services.db, merchant_id)).overpaid == "hold"
+    assert (await merchants.get(services.db, merchant_id)).overpaid == "settle"
     await finance.step_up(services)
     await finance.post("/sandbox/wrong-amounts", RULES)
-    assert (await merchants.get(services.db, merchant_id)).overpaid == "settle"
+    assert (await merchants.get(services.db, merchant_id)).overpaid == "hold"
     developer = await member(services, site, merchant_id, role=Role.DEVELOPER)
     assert (await developer.post("/sandbox/wrong-amounts", RULES)).status == 403
 

@@ -11,7 +11,7 @@ from manilla.merchants.merchants import MerchantUpdate, OverpaidRule, UnderpaidR
 from manilla.resolutions import resolutions
 from manilla.services import Services
 from tests.client import Site, new_merchant
-from tests.payments.shop import Shop
+from tests.payments.shop import HOLD, Shop
 from tests.provider_simulator import running_simulator
 from tests.web.signed_in_user import administrator, member
 
@@ -31,6 +31,7 @@ async def test_a_wrong_amount_and_its_resolution_are_shown_on_the_payment(
     owner = await member(services, site, merchant.new.id)
     async with running_simulator(services) as simulator:
         shop = Shop(services, simulator, merchant)
+        await shop.change(HOLD)
         started = await shop.start()
         page = f"/production/payments/{started.trx_id}"
         before = (await owner.get(page)).body.decode()

@@ -18,7 +18,7 @@ from tests import kinds
 from tests.client import Site
 from tests.kinds import TestedKind, WrongPayment
 from tests.payments import webhooks
-from tests.payments.shop import Shop, Started
+from tests.payments.shop import HOLD, Shop, Started
 from tests.provider_simulator import ProviderSimulator
 from tests.rows import first_short
 
@@ -244,6 +244,7 @@ def _is_kept(kind: TestedKind, amount: float) -> bool:
 async def test_22_a_wrong_amount_is_held_in_suspense_or_returned_by_the_provider(
     shop: Shop, kind: TestedKind, amount: float
 ) -> None:
+    await shop.change(HOLD)
     started = await shop.start()
     charge = await shop.choose(started, kind.account_method)
     if _is_kept(kind, amount):

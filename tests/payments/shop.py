@@ -9,7 +9,12 @@ import msgspec
 
 from manilla.kit.money import Money
 from manilla.merchants import merchants, wallets
-from manilla.merchants.merchants import CommissionBearer, MerchantUpdate
+from manilla.merchants.merchants import (
+    CommissionBearer,
+    MerchantUpdate,
+    OverpaidRule,
+    UnderpaidRule,
+)
 from manilla.payments import store
 from manilla.payments.payment import Charge, Payment
 from manilla.refunds.refund import RefundStatus
@@ -23,6 +28,9 @@ from tests.provider_simulator import ProviderSimulator
 # The provider that each active method uses in a new installation.
 PROVIDERS = {method: rail for rail in kinds.SEEDED for method in kinds.BY_RAIL[rail].methods}
 METHODS = tuple(PROVIDERS)
+
+# The rules of a merchant that leaves every wrong amount to an administrator.
+HOLD = MerchantUpdate(overpaid=OverpaidRule.HOLD, underpaid=UnderpaidRule.HOLD)
 
 
 class Started(msgspec.Struct, frozen=True):

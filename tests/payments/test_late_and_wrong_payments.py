@@ -8,7 +8,7 @@ from manilla.payments import states
 from manilla.payments.charges import GatewayRefused
 from manilla.payments.payment import PaymentErrorCode
 from manilla.payments.states import PaymentEvent
-from tests.payments.shop import Shop, Started
+from tests.payments.shop import HOLD, Shop, Started
 from tests.rows import pairs
 
 ACCOUNT = "providera_ngn_va"
@@ -140,6 +140,7 @@ async def test_a_declined_charge_does_not_affect_another_charge_of_the_payment(s
 async def test_another_amount_than_requested_is_held_and_not_credited(
     shop: Shop, paid: str
 ) -> None:
+    await shop.change(HOLD)
     started = await shop.start(payment_amount=1000)
     charge = await shop.choose(started, ACCOUNT)
     await shop.pay(charge, amount=float(paid))

@@ -33,7 +33,7 @@ from manilla.refunds.returns import NothingToReturn
 from manilla.resolutions import resolutions
 from manilla.transfers import holding
 from tests.payments import webhooks
-from tests.payments.shop import Shop, Started
+from tests.payments.shop import HOLD, Shop, Started
 from tests.refunds.test_on_hold import DISABLE, OFF, _sent
 
 A, CARD = "providera_ngn_va", "providerc-ngn"
@@ -90,7 +90,8 @@ async def _the_ledger_is_right(shop: Shop) -> AsyncIterator[None]:
 
 
 @pytest.mark.parametrize("amount", [999.99, 1000.01])
-async def test_without_a_rule_a_wrong_amount_is_held(shop: Shop, amount: float) -> None:
+async def test_a_merchant_can_hold_every_wrong_amount(shop: Shop, amount: float) -> None:
+    await shop.change(HOLD)
     started = await shop.start(payment_amount=1000)
     charge = await shop.choose(started, A)
     await shop.pay(charge, amount=amount)
