@@ -11,7 +11,7 @@ from manilla.ledger import trx_ids
 from manilla.ledger.posting import ADJUSTMENT, Line, Posting, PostingOutcome
 from manilla.merchants import credentials, queries
 from manilla.merchants.credentials import NewCredentials
-from manilla.merchants.merchants import MerchantStatus
+from manilla.merchants.merchants import NEW_RULES, MerchantStatus
 from manilla.platform import changes
 
 NAME, EMAIL, CURRENCY = "Bench", "bench@example.com", "NGN"
@@ -39,6 +39,7 @@ async def add(
                 email=EMAIL,
                 status=MerchantStatus.APPROVED,
                 currencies=[CURRENCY],
+                rules=NEW_RULES,
                 version=version,
             )
             new = credentials.generate(environment)

@@ -33,7 +33,7 @@ from tests.console.sample_data import create_failed_job
 from tests.dashboard.merchant_dashboard import unchunked
 from tests.notify.deliveries import Deliveries
 from tests.notify.receiver import answer, receiving
-from tests.payments.shop import Shop
+from tests.payments.shop import HOLD, Shop
 from tests.payouts.payout_merchant import MANUAL, PayoutMerchant, new_reference
 from tests.payouts.test_reject_lost import pass_time, stuck
 from tests.provider_simulator import ProviderSimulator
@@ -54,7 +54,9 @@ async def shop(services: Services, site: Site, simulator: ProviderSimulator) -> 
     merchant = await new_merchant(
         site.from_new_ip(), services.db, services.keyring, environment=Environment.PRODUCTION
     )
-    return Shop(services, simulator, merchant)
+    shop = Shop(services, simulator, merchant)
+    await shop.change(HOLD)
+    return shop
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from manilla.kit.db import Database
 from manilla.platform import settings as platform
 from manilla.services import Services
 from tests.client import Site
-from tests.payments.shop import Shop
+from tests.payments.shop import HOLD, Shop
 from tests.payments.webhooks import paid, send
 from tests.payouts.payout_merchant import PayoutMerchant, setting
 
@@ -78,6 +78,7 @@ async def test_webhooks_of_an_open_charge_are_kept(shop: Shop, site: Site) -> No
 
 
 async def test_webhooks_of_an_open_case_are_kept(shop: Shop) -> None:
+    await shop.change(HOLD)
     started = await shop.start()
     charge = await shop.choose(started, "providera_ngn_va")
     await shop.pay(charge, amount="900.00")

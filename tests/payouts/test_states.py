@@ -261,7 +261,9 @@ async def test_a_hundred_copies_of_a_failed_webhook_cause_one_refund(
 
     async def all_arrived() -> bool:
         [webhook] = (await payer.simulator.read(f"{rail}/webhooks"))["webhooks"]
-        return len(webhook["attempts"]) == 100
+        return (
+            len(webhook["attempts"]) >= 100
+        )  # the simulator repeats one that it got no response to
 
     await payer.simulator.until(all_arrived)
     await payer.simulator.run_jobs()

@@ -11,7 +11,7 @@ from manilla.payouts import reconcile
 from manilla.resolutions import resolutions
 from manilla.resolutions.clearing_adjustment import LossNotCovered
 from manilla.services import Services
-from tests.payments.shop import Shop
+from tests.payments.shop import HOLD, Shop
 from tests.payouts.payout_merchant import RAILS, PayoutMerchant, method
 from tests.rows import first_short
 
@@ -168,6 +168,7 @@ async def test_suspense_money_goes_where_an_administrator_decides_and_the_paymen
     payer: PayoutMerchant, services: Services, action: CaseAction, gained: int, account: str | None
 ) -> None:
     shop = Shop(services, payer.simulator, payer.merchant)
+    await shop.change(HOLD)
     started = await shop.start()
     charge = await shop.choose(started, "providera_ngn_va")
     await shop.pay(charge, amount=900)
