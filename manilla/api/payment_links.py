@@ -100,35 +100,20 @@ class PaymentLinkList(Struct, frozen=True):
 
 
 def endpoints(services: Services) -> list[Endpoint]:
-    db, cursors = services.db, Cursors(services.keyring, LINKS, tuple[str])
+    create, edit = _with_terms(services)
+    return [create, *_reading(services), *_switching(services), edit]
 
-    def created(link: PaymentLink) -> CreatedPaymentLink:
-        return CreatedPaymentLink(link.id, services.base_url + link.path, link.status)
+
+def _with_terms(services: Services) -> list[Endpoint]:
+    """The endpoints that take a link's terms: create and edit."""
+    db = services.db
 
     async def create_link(call: Call) -> Any:
         terms = _terms(call.body)
         with acting(API):
-            return created(await creation.create(db, services.payments, call.caller, terms))
-
-    async def list_links(call: Call) -> Any:
-        since, until = call.query.period
-        status = LinkStatus(call.query.status) if call.query.status else None
-        wanted = LinkFilter(status=status, since=since, until=until)
-        page = await store.page(db, call.tenant, wanted, cursors.read(call), call.query.limit)
-        items = [_item(link, services.base_url) for link in page.rows]
-        return PaymentLinkList(items, cursors.write(call, page.next))
-
-    async def get_link(call: Call) -> Any:
-        link = await store.find_own(db, call.tenant, call.parameter)
-        return _item(link, services.base_url)
-
-    async def disable_link(call: Call) -> Any:
-        with acting(API):
-            return created(await store.disable(db, call.tenant, call.parameter))
-
-    async def enable_link(call: Call) -> Any:
-        with acting(API):
-            return created(await store.enable(db, call.tenant, call.parameter))
+            return _created(
+                services, await creation.create(db, services.payments, call.caller, terms)
+            )
 
     async def edit_link(call: Call) -> Any:
         link = await store.find_own(db, call.tenant, call.parameter)
@@ -152,6 +137,44 @@ def endpoints(services: Services) -> list[Endpoint]:
             refusals=(InvalidAmount, CurrencyNotEnabled, PaymentLimitExceeded),
         ),
         Endpoint(
+            method="PATCH",
+            path=LINK,
+            operation_id="editPaymentLink",
+            summary="Edit a payment link",
+            description="Changes the fields that you send; null removes an optional one. Payments "
+            "that customers have already started stay as they are.",
+            right=Right.PAYMENTS,
+            answers=(PaymentLinkItem,),
+            use_case=edit_link,
+            body=PaymentLinkEditRequest,
+            refusals=(
+                InvalidAmount,
+                CurrencyNotEnabled,
+                PaymentLimitExceeded,
+                LinkNotFound,
+                LinkUsed,
+            ),
+        ),
+    ]
+
+
+def _reading(services: Services) -> list[Endpoint]:
+    db, cursors = services.db, Cursors(services.keyring, LINKS, tuple[str])
+
+    async def list_links(call: Call) -> Any:
+        since, until = call.query.period
+        status = LinkStatus(call.query.status) if call.query.status else None
+        wanted = LinkFilter(status=status, since=since, until=until)
+        page = await store.page(db, call.tenant, wanted, cursors.read(call), call.query.limit)
+        items = [_item(link, services.base_url) for link in page.rows]
+        return PaymentLinkList(items, cursors.write(call, page.next))
+
+    async def get_link(call: Call) -> Any:
+        link = await store.find_own(db, call.tenant, call.parameter)
+        return _item(link, services.base_url)
+
+    return [
+        Endpoint(
             method="GET",
             path=LINKS,
             operation_id="listPaymentLinks",
@@ -173,6 +196,22 @@ def endpoints(services: Services) -> list[Endpoint]:
             use_case=get_link,
             refusals=(LinkNotFound,),
         ),
+    ]
+
+
+def _switching(services: Services) -> list[Endpoint]:
+    """The endpoints that stop and allow new payments with a link."""
+    db = services.db
+
+    async def disable_link(call: Call) -> Any:
+        with acting(API):
+            return _created(services, await store.disable(db, call.tenant, call.parameter))
+
+    async def enable_link(call: Call) -> Any:
+        with acting(API):
+            return _created(services, await store.enable(db, call.tenant, call.parameter))
+
+    return [
         Endpoint(
             method="POST",
             path=LINK + "/disable",
@@ -196,26 +235,11 @@ def endpoints(services: Services) -> list[Endpoint]:
             use_case=enable_link,
             refusals=(LinkNotFound, LinkUsed),
         ),
-        Endpoint(
-            method="PATCH",
-            path=LINK,
-            operation_id="editPaymentLink",
-            summary="Edit a payment link",
-            description="Changes the fields that you send; null removes an optional one. Payments "
-            "that customers have already started stay as they are.",
-            right=Right.PAYMENTS,
-            answers=(PaymentLinkItem,),
-            use_case=edit_link,
-            body=PaymentLinkEditRequest,
-            refusals=(
-                InvalidAmount,
-                CurrencyNotEnabled,
-                PaymentLimitExceeded,
-                LinkNotFound,
-                LinkUsed,
-            ),
-        ),
     ]
+
+
+def _created(services: Services, link: PaymentLink) -> CreatedPaymentLink:
+    return CreatedPaymentLink(link.id, services.base_url + link.path, link.status)
 
 
 def _terms(body: PaymentLinkRequest) -> LinkTerms:

@@ -136,7 +136,7 @@ class _Parts:
     def _open(self, name: str) -> IO[bytes]:
         # Other compression methods, which no spreadsheet program uses, need more memory.
         if self._packed.getinfo(name).compress_type not in _COMPRESSIONS:
-            raise NotImplementedError
+            raise zipfile.BadZipFile("another compression method")
         return self._packed.open(name)
 
     def _chunks(self, part: IO[bytes]) -> Iterator[bytes]:
