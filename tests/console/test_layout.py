@@ -6,7 +6,7 @@ from playwright.async_api import Browser
 from manilla.services import Services
 from manilla.web.routes import Route
 from tests.console.conftest import PopulatedConsole
-from tests.web.layout import cut_off
+from tests.web.layout import check_nothing_is_cut_off
 from tests.web.route_urls import address
 from tests.web.test_record_lists import CONSOLE_LISTS
 
@@ -14,23 +14,15 @@ from tests.web.test_record_lists import CONSOLE_LISTS
 async def test_no_list_cuts_off_money_buttons_or_statuses(
     browser: Browser, services: Services, populated: PopulatedConsole
 ) -> None:
-    context = await browser.new_context()
-    await populated.administrator.enter(context)
     urls = [f"{services.base_url}/console{path}" for path in CONSOLE_LISTS]
-    found = await cut_off(await context.new_page(), urls)
-    await context.close()
-    assert not found, "\n".join(found)
+    await check_nothing_is_cut_off(browser, populated.administrator, urls)
 
 
 @pytest.mark.long
 async def test_no_page_cuts_off_money_buttons_or_statuses(
     browser: Browser, services: Services, populated: PopulatedConsole, table: list[Route]
 ) -> None:
-    context = await browser.new_context()
-    await populated.administrator.enter(context)
     routes = [route for route in table if route.method == "GET" and route.is_page]
     paths = [address(route, populated.samples) for route in routes]
     urls = [f"{services.base_url}/console{path}" for path in paths]
-    found = await cut_off(await context.new_page(), urls)
-    await context.close()
-    assert not found, "\n".join(found)
+    await check_nothing_is_cut_off(browser, populated.administrator, urls)

@@ -6,7 +6,7 @@ from playwright.async_api import Browser, expect
 from manilla.services import Services
 from manilla.web.routes import Route
 from tests.dashboard.conftest import PopulatedMerchant
-from tests.web.layout import cut_off
+from tests.web.layout import check_nothing_is_cut_off
 from tests.web.route_urls import address
 from tests.web.test_record_lists import DASHBOARD_LISTS
 
@@ -14,12 +14,8 @@ from tests.web.test_record_lists import DASHBOARD_LISTS
 async def test_no_list_cuts_off_money_buttons_or_statuses(
     browser: Browser, services: Services, populated: PopulatedMerchant
 ) -> None:
-    context = await browser.new_context()
-    await populated.owner.enter(context)
     urls = [f"{services.base_url}/dashboard{path}" for path in DASHBOARD_LISTS]
-    found = await cut_off(await context.new_page(), urls)
-    await context.close()
-    assert not found, "\n".join(found)
+    await check_nothing_is_cut_off(browser, populated.owner, urls)
 
 
 async def test_menus_filters_and_charts_work_without_javascript(
@@ -80,11 +76,7 @@ async def test_the_current_entry_of_the_menu_is_in_view(
 async def test_no_page_cuts_off_money_buttons_or_statuses(
     browser: Browser, services: Services, populated: PopulatedMerchant, table: list[Route]
 ) -> None:
-    context = await browser.new_context()
-    await populated.owner.enter(context)
     routes = [route for route in table if route.method == "GET" and route.is_page]
     paths = [address(route, populated.samples) for route in routes]
     urls = [f"{services.base_url}/dashboard{path}" for path in paths]
-    found = await cut_off(await context.new_page(), urls)
-    await context.close()
-    assert not found, "\n".join(found)
+    await check_nothing_is_cut_off(browser, populated.owner, urls)

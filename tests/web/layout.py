@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
-from playwright.async_api import Page
+from playwright.async_api import Browser, Page
+
+from tests.web.signed_in_user import SignedInUser
 
 WIDTHS = (390, 1280, 1366)
 # The largest amounts and the longest names that lists have to show.
@@ -34,6 +36,17 @@ CUT = """() => {
   if (width > innerWidth) cut.push(`page ${width} px wide`);
   return [...new Set(cut)];
 }"""
+
+
+async def check_nothing_is_cut_off(
+    browser: Browser, user: SignedInUser, urls: Sequence[str]
+) -> None:
+    """Opens the pages as this user, and fails if something is cut off at one of the widths."""
+    context = await browser.new_context()
+    await user.enter(context)
+    found = await cut_off(await context.new_page(), urls)
+    await context.close()
+    assert not found, "\n".join(found)
 
 
 async def cut_off(page: Page, urls: Sequence[str]) -> list[str]:
