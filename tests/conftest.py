@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import argon2
 import hypothesis
+import jinja2
 import pytest
 import structlog
 import uvicorn
@@ -182,6 +183,23 @@ def _cheap_password_hashes() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         cheap = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
         patch.setattr(passwords, "hasher", cheap)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _templates_are_compiled_once() -> Iterator[None]:
+    """Keeps compiled templates in files, for all environments, processes and runs."""
+    folder = Path(".reports/templates").absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    make = jinja2.Environment
+
+    def environment(**options: Any) -> jinja2.Environment:
+        kind = "html" if options.get("autoescape") else "text"  # the same source, other code
+        compiled = jinja2.FileSystemBytecodeCache(str(folder), f"{kind}-%s")
+        return make(bytecode_cache=compiled, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jinja2, "Environment", environment)
         yield
 
 

@@ -89,7 +89,7 @@ async def _initialize_and_migrate(folder: Path) -> None:
     await supervisor.start(cluster.program(folder.parent / "postgres.log"))
     try:
         await postgres.wait_until_ready(cluster)
-        await _disable_fsync(cluster)
+        await _save_time(cluster)
         await postgres.create_database(cluster)
         await migrate.upgrade(cluster.url(postgres.OWNER), cluster.url(postgres.APPLICATION))
         await _keep_a_copy(cluster)
@@ -109,14 +109,16 @@ async def _keep_a_copy(cluster: postgres.Cluster) -> None:
         await connection.close()
 
 
-async def _disable_fsync(cluster: postgres.Cluster) -> None:
+async def _save_time(cluster: postgres.Cluster) -> None:
     """Disables fsync, because the data need not survive a crash of the operating system.
 
-    It survives the crash of a process without.
+    It survives the crash of a process without. Statements are planned once per connection instead
+    of six times.
     """
     connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
     try:
         for name in ("fsync", "full_page_writes"):
             await connection.execute(f"ALTER SYSTEM SET {name} = off")
+        await connection.execute("ALTER SYSTEM SET plan_cache_mode = force_generic_plan")
     finally:
         await connection.close()

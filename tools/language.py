@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 SUFFIXES = {".py", ".md", ".html", ".js", ".sql", ".yml", ".toml", ".sh", ".txt", ".css"}
@@ -97,9 +98,18 @@ def _files(named: list[str]) -> Iterator[Path]:
 
 def check(name: str, text: str) -> Iterator[str]:
     for number, line in enumerate(text.splitlines(), start=1):
-        for match in PATTERN.finditer(IGNORED.sub("", line)):
-            advice = ADVICE[int(str(match.lastgroup)[1:])]
-            yield f"{name}:{number}: {match[0]!r}: write {advice!r}"
+        for problem in _problems(line.strip()):
+            yield f"{name}:{number}: {problem}"
+
+
+@cache  # because many lines of different files are equal
+def _problems(line: str) -> tuple[str, ...]:
+    if not PATTERN.search(line):
+        return ()
+    matches = PATTERN.finditer(IGNORED.sub("", line))
+    return tuple(
+        f"{match[0]!r}: write {ADVICE[int(str(match.lastgroup)[1:])]!r}" for match in matches
+    )
 
 
 if __name__ == "__main__":

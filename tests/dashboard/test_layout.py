@@ -18,6 +18,7 @@ async def test_no_list_cuts_off_money_buttons_or_statuses(
     await check_nothing_is_cut_off(browser, populated.owner, urls)
 
 
+@pytest.mark.long
 async def test_menus_filters_and_charts_work_without_javascript(
     browser: Browser, services: Services, populated: PopulatedMerchant
 ) -> None:
@@ -41,6 +42,7 @@ async def test_menus_filters_and_charts_work_without_javascript(
     await context.close()
 
 
+@pytest.mark.long
 async def test_menus_stay_inside_the_screen_of_a_phone(
     browser: Browser, services: Services, populated: PopulatedMerchant
 ) -> None:
@@ -60,6 +62,7 @@ async def test_menus_stay_inside_the_screen_of_a_phone(
     await context.close()
 
 
+@pytest.mark.long
 async def test_the_current_entry_of_the_menu_is_in_view(
     browser: Browser, services: Services, populated: PopulatedMerchant
 ) -> None:

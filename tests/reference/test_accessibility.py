@@ -66,6 +66,7 @@ async def _problems(page: Page, options: Mapping[str, Any]) -> list[str]:
     return [f"{fault['id']}: {node['html']}" for fault in violations for node in fault["nodes"]]
 
 
+@pytest.mark.long
 async def test_the_calculator_signs_like_the_api(browser: Browser, services: Services) -> None:
     address = services.base_url + "/docs/authentication"
     async with opened(browser, address, width=1280) as page:
@@ -165,6 +166,7 @@ async def test_without_javascript_one_program_is_shown_and_the_language_can_be_c
         await expect(page.get_by_label("curl: payout.sh")).to_be_hidden()
 
 
+@pytest.mark.long
 async def test_an_endpoints_page_opens_with_code_beside_its_first_field(
     browser: Browser, services: Services
 ) -> None:

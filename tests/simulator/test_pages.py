@@ -80,7 +80,10 @@ async def test_a_customer_is_redirected_back_automatically(
     ("card", "heading", "reason"),
     [
         ("The bank declines", "Payment declined", "declined"),
-        ("Insufficient funds", "Insufficient funds", "insufficient_funds"),
+        pytest.param(
+            *("Insufficient funds", "Insufficient funds", "insufficient_funds"),
+            marks=pytest.mark.long,
+        ),
     ],
 )
 async def test_a_bank_declines_a_payment(
@@ -148,7 +151,11 @@ async def test_money_is_transferred_to_a_virtual_account(
 
 @pytest.mark.parametrize(
     ("choice", "paid"),
-    [("Less than expected", 900), ("More than expected", 1100), ("Another amount", 1234.5)],
+    [
+        ("Less than expected", 900),
+        pytest.param("More than expected", 1100, marks=pytest.mark.long),
+        pytest.param("Another amount", 1234.5, marks=pytest.mark.long),
+    ],
 )
 async def test_provider_a_accepts_any_amount(
     platform: Platform, browser: Browser, choice: str, paid: float
