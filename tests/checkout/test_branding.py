@@ -35,6 +35,7 @@ async def branded(shop: Shop, color: str = "ffd400") -> Checkout:
     return await shop.sell(merchant)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("color", "scheme"),
     [

@@ -200,7 +200,7 @@ PAGES: dict[str, tuple[Callable[[Shop], Awaitable[str]], str]] = {
     "link altered": (_link_altered, "This link is not valid"),
 }
 # Each has parts that the others have not.
-IN_SHORT_BROWSER_TESTS = ("methods", "transfer", "success")
+IN_SHORT_BROWSER_TESTS = ("methods",)
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,7 @@ async def test_a_single_payment_in_progress_can_be_continued(shop: Shop, browser
     assert await count(shop, link) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", first_short(["light", "dark"]))
 @pytest.mark.parametrize(
     "amount_minor", first_short([None, 100_000]), ids=["open amount", "fixed amount"]

@@ -32,6 +32,7 @@ def loaded(*words: str, options: Sequence[str] = ()) -> set[str]:
     return set(line.split())
 
 
+@pytest.mark.long
 def test_no_command_loads_the_programs_before_it_runs() -> None:
     commands = "from manilla.cli import main; main.build()"
     script = f"import sys; {commands}; print(*(name for name in sys.modules))"
@@ -52,12 +53,14 @@ def test_the_help_overview_loads_no_command(option: str) -> None:
     assert {name for name in modules if name.startswith("manilla.cli.")} == {"manilla.cli.main"}
 
 
+@pytest.mark.long
 def test_the_worker_loads_neither_the_pages_nor_the_command_line() -> None:
     modules = loaded("worker", options=["-X", program.MARK])
     assert "manilla.worker" in modules
     assert not modules & {*PAGES, *COMMAND_LINE, "uvicorn", "manilla.api"}
 
 
+@pytest.mark.long
 def test_the_api_process_loads_the_pages_and_not_the_command_line() -> None:
     modules = loaded("serve", "0", options=["-X", program.MARK])
     assert modules >= PAGES

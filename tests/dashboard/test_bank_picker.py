@@ -97,6 +97,7 @@ async def test_arrows_move_through_the_results_and_escape_closes_them(
         await expect(field).to_have_value(second)
 
 
+@pytest.mark.long
 async def test_text_that_is_no_bank_chooses_nothing_and_is_not_sent(
     dashboard: MerchantDashboard, browser: Browser
 ) -> None:

@@ -28,6 +28,7 @@ NO_CONTRAST = {"resultTypes": ["violations"], "rules": {"color-contrast": {"enab
 ALL = {"resultTypes": ["violations"]}
 
 
+@pytest.mark.long
 async def test_a_page_with_every_element_is_accessible_and_fits_a_phone(
     browser: Browser, services: Services
 ) -> None:
@@ -182,6 +183,7 @@ async def test_an_endpoints_page_opens_with_code_beside_its_first_field(
             assert code["y"] <= field["y"] <= code["y"] + code["height"] + 200, name
 
 
+@pytest.mark.long
 async def test_the_quick_start_fills_in_the_key_of_a_signed_in_developer(
     browser: Browser, services: Services, site: Site
 ) -> None:

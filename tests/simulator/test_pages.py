@@ -76,14 +76,12 @@ async def test_a_customer_is_redirected_back_automatically(
         await page.wait_for_url(f"{platform.url}/back?order=7&reference=TXN1-1")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("card", "heading", "reason"),
     [
         ("The bank declines", "Payment declined", "declined"),
-        pytest.param(
-            *("Insufficient funds", "Insufficient funds", "insufficient_funds"),
-            marks=pytest.mark.long,
-        ),
+        ("Insufficient funds", "Insufficient funds", "insufficient_funds"),
     ],
 )
 async def test_a_bank_declines_a_payment(
@@ -149,13 +147,10 @@ async def test_money_is_transferred_to_a_virtual_account(
     assert (await platform.charge_status("a", "TXN1-1"))["amount_paid"] == 1000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("choice", "paid"),
-    [
-        ("Less than expected", 900),
-        pytest.param("More than expected", 1100, marks=pytest.mark.long),
-        pytest.param("Another amount", 1234.5, marks=pytest.mark.long),
-    ],
+    [("Less than expected", 900), ("More than expected", 1100), ("Another amount", 1234.5)],
 )
 async def test_provider_a_accepts_any_amount(
     platform: Platform, browser: Browser, choice: str, paid: float

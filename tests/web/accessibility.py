@@ -17,16 +17,12 @@ SCREENS = [
     pytest.param(PHONE, "dark", False, id="phone", marks=LONG),
     pytest.param(1280, "light", False, id="desktop", marks=LONG),
 ]
-# A list, a form, a page about one object, and a page with figures.
+# A list and a form of each.
 TYPICAL = (
-    "/{environment:str}",
     "/{environment:str}/payments",
     "/{environment:str}/payouts/new",
-    "/{environment:str}/payouts/{payout:str}",
-    "/",
     "/transactions",
     "/merchants/new",
-    "/payouts/{payout:str}",
 )
 # Accessibility rules whose result can change with the width and the color scheme.
 WIDE_RULES = ("color-contrast", "scrollable-region-focusable", "link-in-text-block", "target-size")

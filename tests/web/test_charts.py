@@ -69,6 +69,7 @@ def test_lines_have_gaps_where_there_is_no_value() -> None:
     assert number_unit(" %", top=100).short(75) == "75 %"
 
 
+@pytest.mark.long
 async def test_a_chart_is_read_with_the_keyboard(
     services: Services, site: Site, browser: Browser
 ) -> None:

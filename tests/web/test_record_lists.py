@@ -186,6 +186,7 @@ async def test_chosen_columns_are_kept_for_the_person(shop: MerchantDashboard) -
     assert has_column(await page_of(shop, PAYMENTS), "Amount")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [390, pytest.param(1280, marks=pytest.mark.long)])
 async def test_a_merchant_is_picked_by_its_name_with_the_keyboard(
     services: Services, site: Site, browser: Browser, width: int
