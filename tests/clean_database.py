@@ -51,12 +51,18 @@ class CleanDatabase:
             await connection.close()
 
     async def reset(self) -> None:
-        """Deletes what the last module inserted, and restores what it changed."""
+        """Deletes what the last module inserted, and restores what it changed.
+
+        A transaction that the last module left in progress can lock the same rows in another order.
+        """
         used = [name for (name,) in await self._connection.fetch(self._used)]
         statements = [f"DELETE FROM {table}" for table in used]  # cheaper than TRUNCATE
         statements += [_RESTORE.format(table=table) for table in self._initial]
         statements.append(_CHANGED)
-        await self._connection.execute("; ".join(statements))
+        while True:
+            with contextlib.suppress(asyncpg.DeadlockDetectedError):
+                await self._connection.execute("; ".join(statements))
+                return
 
     async def broken_invariants(self) -> list[str]:
         return [name for (name,) in await self._connection.fetch(_BROKEN)]
