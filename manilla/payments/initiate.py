@@ -21,13 +21,12 @@ from manilla.ledger.transactions import (
     CurrencyNotEnabled,
     DuplicateReference,
     KeyUsedBefore,
-    Scenario,
 )
 from manilla.merchants import limits
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method
-from manilla.payments import commission, eligibility, notices
+from manilla.payments import commission, eligibility, notices, sandbox_amounts
 from manilla.payments.commission import Quote
 from manilla.payments.link import CheckoutLinks
 from manilla.payments.payment import NewPayment, PaymentTerms
@@ -164,7 +163,7 @@ class PaymentInitiation:
         ticket: RateTicket,
         new: NewPayment,
     ) -> PaymentItem:
-        completes_by_itself = caller.is_sandbox and order.scenario is not Scenario.PENDING
+        completes_by_itself = caller.is_sandbox and not sandbox_amounts.stays_pending(new)
         now = self._platform.now
         return PaymentItem.of_request(
             ticket,

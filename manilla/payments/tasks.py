@@ -7,11 +7,10 @@ from manilla.cases.cases import CaseKind
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job, Work
-from manilla.ledger.transactions import Scenario
-from manilla.payments import states, store
+from manilla.payments import sandbox_amounts, states, store
 from manilla.payments.charges import CHECK, ChargeService
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
-from manilla.payments.payment import Charge, Payment, PaymentErrorCode, PaymentStatus
+from manilla.payments.payment import Charge, Payment, PaymentStatus
 from manilla.payments.states import PaymentEvent
 from manilla.providers.port import Answer, ChargeState, Done, ReportedChargeStatus, Unknown
 from manilla.providers.schedule import Schedule
@@ -44,14 +43,12 @@ class PaymentTasks:
     async def complete_in_sandbox(self, job: Job) -> None:
         payment = await store.payment(self._db, job.merchant_id, job.subject)
         assert payment is not None
-        if payment.scenario is Scenario.FAILED:
-            event, code = PaymentEvent.DECLINED, PaymentErrorCode.PAYMENT_DECLINED
-        elif await self._was_declined(payment):
+        code = sandbox_amounts.failure(payment)
+        if code is None and await self._was_declined(payment):
             # In production the payment would fail when its link expires.
             await states.expire(self._db, job.merchant_id, job.subject)
             return
-        else:
-            event, code = PaymentEvent.PAID, None
+        event = PaymentEvent.PAID if code is None else PaymentEvent.DECLINED
         await states.settle_in_sandbox(self._db, job.merchant_id, job.subject, event, code)
 
     async def _was_declined(self, payment: Payment) -> bool:

@@ -8,7 +8,7 @@ import jinja2
 
 from manilla.reference.operations import notices, operations
 from manilla.reference.pages import TEMPLATES
-from manilla.reference.transitions import SANDBOX_ACCOUNTS
+from manilla.reference.transitions import SANDBOX_ACCOUNTS, SANDBOX_AMOUNTS
 
 # The pattern of error codes in a response's description in the OpenAPI document.
 REFUSAL = re.compile(r"`([A-Za-z_]+)`: (.+?)(?=; `[A-Za-z_]+`: |$)")
@@ -39,6 +39,7 @@ def _render(template: str, document: Mapping[str, Any]) -> str:
         notices=notices(document),
         errors=_errors(document),
         sandbox_accounts=SANDBOX_ACCOUNTS,
+        sandbox_amounts=SANDBOX_AMOUNTS,
     )
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from manilla.kit.money import Money
+from manilla.payments import sandbox_amounts
 from manilla.payments import states as payments
 from manilla.payments.states import PaymentEvent, PaymentState
 from manilla.payouts import states as payouts
@@ -79,6 +81,12 @@ SANDBOX_ACCOUNTS = {
     sandbox.STAYS_PENDING: "Stays pending.",
     sandbox.PROVIDER_POOR: "Rejected with 422 `provider_insufficient_balance`.",
 }
+
+_AMOUNTS = {
+    **{minor: f"`failed`, `{code}`" for minor, code in sandbox_amounts.FAILURES.items()},
+    sandbox_amounts.STAYS_PENDING: "stays pending until the link expires, then `EXPIRED_SESSION`",
+}
+SANDBOX_AMOUNTS = {str(Money("NGN", minor).amount): text for minor, text in _AMOUNTS.items()}
 
 
 SANDBOX_KINDS = ("providera", "providerb", "providerc")

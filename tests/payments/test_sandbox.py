@@ -78,8 +78,8 @@ async def test_the_pending_scenario_waits_until_it_expires(sandbox_shop: Shop) -
     assert (await sandbox_shop.merchant.get(target)).json["error_code"] == "EXPIRED_SESSION"
 
 
-async def _with_scenario(shop: Shop, scenario: str) -> str:
-    body = json.dumps(order()).encode()
+async def _with_scenario(shop: Shop, scenario: str, **changed: object) -> str:
+    body = json.dumps(order(**changed)).encode()
     reply = await shop.merchant.call("POST", INITIATE, body, X_Sandbox_Scenario=scenario)
     assert reply.status == 200
     again = await shop.merchant.call("POST", INITIATE, body)
@@ -149,4 +149,54 @@ async def test_a_production_payment_cannot_be_simulated(shop: Shop) -> None:
     started = await shop.start()
     with pytest.raises(Refusal):
         await shop.services.checkout.pretend(started.trx_id, SandboxOutcome.PAY)
+    assert await shop.status(started) == "pending"
+
+
+@pytest.mark.parametrize(
+    ("amount", "outcome"),
+    [
+        (666.61, ("failed", "PAYMENT_DECLINED")),
+        (666.62, ("failed", "INSUFFICIENT_FUNDS")),
+        (666.60, ("success", None)),
+        (666.64, ("success", None)),
+    ],
+)
+async def test_the_amount_decides_the_outcome(
+    sandbox_shop: Shop, amount: float, outcome: tuple[str, str | None]
+) -> None:
+    started = await sandbox_shop.start(payment_amount=amount)
+    await sandbox_shop.simulator.run_job_now("payment.sandbox", started.trx_id)
+    reply = (await sandbox_shop.verify(started)).json
+    assert (reply["status"], reply.get("error_code")) == outcome
+
+
+async def test_a_payment_of_the_pending_amount_waits_for_a_choice_on_the_page(
+    sandbox_shop: Shop,
+) -> None:
+    started = await sandbox_shop.start(payment_amount=666.63)
+    await sandbox_shop.simulator.run_job_now("payment.sandbox", started.trx_id)
+    assert await sandbox_shop.status(started) == "pending"
+    await sandbox_shop.services.checkout.pretend(started.trx_id, SandboxOutcome.PAY)
+    assert await sandbox_shop.status(started) == "success"
+
+
+async def test_a_choice_on_the_page_takes_precedence_over_the_amount(sandbox_shop: Shop) -> None:
+    started = await sandbox_shop.start(payment_amount=666.61)
+    await sandbox_shop.services.checkout.pretend(started.trx_id, SandboxOutcome.PAY)
+    assert await sandbox_shop.status(started) == "success"
+
+
+@pytest.mark.parametrize("amount", [666.61, 666.63])
+async def test_the_header_takes_precedence_over_the_amount(
+    sandbox_shop: Shop, amount: float
+) -> None:
+    trx_id = await _with_scenario(sandbox_shop, "success", payment_amount=amount)
+    await sandbox_shop.simulator.run_job_now("payment.sandbox", trx_id)
+    reply = await sandbox_shop.merchant.get(f"/api/v1/verify-payment/{trx_id}")
+    assert reply.json["status"] == "success"
+
+
+async def test_the_amount_decides_nothing_in_production(shop: Shop) -> None:
+    started = await shop.start(payment_amount=666.61)
+    await shop.simulator.run_job_now("payment.sandbox", started.trx_id)
     assert await shop.status(started) == "pending"

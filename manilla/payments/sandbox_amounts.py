@@ -1,0 +1,24 @@
+"""Amounts that decide how a sandbox payment ends, if nobody decides it on the checkout page."""
+
+from manilla.ledger.transactions import Scenario
+from manilla.payments.payment import NewPayment, PaymentErrorCode
+
+# In minor units: 666.61, 666.62 and 666.63 in a currency with two decimals. All others succeed.
+FAILURES = {
+    66_661: PaymentErrorCode.PAYMENT_DECLINED,
+    66_662: PaymentErrorCode.INSUFFICIENT_FUNDS,
+}
+STAYS_PENDING = 66_663
+
+
+def failure(payment: NewPayment) -> PaymentErrorCode | None:
+    """Returns why the payment fails. The caller's scenario takes precedence over the amount."""
+    if payment.scenario is None:
+        return FAILURES.get(payment.amount_minor)
+    return PaymentErrorCode.PAYMENT_DECLINED if payment.scenario is Scenario.FAILED else None
+
+
+def stays_pending(payment: NewPayment) -> bool:
+    if payment.scenario is None:
+        return payment.amount_minor == STAYS_PENDING
+    return payment.scenario is Scenario.PENDING
