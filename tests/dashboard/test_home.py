@@ -22,7 +22,10 @@ from tests.payments.orders import new_reference
 
 @pytest.fixture(scope="module")
 async def dashboard(services: Services, site: Site) -> MerchantDashboard:
-    return await new_dashboard(services, site)
+    created = await new_dashboard(services, site)
+    await create_sample_data(services, created.merchant, "Ada")
+    await created.pay_in()
+    return created
 
 
 async def home(dashboard: MerchantDashboard, query: str = "") -> str:
@@ -32,9 +35,8 @@ async def home(dashboard: MerchantDashboard, query: str = "") -> str:
 
 
 async def test_home_shows_latest_payments_and_money_on_its_way(
-    dashboard: MerchantDashboard, services: Services
+    dashboard: MerchantDashboard,
 ) -> None:
-    await create_sample_data(services, dashboard.merchant, "Ada")
     references = [new_reference() for _ in range(6)]
     for reference in references:
         await dashboard.pay_in(ref_trx=reference)

@@ -139,12 +139,13 @@ async def test_the_readiness_check_says_that_writes_fail_while_reads_work(
     operator = await Database.open(cluster.url(postgres.SUPERUSER, NAME), size=2, name="operator")
     setting = "synchronous_standby_names" if cause == "not confirmed" else READ_ONLY
     value = "nobody" if cause == "not confirmed" else "on"
+    is_over = asyncio.Event()
     committing = None
     try:
         await operator.execute(f"ALTER SYSTEM SET {setting} = '{value}'")
         await operator.value("SELECT pg_reload_conf()")
         if cause == "not confirmed":
-            committing = asyncio.create_task(_commit(db))
+            committing = asyncio.create_task(_commit_until(is_over, db))
 
         async def is_degraded() -> bool:
             reply = await site.send("GET", "/readyz")
@@ -158,6 +159,7 @@ async def test_the_readiness_check_says_that_writes_fail_while_reads_work(
         await operator.execute(f"ALTER SYSTEM RESET {setting}")
         await operator.value("SELECT pg_reload_conf()")
         await operator.close()
+        is_over.set()
         if committing is not None:
             await committing
 
@@ -167,6 +169,8 @@ async def test_the_readiness_check_says_that_writes_fail_while_reads_work(
     await until(is_ready)
 
 
-async def _commit(db: Database) -> None:
-    async with db.transaction() as connection:
-        await connection.value("SELECT pg_logical_emit_message(true, 'test', 'x')")
+async def _commit_until(is_over: asyncio.Event, db: Database) -> None:
+    """Commits again and again: commits wait only after the server has applied its new settings."""
+    while not is_over.is_set():
+        async with db.transaction() as connection:
+            await connection.value("SELECT pg_logical_emit_message(true, 'test', 'x')")
