@@ -5,6 +5,7 @@ Only the worker that holds the transfer's job may send it.
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 import msgspec
 
@@ -19,6 +20,14 @@ from manilla.transfers import conclusive
 from manilla.transfers.transfer import Transfer
 
 HOLD = timedelta(seconds=90)
+
+
+class AttemptEnd(StrEnum):
+    """How an attempt to send a payout with one rail ended, if the payout went to another rail."""
+
+    REJECTED = "rejected"
+    NOT_RECEIVED = "not_received"
+    ELSEWHERE = "elsewhere"  # another rail has the transfer
 
 
 class TransferTable(msgspec.Struct, frozen=True):
@@ -173,14 +182,14 @@ async def give_to(
     From then on that provider is queried. It never gets the payout again: we no longer have the
     bank's code and the account's name at that provider.
     """
-    await end_attempt(connection, merchant_id, trx_id, because)
+    await end_attempt(connection, merchant_id, trx_id, AttemptEnd.ELSEWHERE, because)
     await connection.execute(
         """
         INSERT INTO payout_attempt (merchant_id, trx_id, number, provider, decision)
         SELECT $1, $2, max(number) + 1, $3, '{}' FROM payout_attempt
          WHERE merchant_id = $1 AND trx_id = $2
             ON CONFLICT (merchant_id, trx_id, provider) DO UPDATE
-           SET dead_at = NULL, dead_because = NULL, reported = NULL""",
+           SET dead_at = NULL, ended_as = NULL, dead_because = NULL, reported = NULL""",
         *(merchant_id, trx_id, provider),
     )
     await connection.execute(
@@ -204,17 +213,19 @@ async def give_to(
     )
 
 
-async def end_attempt(connection: Connection, merchant_id: int, trx_id: str, because: str) -> None:
+async def end_attempt(
+    connection: Connection, merchant_id: int, trx_id: str, ended_as: AttemptEnd, because: str
+) -> None:
     """Records that the payout's current attempt is dead."""
     await connection.execute(
         """
         UPDATE payout_attempt AS a
-           SET dead_at = now(), dead_because = $3, sent_reference = p.sent_reference,
+           SET dead_at = now(), ended_as = $3, dead_because = $4, sent_reference = p.sent_reference,
                account_name = p.account_name
           FROM payout p
          WHERE a.merchant_id = $1 AND a.trx_id = $2 AND a.dead_at IS NULL
            AND p.merchant_id = $1 AND p.trx_id = $2""",
-        *(merchant_id, trx_id, because),
+        *(merchant_id, trx_id, ended_as, because),
     )
 
 

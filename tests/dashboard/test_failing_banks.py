@@ -117,8 +117,9 @@ async def test_a_payout_that_moved_shows_its_routes_in_plain_words(
     trx_id = made.rsplit("/", 1)[1]
     await sending.adopt(db, dashboard.merchant.new.id, trx_id, "providerb")
     await db.execute(
-        "UPDATE payout_attempt SET dead_because = $2 WHERE trx_id = $1 AND number = 1",
-        *(trx_id, "rejected the transfer: raw text"),
+        "UPDATE payout_attempt SET ended_as = 'rejected', dead_because = $2"
+        " WHERE trx_id = $1 AND number = 1",
+        *(trx_id, "raw text"),
     )
     page = (await dashboard.owner.get(made)).body.decode()
     assert "Provider A bank transfer: rejected the transfer" in page

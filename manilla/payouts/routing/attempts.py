@@ -26,6 +26,7 @@ from manilla.providers.port import (
     TransferStatus,
 )
 from manilla.transfers import conclusive, reports, sending
+from manilla.transfers.sending import AttemptEnd
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -35,7 +36,8 @@ class Attempt(msgspec.Struct, frozen=True):
     provider: str
     sent_reference: str | None  # None: it was never sent, or it is the current attempt
     account_name: str | None  # as this rail resolved it; None: it is the current attempt
-    dead_because: str | None  # None: not dead
+    ended_as: AttemptEnd | None  # None: not dead
+    dead_because: str | None
     dead_at: datetime | None
     created_at: datetime
     # What the rail has said since then, and its fee; None if it has not contradicted us.
@@ -103,6 +105,7 @@ async def save_report(db: Database, attempt: Attempt, state: TransferState) -> N
 class Death(msgspec.Struct, frozen=True):
     """Why an attempt is dead, as its worker saw it."""
 
+    ended_as: AttemptEnd
     because: str
     was_sent: bool  # sent once, and rejected or never received; else never sent
 
@@ -116,7 +119,8 @@ async def move(db: Database, seen: Payout, death: Death, route: PayoutRoute, hol
     async with db.transaction() as connection:
         if not await _is_dead(connection, seen, death, holder):
             return False
-        await sending.end_attempt(connection, seen.merchant_id, seen.trx_id, death.because)
+        key = seen.merchant_id, seen.trx_id
+        await sending.end_attempt(connection, *key, death.ended_as, death.because)
         await _start(connection, seen, route)
         await timeline.add(
             *(connection, seen.merchant_id, seen.trx_id, "moved_to_another_rail"),

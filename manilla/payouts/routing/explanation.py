@@ -7,6 +7,7 @@ import msgspec
 from manilla.kit.db import Database, columns
 from manilla.payouts.routing.attempts import Attempt
 from manilla.payouts.routing.choice import RouteDecision, SkipReason
+from manilla.transfers.sending import AttemptEnd
 
 ONLY = "It was the only rail that could send the payout."
 FIRST = "It was the first in the order of the rails that could send the payout."
@@ -23,7 +24,11 @@ class AttemptState(StrEnum):
     ELSEWHERE = "another rail has the transfer"
 
 
-_STATES = {"rejected": AttemptState.REJECTED, "never": AttemptState.NOT_RECEIVED}
+_STATES = {
+    AttemptEnd.REJECTED: AttemptState.REJECTED,
+    AttemptEnd.NOT_RECEIVED: AttemptState.NOT_RECEIVED,
+    AttemptEnd.ELSEWHERE: AttemptState.ELSEWHERE,
+}
 
 
 class ExplainedAttempt(Attempt, frozen=True):
@@ -40,9 +45,10 @@ class ExplainedAttempt(Attempt, frozen=True):
     @property
     def state(self) -> AttemptState:
         """Says how the attempt ended, without the provider's own words."""
-        if self.dead_because is None:
+        if self.dead_at is None:
             return AttemptState.CURRENT
-        return _STATES.get(self.dead_because.split(" ", 1)[0], AttemptState.ELSEWHERE)
+        # A process of an earlier version, in the middle of an upgrade, leaves `ended_as` empty.
+        return _STATES[self.ended_as or AttemptEnd.ELSEWHERE]
 
 
 def chosen_because(decision: RouteDecision) -> str:

@@ -8,6 +8,7 @@ from manilla.payouts.routing import attempts
 from manilla.payouts.routing.attempts import Death
 from manilla.payouts.routing.router import PayoutTarget, Router
 from manilla.providers.port import RefusalCode, Refused, Unknown
+from manilla.transfers.sending import AttemptEnd
 
 # Every rail would reject the transfer for these reasons.
 ABOUT_THE_BENEFICIARY = (RefusalCode.INVALID_BENEFICIARY,)
@@ -40,13 +41,14 @@ class Failover:
             route = await self._router.route(target, {each.provider for each in tried})
         except Refusal:
             return False
-        death = Death(_reason(answer), was_sent)
-        return await attempts.move(self._db, payout, death, route, job)
+        return await attempts.move(self._db, payout, _death(answer, was_sent), route, job)
 
 
-def _reason(answer: Refused | Unknown) -> str:
+def _death(answer: Refused | Unknown, was_sent: bool) -> Death:
     match answer:
         case Refused(_, guidance):
-            return f"rejected the transfer: {guidance.rstrip('.')}."
+            text = f"rejected the transfer: {guidance.rstrip('.')}."
+            return Death(AttemptEnd.REJECTED, text, was_sent)
         case Unknown(reason):
-            return f"never received the transfer: {reason.rstrip('.')}."
+            text = f"never received the transfer: {reason.rstrip('.')}."
+            return Death(AttemptEnd.NOT_RECEIVED, text, was_sent)
