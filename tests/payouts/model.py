@@ -70,6 +70,7 @@ class Order:
     # The statuses that the provider reported, in order.
     said: list[str] = field(default_factory=list)
     webhooks: set[str] = field(default_factory=set)
+    recent_webhooks: set[str] = field(default_factory=set)  # until a day passes
     is_worked_on: bool = True  # a status query is still scheduled
     is_old: bool = False
     # Incremented by each claim of the payout's job and by each new request to run it.
@@ -186,6 +187,8 @@ class Model:
         match (order.status, word):
             case ("pending", "success"):
                 self._end(order, "completed", COMPLETED)
+            case ("pending", "failed") if "success" in order.recent_webhooks:
+                pass  # the response may be older than the webhook: the provider is queried again
             case ("pending", "failed"):
                 self._end(order, "failed", FAILED)
             case ("pending" | "completed", "reversed"):
@@ -239,6 +242,7 @@ class Model:
     def hook(self, order: Order, word: str) -> None:
         """Receives a webhook. Every delivery, copies included, schedules a status query."""
         order.webhooks.add(word)
+        order.recent_webhooks.add(word)
         order.number += 1
         order.is_worked_on = True
 

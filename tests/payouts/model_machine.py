@@ -285,7 +285,16 @@ class Machine:
         reply = await self._send_webhook(order, word, is_forged)
         same("the webhook's answer", reply.status, 401 if is_forged else 200)
         if not is_forged:
+            await self._date_webhooks(order, "1 hour")  # recent, however long the story takes
             self.model.hook(order, word)
+
+    async def _date_webhooks(self, order: Order, from_now: str) -> None:
+        await self.stage.services.db.execute(
+            """
+            UPDATE webhook SET last_received_at = now() + $3::text::interval
+             WHERE merchant_id = $1 AND reference = $2""",
+            *(self.merchant.new.id, self.trx_ids[order.ref_trx], from_now),
+        )
 
     async def _send_webhook(self, order: Order, word: str, is_forged: bool) -> Reply:
         data: dict[str, Any] = {
@@ -342,6 +351,8 @@ class Machine:
 
     async def a_day_passes(self, order: Order) -> None:
         order.is_old = True
+        order.recent_webhooks.clear()
+        await self._date_webhooks(order, "-1 day")
         await self.stage.services.db.execute(
             """
             UPDATE payout SET created_at = created_at - interval '25 hours',
