@@ -221,7 +221,7 @@ class PayoutInitiation:
             given = self._saved(method, saved)
         who = known or beneficiary.read(method, given)
         if method.is_auto:
-            bank = self._router.bank(who.bank_code)
+            bank = await self._router.find_bank(who.bank_code, method.currency, caller.environment)
             who = Beneficiary({**who.fields, BANK_CODE: bank.code})
         if caller.accounts_locked and saved_id is None:
             saved_id = await self._find_saved(caller, method, who)

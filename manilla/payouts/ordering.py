@@ -207,9 +207,10 @@ class PayoutPreviews:
 
     async def _resolve(self, caller: Caller, method: Method, who: Beneficiary) -> ResolvedAccount:
         """Resolves an account on the rail that would send the smallest payout to it."""
+        currency, environment = method.currency, caller.environment
         target = PayoutTarget(
             amount=method.minimum,
-            bank=self._router.bank(who.bank_code),
+            bank=await self._router.find_bank(who.bank_code, currency, environment),
             account_number=who.account_number,
             environment=caller.environment,
         )

@@ -79,6 +79,16 @@ class Router:
             raise refusals.UnknownBank(f"{code} is not the code of a bank that we know.")
         return bank
 
+    async def find_bank(self, code: str, currency: str, environment: Environment) -> NigerianBank:
+        """Does the same as `bank`, but requests the rails' bank lists before it rejects a code."""
+        try:
+            return self.bank(code)
+        except refusals.UnknownBank:
+            if environment is Environment.SANDBOX:
+                raise
+        await self._request_lists(self._catalogue.rails(currency))
+        return self.bank(code)
+
     async def _route(self, target: PayoutTarget, tried: Collection[str]) -> PayoutRoute:
         snapshot = await self._snapshot(target, tried)
         while True:
@@ -125,7 +135,10 @@ class Router:
         rails = self._catalogue.rails(target.amount.currency)
         is_real = target.environment is Environment.PRODUCTION
         if is_real:
-            await self._learn_banks(rails, target)
+            # Their lists may have the bank by now.
+            await self._request_lists(
+                [each for each in rails if self._code_at(each.provider or "", target) is None]
+            )
         found = [self._rail(method, target, was_tried=method.provider in tried) for method in rails]
         if is_real:
             found = await self._with_experience(found, target)
@@ -148,15 +161,14 @@ class Router:
             for rail in rails
         ]
 
-    async def _learn_banks(self, rails: Sequence[Method], target: PayoutTarget) -> None:
-        """Requests the bank lists of rails that do not know the bank, as far as we know."""
-        missing = [
+    async def _request_lists(self, rails: Sequence[Method]) -> None:
+        """Requests the bank lists of these rails, unless they are cached, and learns the codes."""
+        requests = [
             asyncio.ensure_future(self._banks.of_rail(each.provider or "", is_sandbox=False))
             for each in rails
-            if self._code_at(each.provider or "", target) is None
         ]
-        if missing:
-            _, late = await asyncio.wait(missing, timeout=time_limits.current.bank_list_seconds)
+        if requests:
+            _, late = await asyncio.wait(requests, timeout=time_limits.current.bank_list_seconds)
             for task in late:
                 task.cancel()
 
