@@ -34,8 +34,8 @@ PAYOUT_FIELDS = [
     *("currency", "payout_amount", "fee", "method", "bank", "bank_name", "created_at"),
 ]
 CASE_FIELDS = [
-    *("id", "merchant_id", "environment", "kind", "reference", "trx_id", "currency", "amount"),
-    *("status", "opened_at", "detail"),
+    *("id", "merchant_id", "environment", "kind", "reference", "trx_id", "provider", "currency"),
+    *("amount", "status", "opened_at", "detail"),
 ]
 REFUND_FIELDS = [
     *("trx_id", "payment_trx_id", "merchant_id", "environment", "currency", "amount"),

@@ -351,7 +351,8 @@ async def test_the_demo_shows_a_complete_sale(
         before = await figure.inner_text()
         async with _at_browser(browser, f"{base_url}/shop") as customer:
             await customer.get_by_role("button", name="Buy A calabash lamp").click()
-            await customer.get_by_role("button", name="Pay", exact=True).click()
+            await customer.get_by_role("button", name="Card").first.click()
+            await customer.get_by_role("button", name="Pay ₦").click()
             await customer.wait_for_url(f"{base_url}/shop/orders/*")
             await expect(customer.get_by_text("Waiting for the notification")).to_be_visible()
             await _deliver(services, delivering, store.merchant_id)

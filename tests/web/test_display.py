@@ -64,7 +64,7 @@ async def test_the_menu_button_stays_in_place_on_a_phone(
     await dashboard.owner.enter(context)
     page = await context.new_page()
     await page.goto(f"{services.base_url}/dashboard/sandbox/payments")
-    button, heading = page.locator("[data-menu] summary"), page.locator("main h1")
+    button, heading = page.get_by_text("Menu", exact=True), page.locator("main h1")
     before = await button.bounding_box(), await heading.bounding_box()
     await button.click()
     await page.get_by_role("link", name="Wallets").wait_for()
