@@ -166,6 +166,7 @@ def test_a_cache_writable_by_others_is_not_used(private: Path, cache: Path, tmp_
     cache.parent.chmod(0o755)
     temporary = cache.with_name("temporary")
     temporary.mkdir()
+    temporary.chmod(0o1777)  # as /tmp, whatever the umask
     server = Server(tmp_path / "data", private, cache, TMPDIR=str(temporary))
     used = server.binaries()
     server.end()
