@@ -112,8 +112,8 @@ async def _keep_a_copy(cluster: postgres.Cluster) -> None:
 async def _save_time(cluster: postgres.Cluster) -> None:
     """Disables fsync, because the data need not survive a crash of the operating system.
 
-    It survives the crash of a process without. Statements are planned once per connection instead
-    of six times.
+    It survives the crash of a process without fsync, too. Statements are planned once per
+    connection instead of six times.
     """
     connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
     try:

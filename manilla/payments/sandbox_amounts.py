@@ -1,4 +1,4 @@
-"""Amounts that decide how a sandbox payment ends, if nobody decides it on the checkout page."""
+"""How a sandbox payment ends by itself: as the caller's scenario says, or else by its amount."""
 
 from manilla.ledger.transactions import Scenario
 from manilla.payments.payment import NewPayment, PaymentErrorCode
@@ -12,7 +12,7 @@ STAYS_PENDING = 66_663
 
 
 def failure(payment: NewPayment) -> PaymentErrorCode | None:
-    """Returns why the payment fails. The caller's scenario takes precedence over the amount."""
+    """Returns why the payment fails, or None if it succeeds."""
     if payment.scenario is None:
         return FAILURES.get(payment.amount_minor)
     return PaymentErrorCode.PAYMENT_DECLINED if payment.scenario is Scenario.FAILED else None

@@ -36,7 +36,7 @@ class Attempt(msgspec.Struct, frozen=True):
     provider: str
     sent_reference: str | None  # None: it was never sent, or it is the current attempt
     account_name: str | None  # as this rail resolved it; None: it is the current attempt
-    ended_as: AttemptEnd | None  # None: not dead
+    ended_as: AttemptEnd | None  # None: not dead, or ended by a version before this column
     dead_because: str | None
     dead_at: datetime | None
     created_at: datetime
