@@ -80,9 +80,10 @@ async def test_a_hanging_endpoint_does_not_delay_others(
             await _notifications(db, merchant.new.id, receiver.url, 150 if number == 0 else 5)
         async with _working(services, db, released):
             await asyncio.gather(*(receiver.until(5) for receiver in receivers[1:]))
+            await receivers[0].until(1)
             hanging = len(receivers[0].received)
         # The hanging endpoint was called up to its concurrency limit.
-        assert 1 <= hanging <= 2 * host_limits.AT_ONCE
+        assert hanging <= 2 * host_limits.AT_ONCE
     await db.execute("DELETE FROM job WHERE kind = 'notify'")
 
 
