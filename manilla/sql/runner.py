@@ -23,6 +23,10 @@ FOLDER = Path(str(resources.files("manilla.sql"))) / "migrations"
 ADVISORY_LOCK = 0x4D414E494C4C41  # "MANILLA" in ASCII
 LOCK_POLL_SECONDS = 0.2
 LOCK_SECONDS_MAX = 600
+# A migration that requests have blocked is repeated, because nothing of it was changed.
+BLOCKED = (asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError)
+TRIES_MAX = 10
+TRY_PAUSE_SECONDS = 1
 BUSY = (
     "Another process has been migrating this database for 10 minutes. Nothing was changed here: "
     "run `manilla migrate` again when it has ended."
@@ -71,8 +75,8 @@ async def run(owner_url: str, *, last: str = "9999") -> None:
     migrations = [read(file) for file in sorted(FOLDER.glob("[0-9]*_*.sql"))]
     async with session(owner_url, statement_seconds=None) as connection:
         await _lock(connection)
-        # A migration that cannot get its table lock within 3 s fails and can be run again later.
-        # With a longer wait, every request would queue behind it.
+        # A migration that cannot get its table lock within 3 s is repeated a second later. With a
+        # longer wait, every request would queue behind it.
         await connection.execute("SET lock_timeout = '3s'")
         try:
             version = await _version(connection, migrations)
@@ -114,7 +118,7 @@ async def _apply(connection: Any, migration: Migration, version: str) -> None:
     if version < migration.half:
         reached = migration.half if migration.concurrent else migration.number
         # PostgreSQL runs statements that it receives together in one transaction.
-        await connection.execute(f"{migration.script}\n; {_save(reached)}")
+        await _until_not_blocked(connection, f"{migration.script}\n; {_save(reached)}")
     if migration.concurrent:
         # Building an index waits for all transactions that were open before it, however long they
         # take, but nothing waits behind it.
@@ -125,6 +129,17 @@ async def _apply(connection: Any, migration: Migration, version: str) -> None:
                 await connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {index[1]}")
             await connection.execute(statement)
         await connection.execute(f"SET lock_timeout = '3s'; {_save(migration.number)}")
+
+
+async def _until_not_blocked(connection: Any, script: str) -> None:
+    for _ in range(TRIES_MAX - 1):
+        try:
+            await connection.execute(script)
+        except BLOCKED:
+            await asyncio.sleep(TRY_PAUSE_SECONDS)
+        else:
+            return
+    await connection.execute(script)
 
 
 def _save(version: str) -> str:

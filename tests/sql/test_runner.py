@@ -76,6 +76,38 @@ async def test_a_migration_that_fails_changes_nothing(on: Settings, owner: Any) 
     assert await migrate.is_current(on.database_url)
 
 
+async def test_a_migration_that_requests_block_is_repeated(
+    on: Settings, owner: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here a request holds a lock until the migration has failed once."""
+    await runner.run(on.migration_url, last="0005")
+    request = await asyncpg.connect(on.migration_url)
+    await request.execute("BEGIN; LOCK TABLE merchant IN ACCESS SHARE MODE")
+    pauses: list[float] = []
+
+    async def release(seconds: float) -> None:
+        pauses.append(seconds)
+        await request.execute("ROLLBACK")
+
+    monkeypatch.setattr(runner.asyncio, "sleep", release)
+    await runner.run(on.migration_url)
+    await request.close()
+    assert pauses[0] == runner.TRY_PAUSE_SECONDS
+    assert await _versions(owner) == [migrate.newest_revision()]
+
+
+async def test_a_migration_that_stays_blocked_changes_nothing(
+    on: Settings, owner: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "TRIES_MAX", 2)
+    await runner.run(on.migration_url, last="0005")
+    async with owner.transaction():
+        await owner.execute("LOCK TABLE merchant IN ACCESS SHARE MODE")
+        with pytest.raises(MigrationFailed, match="lock timeout"):
+            await runner.run(on.migration_url)
+    assert await owner.fetchval("SELECT max(version_num) FROM alembic_version") < "0059"
+
+
 async def test_a_migration_whose_index_build_failed_is_resumed(on: Settings, owner: Any) -> None:
     """Its tables are kept, and only the indexes are built again."""
     await runner.run(on.migration_url, last="0035")
