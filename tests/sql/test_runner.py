@@ -1,5 +1,6 @@
 """Migrations run once each, in order, and an interrupted run can be repeated."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -89,7 +90,7 @@ async def test_a_migration_that_requests_block_is_repeated(
         pauses.append(seconds)
         await request.execute("ROLLBACK")
 
-    monkeypatch.setattr(runner.asyncio, "sleep", release)
+    monkeypatch.setattr(asyncio, "sleep", release)
     await runner.run(on.migration_url)
     await request.close()
     assert pauses[0] == runner.TRY_PAUSE_SECONDS
