@@ -12,6 +12,7 @@ from manilla.settings import Settings
 from manilla.sql import migrate, runner
 from manilla.sql.runner import MigrationFailed
 from tests.databases import database
+from tests.limits import LONG_SECONDS
 
 
 @pytest.fixture
@@ -77,24 +78,29 @@ async def test_a_migration_that_fails_changes_nothing(on: Settings, owner: Any) 
     assert await migrate.is_current(on.database_url)
 
 
-async def test_a_migration_that_requests_block_is_repeated(
-    on: Settings, owner: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Here a request holds a lock until the migration has failed once."""
+async def test_a_migration_that_requests_block_is_repeated(on: Settings, owner: Any) -> None:
+    """A request holds a lock until the migration has failed once."""
     await runner.run(on.migration_url, last="0005")
     request = await asyncpg.connect(on.migration_url)
     await request.execute("BEGIN; LOCK TABLE merchant IN ACCESS SHARE MODE")
-    pauses: list[float] = []
-
-    async def release(seconds: float) -> None:
-        pauses.append(seconds)
-        await request.execute("ROLLBACK")
-
-    monkeypatch.setattr(asyncio, "sleep", release)
-    await runner.run(on.migration_url)
+    migrating = asyncio.create_task(runner.run(on.migration_url))
+    await _until_blocked(owner, is_blocked=True)
+    await _until_blocked(owner, is_blocked=False)
+    assert await _versions(owner) != [migrate.newest_revision()]
+    await request.execute("ROLLBACK")
+    await migrating
     await request.close()
-    assert pauses[0] == runner.TRY_PAUSE_SECONDS
     assert await _versions(owner) == [migrate.newest_revision()]
+
+
+async def _until_blocked(owner: Any, *, is_blocked: bool) -> None:
+    """Waits until a session waits for a lock on the table, or no longer does."""
+    waiting = """
+        SELECT EXISTS (SELECT FROM pg_locks
+                        WHERE relation = 'merchant'::regclass AND NOT granted)"""
+    async with asyncio.timeout(LONG_SECONDS):
+        while await owner.fetchval(waiting) is not is_blocked:
+            await asyncio.sleep(0.01)
 
 
 async def test_a_migration_that_stays_blocked_changes_nothing(
