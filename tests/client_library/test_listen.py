@@ -124,7 +124,11 @@ def named(received: Received) -> str:
 def stop(listener: "subprocess.Popen[str]", number: int = signal.SIGINT) -> tuple[str, str]:
     """Ends `listen` as Ctrl-C does. Returns what it printed."""
     listener.send_signal(number)
-    out, err = listener.communicate(timeout=TIMEOUT_SECONDS)
+    assert listener.stdout is not None
+    assert listener.stderr is not None
+    # Not `communicate`, which misses what reading the first line has buffered.
+    out, err = listener.stdout.read(), listener.stderr.read()
+    listener.wait(TIMEOUT_SECONDS)
     assert (listener.returncode, "Traceback" in err) == (0, False)
     return out, err
 
