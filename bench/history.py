@@ -94,10 +94,10 @@ POSTINGS = """
     SELECT merchant_id, environment, currency, 'payout', trx_id, created_at FROM payout"""
 NOTIFICATIONS = f"""
     INSERT INTO notification (
-           merchant_id, id, environment, trx_id, event, status, url, body, state, attempts,
+           merchant_id, id, environment, trx_id, event, type, status, url, body, state, attempts,
            created_at, decided_at)
     SELECT {{notified}} + n % {NOTIFIED}, 'msg_H' || lpad(n::text, 24, '0'), 'sandbox',
-           {TRX_ID.format(digit=1)}, 'payout', 'completed', 'https://shop.example/ipn',
+           {TRX_ID.format(digit=1)}, 'payout', 'payout.completed', 'completed', 'https://shop.example/ipn',
            convert_to('{{{{"data":{{{{"amount":1000.00,"currency_code":"NGN"}}}},'
                       '"message":"Payout completed","status":"completed"}}}}', 'utf8'),
            'delivered', 1, moment, moment

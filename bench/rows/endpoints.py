@@ -22,9 +22,10 @@ DEAD = "beside a dead endpoint"
 
 # A trigger adds the deliveries and their jobs.
 EVENT = """
-    INSERT INTO notification (merchant_id, id, environment, trx_id, event, status, url, body, state)
+    INSERT INTO notification (merchant_id, id, environment, trx_id, event, type, status, url, body,
+                              state)
     SELECT {first} + n % {merchants}, 'msg_' || lpad(n::text, 25, '0'), 'sandbox',
-           'TXN' || lpad(n::text, 30, '0'), 'payout', 'completed', '',
+           'TXN' || lpad(n::text, 30, '0'), 'payout', 'payout.completed', 'completed', '',
            convert_to('{{"event":"payout","data":{{"amount":1000.00,"currency_code":"NGN",'
                       '"description":"Two chairs and a table","environment":"sandbox"}},'
                       '"message":"Payout Completed","status":"completed"}}', 'utf8'), 'not_sent'

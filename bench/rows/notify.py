@@ -31,9 +31,10 @@ NOTIFY = """
                'http://127.0.1.' || 1 + n % {merchants} || ':{port}/ipn' AS url, n
           FROM generate_series(1, {number}) AS n
     ), notifications AS (
-        INSERT INTO notification (merchant_id, id, environment, trx_id, event, status, url, body)
+        INSERT INTO notification (merchant_id, id, environment, trx_id, event, type, status, url,
+                                  body)
         SELECT merchant_id, 'msg_' || lpad(n::text, 25, '0'), 'sandbox', trx_id, 'payout',
-               'completed', url,
+               'payout.completed', 'completed', url,
                convert_to(
                    '{{"data":{{"trx_id":"' || trx_id || '","amount":1000.00,"currency_code":"NGN",'
                    '"description":"Two chairs and a table","environment":"sandbox"}},'

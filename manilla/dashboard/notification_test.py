@@ -88,6 +88,7 @@ async def _enqueue(request: PageRequest, chosen: str, url: str) -> str:
             url=url,
             payload=payload,
             event=f"{TEST}.{payload['event']}",
+            type=None,
             status=payload["status"],
         )
         await audit.record(

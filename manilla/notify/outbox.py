@@ -10,6 +10,7 @@ from manilla.kit.db import Connection
 from manilla.kit.environment import Environment
 from manilla.ledger.job_kinds import JobKind
 from manilla.notify import notification_ids
+from manilla.notify.events.kinds import EventType
 
 DELIVER = JobKind.NOTIFY
 
@@ -23,19 +24,21 @@ async def enqueue(
     url: str,
     payload: Any,
     event: str,
+    type: EventType | None,
     status: str,
 ) -> str:
     """Queues a notification and returns its id. If the URL is empty, it is only an event.
 
+    A test has no type: it is not an event of the merchant.
     Must be called within the transaction that makes the change.
     """
     notification_id = notification_ids.new(merchant_id)
     await connection.execute(
         """
-        INSERT INTO notification (merchant_id, id, environment, trx_id, event, status, url, body,
-                                  state)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)""",
-        *(merchant_id, notification_id, environment, trx_id, event, status, url),
+        INSERT INTO notification (merchant_id, id, environment, trx_id, event, type, status, url,
+                                  body, state)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)""",
+        *(merchant_id, notification_id, environment, trx_id, event, type, status, url),
         *(strict_json.encode(payload), "waiting" if url else "not_sent"),
     )
     if url:
@@ -44,7 +47,7 @@ async def enqueue(
 
 
 async def has_readers(
-    connection: Connection, merchant_id: int, environment: Environment, event_type: str
+    connection: Connection, merchant_id: int, environment: Environment, event_type: EventType
 ) -> bool:
     """Whether one of the merchant's endpoints receives events of this type."""
     return await connection.has_row(

@@ -20,6 +20,7 @@ from manilla.merchants import branding
 from manilla.merchants import queries as merchants
 from manilla.merchants.directory import Caller
 from manilla.notify import outbox
+from manilla.notify.events.kinds import EventType
 from manilla.payments.payment import NewPayment, Payment, PaymentErrorCode, PaymentStatus
 from manilla.payments.verify import Commission, describe_commission
 
@@ -88,7 +89,9 @@ async def enqueue_payment(connection: Connection, payment: Payment) -> None:
     """
     assert payment.status is not PaymentStatus.PENDING
     merchant_name = await _merchant_name(connection, payment)
-    await _enqueue(connection, payment, _notice(payment, merchant_name), payment.ipn_url)
+    notice = _notice(payment, merchant_name)
+    event_type = EventType(f"{EVENT}.{payment.status}")
+    await _enqueue(connection, payment, notice, event_type, payment.ipn_url)
 
 
 def pending(caller: Caller, new: NewPayment) -> dict[str, str]:
@@ -150,8 +153,9 @@ async def enqueue_refund(
     source: str | None = None,
 ) -> None:
     """Queues the notification of a completed refund, or the event of another status."""
+    event_type = EventType(f"refund.{status}")
     if status == "pending" and not await outbox.has_readers(
-        connection, payment.merchant_id, payment.environment, "refund.pending"
+        connection, payment.merchant_id, payment.environment, event_type
     ):
         return
     about = msgspec.structs.asdict(_data(payment, await _merchant_name(connection, payment)))
@@ -162,13 +166,15 @@ async def enqueue_refund(
         refund_source=source,
     )
     notice = RefundNotice("refund", data, REFUND_MESSAGES[status], status, int(time.time()))
-    await _enqueue(connection, payment, notice, payment.ipn_url if status == "completed" else "")
+    url = payment.ipn_url if status == "completed" else ""
+    await _enqueue(connection, payment, notice, event_type, url)
 
 
 async def _enqueue(
     connection: Connection,
     payment: Payment,
     notice: PaymentNotice | RefundNotice | LegacyNotice,
+    event_type: EventType,
     url: str,
 ) -> None:
     await outbox.enqueue(
@@ -179,6 +185,7 @@ async def _enqueue(
         url=url,
         payload=notice,
         event=notice.event,
+        type=event_type,
         status=notice.status,
     )
 

@@ -17,6 +17,7 @@ from manilla.mail import outbox as mail
 from manilla.mail.kinds import MailKind
 from manilla.merchants.directory import Caller
 from manilla.notify import outbox
+from manilla.notify.events.kinds import EventType
 from manilla.payouts.bulk.store import Batch
 from manilla.payouts.payout import NewPayout, Payout, PayoutStatus
 from manilla.payouts.verify import EVENT
@@ -66,6 +67,7 @@ async def enqueue(connection: Connection, payout: Payout) -> None:
 
     Without `ipn_url` it is only an event.
     """
+    event_type = EventType(f"{EVENT}.{payout.status}")
     await outbox.enqueue(
         connection,
         merchant_id=payout.merchant_id,
@@ -74,6 +76,7 @@ async def enqueue(connection: Connection, payout: Payout) -> None:
         url=payout.ipn_url,
         payload=_notice(payout),
         event=EVENT,
+        type=EventType.PAYOUT_REVERSED if payout.is_reversed else event_type,
         status=payout.status,
     )
 

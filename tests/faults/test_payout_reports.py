@@ -366,6 +366,8 @@ async def _has_come_back(payer: PayoutMerchant, trx_id: str, reversal: Reversal)
         await _is(payer, trx_id, *REFUNDED)
         assert (await payer.verify(trx_id)).json["status"] == "failed"
         assert await payer.cases() == []
+        events = await payer.merchant.get("/api/v1/events?type=payout.reversed")
+        assert [event["trx_id"] for event in events.json["data"]] == [trx_id]
     else:
         await _is(payer, trx_id, *NOT_REFUNDED)
         assert await payer.cases() == [("contradiction", trx_id)]

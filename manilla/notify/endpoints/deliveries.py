@@ -45,7 +45,7 @@ class EndpointDelivery(msgspec.Struct, frozen=True):
 
 _DELIVERY = """
     SELECT d.notification_id, d.trx_id, d.state, d.attempts, d.created_at, d.decided_at,
-           coalesce(event_type(n.event, n.status, n.body), n.event) AS type, n.body
+           coalesce(n.type, n.event) AS type, n.body
       FROM endpoint_delivery d
       JOIN notification n ON n.merchant_id = d.merchant_id AND n.id = d.notification_id
      WHERE d.merchant_id = $1 AND d.endpoint_id = $2"""
@@ -139,15 +139,14 @@ async def _missed(
     """Returns the next events by id, and whether each is to be sent to the endpoint."""
     records = await db.records(
         """
-        SELECT n.id, n.environment = $3 AND t.type IS NOT NULL
-               AND $4::text[] && ARRAY['*', split_part(t.type, '.', 1) || '.*', t.type]
+        SELECT n.id, n.environment = $3 AND n.type IS NOT NULL
+               AND $4::text[] && ARRAY['*', split_part(n.type, '.', 1) || '.*', n.type]
                AND ($5 OR NOT EXISTS (
                    SELECT FROM endpoint_delivery d
                     WHERE d.merchant_id = n.merchant_id AND d.endpoint_id = $6
                       AND d.notification_id = n.id AND d.state = 'delivered')) AS is_wanted
           FROM (SELECT * FROM notification WHERE merchant_id = $1 AND id > $2
                  ORDER BY id LIMIT $7) AS n
-         CROSS JOIN LATERAL (SELECT event_type(n.event, n.status, n.body) AS type) AS t
          ORDER BY n.id""",
         *(endpoint.merchant_id, last, endpoint.environment, endpoint.events),
         *(with_delivered, endpoint.id, RESEND_ROWS),

@@ -116,7 +116,7 @@ async def _due(db: Database, jobs: Sequence[Job]) -> list[DueDelivery]:
                d.attempts, coalesce(a.number, 0) AS attempts_in_all,
                a.at + a.milliseconds * interval '1 millisecond' AS ended_at, d.has_more,
                e.id AS endpoint_id,
-               coalesce(event_type(n.event, n.status, n.body), n.event) AS type,
+               coalesce(n.type, n.event) AS type,
                s.sealed, s.numbers, e.failing_since
           FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[])
                AS j (merchant_id, subject, trx_id, endpoint_id)

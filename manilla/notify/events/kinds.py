@@ -4,8 +4,6 @@ from enum import StrEnum
 
 
 class EventType(StrEnum):
-    """The stored function `event_type` derives the type from a notification."""
-
     PAYMENT_PENDING = "payment.pending"
     PAYMENT_SUCCESS = "payment.success"
     PAYMENT_FAILED = "payment.failed"

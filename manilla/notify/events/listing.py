@@ -22,7 +22,6 @@ from manilla.notify.events.kinds import EventType
 # No transaction that changes a status stays open as long as this.
 TRANSACTION_MAX = timedelta(minutes=10)
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
-TYPE = "event_type(event, status, body)"
 IS_SETTLED = "(epoch, xid) < (current_event_epoch(), pg_snapshot_xmin(pg_current_snapshot()))"
 
 
@@ -54,7 +53,6 @@ _REFERENCE = """
                  AND p.trx_id BETWEEN looked.trx_id AND looked.trx_id ORDER BY p.trx_id LIMIT 1))"""
 _EVENT = columns(
     EventItem,
-    type=TYPE,
     ref_trx=_REFERENCE,
     created_at="created_at::text",
     body="convert_from(body, 'UTF8')",
@@ -100,9 +98,9 @@ def _item(record: Any) -> EventItem:
 
 async def position_of(db: Database, tenant: Tenant, event_id: str) -> Position | None:
     record = await db.record(
-        f"""
+        """
         SELECT epoch, xid, id FROM notification
-         WHERE merchant_id = $1 AND environment = $2 AND id = $3 AND {TYPE} IS NOT NULL""",
+         WHERE merchant_id = $1 AND environment = $2 AND id = $3 AND type IS NOT NULL""",
         *(tenant.merchant_id, tenant.environment, event_id),
     )
     return None if record is None else Position(*record)
@@ -128,7 +126,7 @@ async def have_news(db: Database, readers: Sequence[EventReader]) -> list[bool]:
                   AND environment = reader.environment::environment
                   AND (epoch, xid, id) > (reader.last_epoch, reader.last_xid, reader.last_id)
                   AND created_at >= reader.since AND {IS_SETTLED}
-                  AND {TYPE} = coalesce(reader.type, {TYPE})) AS has_news
+                  AND type = coalesce(reader.type, type)) AS has_news
           FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::xid8[], $5::text[],
                       $6::timestamptz[], $7::text[]) WITH ORDINALITY
                AS reader (merchant_id, environment, last_epoch, last_xid, last_id, since, type,
@@ -153,7 +151,7 @@ def _whose(tenant: Tenant) -> Conditions:
 
 
 def _filters(wanted: EventFilter) -> tuple[tuple[str, tuple[Any, ...]], ...]:
-    is_wanted = (f"{TYPE} = {{}}", (wanted.type,)) if wanted.type else (f"{TYPE} IS NOT NULL", ())
+    is_wanted = ("type = {}", (wanted.type,)) if wanted.type else ("type IS NOT NULL", ())
     since = () if wanted.since is None else (("created_at >= {}", (wanted.since,)),)
     return (is_wanted, *since)
 

@@ -132,9 +132,9 @@ BEGIN
     ), events AS (
         -- Only if one of the merchant's endpoints receives it.
         INSERT INTO notification (
-               merchant_id, id, environment, trx_id, event, status, url, body, state)
-        SELECT merchant_id, event_id, environment::environment, trx_id, event, 'pending', '',
-               convert_to(event_body, 'UTF8'), 'not_sent'
+               merchant_id, id, environment, trx_id, event, type, status, url, body, state)
+        SELECT merchant_id, event_id, environment::environment, trx_id, event,
+               'payment.pending', 'pending', '', convert_to(event_body, 'UTF8'), 'not_sent'
           FROM judged WHERE outcome = 'created' AND event_id IS NOT NULL
     ), answers AS (
         INSERT INTO idempotency (merchant_id, environment, endpoint, key, body_hash, answer)

@@ -274,9 +274,9 @@ BEGIN
 
         IF has_events THEN  -- one of the merchant's endpoints receives it
             INSERT INTO notification (
-                   merchant_id, id, environment, trx_id, event, status, url, body, state)
-            SELECT merchant_id, event_id, environment, trx_id, event, 'pending', '',
-                   convert_to(event_body, 'UTF8'), 'not_sent'
+                   merchant_id, id, environment, trx_id, event, type, status, url, body, state)
+            SELECT merchant_id, event_id, environment, trx_id, event, 'payout.pending', 'pending',
+                   '', convert_to(event_body, 'UTF8'), 'not_sent'
               FROM jsonb_to_recordset(p_items) AS g (
                    item integer, merchant_id bigint, environment text, trx_id text,
                    event_id text, event text, event_body text)
