@@ -199,7 +199,7 @@ def _item(environment: Environment) -> PayoutItem:
     return PayoutItem(
         bucket=BUCKET,
         rate_limit=int(NO_LIMIT),
-        note=f"To {ACCOUNT_NAME}, bank {BANK_CODE}, account …{ACCOUNT_NUMBER[-4:]}.",
+        accepted=f"To {ACCOUNT_NAME}, bank {BANK_CODE}, account …{ACCOUNT_NUMBER[-4:]}.",
         job_kind=COMPLETE_IN_SANDBOX if is_sandbox else SEND,
         due_in_seconds=5 if is_sandbox else 0,
     )

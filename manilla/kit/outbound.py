@@ -34,8 +34,7 @@ _SPECIAL = tuple(
 
 
 # Use one message for both cases, so that a caller cannot learn which names exist in our network or
-# what they resolve to. Delivery attempts store this text and are searched by it, so it must not
-# change.
+# what they resolve to.
 NOT_REACHED = "not a public address, or a name that is not known"
 
 
@@ -135,6 +134,12 @@ def open_session(*, is_public_only: bool, connections: int, seconds: float) -> A
         # Ask for uncompressed responses, because they are shown to users exactly as received.
         headers={"User-Agent": "Manilla", "Accept-Encoding": "identity"},
     )
+
+
+def is_not_reached(error: Exception) -> bool:
+    """Whether the call failed because the address is not public or the name is not known."""
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    return isinstance(error, aiohttp.ClientConnectorDNSError) or isinstance(cause, AddressRefused)
 
 
 def describe(error: Exception) -> str:

@@ -1,6 +1,8 @@
 """The timeline of a transaction: a permanent, ordered record of its events."""
 
+from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 
 import msgspec
 
@@ -14,9 +16,11 @@ class TimelineEvent(msgspec.Struct, frozen=True):
     event: str
     from_status: str
     to_status: str
-    detail: str | None
+    detail: str | None  # a sentence for administrators
+    facts: dict[str, str]  # what merchants may read of the event
 
 
+NO_FACTS: Mapping[str, str] = MappingProxyType({})
 FIELDS = Fields(TimelineEvent, status="to_status")
 
 
@@ -29,6 +33,7 @@ async def add(
     before: str,
     after: str,
     detail: str | None = None,
+    facts: Mapping[str, str] = NO_FACTS,
 ) -> None:
     """Adds an event.
 
@@ -36,28 +41,34 @@ async def add(
     """
     await connection.execute(
         """
-        INSERT INTO timeline (merchant_id, trx_id, number, event, from_status, to_status, detail)
-        SELECT $1, $2, coalesce(max(number), 0) + 1, $3, $4, $5, $6
+        INSERT INTO timeline (merchant_id, trx_id, number, event, from_status, to_status, detail,
+                              facts)
+        SELECT $1, $2, coalesce(max(number), 0) + 1, $3, $4, $5, $6, $7::jsonb
           FROM timeline WHERE merchant_id = $1 AND trx_id = $2""",
         *(merchant_id, trx_id, event, before, after, detail),
+        msgspec.json.encode(dict(facts)).decode(),
     )
 
 
 async def steps(db: Database | Connection, merchant_id: int, trx_id: str) -> list[TimelineEvent]:
     """Returns the events in order. A payout's own row has its first event."""
-    return await db.rows(
-        TimelineEvent,
+    records = await db.records(
         """
         SELECT row_number() OVER (ORDER BY place) AS number, at, event, from_status, to_status,
-               detail
+               detail, facts
           FROM (SELECT 0 AS place, created_at AS at, 'accepted' AS event,
-                       'pending' AS from_status, 'pending' AS to_status, accepted_note AS detail
+                       'pending' AS from_status, 'pending' AS to_status, accepted_note AS detail,
+                       '{}'::jsonb AS facts
                   FROM payout
                  WHERE merchant_id = $1 AND trx_id = $2 AND accepted_note IS NOT NULL
                  UNION ALL
-                SELECT number, at, event, from_status, to_status, detail FROM timeline
+                SELECT number, at, event, from_status, to_status, detail, facts FROM timeline
                  WHERE merchant_id = $1 AND trx_id = $2) AS events
          ORDER BY place""",
         merchant_id,
         trx_id,
     )
+    return [
+        TimelineEvent(**{**record, "facts": msgspec.json.decode(record["facts"])})
+        for record in records
+    ]

@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Generic, Protocol
+from typing import Generic, NamedTuple, Protocol
 
 import aiohttp
 
@@ -16,7 +16,7 @@ from manilla.kit import crash, outbound, time_limits
 from manilla.kit.batch import Batcher
 from manilla.kit.jobs import Job, Work
 from manilla.notify.host_limits import HostLimits, host_of
-from manilla.notify.queries import AttemptResult, Due, DueMessage
+from manilla.notify.queries import AttemptResult, DeliveryErrorCode, Due, DueMessage
 
 CONCURRENCY = 192
 ANSWER_BYTES_MAX = 64 * 1024
@@ -36,6 +36,15 @@ class Destination(Protocol[Due]):
 
     async def headers(self, due: Due, now: int) -> dict[str, str]: ...
     async def record(self, attempts: Sequence[AttemptResult]) -> Sequence[None]: ...
+
+
+class Reply(NamedTuple):
+    """The response to one attempt, or why there is none."""
+
+    status: int | None
+    answer: bytes | None
+    error: str | None
+    error_code: DeliveryErrorCode | None
 
 
 class NotificationDelivery(Generic[Due]):
@@ -80,32 +89,28 @@ class NotificationDelivery(Generic[Due]):
     async def _attempt(self, due: Due, began: float) -> AttemptResult:
         at = datetime.now(UTC)
         headers = await self._destination.headers(due, int(at.timestamp()))
-        status, answer, error = await self._call(due, headers)
+        reply = await self._call(due, headers)
         attempts = due.attempts + 1
         is_last = attempts > len(self._destination.retry_seconds(due))
-        state = "delivered" if error is None else "failed" if is_last else "waiting"
+        state = "delivered" if reply.error is None else "failed" if is_last else "waiting"
         return AttemptResult(
             merchant_id=due.merchant_id,
             notification_id=due.key,
             number=due.attempts_in_all + 1,
             at=at,
             headers=headers,
-            status=status,
-            answer=answer,
+            status=reply.status,
+            answer=reply.answer,
             milliseconds=round((time.monotonic() - began) * 1000),
-            error=error,
+            error=reply.error,
+            error_code=reply.error_code,
             attempts=attempts,
             state=state,
         )
 
-    async def _call(
-        self, due: DueMessage, headers: dict[str, str]
-    ) -> tuple[int | None, bytes | None, str | None]:
-        """Calls the URL.
-
-        Returns status, response and error; an incomplete response is returned too.
-        """
-        status, answer, error = None, bytearray(), None
+    async def _call(self, due: DueMessage, headers: dict[str, str]) -> Reply:
+        """Calls the URL. An incomplete response is returned too."""
+        status, answer, error, code = None, bytearray(), None, None
         seconds = time_limits.current.notification_seconds
         try:
             async with asyncio.timeout(seconds):
@@ -120,7 +125,9 @@ class NotificationDelivery(Generic[Due]):
             error = f"{late} within {seconds:g} seconds"
         except (aiohttp.ClientError, OSError, ValueError) as problem:
             error = f"the call failed: {outbound.describe(problem)}"
-        return status, None if status is None else bytes(answer[:ANSWER_BYTES_KEPT]), error
+            code = DeliveryErrorCode.NOT_REACHED if outbound.is_not_reached(problem) else None
+        kept = None if status is None else bytes(answer[:ANSWER_BYTES_KEPT])
+        return Reply(status, kept, error, code)
 
 
 def _wait_seconds(due: DueMessage, retry_seconds: Sequence[float]) -> float:

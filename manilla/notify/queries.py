@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any, TypeVar
 
 import msgspec
 
-from manilla.kit import outbound
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
@@ -61,6 +61,12 @@ class DeliveryAttempt(msgspec.Struct, frozen=True):
     error: str | None
 
 
+class DeliveryErrorCode(StrEnum):
+    """Why an attempt failed, where other code depends on it."""
+
+    NOT_REACHED = "not_reached"  # the address is not public, or the name is not known
+
+
 class AttemptResult(DeliveryAttempt, frozen=True, kw_only=True):
     """A new attempt, and the resulting state of its message."""
 
@@ -68,6 +74,7 @@ class AttemptResult(DeliveryAttempt, frozen=True, kw_only=True):
     notification_id: str  # the message's key
     attempts: int
     state: str
+    error_code: DeliveryErrorCode | None
 
 
 class Notification(msgspec.Struct, frozen=True):
@@ -135,13 +142,13 @@ STORED = f"""
         WITH given AS (
             SELECT * FROM unnest($1::integer[], $2::timestamptz[], $3::text[], $4::integer[],
                                  $5::bytea[], $6::integer[], $7::text[], $8::bigint[], $9::text[],
-                                 $10::integer[], $11::text[])
+                                 $10::integer[], $11::text[], $12::text[])
                 AS g ({columns(AttemptResult)})),
         stored AS (
             INSERT INTO delivery_attempt (merchant_id, notification_id, number, at, headers, status,
-                                          answer, milliseconds, error)
+                                          answer, milliseconds, error, error_code)
             SELECT merchant_id, notification_id, number, at, headers::jsonb, status, answer,
-                   milliseconds, error FROM given
+                   milliseconds, error, error_code FROM given
                 ON CONFLICT DO NOTHING)"""
 
 
@@ -252,11 +259,11 @@ async def blocked_urls(db: Database, merchant_id: int, environment: str) -> list
                 WHERE environment = $2 AND attempts > 0
                 ORDER BY url, id DESC) AS tried
          WHERE state <> 'delivered' AND (
-               SELECT starts_with(reverse(a.error), reverse($3)) FROM delivery_attempt a
+               SELECT a.error_code = $3 FROM delivery_attempt a
                 WHERE a.merchant_id = $1 AND a.notification_id = tried.id
                 ORDER BY a.number DESC LIMIT 1)
          ORDER BY id DESC LIMIT 3""",
-        *(merchant_id, environment, outbound.NOT_REACHED),
+        *(merchant_id, environment, DeliveryErrorCode.NOT_REACHED),
     )
     return [record["url"] for record in records]
 

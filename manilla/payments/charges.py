@@ -4,6 +4,7 @@ A charge is saved before it is sent, and its status is queried until it is final
 """
 
 import asyncio
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from manilla.kit import jobs, time_limits
@@ -163,7 +164,8 @@ class ChargeService:
             if len(earlier) >= TRIES_MAX:
                 raise TooManyCharges
             if wish.choice.is_between_several:
-                await _note(connection, current, "gateway_chosen", wish.explain(number))
+                why, facts = wish.explain(number), wish.choice.facts(number)
+                await _note(connection, current, "gateway_chosen", why, facts)
             return await _insert(connection, current, method, wish, len(earlier) + 1), True
 
     async def _send(
@@ -273,7 +275,13 @@ async def _locked(connection: Connection, of: Payment | Charge) -> Payment:
     return payment
 
 
-async def _note(connection: Connection, payment: Payment, event: str, detail: str) -> None:
+async def _note(
+    connection: Connection,
+    payment: Payment,
+    event: str,
+    detail: str,
+    facts: Mapping[str, str] = timeline.NO_FACTS,
+) -> None:
     """Adds an event that does not change the payment's status to its timeline."""
     status = payment.status
     await timeline.add(
@@ -281,6 +289,7 @@ async def _note(connection: Connection, payment: Payment, event: str, detail: st
         before=status,
         after=status,
         detail=detail,
+        facts=facts,
     )
 
 

@@ -7,6 +7,7 @@ skipped.
 import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from enum import StrEnum
 
 import msgspec
 
@@ -15,6 +16,34 @@ from manilla.kit.money import Money
 from manilla.methods.method import Method
 from manilla.payments.payment import Charge, ChargeStatus
 from manilla.providers.port import Channel
+
+
+class Reason(StrEnum):
+    """Why a gateway is tried first, or next."""
+
+    ONLY = "only"
+    ONLY_AVAILABLE = "only_available"
+    NO_SETBACKS = "no_setbacks"
+    FEWEST_SETBACKS = "fewest_setbacks"
+    ON_CHECKOUT = "on_checkout"
+    FIRST_OF_MERCHANT = "first_of_merchant"
+    NEXT_OF_MERCHANT = "next_of_merchant"
+    LOWEST_FEE = "lowest_fee"
+    FIRST_OF_PLATFORM = "first_of_platform"
+    NEXT = "next"  # the gateway before it did not create a charge
+
+
+_TEXTS = {
+    Reason.ONLY: "the only gateway",
+    Reason.ONLY_AVAILABLE: "the only gateway that is available",
+    Reason.NO_SETBACKS: "nothing went wrong with it",
+    Reason.FEWEST_SETBACKS: "it failed least",
+    Reason.ON_CHECKOUT: "the account for the transfer is shown on checkout",
+    Reason.FIRST_OF_MERCHANT: "first in the merchant's order",
+    Reason.NEXT_OF_MERCHANT: "next in the merchant's order",
+    Reason.LOWEST_FEE: "the lowest fee",
+    Reason.FIRST_OF_PLATFORM: "first in the platform's order",
+}
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,26 +84,36 @@ class GatewayChoice(msgspec.Struct, frozen=True):
             before = self.ranked[number - 1].name
             return f"Chose {best.name}: next after {before}, which did not create a charge."
         later = self.ranked[1:]
-        parts = [f"Chose {best.name}: {self._why_best()}"]
+        reason = self._why_best()
+        fee = f", {money(best.fee)}" if reason is Reason.LOWEST_FEE else ""
+        parts = [f"Chose {best.name}: {_TEXTS[reason]}{fee}"]
         parts += [f"then {each.name}: {_why_later(best, each)}" for each in later]
         parts += [f"skipped {each.name}: {_since(each)}" for each in self.skipped]
         return "; ".join(parts) + "."
 
-    def _why_best(self) -> str:
+    def facts(self, number: int) -> dict[str, str]:
+        """Returns what merchants may read of the choice: no provider's fee."""
+        name = self.ranked[number].name
+        if number > 0:
+            before = self.ranked[number - 1].name
+            return {"gateway": name, "reason": Reason.NEXT, "after": before}
+        return {"gateway": name, "reason": self._why_best()}
+
+    def _why_best(self) -> Reason:
         best, *later = self.ranked
         if not later:
-            return "the only gateway that is available" if self.skipped else "the only gateway"
+            return Reason.ONLY_AVAILABLE if self.skipped else Reason.ONLY
         match _first_difference(best, later[0]):
             case 0:
-                return "nothing went wrong with it" if not best.setbacks else "it failed least"
+                return Reason.FEWEST_SETBACKS if best.setbacks else Reason.NO_SETBACKS
             case 1:
-                return "the account for the transfer is shown on checkout"
+                return Reason.ON_CHECKOUT
             case 2:
                 is_first = all(best.rank[2] < each.rank[2] for each in (*later, *self.skipped))
-                return f"{'first' if is_first else 'next'} in the merchant's order"
+                return Reason.FIRST_OF_MERCHANT if is_first else Reason.NEXT_OF_MERCHANT
             case 3:
-                return f"the lowest fee, {money(best.fee)}"
-        return "first in the platform's order"
+                return Reason.LOWEST_FEE
+        return Reason.FIRST_OF_PLATFORM
 
 
 class CustomerWish(msgspec.Struct, frozen=True):

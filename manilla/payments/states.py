@@ -380,6 +380,7 @@ async def _charge_failed(
         before=payment.status,
         after=payment.status,
         detail=f"charge {charge.reference}: {code}. Checkout says: {decline.text}",
+        facts={"shown": decline.text},
     )
 
 

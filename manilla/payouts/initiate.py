@@ -66,7 +66,7 @@ class PayoutOrder(PayoutTerms, frozen=True, kw_only=True):
 
 class PayoutItem(NewItem, frozen=True, kw_only=True):
     route: RouteDecision | None = None  # why the provider was chosen
-    note: str = ""  # text for the timeline: the beneficiary, with the resolved name
+    accepted: str = ""  # text for the timeline: the beneficiary, with the resolved name
     batch_id: str | None = None
     batch_row: int | None = None
     api_key: int | None = None  # the further API key, which must still be active
@@ -153,7 +153,7 @@ class PayoutInitiation:
             order.repeat_key,
             **checked,
             route=route.decision if route else None,
-            note=_note(who, account, order, route),
+            accepted=_note(who, account, order),
             saved_account_id=saved_id,
             answer=strict_json.encode(initiated).decode() if order.repeat_key else None,
             mail_job_kind=JobKind.LARGE_PAYOUT if self._is_large(new, amount) else None,
@@ -312,12 +312,8 @@ def _destination(
     return columns
 
 
-def _note(
-    who: Beneficiary, account: ResolvedAccount | None, order: PayoutOrder, route: PayoutRoute | None
-) -> str:
+def _note(who: Beneficiary, account: ResolvedAccount | None, order: PayoutOrder) -> str:
     paid = beneficiary.note(who, account)
-    if route is not None:
-        paid = f"{paid} {route.decision.text}"
     return f"{paid} Ordered by {order.ordered_by}." if order.ordered_by else paid
 
 

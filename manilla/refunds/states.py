@@ -181,4 +181,5 @@ async def add_to_timeline(
         before=payment.status,
         after=payment.status,
         detail=f"{refund.trx_id}, {refund.amount}: {detail}",
+        facts={"refund": refund.trx_id, "amount": str(refund.amount), "reason": refund.reason},
     )

@@ -210,6 +210,7 @@ async def give_to(
         before="pending",
         after="pending",
         detail=f"Moved to {provider}, which has it. {because}",
+        facts={"ended_as": AttemptEnd.ELSEWHERE},
     )
 
 

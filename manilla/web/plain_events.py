@@ -1,18 +1,19 @@
 """What merchants read about the events of their transactions.
 
 The stored details are for administrators: they contain the names of provider accounts, providers'
-own words and administrators' notes. Merchants read the sentences of this table instead. An event
-that is not in it has no details.
+own words and administrators' notes. Merchants read the sentences of this table instead, with the
+event's facts. An event that is not in the table has no details.
 """
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from manilla.ledger.timeline import TimelineEvent
+from manilla.payments.choice import Reason
+from manilla.transfers.sending import AttemptEnd
+
+Facts = Mapping[str, str]
 
 RETURNED = "The money was returned to your wallet."
-# The end of the details of a payout whose rail was chosen automatically.
-_ROUTE = re.compile(r" Sent by \w+\.( Not chosen: [^.]*\.)?")
 _TITLES = {
     "moved_to_another_rail": "Sent by another route",
     "suspense": "Held for review",
@@ -35,41 +36,60 @@ def title(event: str) -> str:
 
 
 def detail(step: TimelineEvent) -> str:
+    if step.event == "accepted":
+        return step.detail or ""
     said = _DETAILS.get(step.event, "")
-    return said if isinstance(said, str) else said(step.detail or "")
+    return said if isinstance(said, str) else said(step.facts)
 
 
-def _accepted(text: str) -> str:
-    return _ROUTE.sub("", text)
+_MOVES = {
+    AttemptEnd.REJECTED: "The bank transfer was refused. We sent it by another route.",
+    AttemptEnd.NOT_RECEIVED: "The bank transfer could not be sent. We sent it by another route.",
+    AttemptEnd.ELSEWHERE: "The bank transfer is on another route than we had recorded.",
+}
+_REASONS = {
+    Reason.ONLY: "the only gateway",
+    Reason.ONLY_AVAILABLE: "the only gateway that is available",
+    Reason.NO_SETBACKS: "nothing went wrong with it",
+    Reason.FEWEST_SETBACKS: "it failed least",
+    Reason.ON_CHECKOUT: "the account for the transfer is shown on checkout",
+    Reason.FIRST_OF_MERCHANT: "first in your order",
+    Reason.NEXT_OF_MERCHANT: "next in your order",
+    Reason.LOWEST_FEE: "the lowest fee",
+    Reason.FIRST_OF_PLATFORM: "first in the platform's order",
+    Reason.NEXT: "next after {after}",
+}
 
 
-def _moved(text: str) -> str:
-    if " rejected the transfer: " in text:
-        return "The bank transfer was refused. We sent it by another route."
-    if text.startswith("Moved to "):
-        return "The bank transfer is on another route than we had recorded."
-    return "The bank transfer could not be sent. We sent it by another route."
+def _moved(facts: Facts) -> str:
+    return _MOVES[AttemptEnd(facts.get("ended_as", AttemptEnd.NOT_RECEIVED))]
 
 
-def _gateway_chosen(text: str) -> str:
+def _gateway_chosen(facts: Facts) -> str:
     """Names the gateway and the main reason, without the provider's fee."""
-    name, _, why = text.partition("Chose ")[2].partition(";")[0].partition(": ")
-    reason = why.partition(",")[0].rstrip(".").replace("the merchant's order", "your order")
-    return f"{name}: {reason}." if name and reason else ""
+    if "gateway" not in facts:
+        return ""
+    return "{gateway}: ".format(**facts) + _REASONS[Reason(facts["reason"])].format(**facts) + "."
 
 
-def _charge_declined(text: str) -> str:
-    shown = text.partition("Checkout says: ")[2]
-    return f"Checkout showed the customer: {shown}" if shown else ""
+def _charge_declined(facts: Facts) -> str:
+    return f"Checkout showed the customer: {facts['shown']}" if "shown" in facts else ""
 
 
-def _refund(sentence: str) -> Callable[[str], str]:
-    """Adds the refund's id and amount, which the details begin with."""
-    return lambda text: f"{text.partition(': ')[0]}. {sentence}"
+def _refund(sentence: str) -> Callable[[Facts], str]:
+    """Adds the refund's id and amount."""
+    return lambda facts: (f"{_named(facts)}. " if "refund" in facts else "") + sentence
 
 
-_DETAILS: dict[str, str | Callable[[str], str]] = {
-    "accepted": _accepted,
+def _refund_started(facts: Facts) -> str:
+    return f"{_named(facts)}: {facts['reason']}" if "refund" in facts else ""
+
+
+def _named(facts: Facts) -> str:
+    return f"{facts['refund']}, {facts['amount']}"
+
+
+_DETAILS: dict[str, str | Callable[[Facts], str]] = {
     "moved_to_another_rail": _moved,
     "rejection_contradicted": "The answers about the bank transfer differ. We are checking it.",
     "delivered": "The bank transfer was delivered.",
@@ -87,12 +107,12 @@ _DETAILS: dict[str, str | Callable[[str], str]] = {
     "suspense_credit": "We reviewed the money and credited it to your wallet.",
     "suspense_return": "We reviewed the money and return it to the customer.",
     "suspense_keep": "We reviewed the money. Nobody claimed it, so it was not credited.",
-    "refund_started": lambda text: text,
+    "refund_started": _refund_started,
     "refund_completed": _refund("The refund was paid to the customer."),
     "refund_failed": _refund(f"The refund failed. {RETURNED}"),
     "part_received": "Checkout asks for the rest until the link expires.",
     "surplus_received": "The surplus goes back to the customer.",
-    "return_started": lambda text: text,
+    "return_started": _refund_started,
     "return_completed": _refund("The money was paid back to the customer."),
     "return_failed": _refund("The money could not be paid back. We are reviewing it."),
     "case_write_off": "We corrected our records. Your wallet did not change.",

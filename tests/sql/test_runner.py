@@ -147,38 +147,3 @@ async def test_a_process_does_not_migrate_beside_another(
     with pytest.raises(MigrationFailed, match="Another process has been migrating"):
         await migrate.upgrade(on.migration_url, on.database_url)
     assert await owner.fetchval("SELECT to_regclass('alembic_version')") is None
-
-
-# What the previous version writes, and the type of the event that it means.
-OLD_NOTIFICATIONS = [
-    ("payment", "completed", "", "payment.success"),
-    ("payment.success", "completed", "", "payment.success"),
-    ("payment", "pending", "", "payment.pending"),
-    ("payment", "canceled", "", "payment.failed"),
-    ("payout", "failed", "Payout Failed", "payout.failed"),
-    ("payout", "failed", "Payout Reversed", "payout.reversed"),
-    ("refund", "completed", "Payment Refunded", "refund.completed"),
-    ("test.payout", "failed", "Payout Reversed", None),
-]
-
-
-async def test_notifications_of_the_previous_version_get_their_type(
-    on: Settings, owner: Any
-) -> None:
-    """Both those from before the migration, and those written until its last process ends."""
-    await runner.run(on.migration_url, last="0060")
-    await _notify(owner, prefix="a")
-    await migrate.upgrade(on.migration_url, on.database_url)
-    await _notify(owner, prefix="b")
-    types = [row["type"] for row in await owner.fetch("SELECT type FROM notification ORDER BY id")]
-    assert types == [expected for *_, expected in OLD_NOTIFICATIONS] * 2
-
-
-async def _notify(owner: Any, *, prefix: str) -> None:
-    for number, (event, status, message, _) in enumerate(OLD_NOTIFICATIONS):
-        await owner.execute(
-            "INSERT INTO notification (merchant_id, id, environment, trx_id, event, status, url,"
-            " body) VALUES (1, $1, 'sandbox', 'TXN1', $2, $3, '', $4)",
-            *(f"{prefix}{number}", event, status),
-            f'{{"message":"{message}"}}'.encode(),
-        )

@@ -127,6 +127,7 @@ async def move(db: Database, seen: Payout, death: Death, route: PayoutRoute, hol
             before=seen.status,
             after=seen.status,
             detail=f"{seen.provider}: {death.because} {route.decision.text}",
+            facts={"ended_as": death.ended_as},
         )
         crash.point("before_move_commit")
     crash.point("after_move_commit")

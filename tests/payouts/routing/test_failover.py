@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from manilla.payouts.beneficiaries.beneficiary import Beneficiary
+from manilla.payouts.routing.explanation import AttemptState, explained
 from manilla.platform import settings as platform
 from manilla.providers import credentials
 from manilla.providers.port import Direction, ResolvedAccount
@@ -23,7 +24,8 @@ async def test_a_payout_goes_to_the_first_rail_under_its_own_code(routed: Routed
     payout = await routed.payer.payout(trx_id)
     assert (payout.provider, payout.bank, payout.rail_bank_code) == (FIRST, "058", "058")
     assert await routed.transfers(trx_id) == {"a": "processing"}
-    assert "Sent by providera." in ((await routed.payer.timeline(trx_id))[0].detail or "")
+    [attempt] = await explained(routed.services.db, payout.merchant_id, trx_id)
+    assert (attempt.provider, attempt.state) == (FIRST, AttemptState.CURRENT)
 
 
 @pytest.mark.parametrize("fault", [REFUSED, UNFUNDED])
