@@ -38,7 +38,7 @@ class Destination(Protocol[Due]):
     async def record(self, attempts: Sequence[AttemptResult]) -> Sequence[None]: ...
 
 
-class Reply(NamedTuple):
+class DeliveryReply(NamedTuple):
     """The response to one attempt, or why there is none."""
 
     status: int | None
@@ -108,7 +108,7 @@ class NotificationDelivery(Generic[Due]):
             state=state,
         )
 
-    async def _call(self, due: DueMessage, headers: dict[str, str]) -> Reply:
+    async def _call(self, due: DueMessage, headers: dict[str, str]) -> DeliveryReply:
         """Calls the URL. An incomplete response is returned too."""
         status, answer, error, code = None, bytearray(), None, None
         seconds = time_limits.current.notification_seconds
@@ -127,7 +127,7 @@ class NotificationDelivery(Generic[Due]):
             error = f"the call failed: {outbound.describe(problem)}"
             code = DeliveryErrorCode.NOT_REACHED if outbound.is_not_reached(problem) else None
         kept = None if status is None else bytes(answer[:ANSWER_BYTES_KEPT])
-        return Reply(status, kept, error, code)
+        return DeliveryReply(status, kept, error, code)
 
 
 def _wait_seconds(due: DueMessage, retry_seconds: Sequence[float]) -> float:
