@@ -1,6 +1,7 @@
 """Rules that hold for every route of the dashboard, including new ones."""
 
 import itertools
+import re
 
 import pytest
 
@@ -157,3 +158,17 @@ async def test_every_page_has_labels_names_and_one_heading(
     for route, reply in opened:
         if route.is_page and reply.status == 200:
             assert not markup.problems(reply.body.decode()), shown(route)
+
+
+async def test_every_link_leads_to_a_page(
+    opened: list[tuple[Route, Reply]], populated: PopulatedMerchant
+) -> None:
+    found = {
+        link: shown(route)
+        for route, reply in opened
+        if route.is_page and reply.status == 200
+        for link in re.findall(r'<a[^>]* href="/dashboard(/[^"#?]*)', reply.body.decode())
+    }
+    for link, page in found.items():
+        reply = await populated.owner.get(link)
+        assert reply.status in (200, 303), f"{link} on {page}: {reply.status}"
