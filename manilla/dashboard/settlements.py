@@ -153,6 +153,7 @@ async def _card(request: PageRequest, currency: str) -> dict[str, object]:
         "plan": plan,
         "text": plans.describe(plan),
         "account": await settlement_account(request.db, *about, currency),
+        "next_account": await accounts.waiting(request.db, request.tenant, currency),
         # An open settlement takes what is offered, although its payout may not exist yet.
         "open": newest if newest is not None and newest.is_open else None,
         "offer": offer,

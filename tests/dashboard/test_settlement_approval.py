@@ -169,3 +169,12 @@ async def test_a_settlement_below_the_threshold_needs_nobody(team: SettlingTeam)
     await team.finance.post(f"{SETTLEMENTS}/plan", form)
     assert (await team.settle()).state == "paid"
     assert await team.dashboard.balance() == 999_500_00
+
+
+async def test_the_page_says_from_when_the_first_account_can_be_used(team: SettlingTeam) -> None:
+    await team.protect()
+    await team.set_account()
+    page = (await team.finance.get("/sandbox/settlements")).body.decode()
+    assert "SANDBOX BENEFICIARY" in page
+    assert "Not set." not in page
+    assert "Show account" in page
