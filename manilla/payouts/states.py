@@ -168,7 +168,7 @@ async def _note_doubt(
         *(connection, payout.merchant_id, payout.trx_id, "rejection_contradicted"),
         before=payout.status,
         after=payout.status,
-        detail=f"{_detail(event)} A signed webhook says {said}, so the provider is queried.",
+        detail=f"{_detail(event)}; a signed webhook says {said}, so the provider is queried",
     )
 
 
