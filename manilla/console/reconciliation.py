@@ -46,7 +46,7 @@ async def import_file(request: PageRequest) -> PageResponse:
         raw = _uploaded(request)
         result = await _import(request, provider, raw)
     except BadStatement as refusal:
-        shown = _summary(refusal)
+        shown = BadForm(errors={"file": refusal.summary or refusal.text})
         about = {**_about_import(request), "bad_rows": refusal.rows}
         return request.form_with_errors("reconciliation_import.html", shown, **about)
     except Refusal as refusal:
@@ -97,12 +97,6 @@ async def _import(request: PageRequest, provider: str, raw: bytes) -> ImportResu
             "The import takes too long. Upload the file again, which stores no line twice, or "
             "import it with the command “manilla reconcile import”."
         ) from None
-
-
-def _summary(refusal: BadStatement) -> BadForm:
-    """Returns the error without the list of lines, which the page shows separately."""
-    text = refusal.text.partition(":")[0] + "." if refusal.rows else refusal.text
-    return BadForm(errors={"file": text})
 
 
 def _imported(result: ImportResult) -> str:

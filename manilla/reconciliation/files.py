@@ -30,14 +30,16 @@ DEFAULT_CURRENCY = "NGN"
 class BadStatement(Refusal):
     status, code = 400, "BAD_STATEMENT"
     message = "This statement cannot be read. Nothing was imported."
+    summary: str | None = None  # the text without the rows; None: the text names no rows
     rows: Sequence[str] = ()  # what is wrong with each invalid row, at most ERRORS_MAX of them
 
 
 def _bad_rows(count: int, named: Sequence[str]) -> BadStatement:
     invalid = "1 line is invalid" if count == 1 else f"{count} lines are invalid"
     more = f"; and {count - len(named)} more" if count > len(named) else ""
-    refusal = BadStatement(f"Nothing was imported, because {invalid}: {'; '.join(named)}{more}.")
-    refusal.rows = named
+    summary = f"Nothing was imported, because {invalid}"
+    refusal = BadStatement(f"{summary}: {'; '.join(named)}{more}.")
+    refusal.summary, refusal.rows = f"{summary}.", named
     return refusal
 
 
