@@ -118,6 +118,7 @@ def guide(text: str) -> Markup:
     body = tokens[3:] if tokens and tokens[0].tag == "h1" else tokens
     html: str = parser.renderer.render(body, parser.options, {})
     html = html.replace("<table", '<div class="table-box"><table')
+    html = html.replace("<pre>", '<pre tabindex="0">')  # the keyboard scrolls a wide one
     return Markup(html.replace("</table>", "</table></div>"))  # noqa: S704, escaped by the parser
 
 

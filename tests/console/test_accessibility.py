@@ -4,7 +4,7 @@ from playwright.async_api import Browser
 from manilla.services import Services
 from manilla.web.routes import Route
 from tests.console.conftest import PopulatedConsole
-from tests.web.accessibility import SCREENS, TYPICAL, problems
+from tests.web.accessibility import PHONE, SCREENS, TYPICAL, problems
 
 
 @pytest.mark.parametrize(("width", "scheme", "only_typical"), SCREENS)
@@ -21,4 +21,21 @@ async def test_every_page_is_accessible(
     checked = [route for route in table if not only_typical or route.path in TYPICAL]
     visitor, samples = populated.administrator, populated.samples
     found = await problems(browser, services.base_url, visitor, checked, samples, width, scheme)
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("width", [PHONE, 1280])
+@pytest.mark.parametrize("provider", ["flutterwave", "kora", "monnify", "paystack"])
+async def test_every_guide_is_accessible(
+    browser: Browser,
+    services: Services,
+    populated: PopulatedConsole,
+    table: list[Route],
+    provider: str,
+    width: int,
+) -> None:
+    guides = [route for route in table if route.path.endswith("/guide")]
+    sample, visitor = {"provider": provider}, populated.administrator
+    found = await problems(browser, services.base_url, visitor, guides, sample, width, "light")
     assert not found, "\n".join(found)

@@ -76,6 +76,8 @@ async def test_each_real_provider_has_a_guide_on_the_console(visitor: SignedInUs
             assert not markup.problems(shown)
             assert re.search('<h2 id="set[a-z-]*">', shown)
             assert ".md" not in shown
+            assert "<th></th>" not in shown
+            assert "<pre>" not in shown, "the keyboard cannot scroll it"
     assert sum(kind.guide is not None for kind in KINDS.values()) == 4
 
 
