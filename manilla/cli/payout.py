@@ -18,6 +18,7 @@ from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.payout import DETAILS, Payout, PayoutStatus
 from manilla.payouts.queue import QueueFilter, Waiting
 from manilla.payouts.routing.explanation import ExplainedAttempt, explained
+from manilla.proofs import restored
 from manilla.transfers import holding
 
 app = typer.Typer(no_args_is_help=True)
@@ -147,7 +148,7 @@ def release(as_json: Json = False, data: Data = None) -> None:
 
     async def command(tools: Tools) -> dict[str, Any]:
         async with configured_rails(tools) as rails:
-            await holding.release(tools.db, rails)
+            await restored.release(tools.db, rails)
         return await _hold_status(tools)
 
     print_fields(run(data, command), as_json=as_json)
@@ -158,7 +159,7 @@ async def _hold_status(tools: Tools) -> dict[str, Any]:
     return {
         "held": since is not None,
         "since": since,
-        "waiting": await holding.waiting(tools.db),
+        "waiting": await restored.waiting(tools.db),
     }
 
 

@@ -9,10 +9,10 @@ import typer
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.output import Json, print_json, print_rows
 from manilla.cli.providers.rails import check_provider, configured_rails
+from manilla.proofs import restored
+from manilla.proofs.restored import FoundTransfer, LostTransfer
 from manilla.providers.port import EventKind
-from manilla.transfers import holding
 from manilla.transfers.events import ProviderState, is_known
-from manilla.transfers.holding import FoundTransfer, LostTransfer
 
 REFERENCES_MAX = 100_000
 
@@ -52,8 +52,8 @@ def restore_check(
         if provider is not None:
             await check_provider(tools, provider)
         async with configured_rails(tools) as rails:
-            found = await holding.look(tools.db, rails)
-            lost = await holding.missing(tools.db, rails, provider, listed) if provider else []
+            found = await restored.look(tools.db, rails)
+            lost = await restored.missing(tools.db, rails, provider, listed) if provider else []
             return RestoreReport(found, lost)
 
     report = run(data, command)

@@ -283,6 +283,14 @@ async def touch(connection: Connection, merchant_id: int) -> None:
         raise MerchantNotFound(f"There is no merchant {merchant_id}.")
 
 
+async def lock_accounts(connection: Connection, merchant_id: int, *, is_locked: bool) -> None:
+    """Limits payouts to the merchant's saved accounts, or no longer."""
+    await touch(connection, merchant_id)
+    await connection.execute(
+        "UPDATE merchant SET accounts_locked = $2 WHERE id = $1", merchant_id, is_locked
+    )
+
+
 async def read_bvn(db: Database, keyring: Keyring, merchant_id: int) -> str | None:
     """Returns the owner's decrypted BVN, for the one provider call that needs it."""
     sealed: bytes | None = await db.value(

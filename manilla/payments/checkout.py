@@ -9,6 +9,7 @@ from enum import StrEnum
 import msgspec
 
 from manilla.cases.cases import CaseAction
+from manilla.kit import jobs
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
@@ -184,8 +185,8 @@ class Checkout:
     async def _wait_in_sandbox(self, payment: Payment) -> None:
         """Gives a person who acts on checkout more time before the payment completes."""
         seconds = self._platform.now.sandbox_complete_seconds * SANDBOX_PATIENCE_AFTER_CHOICE
-        wait = timedelta(seconds=seconds)
-        await store.postpone_job(self._db, payment, COMPLETE_IN_SANDBOX, wait)
+        key = payment.merchant_id, COMPLETE_IN_SANDBOX, payment.trx_id
+        await jobs.postpone(self._db, *key, timedelta(seconds=seconds))
 
     def _candidate(
         self,
@@ -325,13 +326,17 @@ class Checkout:
         )
 
     async def _mark_opened(self, payment: Payment) -> None:
-        seconds = self._platform.now.sandbox_complete_seconds * SANDBOX_PATIENCE
-        await store.set_opened(self._db, payment, COMPLETE_IN_SANDBOX, timedelta(seconds=seconds))
+        """Records when checkout was first opened, and gives the customer time from then on."""
+        wait = timedelta(seconds=self._platform.now.sandbox_complete_seconds * SANDBOX_PATIENCE)
+        async with self._db.transaction() as connection:
+            if await store.set_opened(connection, payment):
+                key = payment.merchant_id, COMPLETE_IN_SANDBOX, payment.trx_id
+                await jobs.postpone(connection, *key, wait)
 
     async def _completes_at(self, payment: Payment) -> datetime | None:
         if not payment.is_sandbox or payment.status is not PaymentStatus.PENDING:
             return None
-        return await store.job_due_at(self._db, payment, COMPLETE_IN_SANDBOX)
+        return await jobs.due_at(self._db, payment.merchant_id, COMPLETE_IN_SANDBOX, payment.trx_id)
 
 
 def _check_open(payment: Payment) -> None:

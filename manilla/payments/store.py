@@ -1,7 +1,5 @@
 """Reads and writes payments and their charges."""
 
-from datetime import datetime, timedelta
-
 import msgspec
 
 from manilla.kit.db import Connection, Database, columns
@@ -55,37 +53,15 @@ async def change_payment(connection: Connection, after: Payment) -> None:
     )
 
 
-async def set_opened(db: Database, found: Payment, job_kind: str, wait: timedelta) -> None:
-    """Records when checkout was first opened, and delays this job by at least `wait`."""
-    await db.execute(
+async def set_opened(connection: Connection, found: Payment) -> bool:
+    """Records when checkout was first opened. Returns False if it was opened before."""
+    return await connection.has_row(
         """
-        WITH opened AS (
-            UPDATE payment SET opened_at = now()
-             WHERE merchant_id = $1 AND trx_id = $2 AND opened_at IS NULL AND status = 'pending'
-            RETURNING true)
-        UPDATE job SET due_at = greatest(due_at, now() + $4::interval)
-          FROM opened
-         WHERE merchant_id = $1 AND kind = $3 AND subject = $2""",
-        *(found.merchant_id, found.trx_id, job_kind, wait),
+        UPDATE payment SET opened_at = now()
+         WHERE merchant_id = $1 AND trx_id = $2 AND opened_at IS NULL AND status = 'pending'
+        RETURNING true""",
+        *(found.merchant_id, found.trx_id),
     )
-
-
-async def postpone_job(db: Database, found: Payment, job_kind: str, wait: timedelta) -> None:
-    """Delays a job, so that it runs `wait` from now at the earliest."""
-    await db.execute(
-        """
-        UPDATE job SET due_at = greatest(due_at, now() + $4::interval)
-         WHERE merchant_id = $1 AND kind = $3 AND subject = $2""",
-        *(found.merchant_id, found.trx_id, job_kind, wait),
-    )
-
-
-async def job_due_at(db: Database, found: Payment, job_kind: str) -> datetime | None:
-    due_at: datetime | None = await db.value(
-        "SELECT due_at FROM job WHERE merchant_id = $1 AND kind = $2 AND subject = $3",
-        *(found.merchant_id, job_kind, found.trx_id),
-    )
-    return due_at
 
 
 _CHARGE = f"SELECT {columns(Charge)} FROM charge"

@@ -18,6 +18,7 @@ from manilla.kit import jobs
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job
+from manilla.kit.jobs.claims import hold_job
 from manilla.kit.texts import is_line
 from manilla.ledger import trx_ids
 from manilla.merchants import outgoing
@@ -37,9 +38,8 @@ from manilla.providers.port import (
     Unknown,
 )
 from manilla.providers.rails import Rails
-from manilla.transfers import reports, sending
+from manilla.transfers import reports
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
-from manilla.transfers.sending import PAYOUTS
 
 # By then, a transfer that was sent has arrived or never will, because one call takes at most 15
 # seconds.
@@ -100,10 +100,9 @@ async def reject(db: Database, rails: Rails, trx_id: str, reason: str) -> Payout
         may_decide = payout.is_manual or await hold_of(db, payout) is not None
         return await _decide(db, payout, _rejection(reason), may_decide=may_decide)
     await _check_stuck(db, payout)
-    job = await sending.take_job(db, PAYOUTS, payout)
-    if job is None:
-        raise NotToDecide("A worker is processing the payout: try again in a minute.")
-    try:
+    async with hold_job(db, payout.merchant_id, SEND, trx_id) as job:
+        if job is None:
+            raise NotToDecide("A worker is processing the payout: try again in a minute.")
         # From here on no worker can send the payout or move it to another rail. An earlier send
         # must have had time to arrive.
         payout = await find(db, trx_id)
@@ -111,8 +110,6 @@ async def reject(db: Database, rails: Rails, trx_id: str, reason: str) -> Payout
             raise NotToDecide(doubt)
         await _check_quiet(db, payout)
         await _end(db, payout, job, await _ending(db, rails, payout, reason))
-    finally:
-        await sending.release_job(db, job)
     return await find(db, trx_id)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 from manilla import metrics
+from manilla.kit import jobs
 from manilla.kit.db import Database
 from manilla.kit.display import money
 from manilla.kit.jobs import Job, Work
@@ -48,13 +49,8 @@ class ReconcileTasks:
             is_expected = current.is_valid and not current.is_sandbox
             metrics.reconciliation_expected.labels(provider).set(is_expected)
             if is_expected:
-                await self._db.execute(
-                    """
-                    INSERT INTO job (merchant_id, kind, subject, due_at)
-                    VALUES (0, $1, $2, now() + make_interval(secs => $3))
-                        ON CONFLICT DO NOTHING""",
-                    *(RECONCILE, provider, random.uniform(0, EVERY_SECONDS * SPREAD)),  # noqa: S311
-                )
+                seconds = random.uniform(0, EVERY_SECONDS * SPREAD)  # noqa: S311
+                await jobs.put_missing(self._db, RECONCILE, [provider], in_seconds=seconds)
 
     async def compare(self, job: Job) -> float | None:
         provider = job.subject

@@ -14,12 +14,12 @@ from manilla.kit import crash, jobs
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.ledger import timeline
-from manilla.payouts import books, notices, store
+from manilla.payouts import books, notices, rail_change, store
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Payout, PayoutErrorCode, PayoutStatus
 from manilla.providers.claims import Claimed
 from manilla.providers.port import EventKind, RefusalCode, TransferStatus
-from manilla.transfers import conclusive, reports, sending
+from manilla.transfers import conclusive, reports
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
 # Transitions that are not listed move no money. Transitions that contradict the current status open
@@ -154,7 +154,7 @@ async def _is_doubtful(connection: Connection, payout: Payout, event: Settlement
     if left_rail is None or event.source is Source.ADMINISTRATOR:
         return False  # an administrator's decision begins with a query to each of these rails
     because = f"{payout.provider} {event.event} it: {_detail(event).rstrip('.')}."
-    await sending.give_to(connection, *key, left_rail, because)
+    await rail_change.give_to(connection, *key, left_rail, because)
     return True
 
 

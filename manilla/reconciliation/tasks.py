@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import date, datetime, timedelta
 
+from manilla.kit import jobs
 from manilla.kit.clock import LAGOS, start_of_day
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
@@ -55,26 +56,21 @@ class StatementTasks:
                 await self._schedule(provider, days, night)
 
     async def _schedule_comparison(self, provider: str) -> None:
-        await self._db.execute(
-            """
-            INSERT INTO job (merchant_id, kind, subject, due_at)
-            SELECT 0, $1, $2, now()
-             WHERE EXISTS (SELECT FROM statement_day d WHERE d.provider = $2)
-                ON CONFLICT DO NOTHING""",
-            *(COMPARISON, provider),
-        )
+        has_days = "SELECT true FROM statement_day WHERE provider = $1 LIMIT 1"
+        if await self._db.has_row(has_days, provider):
+            await jobs.put_missing(self._db, COMPARISON, [provider])
 
     async def _schedule(self, provider: str, days: list[date], night: datetime) -> None:
-        await self._db.execute(
+        records = await self._db.records(
             """
-            INSERT INTO job (merchant_id, kind, subject, due_at)
-            SELECT 0, $1, $2 || ':' || wanted.day, now() FROM unnest($3::date[]) AS wanted (day)
+            SELECT wanted.day FROM unnest($2::date[]) AS wanted (day)
              WHERE NOT EXISTS (SELECT FROM statement_day d
-                                WHERE d.provider = $2 AND d.currency::text = $5
-                                  AND d.day = wanted.day AND d.imported_at >= $4)
-                ON CONFLICT DO NOTHING""",
-            *(STATEMENT, provider, days, night, CURRENCY),
+                                WHERE d.provider = $1 AND d.currency::text = $4
+                                  AND d.day = wanted.day AND d.imported_at >= $3)""",
+            *(provider, days, night, CURRENCY),
         )
+        subjects = [f"{provider}:{record['day']}" for record in records]
+        await jobs.put_missing(self._db, STATEMENT, subjects)
 
     async def import_day(self, job: Job) -> float | None:
         provider, _, day = job.subject.partition(":")

@@ -14,6 +14,7 @@ from manilla.audit.audit import AuditFilter
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job
+from manilla.kit.jobs.claims import hold_job
 from manilla.kit.texts import is_line
 from manilla.ledger import trx_ids
 from manilla.merchants import outgoing
@@ -30,10 +31,8 @@ from manilla.providers.port import (
 from manilla.providers.rails import Rails
 from manilla.refunds import states, store
 from manilla.refunds.books import RefundRefused
-from manilla.refunds.refund import REASON_LENGTH_MAX, Refund
-from manilla.transfers import sending
+from manilla.refunds.refund import REASON_LENGTH_MAX, SEND, Refund
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
-from manilla.transfers.sending import REFUNDS
 
 # Excludes the hold on all payouts after a restore, because the database may then be older than a
 # send.
@@ -112,13 +111,10 @@ def _check_left(refund: Refund) -> None:
 @asynccontextmanager
 async def _held_job(db: Database, refund: Refund) -> AsyncIterator[Job]:
     """Takes the refund's job, so that no worker sends or settles it."""
-    job = await sending.take_job(db, REFUNDS, refund)
-    if job is None:
-        raise RefundRefused("A worker is processing the refund: try again in a minute.")
-    try:
+    async with hold_job(db, refund.merchant_id, SEND, refund.trx_id) as job:
+        if job is None:
+            raise RefundRefused("A worker is processing the refund: try again in a minute.")
         yield job
-    finally:
-        await sending.release_job(db, job)
 
 
 async def _check_not_at_provider(

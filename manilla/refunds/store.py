@@ -131,3 +131,13 @@ async def references_of_others(db: Database, refund_: Refund) -> frozenset[str]:
         return frozenset()
     refunds = await refunds_of(db, refund_.merchant_id, refund_.payment_trx_id)
     return frozenset(each.provider_reference for each in refunds if each.provider_reference)
+
+
+async def leave_to_administrator(db: Database, merchant_id: int, trx_id: str, detail: str) -> None:
+    """Leaves the refund to an administrator. From then on no worker sends it."""
+    await db.execute(
+        """
+        UPDATE refund SET by_operator = true, detail = $3, updated_at = now()
+         WHERE merchant_id = $1 AND trx_id = $2 AND status = 'pending'""",
+        *(merchant_id, trx_id, detail),
+    )

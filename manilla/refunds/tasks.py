@@ -134,4 +134,4 @@ class RefundTasks:
     async def leave_to_administrator(self, refund: Refund, detail: str) -> None:
         if not refund.by_operator:
             key = refund.merchant_id, refund.trx_id
-            await sending.leave_refund_to_administrator(self._db, *key, detail)
+            await store.leave_to_administrator(self._db, *key, detail)

@@ -4,30 +4,16 @@ Only the worker that holds the transfer's job may send it.
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from enum import StrEnum
+from datetime import datetime
 
 import msgspec
 
-from manilla.kit import jobs
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Database
 from manilla.kit.jobs import Job
 from manilla.kit.plans import by_key
-from manilla.ledger import timeline
 from manilla.ledger.job_kinds import JobKind
 from manilla.providers.port import EventKind
 from manilla.transfers import conclusive
-from manilla.transfers.transfer import Transfer
-
-HOLD = timedelta(seconds=90)
-
-
-class AttemptEnd(StrEnum):
-    """How an attempt to send a payout with one rail ended, if the payout went to another rail."""
-
-    REJECTED = "rejected"
-    NOT_RECEIVED = "not_received"
-    ELSEWHERE = "elsewhere"  # another rail has the transfer
 
 
 class TransferTable(msgspec.Struct, frozen=True):
@@ -150,124 +136,4 @@ async def note_sent(db: Database, table: TransferTable, merchant_id: int, trx_id
          WHERE merchant_id = $1 AND trx_id = $2 AND status = 'pending'
            AND {table.sent_column} IS NULL""",
         *(merchant_id, trx_id),
-    )
-
-
-async def adopt(
-    db: Database, merchant_id: int, trx_id: str, provider: str, *, only_unsent: bool = False
-) -> None:
-    """Records that another provider has the payout than our database says.
-
-    `only_unsent`: nothing is changed if the provider in our database may have it too.
-    """
-    async with db.transaction() as connection:
-        can_be_moved = await connection.has_row(
-            """
-            SELECT true FROM payout
-             WHERE merchant_id = $1 AND trx_id = $2 AND status = 'pending' AND provider <> $3
-               AND NOT ($4 AND began_at IS NOT NULL)
-               FOR UPDATE""",
-            *(merchant_id, trx_id, provider, only_unsent),
-        )
-        if can_be_moved:
-            because = f"{provider} has the transfer, according to its answer to a status query."
-            await give_to(connection, merchant_id, trx_id, provider, because)
-
-
-async def give_to(
-    connection: Connection, merchant_id: int, trx_id: str, provider: str, because: str
-) -> None:
-    """Moves an open payout, whose row is locked, to the provider that has it.
-
-    From then on that provider is queried. It never gets the payout again: we no longer have the
-    bank's code and the account's name at that provider.
-    """
-    await end_attempt(connection, merchant_id, trx_id, AttemptEnd.ELSEWHERE, because)
-    await connection.execute(
-        """
-        INSERT INTO payout_attempt (merchant_id, trx_id, number, provider, decision)
-        SELECT $1, $2, max(number) + 1, $3, '{}' FROM payout_attempt
-         WHERE merchant_id = $1 AND trx_id = $2
-            ON CONFLICT (merchant_id, trx_id, provider) DO UPDATE
-           SET dead_at = NULL, ended_as = NULL, dead_because = NULL, reported = NULL""",
-        *(merchant_id, trx_id, provider),
-    )
-    await connection.execute(
-        """
-        UPDATE payout AS p
-           SET provider = $3, rail_bank_code = '', began_at = now(), last_sent_at = now(),
-               sent_reference = a.sent_reference, accepted_at = NULL, provider_reference = NULL,
-               provider_fee_minor = NULL, session_id = NULL, updated_at = now()
-          FROM payout_attempt a
-         WHERE p.merchant_id = $1 AND p.trx_id = $2
-           AND a.merchant_id = $1 AND a.trx_id = $2 AND a.provider = $3""",
-        *(merchant_id, trx_id, provider),
-    )
-    # A worker that asks the other provider at this moment must not end the job.
-    await jobs.put(connection, merchant_id, JobKind.TRANSFER, trx_id)
-    await timeline.add(
-        *(connection, merchant_id, trx_id, "moved_to_another_rail"),
-        before="pending",
-        after="pending",
-        detail=f"Moved to {provider}, which has it. {because}",
-        facts={"ended_as": AttemptEnd.ELSEWHERE},
-    )
-
-
-async def end_attempt(
-    connection: Connection, merchant_id: int, trx_id: str, ended_as: AttemptEnd, because: str
-) -> None:
-    """Records that the payout's current attempt is dead."""
-    await connection.execute(
-        """
-        UPDATE payout_attempt AS a
-           SET dead_at = now(), ended_as = $3, dead_because = $4, sent_reference = p.sent_reference,
-               account_name = p.account_name
-          FROM payout p
-         WHERE a.merchant_id = $1 AND a.trx_id = $2 AND a.dead_at IS NULL
-           AND p.merchant_id = $1 AND p.trx_id = $2""",
-        *(merchant_id, trx_id, ended_as, because),
-    )
-
-
-async def leave_refund_to_administrator(
-    db: Database, merchant_id: int, trx_id: str, detail: str
-) -> None:
-    """Leaves the refund to an administrator. From then on no worker sends it."""
-    await db.execute(
-        """
-        UPDATE refund SET by_operator = true, detail = $3, updated_at = now()
-         WHERE merchant_id = $1 AND trx_id = $2 AND status = 'pending'""",
-        *(merchant_id, trx_id, detail),
-    )
-
-
-async def take_job(db: Database, table: TransferTable, transfer: Transfer) -> Job | None:
-    """Takes the transfer's job so that no worker sends it.
-
-    Returns None if a worker holds the job.
-    """
-    fence = await db.value(
-        """
-        WITH new AS MATERIALIZED (SELECT nextval('job_fence') AS fence)
-        INSERT INTO job AS j (merchant_id, kind, subject, due_at, fence, lease, leased_until)
-        SELECT $1, $2, $3, now(), fence, fence, now() + $4::interval FROM new
-            ON CONFLICT (merchant_id, kind, subject) DO UPDATE
-           SET fence = excluded.fence, lease = excluded.lease, leased_until = excluded.leased_until
-         WHERE j.leased_until IS NULL OR j.leased_until <= now()
-        RETURNING fence""",
-        *(transfer.merchant_id, table.job_kind, transfer.trx_id, HOLD),
-    )
-    if fence is None:
-        return None
-    return Job(transfer.merchant_id, table.job_kind, transfer.trx_id, 0, 0, fence)
-
-
-async def release_job(db: Database, job: Job) -> None:
-    """Releases the job, if it still exists, so that workers can take it again."""
-    await db.execute(
-        """
-        UPDATE job SET lease = NULL, leased_until = NULL
-         WHERE merchant_id = $1 AND kind = $2 AND subject = $3 AND lease = $4""",
-        *(job.merchant_id, job.kind, job.subject, job.fence),
     )

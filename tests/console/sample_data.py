@@ -23,9 +23,8 @@ from manilla.people.roles import ConsoleRole, Realm
 from manilla.providers import balances
 from manilla.providers.port import EVERY_MOVEMENT, StatementLine
 from manilla.reconciliation import figures, lines, signing
-from manilla.refunds import initiate
+from manilla.refunds import initiate, store
 from manilla.services import Services
-from manilla.transfers import sending
 from tests.client import Merchant
 from tests.dashboard import sample_data
 
@@ -70,7 +69,7 @@ async def _queues(services: Services, merchant: Merchant, text: str) -> dict[str
     theirs = await sample_data.create_sample_data(services, merchant, text)
     payout = await db.value("SELECT trx_id FROM payout WHERE merchant_id = $1", merchant_id)
     refund = await initiate.start(db, theirs["trx_id"], "1", text)
-    await sending.leave_refund_to_administrator(db, refund.merchant_id, refund.trx_id, text)
+    await store.leave_to_administrator(db, refund.merchant_id, refund.trx_id, text)
     await cases.open_case(
         db,
         CaseKind.CONTRADICTION,

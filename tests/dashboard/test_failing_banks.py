@@ -7,10 +7,10 @@ import pytest
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.merchants import wallets
+from manilla.payouts import rail_change
 from manilla.payouts.routing import deliveries
 from manilla.payouts.routing.outcomes import Outcomes
 from manilla.services import Services
-from manilla.transfers import sending
 from tests.client import Site
 from tests.dashboard.bulk_upload import GTBANK, HEADER, upload
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard, redirect_target
@@ -115,7 +115,7 @@ async def test_a_payout_that_moved_shows_its_routes_in_plain_words(
     fields |= {"amount": "1000", "once": new_reference()}
     made = redirect_target(await dashboard.owner.post("/production/payouts", fields))
     trx_id = made.rsplit("/", 1)[1]
-    await sending.adopt(db, dashboard.merchant.new.id, trx_id, "providerb")
+    await rail_change.adopt(db, dashboard.merchant.new.id, trx_id, "providerb")
     await db.execute(
         "UPDATE payout_attempt SET ended_as = 'rejected', dead_because = $2"
         " WHERE trx_id = $1 AND number = 1",

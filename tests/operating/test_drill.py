@@ -13,9 +13,9 @@ import pytest
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.environment import Environment
 from manilla.ledger import invariants
+from manilla.proofs import restored
 from manilla.settings import Settings
 from manilla.sql import migrate
-from manilla.transfers import holding
 from tests.client import Merchant, Site, new_merchant
 from tests.databases import database, running
 from tests.invariants import ALL
@@ -127,10 +127,10 @@ async def check_restored(
     await payer.check_now(waiting)
     assert await sent(simulator) == made
 
-    found = await holding.missing(services.db, services.rails, "providera", made)
+    found = await restored.missing(services.db, services.rails, "providera", made)
     assert [each.reference for each in found] == [lost]
 
-    await holding.release(services.db, services.rails)
+    await restored.release(services.db, services.rails)
     await simulator.run_job_now("transfer", waiting)
     await simulator.run_job_now("transfer", new)
     assert await sent(simulator) == sorted([*made, waiting, new])

@@ -14,12 +14,14 @@ from manilla.ledger import trx_ids
 from manilla.payouts import decisions
 from manilla.payouts.decisions import NotToDecide
 from manilla.platform import settings as platform
+from manilla.proofs import restored
+from manilla.proofs.restored import FoundTransfer, NotReleased
 from manilla.providers.port import Done, TransferOrder, TransferState, TransferStatus
 from manilla.refunds import decisions as refund_decisions
 from manilla.refunds import initiate
 from manilla.services import Services
 from manilla.transfers import holding
-from manilla.transfers.holding import FoundTransfer, NotHeld, NotReleased
+from manilla.transfers.holding import NotHeld
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import RAILS, PayoutMerchant, clear_credentials, see_changes
 from tests.rows import first_short
@@ -56,7 +58,7 @@ def transfer(reference: str) -> TransferOrder:
 
 async def look_at(services: Services, trx_id: str) -> FoundTransfer:
     """The status query's result for one payout, ignoring payouts that other tests left open."""
-    found = await holding.look(services.db, services.rails)
+    found = await restored.look(services.db, services.rails)
     return next(each for each in found if each.transfer.trx_id == trx_id)
 
 
@@ -69,7 +71,7 @@ async def test_a_held_payout_is_accepted_and_sent_once_after_release(
     payer: PayoutMerchant, services: Services, db: Database, rail: str
 ) -> None:
     await payer.order()
-    before = await holding.waiting(db)
+    before = await restored.waiting(db)
     await holding.hold(db)
     trx_id = await payer.pay_out(rail)
     for _ in range(3):
@@ -77,8 +79,8 @@ async def test_a_held_payout_is_accepted_and_sent_once_after_release(
     assert await references(payer, rail) == []
     assert (await payer.payout(trx_id)).began_at is None
     assert await payer.balance() == 900_000
-    assert await holding.waiting(db) == before + 1
-    await holding.release(db, services.rails)
+    assert await restored.waiting(db) == before + 1
+    await restored.release(db, services.rails)
     await payer.check_until(trx_id, "completed")
     assert await references(payer, rail) == [trx_id]
     assert await payer.balance() == 900_000
@@ -104,7 +106,7 @@ async def test_a_payout_the_provider_lost_is_not_resent_during_a_hold(
     await holding.hold(db)
     await payer.check_now(trx_id)
     assert await references(payer) == []
-    await holding.release(db, services.rails)
+    await restored.release(db, services.rails)
     await payer.check_until(trx_id, "completed")
     assert await references(payer) == [trx_id]
 
@@ -125,7 +127,7 @@ async def test_a_send_missing_from_a_restored_database_is_never_repeated(
     found = await look_at(services, trx_id)
     assert found.said is not None
     assert found.said.status is TransferStatus.PENDING
-    await holding.release(db, services.rails)
+    await restored.release(db, services.rails)
     await payer.check_now(trx_id)
     assert (await payer.payout(trx_id)).status == "pending"
     assert await payer.balance() == 900_000
@@ -155,9 +157,9 @@ async def test_a_release_is_rejected_while_a_provider_cannot_be_queried(
     later = await payer.pay_out()  # this payout was never sent, so it does not block the release
     await payer.simulator.control("a/faults", {"next": [SILENT]})
     with pytest.raises(NotReleased, match="may have been sent"):
-        await holding.release(db, services.rails)
+        await restored.release(db, services.rails)
     await clear_credentials(services, "a")
-    found = await holding.look(db, services.rails)
+    found = await restored.look(db, services.rails)
     problems = {each.transfer.trx_id: each.problem for each in found if each.is_in_doubt}
     assert problems[trx_id] == "providera is not configured"
     assert later not in problems
@@ -191,7 +193,7 @@ async def test_a_payout_that_may_have_been_sent_is_not_rejected_without_a_query(
 
 async def test_a_release_without_a_hold_is_rejected(services: Services, db: Database) -> None:
     with pytest.raises(NotHeld):
-        await holding.release(db, services.rails)
+        await restored.release(db, services.rails)
 
 
 async def test_transfers_missing_from_a_restored_database_are_found_in_the_providers_list(
@@ -203,7 +205,7 @@ async def test_transfers_missing_from_a_restored_database_are_found_in_the_provi
     assert adapter is not None
     assert isinstance(await adapter.send(transfer(forgotten)), Done)
     listed = [known, forgotten, "TXN-NOT-OURS", forgotten]
-    found = await holding.missing(db, services.rails, "providera", listed)
+    found = await restored.missing(db, services.rails, "providera", listed)
     assert [(each.reference, each.merchant_id) for each in found] == [
         (forgotten, payer.merchant.new.id),
         ("TXN-NOT-OURS", 0),
@@ -243,12 +245,12 @@ async def test_refunds_are_held_as_well(
     assert (await shop.simulator.read(f"{rail}/refunds"))["refunds"] == []
     [found] = [
         each
-        for each in await holding.look(db, services.rails)
+        for each in await restored.look(db, services.rails)
         if each.transfer.trx_id == refund.trx_id
     ]
     said = found.said.status if found.said else found.problem
     assert said == ("not_found" if is_asked else "left to an administrator")
-    await holding.release(db, services.rails)
+    await restored.release(db, services.rails)
     await shop.simulator.run_job_now("refund", refund.trx_id)
     sent = (await shop.simulator.read(f"{rail}/refunds"))["refunds"]
     assert len(sent) == (1 if is_asked else 0)

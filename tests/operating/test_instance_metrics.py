@@ -9,6 +9,7 @@ from manilla.kit import prometheus
 from manilla.kit.db import Database
 from manilla.payouts.routing import deliveries
 from manilla.payouts.routing.outcomes import Outcomes
+from manilla.proofs import restored
 from manilla.providers import draining, queries
 from manilla.providers.port import Direction
 from manilla.resolutions import resolutions
@@ -41,7 +42,7 @@ async def test_backlog_metrics_rise_and_fall_with_the_backlog(
     assert (now[unknown], now[due]) == (before[unknown] + 1, before[due] + 1)
     assert now["manilla_database_connections_max"] == 100
 
-    await holding.release(db, services.rails)
+    await restored.release(db, services.rails)
     await payer.check_until(trx_id, "completed")
     [case_id] = [case.id for case in await cases.cases(db) if case.reference == reference]
     await resolutions.resolve(db, case_id, "It was a test.", CaseAction.NOTHING)
@@ -91,7 +92,7 @@ async def test_payouts_whose_rail_is_down_are_counted_unless_they_are_on_hold(
         async with db.transaction() as connection:
             await queries.set_rail_state(connection, "providera", Direction.PAY_OUT, is_down=False)
         await services.rails.health._refresh(0)
-        await holding.release(db, services.rails)
+        await restored.release(db, services.rails)
     unsent = now['manilla_payouts_open{provider="providera",state="unsent"}']
     assert now["manilla_payouts_without_rail"] == unsent >= 1
     assert held == 0

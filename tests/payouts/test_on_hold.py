@@ -15,6 +15,7 @@ from manilla.payouts import decisions, queue
 from manilla.payouts.decisions import NotToDecide, OnHold
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.platform import settings as platform
+from manilla.proofs import restored
 from manilla.services import Services
 from manilla.transfers import holding, sending
 from manilla.transfers.sending import PAYOUTS, Mark
@@ -68,7 +69,7 @@ async def test_an_unsent_payout_waits_for_its_merchant_and_is_then_sent_once(
     await holding.hold(db)
     trx_ids = [await payer.pay_out(rail) for _ in range(2)]
     await payer.change(off)
-    await holding.release(db, services.rails)
+    await restored.release(db, services.rails)
     for trx_id in trx_ids:
         await payer.check_now(trx_id)
     assert await _references(payer, rail) == []

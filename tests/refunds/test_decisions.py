@@ -8,11 +8,10 @@ import pytest
 from manilla.cases import cases
 from manilla.cases.cases import CaseAction, CaseKind
 from manilla.kit.errors import Refusal
+from manilla.kit.jobs.claims import hold_job
 from manilla.refunds import decisions, initiate, states
-from manilla.refunds.refund import Refund, RefundStatus
+from manilla.refunds.refund import SEND, Refund, RefundStatus
 from manilla.resolutions import resolutions
-from manilla.transfers import sending
-from manilla.transfers.sending import REFUNDS
 from tests.payments import webhooks
 from tests.payments.shop import Shop
 
@@ -117,11 +116,10 @@ async def test_a_refund_that_a_worker_processes_is_not_decided(
 ) -> None:
     refund = await left(shop)
     await settle(shop, refund, "failed")
-    job = await sending.take_job(shop.services.db, REFUNDS, refund)
-    assert job is not None
-    with pytest.raises(Refusal, match="A worker is processing"):
-        await decide(shop, decision, refund)
-    await sending.release_job(shop.services.db, job)
+    async with hold_job(shop.services.db, refund.merchant_id, SEND, refund.trx_id) as job:
+        assert job is not None
+        with pytest.raises(Refusal, match="A worker is processing"):
+            await decide(shop, decision, refund)
     await is_unchanged(shop, refund)
 
 

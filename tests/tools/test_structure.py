@@ -11,6 +11,10 @@ CLEAN = {
     "manilla/kit/money.py": "class Money: ...\n",
     "manilla/payouts/sending.py": "from manilla.kit.money import Money\n",
 }
+TABLE = {
+    "manilla/sql/migrations/0001.sql": "CREATE TABLE thing (id text)",
+    "manilla/kit/things.py": """SQL = "SELECT FROM thing"\n""",
+}
 
 
 @pytest.fixture
@@ -58,6 +62,21 @@ def test_clean_tree_has_no_violation(tree: Path) -> None:
         (
             {"manilla/kit/circle.py": "from manilla.payouts import sending\n"},
             "manilla.payouts imports itself",
+        ),
+        (
+            {**TABLE, "manilla/payouts/store.py": """SQL = "INSERT INTO thing VALUES (1)"\n"""},
+            "table thing: kit, payouts name it",
+        ),
+        (
+            {
+                "manilla/sql/migrations/0001.sql": "CREATE TABLE job (a int);",
+                "manilla/payouts/store.py": """SQL = "UPDATE job SET a = 1"\n""",
+            },
+            "table job: payouts writes to it; its owner is kit",
+        ),
+        (
+            {"manilla/sql/migrations/0001.sql": "CREATE TABLE person (id text)"},
+            "table person: mail no longer reads it",
         ),
     ],
 )

@@ -8,7 +8,7 @@ not lost either: the job becomes due again when it ends.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -57,6 +57,39 @@ async def put(
                parked_at = NULL, failures = 0""",
         *(merchant_id, kind, subject, timedelta(seconds=in_seconds)),
     )
+
+
+async def put_missing(
+    db: Database, kind: str, subjects: Sequence[str], *, in_seconds: float = 0
+) -> None:
+    """Adds a job of the platform for each subject that has none."""
+    await db.execute(
+        """
+        INSERT INTO job (merchant_id, kind, subject, due_at)
+        SELECT 0, $1, subject, now() + $3::interval FROM unnest($2::text[]) AS subject
+            ON CONFLICT DO NOTHING""",
+        *(kind, list(subjects), timedelta(seconds=in_seconds)),
+    )
+
+
+async def postpone(
+    connection: Connection | Database, merchant_id: int, kind: str, subject: str, wait: timedelta
+) -> None:
+    """Delays a job, so that it runs `wait` from now at the earliest."""
+    await connection.execute(
+        """
+        UPDATE job SET due_at = greatest(due_at, now() + $4::interval)
+         WHERE merchant_id = $1 AND kind = $2 AND subject = $3""",
+        *(merchant_id, kind, subject, wait),
+    )
+
+
+async def due_at(db: Database, merchant_id: int, kind: str, subject: str) -> datetime | None:
+    found: datetime | None = await db.value(
+        "SELECT due_at FROM job WHERE merchant_id = $1 AND kind = $2 AND subject = $3",
+        *(merchant_id, kind, subject),
+    )
+    return found
 
 
 async def forget(connection: Connection, merchant_id: int, kind: str, subject: str) -> None:

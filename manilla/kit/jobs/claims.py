@@ -1,6 +1,7 @@
 """Claims jobs, renews their leases, and records how they ended."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import msgspec
@@ -11,6 +12,7 @@ from manilla.kit.jobs import Job
 
 FAILURES_MAX = 12
 FAILURE_WAIT_SECONDS_MAX = 300
+HELD_AT_MOST = timedelta(seconds=90)
 
 _IS_FREE = "parked_at IS NULL AND (leased_until IS NULL OR leased_until <= now())"
 # Finds the rows that `due` has locked by their ctid, a plan that suits any number of waiting jobs.
@@ -186,3 +188,34 @@ async def fail(db: Database, job: Job, error: str) -> None:
         *_keys([job]),
         *(wait, failures, error, failures >= FAILURES_MAX),
     )
+
+
+@asynccontextmanager
+async def hold_job(
+    db: Database, merchant_id: int, kind: str, subject: str
+) -> AsyncIterator[Job | None]:
+    """Holds a job, so that no worker runs it. Yields None if a worker holds it already.
+
+    Creates the job if there is none. Afterwards workers can claim it, if it still exists.
+    """
+    fence = await db.value(
+        """
+        WITH new AS MATERIALIZED (SELECT nextval('job_fence') AS fence)
+        INSERT INTO job AS j (merchant_id, kind, subject, due_at, fence, lease, leased_until)
+        SELECT $1, $2, $3, now(), fence, fence, now() + $4::interval FROM new
+            ON CONFLICT (merchant_id, kind, subject) DO UPDATE
+           SET fence = excluded.fence, lease = excluded.lease, leased_until = excluded.leased_until
+         WHERE j.leased_until IS NULL OR j.leased_until <= now()
+        RETURNING fence""",
+        *(merchant_id, kind, subject, HELD_AT_MOST),
+    )
+    if fence is None:
+        yield None
+        return
+    job = Job(merchant_id, kind, subject, 0, 0, fence)
+    try:
+        yield job
+    finally:
+        await db.execute(
+            f"UPDATE job SET {_GIVE_BACK}" + _MINE.format(more="", name=""), *_keys([job])
+        )

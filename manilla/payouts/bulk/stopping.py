@@ -5,27 +5,23 @@ either sent or canceled, never both. Payouts that were sent continue. So do manu
 administrator may be paying right now.
 """
 
-import msgspec
-
 from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
+from manilla.kit.jobs.claims import hold_job
 from manilla.merchants import outgoing
 from manilla.merchants.outgoing import OutgoingHold
 from manilla.payouts import states
 from manilla.payouts import store as payouts
 from manilla.payouts.bulk import store
 from manilla.payouts.bulk.store import Batch
-from manilla.payouts.initiate import COMPLETE_IN_SANDBOX
+from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.providers.port import RefusalCode
-from manilla.transfers import sending
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
-from manilla.transfers.sending import PAYOUTS
 
 PAYOUTS_A_STEP = 50
 RETRY_SECONDS = 2
-IN_SANDBOX = msgspec.structs.replace(PAYOUTS, job_kind=COMPLETE_IN_SANDBOX)
 WHY = "The merchant stopped the file before this payout was sent."
 REMARK = "Not paid: the file was stopped before it was sent. The money is back in your wallet."
 
@@ -48,14 +44,12 @@ async def _cancel(db: Database, batch: Batch, trx_id: str) -> bool:
     payout = await payouts.payout(db, batch.merchant_id, trx_id)
     assert payout is not None
     is_sandbox = batch.environment is Environment.SANDBOX
-    job = await sending.take_job(db, IN_SANDBOX if is_sandbox else PAYOUTS, payout)
-    if job is None:
-        return False
-    try:
+    kind = COMPLETE_IN_SANDBOX if is_sandbox else SEND
+    async with hold_job(db, payout.merchant_id, kind, trx_id) as job:
+        if job is None:
+            return False
         async with db.transaction() as connection:
             return await _cancel_within(connection, batch, payout, job)
-    finally:
-        await sending.release_job(db, job)
 
 
 async def _cancel_within(connection: Connection, batch: Batch, payout: Payout, job: Job) -> bool:

@@ -179,11 +179,7 @@ async def _set_threshold(connection: Connection, change: ThresholdChange) -> Non
 
 async def _set_lock(connection: Connection, change: LockChange) -> None:
     before = await is_locked(connection, change.merchant_id)
-    await merchants.touch(connection, change.merchant_id)
-    await connection.execute(
-        "UPDATE merchant SET accounts_locked = $2 WHERE id = $1",
-        *(change.merchant_id, change.is_locked),
-    )
+    await merchants.lock_accounts(connection, change.merchant_id, is_locked=change.is_locked)
     changed = audit.difference({"locked": before}, {"locked": change.is_locked})
     await _record(connection, change.merchant_id, "protection.lock", changed)
 

@@ -16,7 +16,9 @@ from manilla.kit import crash, jobs
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.jobs import Job
 from manilla.ledger import timeline
+from manilla.payouts import rail_change
 from manilla.payouts.payout import Payout, PayoutStatus
+from manilla.payouts.rail_change import AttemptEnd
 from manilla.payouts.routing.choice import RouteDecision
 from manilla.providers.port import (
     EventKind,
@@ -25,8 +27,7 @@ from manilla.providers.port import (
     TransferState,
     TransferStatus,
 )
-from manilla.transfers import conclusive, reports, sending
-from manilla.transfers.sending import AttemptEnd
+from manilla.transfers import conclusive, reports
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -120,7 +121,7 @@ async def move(db: Database, seen: Payout, death: Death, route: PayoutRoute, hol
         if not await _is_dead(connection, seen, death, holder):
             return False
         key = seen.merchant_id, seen.trx_id
-        await sending.end_attempt(connection, *key, death.ended_as, death.because)
+        await rail_change.end_attempt(connection, *key, death.ended_as, death.because)
         await _start(connection, seen, route)
         await timeline.add(
             *(connection, seen.merchant_id, seen.trx_id, "moved_to_another_rail"),

@@ -4,14 +4,14 @@ from datetime import timedelta
 
 from manilla.cases.cases import CaseKind
 from manilla.kit.db import Database
-from manilla.payouts import store
+from manilla.payouts import rail_change, store
 from manilla.payouts.payout import Payout
 from manilla.payouts.routing import attempts
 from manilla.payouts.routing.attempts import Attempt
 from manilla.providers import claims
 from manilla.providers.port import Done, EventKind, TransferState, TransferStatus
 from manilla.providers.rails import Rails
-from manilla.transfers import holding, reports, sending
+from manilla.transfers import holding, reports
 
 NOT_PAID = (TransferStatus.FAILED, TransferStatus.NOT_FOUND)
 
@@ -68,7 +68,7 @@ async def _check(db: Database, rails: Rails, payout: Payout, attempt: Attempt) -
         await reports.report(db, payout, CaseKind.CONTRADICTION, detail, provider=rail)
     if answer is not None and answer not in NOT_PAID:
         key = attempt.merchant_id, attempt.trx_id
-        await sending.adopt(db, *key, attempt.provider, only_unsent=True)
+        await rail_change.adopt(db, *key, attempt.provider, only_unsent=True)
     return not contradicting
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from manilla.kit.jobs.claims import hold_job
 from manilla.payouts import states
 from manilla.payouts.bulk import batches, paying, stopping
 from manilla.payouts.bulk.store import BatchStatus
-from manilla.transfers import sending
-from manilla.transfers.sending import PAYOUTS
+from manilla.payouts.initiate import SEND
 from tests.payouts.bulk.payout_file import (
     ADA,
     batch_of,
@@ -133,13 +133,11 @@ async def test_a_payout_that_a_worker_is_sending_is_not_canceled(payer: PayoutMe
     await pay_step(payer, batch_id)
     [row] = await rows_of(payer, batch_id)
     payout = await payer.payout(row.trx_id or "")
-    job = await sending.take_job(payer.services.db, PAYOUTS, payout)
-    assert job is not None
-
-    await _stop(payer, batch_id)
-    assert await pay_step(payer, batch_id) == stopping.RETRY_SECONDS
-    assert (await payer.payout(payout.trx_id)).status == "pending"
-    await sending.release_job(payer.services.db, job)
+    async with hold_job(payer.services.db, payout.merchant_id, SEND, payout.trx_id) as job:
+        assert job is not None
+        await _stop(payer, batch_id)
+        assert await pay_step(payer, batch_id) == stopping.RETRY_SECONDS
+        assert (await payer.payout(payout.trx_id)).status == "pending"
     await _until_ended(payer, batch_id)
     assert (await payer.payout(payout.trx_id)).status == "canceled"
     assert await payer.balance() == FUNDS

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from manilla.audit import audit
 from manilla.kit.environment import Environment
 from manilla.methods.method import MethodKind
+from manilla.payouts.routing.explanation import explained
 from manilla.platform.changes import ChangeWatch
 from manilla.providers import draining
 from manilla.providers.rails import Rails, open_session
@@ -61,8 +62,8 @@ async def test_the_automatic_method_skips_a_drained_rail_and_says_why(
     async with drained(routed.services, FIRST):
         trx_id = await routed.pay_out()
     assert await routed.provider(trx_id) == SECOND
-    [created, *_] = await routed.payer.timeline(trx_id)
-    assert "providera: drained by an administrator" in (created.detail or "")
+    [attempt] = await explained(routed.services.db, routed.payer.merchant.new.id, trx_id)
+    assert attempt.skipped[FIRST] == "drained by an administrator"
 
 
 async def test_the_own_method_of_a_drained_rail_is_not_offered_and_rejected(

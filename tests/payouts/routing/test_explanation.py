@@ -3,10 +3,10 @@
 import pytest
 
 from manilla.lookup.story import payout_story
+from manilla.payouts import rail_change
 from manilla.payouts.routing import explanation
 from manilla.payouts.routing.choice import RailSnapshot
 from manilla.payouts.routing.explanation import AttemptState, chosen_because, explained
-from manilla.transfers import sending
 from manilla.web import timeline
 from tests.payouts.routing.routed import REFUSED, RoutedPayouts
 from tests.payouts.routing.test_choice import chosen, rail
@@ -61,7 +61,7 @@ async def test_an_attempt_on_a_rail_that_we_did_not_choose_is_explained(
 ) -> None:
     trx_id = await routed.pay_out()
     key = routed.services.db, routed.payer.merchant.new.id, trx_id
-    await sending.adopt(*key, "providerc")
+    await rail_change.adopt(*key, "providerc")
     first, second = await explained(*key)
     assert (first.provider, first.state) == ("providera", AttemptState.ELSEWHERE)
     assert (second.provider, second.state) == ("providerc", AttemptState.CURRENT)

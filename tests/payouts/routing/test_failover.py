@@ -7,6 +7,7 @@ import pytest
 from manilla.payouts.beneficiaries.beneficiary import Beneficiary
 from manilla.payouts.routing.explanation import AttemptState, explained
 from manilla.platform import settings as platform
+from manilla.proofs import restored
 from manilla.providers import credentials
 from manilla.providers.port import Direction, ResolvedAccount
 from manilla.transfers import holding
@@ -223,8 +224,8 @@ async def test_after_a_restore_a_payout_is_found_on_the_rail_that_has_it(
     )
     await holding.hold(db)
     try:
-        await holding.look(db, routed.services.rails)
-        await holding.release(db, routed.services.rails)
+        await restored.look(db, routed.services.rails)
+        await restored.release(db, routed.services.rails)
     finally:
         await platform.change(db, "payouts_held", "false")
     await routed.payer.check_now(trx_id)

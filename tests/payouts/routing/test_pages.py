@@ -22,7 +22,7 @@ async def test_the_console_shows_each_attempt_and_why_the_payout_moved(
     trx_id = await _moved(routed)
     user = await administrator(routed.services, site, f"{trx_id}@example.com")
     text = (await user.get(f"/transactions/{trx_id}")).body.decode()
-    assert text.index("providera") < text.index("providerb")
+    assert text.index("1. Provider A") < text.index("2. Provider B")
     assert "Not enabled" in text
 
     context = await browser.new_context(viewport={"width": 1280, "height": 844})
