@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
+from tools.table_owners import find_foreign_tables
+
 ROOT = Path("manilla")
 MODULES_MAX = {"manilla/payouts": 20}
 MODULES_MAX_DEFAULT = 25
@@ -80,6 +82,7 @@ CHECKS: tuple[Callable[[], Iterator[str]], ...] = (
     find_repeated_class_names,
     find_bag_classes,
     find_circles,
+    find_foreign_tables,
 )
 
 

@@ -1,0 +1,96 @@
+"""Which package may name which table in its SQL.
+
+Only the package that owns a table writes to it, so that a table's rules are in one place. The
+functions in `manilla/sql/functions` write for their callers.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+MIGRATIONS = Path("manilla/sql/migrations")
+_CREATED = re.compile(r"CREATE (?:UNLOGGED )?TABLE (?:IF NOT EXISTS )?(\w+)")
+_NAMED = re.compile(r"\b(INSERT INTO|UPDATE|DELETE FROM|FROM|JOIN)\s+(?:ONLY )?(\w+)")
+_READING = ("FROM", "JOIN")
+
+
+class TableUse(msgspec.Struct, frozen=True):
+    owner: str
+    readers: str  # packages, besides the owner
+    writers: str = ""
+
+
+# The tables that several packages name. Every other table belongs to the only package that does.
+SHARED = {
+    "audit": TableUse("audit", "approvals people"),
+    "charge": TableUse("payments", "lookup payouts providers reconciliation"),
+    "credential": TableUse("merchants", "cli"),
+    "entry": TableUse(
+        "ledger", "console lookup payments payouts providers reconciliation refunds resolutions"
+    ),
+    # A webhook and the job that it raises are one statement.
+    "job": TableUse(
+        "kit", "instance_metrics payments payouts proofs transfers", writers="providers"
+    ),
+    "membership": TableUse("people", "mail"),
+    "merchant": TableUse("merchants", "console kit mail payouts people"),
+    "notification": TableUse("notify", "payments payouts"),
+    "operator_case": TableUse(
+        "cases", "instance_metrics ledger payments payouts providers reconciliation"
+    ),
+    "payment": TableUse("payments", "approvals lookup notify reconciliation"),
+    # A webhook's session id is saved before its job runs, so that the notification has it.
+    "payout": TableUse(
+        "payouts",
+        "instance_metrics ledger lookup notify proofs reconciliation transfers",
+        writers="providers",
+    ),
+    "payout_attempt": TableUse("payouts", "providers transfers"),
+    "person": TableUse("people", "mail"),
+    "posting": TableUse("ledger", "lookup payments payouts reconciliation refunds resolutions"),
+    "provider_bank": TableUse("banks", "console"),
+    "refund": TableUse("refunds", "lookup payments payouts providers reconciliation"),
+    "reported_balance": TableUse("providers", "reconciliation"),
+    "setting": TableUse("platform", "transfers"),
+    "timeline": TableUse("ledger", "payments payouts"),
+    "wallet": TableUse("merchants", "ledger lookup payouts"),
+    "webhook": TableUse("providers", "console transfers"),
+    "webhook_endpoint": TableUse("notify", "merchants"),
+}
+
+
+def find_foreign_tables() -> Iterator[str]:
+    """Finds packages that name a table which is not theirs, and uses in SHARED that are gone."""
+    for table, (writers, readers) in sorted(_uses().items()):
+        if table in SHARED:
+            use = SHARED[table]
+            may_write = set(use.writers.split())
+            yield from _differences(table, "writes to", writers - {use.owner}, may_write)
+            reading = readers - {use.owner} - may_write
+            yield from _differences(table, "reads", reading, set(use.readers.split()))
+        elif len(writers | readers) > 1:
+            names = ", ".join(sorted(writers | readers))
+            yield f"table {table}: {names} name it; it has no owner in SHARED"
+
+
+def _differences(table: str, what: str, found: set[str], allowed: set[str]) -> Iterator[str]:
+    for package in sorted(found - allowed):
+        yield f"table {table}: {package} {what} it; its owner is {SHARED[table].owner}"
+    for package in sorted(allowed - found):
+        yield f"table {table}: {package} no longer {what} it: remove it from SHARED"
+
+
+def _uses() -> dict[str, tuple[set[str], set[str]]]:
+    """Returns the packages that write to each table, and those that read it."""
+    created = "\n".join(file.read_text() for file in MIGRATIONS.glob("*.sql"))
+    uses: dict[str, tuple[set[str], set[str]]] = {
+        table: (set(), set()) for table in _CREATED.findall(created)
+    }
+    for file in Path("manilla").rglob("*.py"):
+        package = file.parts[1] if len(file.parts) > 2 else file.stem
+        for verb, table in _NAMED.findall(file.read_text()) if package != "sql" else ():
+            if table in uses:
+                uses[table][verb in _READING].add(package)
+    return uses
