@@ -60,13 +60,15 @@ check: installed-dev ## format, lint, types, import contracts, structure, words
 	@$(BIN)/python $(BIN)/lint-imports
 	@$(RUN) tools.structure
 	@$(RUN) tools.language
+	@$(RUN) tools.package_map --check
 
 format: installed-dev ## format, and fix what ruff can fix
 	@$(RUN) ruff check --fix .
 	@$(RUN) ruff format .
 
-docs: installed-dev ## regenerate the documents' tables of settings and metrics
+docs: installed-dev ## regenerate the documents' tables of settings and metrics, and the packages' picture
 	@$(RUN) tests.operating.tables
+	@$(RUN) tools.package_map
 
 pictures: installed-dev ## make the README's pictures again, from the running product
 	@$(RUN) tests.browser

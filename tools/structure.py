@@ -66,14 +66,20 @@ def find_bag_classes() -> Iterator[str]:
 
 def find_circles() -> Iterator[str]:
     """Finds packages that import each other, directly or indirectly."""
-    imports: dict[str, set[str]] = defaultdict(set)
-    for path, tree in _modules():
-        package = _package(path.with_suffix("").parts)
-        for name in _imported(tree):
-            imports[package].add(_package(tuple(name.split("."))))
+    imports = package_imports()
     for package in sorted(imports):
         if package in _reachable(imports, package):
-            yield f"{package} imports itself over {', '.join(sorted(imports[package]))}"
+            names = ", ".join(f"manilla.{each}" for each in sorted(imports[package]))
+            yield f"manilla.{package} imports itself over {names}"
+
+
+def package_imports() -> dict[str, set[str]]:
+    """Returns the packages and top-level modules that each of them imports."""
+    imports: dict[str, set[str]] = defaultdict(set)
+    for path, tree in _modules():
+        package = path.with_suffix("").parts[1]
+        imports[package] |= {name.split(".")[1] for name in _imported(tree)}
+    return imports
 
 
 CHECKS: tuple[Callable[[], Iterator[str]], ...] = (
@@ -127,10 +133,6 @@ def _imported(tree: ast.Module) -> Iterator[str]:
             yield from (f"manilla.{each.name}" for each in node.names)
         elif isinstance(node, ast.Import):
             yield from (each.name for each in node.names if each.name.startswith("manilla."))
-
-
-def _package(parts: tuple[str, ...]) -> str:
-    return ".".join(parts[:2])
 
 
 def _reachable(imports: dict[str, set[str]], start: str) -> set[str]:

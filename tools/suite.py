@@ -25,6 +25,7 @@ CHECKS = (
     [str(Path(sys.executable).with_name("lint-imports"))],
     ["-m", "tools.structure"],
     ["-m", "tools.language"],
+    ["-m", "tools.package_map", "--check"],
 )
 
 
