@@ -17,7 +17,8 @@ from manilla.banks.nigeria import NigerianBank
 from manilla.providers.checks.check import ProviderCheck, Samples
 from manilla.providers.health import Rail
 from manilla.providers.port import Adapter, Channel, Direction, LineKind
-from manilla.providers.wire import Envelope, Recorder, Wire, read_flag
+from manilla.providers.replies import Envelope, read_flag
+from manilla.providers.wire import ProviderApi, Recorder, Wire
 
 
 class CredentialField(msgspec.Struct, frozen=True):
@@ -34,8 +35,7 @@ def switch(name: str, default: str) -> CredentialField:
 
 
 SANDBOX = switch("sandbox", "false")
-PAY_IN_ENABLED = switch("pay_in_enabled", "true")
-PAY_OUT_ENABLED = switch("pay_out_enabled", "true")
+SWITCHES = (SANDBOX, switch("pay_in_enabled", "true"), switch("pay_out_enabled", "true"))
 
 
 def base_url(live: str) -> CredentialField:
@@ -178,13 +178,19 @@ class AdapterContext(msgspec.Struct, frozen=True):
     pay_in: Rail
     pay_out: Rail
     session: aiohttp.ClientSession
-    calls: asyncio.Semaphore  # limits the calls that one account makes at the same time
+    calls: asyncio.Semaphore
     record: Recorder | None = None
 
-    def wire(self, headers: Mapping[str, str], envelope: Envelope = read_flag) -> Wire:
+    def api(self, envelope: Envelope) -> ProviderApi:
         current = self.credentials
-        return Wire(
-            *(self.session, current.value("base_url"), headers, envelope, self.calls),
-            secrets=current.secrets,
-            record=self.record,
+        base_url = current.value("base_url").rstrip("/")
+        return ProviderApi(
+            self.session, base_url, envelope, self.calls, current.secrets, self.record
         )
+
+    def wires(
+        self, headers: Mapping[str, str], envelope: Envelope = read_flag
+    ) -> tuple[Wire, Wire]:
+        """Returns how to call the provider for pay-ins, and for pay-outs."""
+        api = self.api(envelope)
+        return Wire(self.pay_in, api, headers), Wire(self.pay_out, api, headers)

@@ -88,6 +88,9 @@ class ReportedRefundStatus(StrEnum):
     NOT_FOUND = "not_found"
 
 
+ReportedStatus = ReportedChargeStatus | TransferStatus | ReportedRefundStatus
+
+
 class Bank(msgspec.Struct, frozen=True):
     code: str
     name: str
@@ -252,7 +255,7 @@ class WebhookEvent(msgspec.Struct, frozen=True):
     reference: str
     # What the webhook claims. It must not contradict the provider's answer.
     claim: Claim | None = None
-    claims_status: ReportedChargeStatus | TransferStatus | ReportedRefundStatus | None = None
+    claims_status: ReportedStatus | None = None
     session_id: str | None = None  # of a transfer, if its status query may not return it
 
 

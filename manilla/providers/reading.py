@@ -1,14 +1,15 @@
 """Reads providers' answers exactly, and rejects whatever is not in the contract."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, TypeVar
 
+from manilla.kit import strict_json
 from manilla.kit.http import is_web_address
 from manilla.kit.money import DECIMALS, Money, MoneyError, exact_decimal
-from manilla.providers.port import Bank, Claim
+from manilla.providers.port import Bank, Claim, ResolvedAccount, Unreadable, Webhook
 
 Status = TypeVar("Status")
 
@@ -214,3 +215,15 @@ def web_address(data: Any, name: str) -> str:
 
 def banks(data: Any) -> list[Bank]:
     return [Bank(text(bank, "code"), text(bank, "name")) for bank in items(data)]
+
+
+def resolved(data: Any) -> ResolvedAccount:
+    return ResolvedAccount(text(data, "account_name"))
+
+
+def webhook(raw: bytes, read: Callable[[Any], Webhook]) -> Webhook:
+    """Reads a webhook with a valid signature. `read` converts its document or raises Malformed."""
+    try:
+        return read(strict_json.decode(raw))
+    except (strict_json.JsonError, Malformed) as error:
+        return Unreadable(str(error))

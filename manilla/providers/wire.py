@@ -1,7 +1,4 @@
-"""HTTP calls to a provider: time limits, size limits, and a circuit breaker.
-
-An answer is conclusive only if the provider itself clearly said so.
-"""
+"""HTTP calls to a provider: time limits, size limits, and a circuit breaker."""
 
 import asyncio
 import math
@@ -19,15 +16,14 @@ from manilla.kit import outbound, strict_json, time_limits
 from manilla.kit.logs import HIDDEN
 from manilla.providers import reading
 from manilla.providers.health import Rail
-from manilla.providers.port import Answer, Done, RefusalCode, Refused, Unknown
+from manilla.providers.port import Answer, Unknown
+from manilla.providers.replies import UNAUTHORIZED, Decide, Envelope, Read, Reply, done
 
 log = structlog.get_logger(__name__)
 
 Value = TypeVar("Value")
 
-UNAUTHORIZED = 401  # our credentials are wrong
 ANSWER_BYTES_MAX = 1024 * 1024
-NO_HEADERS: Mapping[str, str] = {}
 
 # When calls in this context must have ended, in the time of the event loop.
 _ends: ContextVar[float] = ContextVar("calls_end", default=math.inf)
@@ -48,34 +44,9 @@ def _end_of_call() -> float:
     return min(asyncio.get_running_loop().time() + seconds, _ends.get())
 
 
-# HTTP statuses with which an error in the provider's own envelope is a conclusive rejection.
-REFUSING = frozenset((400, 402, 403, 422))
-
-
 # A request is written only after its connection is established. A connection that breaks later is
 # not among these, and requests with a body are not repeated on another connection.
 NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-
-
-class Reply(msgspec.Struct, frozen=True):
-    """A provider's response envelope, whatever its HTTP status."""
-
-    status: int
-    is_success: bool
-    message: str
-    data: Any
-    document: Mapping[str, Any] = {}  # the whole answer, for values beside the data
-
-
-class Enveloped(msgspec.Struct, frozen=True):
-    """What a provider's envelope says."""
-
-    is_success: bool | None  # None if the document is not in the provider's envelope
-    message: Any
-    data: Any
-
-
-Envelope = Callable[[Mapping[str, Any]], Enveloped]
 
 
 class ProviderCall(msgspec.Struct, frozen=True):
@@ -99,62 +70,59 @@ class Exchange(msgspec.Struct, frozen=True):
 Recorder = Callable[[Exchange], None]
 
 
-def read_flag(document: Mapping[str, Any]) -> Enveloped:
-    """Reads `{"status": true, "message": ..., "data": ...}`."""
-    status = document.get("status")
-    is_success = status if isinstance(status, bool) else None
-    return Enveloped(is_success, document.get("message"), document.get("data"))
+class ProviderApi(msgspec.Struct, frozen=True):
+    """A provider's API, as one account calls it."""
 
-
-def read_word(document: Mapping[str, Any]) -> Enveloped:
-    """Reads `{"status": "success", "message": ..., "data": ...}`."""
-    status = document.get("status")
-    is_success = status == "success" if status in ("success", "error") else None
-    return Enveloped(is_success, document.get("message"), document.get("data"))
+    session: aiohttp.ClientSession
+    base_url: str
+    envelope: Envelope
+    calls: asyncio.Semaphore  # limits the calls that one account makes at the same time
+    secrets: Sequence[str] = ()
+    record: Recorder | None = None
 
 
 class Wire:
-    """Sends an adapter's calls to one provider, with its URL and credentials."""
+    """Sends an adapter's calls over one rail, with the account's credentials."""
 
-    def __init__(
-        self,
-        session: aiohttp.ClientSession,
-        base_url: str,
-        headers: Mapping[str, str],
-        envelope: Envelope,
-        calls: asyncio.Semaphore,
-        secrets: Sequence[str] = (),
-        record: Recorder | None = None,
-    ) -> None:
-        self._secrets = secrets
-        self._session = session
-        self._base_url = base_url.rstrip("/")
+    def __init__(self, rail: Rail, api: ProviderApi, headers: Mapping[str, str]) -> None:
+        self.rail = rail
+        self.api = api
         self._headers = headers
-        self._envelope = envelope
-        self._calls = calls
-        self._record = record
+
+    async def get(
+        self,
+        path: str,
+        read: Read[Value],
+        decide: Decide[Value] = done,
+        *,
+        query: Mapping[str, str] | None = None,
+    ) -> Answer[Value]:
+        return await self.call("GET", path, lambda reply: decide(reply, read), query=query)
+
+    async def post(
+        self,
+        path: str,
+        body: Mapping[str, Any] | None,
+        read: Read[Value],
+        decide: Decide[Value] = done,
+    ) -> Answer[Value]:
+        return await self.call("POST", path, lambda reply: decide(reply, read), body=body)
 
     async def call(
         self,
-        rail: Rail,
         method: str,
         path: str,
         read: Callable[[Reply], Answer[Value]],
         *,
         body: Mapping[str, Any] | None = None,
         query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] = NO_HEADERS,
     ) -> Answer[Value]:
-        """Sends the request once. `read` converts the reply to an answer or raises Malformed.
-
-        `headers` are sent besides the adapter's own.
-        """
-        if not rail.is_open_for_calls:
+        """Sends the request once. `read` converts the reply to an answer or raises Malformed."""
+        if not self.rail.is_open_for_calls:
             return Unknown("the rail is down, so it was not called", never_sent=True)
-        call = ProviderCall(method, path, body, query, {**self._headers, **headers})
         began = time.monotonic()
-        answer = await self._answer(call, read)
-        rail.record(answer, time.monotonic() - began)
+        answer = await self._answer(ProviderCall(method, path, body, query, self._headers), read)
+        self.rail.record(answer, time.monotonic() - began)
         return answer
 
     async def _answer(
@@ -176,20 +144,20 @@ class Wire:
     async def _exchange(self, call: ProviderCall) -> Reply | Unknown:
         status, raw = None, None
         try:
-            async with asyncio.timeout_at(_end_of_call()), self._calls:
+            async with asyncio.timeout_at(_end_of_call()), self.api.calls:
                 status, raw = await self._send(call)
             reply = self._reply(status, raw)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             reply = _failed(error)
-        if self._record is not None:
+        if self.api.record is not None:
             readable, problem = (None, reply.reason) if isinstance(reply, Unknown) else (reply, "")
-            self._record(Exchange(call, status, raw or b"", readable, problem))
+            self.api.record(Exchange(call, status, raw or b"", readable, problem))
         return reply
 
     async def _send(self, call: ProviderCall) -> tuple[int, bytes | None]:
-        async with self._session.request(
+        async with self.api.session.request(
             call.method,
-            self._base_url + call.path,
+            self.api.base_url + call.path,
             params=call.query,
             data=None if call.body is None else strict_json.encode(call.body),
             headers={**call.headers, "Content-Type": "application/json"},
@@ -207,7 +175,7 @@ class Wire:
         except strict_json.JsonError:
             return _unknown(status, "without a readable body")
         found = document if isinstance(document, dict) else {}
-        read = self._envelope(found)
+        read = self.api.envelope(found)
         is_success, message = read.is_success, read.message
         # A proxy in front of the provider has its own error format, which is not a rejection by the
         # provider.
@@ -223,7 +191,7 @@ class Wire:
 
     def _without_secrets(self, message: str) -> str:
         """Hides our keys in a message, in case the provider echoes them."""
-        for secret in self._secrets:
+        for secret in self.api.secrets:
             message = message.replace(secret, HIDDEN)
         return reading.plain(message)
 
@@ -253,77 +221,3 @@ async def _read_limited(response: aiohttp.ClientResponse) -> bytes | None:
             response.close()
             return None
     return bytes(read)
-
-
-def done(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
-    """Returns Done if the status is 2xx, the envelope says success and the data is valid."""
-    if 200 <= reply.status < 300 and reply.is_success:
-        return Done(read(reply.data))
-    reason = f"HTTP {reply.status}: {reply.message}"
-    return Unknown(reason, can_pass=reply.status != UNAUTHORIZED)
-
-
-def charge_answer(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
-    """Converts the reply to a new charge: the provider's rejection declines the payment.
-
-    A duplicate reference is not a rejection: the charge exists.
-    """
-    if is_refusal(reply) and not is_duplicate(reply):
-        return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
-    return done(reply, read)
-
-
-def refund_answer(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
-    """Converts the reply to a new refund.
-
-    A duplicate reference is not a rejection: the refund exists.
-    """
-    if is_refusal(reply) and not is_duplicate(reply):
-        return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
-    return done(reply, read)
-
-
-def transfer_answer(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
-    """Reads the reply to a transfer or account lookup request."""
-    return refused_transfer(reply) if is_refusal(reply) else done(reply, read)
-
-
-DUPLICATE = ("duplicate", "already exist", "already used", "already been used", "unique reference")
-
-
-def is_duplicate(reply: Reply) -> bool:
-    """Whether the provider says, in whatever words, that it knows the reference already."""
-    return any(words in reply.message.lower() for words in DUPLICATE)
-
-
-def is_refusal(reply: Reply) -> bool:
-    return reply.status in REFUSING and not reply.is_success
-
-
-def refused_transfer(reply: Reply) -> Answer[Any]:
-    """Converts a provider's rejection. A duplicate reference is not one: the transfer exists."""
-    message = reply.message.lower()
-    if is_duplicate(reply):
-        return Unknown(f"the reference is known to the provider: {reply.message}")
-    for words, code in TRANSFER_REFUSALS:
-        if any(word in message for word in words):
-            return Refused(code, reply.message)
-    return Refused(RefusalCode.GATEWAY_PAYOUT_FAILED, reply.message or "No reason was given.")
-
-
-TRANSFER_REFUSALS: tuple[tuple[tuple[str, ...], RefusalCode], ...] = (
-    (("insufficient",), RefusalCode.PROVIDER_INSUFFICIENT_BALANCE),
-    (
-        ("resolve", "invalid bank", "account validation", "validate account", "invalid account"),
-        RefusalCode.INVALID_BENEFICIARY,
-    ),
-    (("not enabled", "whitelist", "minimum transfer"), RefusalCode.PAYOUT_FAILED),
-)
-
-
-def is_not_found(reply: Reply) -> bool:
-    """Whether the provider itself says that it does not know the reference.
-
-    A 404 without its message may come from a proxy.
-    """
-    return reply.status == 404 and not reply.is_success and "not found" in reply.message.lower()

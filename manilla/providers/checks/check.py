@@ -18,7 +18,8 @@ from manilla.providers.port import (
     Sent,
     TransferOrder,
 )
-from manilla.providers.wire import UNAUTHORIZED, Exchange, Reply
+from manilla.providers.replies import UNAUTHORIZED, Reply
+from manilla.providers.wire import Exchange
 
 AMOUNT = Money("NGN", 1_000_00)
 EMAIL = "check@example.com"

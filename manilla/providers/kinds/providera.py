@@ -1,11 +1,10 @@
 """Provider A: a collections and payouts gateway."""
 
-from datetime import datetime
 from typing import Any
 
-from manilla.kit import strict_json
 from manilla.kit.money import Money
-from manilla.providers import reading, signatures, wire
+from manilla.providers import port, reading, replies, signatures
+from manilla.providers.adapter import BaseAdapter
 from manilla.providers.kind import (
     SANDBOX,
     AdapterContext,
@@ -14,186 +13,119 @@ from manilla.providers.kind import (
     ProviderKind,
     base_url,
 )
-from manilla.providers.port import (
-    NO_STATEMENTS,
-    OUR_REFERENCE,
-    Answer,
-    Bank,
-    Channel,
-    ChargeOrder,
-    ChargeState,
-    Done,
-    EventKind,
-    Forged,
-    Headers,
-    HostedCheckout,
-    KnownAs,
-    RefundOrder,
-    RefundState,
-    RefusalCode,
-    Refused,
-    ReportedChargeStatus,
-    ReportedRefundStatus,
-    ResolvedAccount,
-    Sent,
-    StatementPage,
-    TransferOrder,
-    TransferState,
-    TransferStatus,
-    Unreadable,
-    VirtualAccount,
-    Webhook,
-    WebhookEvent,
-)
+from manilla.providers.port import Answer, Refused
 from manilla.providers.reading import Malformed
-from manilla.providers.wire import Reply
 
 API = "/merchant/api/v1"
 
 CHARGE_STATUSES = {
-    "processing": ReportedChargeStatus.PENDING,
-    "success": ReportedChargeStatus.PAID,
-    "failed": ReportedChargeStatus.FAILED,
-    "expired": ReportedChargeStatus.EXPIRED,
+    "processing": port.ReportedChargeStatus.PENDING,
+    "success": port.ReportedChargeStatus.PAID,
+    "failed": port.ReportedChargeStatus.FAILED,
+    "expired": port.ReportedChargeStatus.EXPIRED,
 }
 TRANSFER_STATUSES = {
-    "processing": TransferStatus.PENDING,
-    "success": TransferStatus.DELIVERED,
-    "failed": TransferStatus.FAILED,
-    "reversed": TransferStatus.REVERSED,
+    "processing": port.TransferStatus.PENDING,
+    "success": port.TransferStatus.DELIVERED,
+    "failed": port.TransferStatus.FAILED,
+    "reversed": port.TransferStatus.REVERSED,
 }
 REFUND_STATUSES = {
-    "processing": ReportedRefundStatus.PENDING,
-    "success": ReportedRefundStatus.PAID,
-    "failed": ReportedRefundStatus.FAILED,
+    "processing": port.ReportedRefundStatus.PENDING,
+    "success": port.ReportedRefundStatus.PAID,
+    "failed": port.ReportedRefundStatus.FAILED,
 }
-EVENTS: dict[
-    str, tuple[EventKind, ReportedChargeStatus | TransferStatus | ReportedRefundStatus]
-] = {
-    "charge.success": (EventKind.CHARGE, ReportedChargeStatus.PAID),
-    "charge.failed": (EventKind.CHARGE, ReportedChargeStatus.FAILED),
-    "transfer.success": (EventKind.TRANSFER, TransferStatus.DELIVERED),
-    "transfer.failed": (EventKind.TRANSFER, TransferStatus.FAILED),
-    "transfer.reversed": (EventKind.TRANSFER, TransferStatus.REVERSED),
-    "refund.success": (EventKind.REFUND, ReportedRefundStatus.PAID),
-    "refund.failed": (EventKind.REFUND, ReportedRefundStatus.FAILED),
+EVENTS: dict[str, tuple[port.EventKind, port.ReportedStatus]] = {
+    "charge.success": (port.EventKind.CHARGE, port.ReportedChargeStatus.PAID),
+    "charge.failed": (port.EventKind.CHARGE, port.ReportedChargeStatus.FAILED),
+    "transfer.success": (port.EventKind.TRANSFER, port.TransferStatus.DELIVERED),
+    "transfer.failed": (port.EventKind.TRANSFER, port.TransferStatus.FAILED),
+    "transfer.reversed": (port.EventKind.TRANSFER, port.TransferStatus.REVERSED),
+    "refund.success": (port.EventKind.REFUND, port.ReportedRefundStatus.PAID),
+    "refund.failed": (port.EventKind.REFUND, port.ReportedRefundStatus.FAILED),
 }
 
 
-class ProviderA:
+class ProviderA(BaseAdapter):
     def __init__(self, context: AdapterContext) -> None:
         current = context.credentials
-        self.provider = current.provider
-        self._wire = context.wire({"Authorization": f"Bearer {current.value('secret_key')}"})
-        self._pay_in = context.pay_in
-        self._pay_out = context.pay_out
+        super().__init__(context, {"Authorization": f"Bearer {current.value('secret_key')}"})
         self._webhook_secret = current.value("webhook_secret").encode()
 
-    async def create_checkout(self, order: ChargeOrder) -> Answer[HostedCheckout]:
-        def read(reply: Reply) -> Answer[HostedCheckout]:
-            return wire.charge_answer(reply, lambda data: _checkout(data, order.reference))
-
+    async def create_checkout(self, order: port.ChargeOrder) -> Answer[port.HostedCheckout]:
         body = {
             **_charge(order),
             "narration": order.description,
             "redirect_url": order.redirect_url,
         }
-        return await self._wire.call(
-            self._pay_in, "POST", f"{API}/charges/initialize", read, body=body
+        return await self._pay_in.post(
+            f"{API}/charges/initialize",
+            body,
+            lambda data: _checkout(data, order.reference),
+            replies.decide_payment,
         )
 
     async def create_virtual_account(
-        self, order: ChargeOrder, bvn: str | None
-    ) -> Answer[VirtualAccount]:
+        self, order: port.ChargeOrder, bvn: str | None
+    ) -> Answer[port.VirtualAccount]:
         if bvn is None:
-            return Refused(RefusalCode.PAYMENT_DECLINED, "The merchant's profile has no BVN.")
-
-        def read(reply: Reply) -> Answer[VirtualAccount]:
-            return wire.charge_answer(reply, lambda data: _virtual_account(data, order))
-
-        return await self._wire.call(
-            self._pay_in,
-            "POST",
+            return Refused(port.RefusalCode.PAYMENT_DECLINED, "The merchant's profile has no BVN.")
+        return await self._pay_in.post(
             f"{API}/charges/bank-transfer",
-            read,
-            body={**_charge(order), "kyc": {"bvn": bvn}},
+            {**_charge(order), "kyc": {"bvn": bvn}},
+            lambda data: _virtual_account(data, order),
+            replies.decide_payment,
         )
 
-    async def charge_state(self, reference: str) -> Answer[ChargeState]:
-        def read(reply: Reply) -> Answer[ChargeState]:
-            if wire.is_not_found(reply):
-                return Done(ChargeState(ReportedChargeStatus.NOT_FOUND))
-            return wire.done(reply, lambda data: _charge_state(data, reference))
+    async def charge_state(self, reference: str) -> Answer[port.ChargeState]:
+        return await self._pay_in.get(
+            f"{API}/charges/{reference}",
+            lambda data: _charge_state(data, reference),
+            replies.find_charge,
+        )
 
-        return await self._wire.call(self._pay_in, "GET", f"{API}/charges/{reference}", read)
-
-    async def refund(self, order: RefundOrder) -> Answer[RefundState]:
-        def read(reply: Reply) -> Answer[RefundState]:
-            return wire.refund_answer(reply, lambda data: _refund_state(data, order.reference))
-
+    async def refund(self, order: port.RefundOrder) -> Answer[port.RefundState]:
         body = {
             "reference": order.reference,
             "payment_reference": order.charge_reference,
             "amount": order.amount.amount,
             "reason": order.reason,
         }
-        return await self._wire.call(
-            self._pay_in, "POST", f"{API}/refunds/initiate", read, body=body
+        return await self._pay_in.post(
+            f"{API}/refunds/initiate",
+            body,
+            lambda data: _refund_state(data, order.reference),
+            replies.decide_payment,
         )
 
     async def refund_state(
-        self, reference: str, known: KnownAs = OUR_REFERENCE
-    ) -> Answer[RefundState]:
-        def read(reply: Reply) -> Answer[RefundState]:
-            if wire.is_not_found(reply):
-                return Done(RefundState(ReportedRefundStatus.NOT_FOUND))
-            return wire.done(reply, lambda data: _refund_state(data, reference))
-
-        return await self._wire.call(self._pay_in, "GET", f"{API}/refunds/{reference}", read)
-
-    async def banks(self) -> Answer[list[Bank]]:
-        return await self._wire.call(
-            self._pay_out,
-            "GET",
-            f"{API}/misc/banks",
-            lambda reply: wire.done(reply, reading.banks),
-            query={"countryCode": "NG"},
+        self, reference: str, known: port.KnownAs = port.OUR_REFERENCE
+    ) -> Answer[port.RefundState]:
+        return await self._pay_in.get(
+            f"{API}/refunds/{reference}",
+            lambda data: _refund_state(data, reference),
+            replies.find_refund,
         )
 
-    async def resolve(self, bank_code: str, account_number: str) -> Answer[ResolvedAccount]:
-        def read(reply: Reply) -> Answer[ResolvedAccount]:
-            return wire.transfer_answer(
-                reply, lambda data: ResolvedAccount(reading.text(data, "account_name"))
-            )
+    async def banks(self) -> Answer[list[port.Bank]]:
+        query = {"countryCode": "NG"}
+        return await self._pay_out.get(f"{API}/misc/banks", reading.banks, query=query)
 
-        return await self._wire.call(
-            self._pay_out,
-            "POST",
+    async def resolve(self, bank_code: str, account_number: str) -> Answer[port.ResolvedAccount]:
+        return await self._pay_out.post(
             f"{API}/misc/banks/resolve",
-            read,
-            body={"bank": bank_code, "account": account_number, "currency": "NGN"},
+            {"bank": bank_code, "account": account_number, "currency": "NGN"},
+            reading.resolved,
+            replies.decide_transfer,
         )
 
     async def balance(self, currency: str) -> Answer[Money]:
         def read(data: Any) -> Money:
             return reading.money(reading.field(data, currency), "available_balance", currency)
 
-        return await self._wire.call(
-            self._pay_out, "GET", f"{API}/balances", lambda reply: wire.done(reply, read)
-        )
+        return await self._pay_out.get(f"{API}/balances", read)
 
-    async def statement(
-        self, since: datetime, until: datetime, currency: str, start: str | None = None
-    ) -> Answer[StatementPage]:
-        return NO_STATEMENTS
-
-    def transfer_reference(self, trx_id: str) -> str:
-        return trx_id
-
-    async def send(self, order: TransferOrder) -> Answer[Sent]:
-        def read(reply: Reply) -> Answer[Sent]:
-            return wire.transfer_answer(reply, lambda data: _sent(data, order))
-
+    async def send(self, order: port.TransferOrder) -> Answer[port.Sent]:
         body = {
             "reference": order.reference,
             "destination": {
@@ -205,34 +137,36 @@ class ProviderA:
                 "customer": {"name": order.account_name, "email": order.customer_email},
             },
         }
-        return await self._wire.call(
-            self._pay_out, "POST", f"{API}/transactions/disburse", read, body=body
+        return await self._pay_out.post(
+            f"{API}/transactions/disburse",
+            body,
+            lambda data: _sent(data, order),
+            replies.decide_transfer,
         )
 
-    async def transfer_state(self, reference: str) -> Answer[TransferState]:
-        def read(reply: Reply) -> Answer[TransferState]:
-            if wire.is_not_found(reply):
-                return Done(TransferState(TransferStatus.NOT_FOUND))
-            return wire.done(reply, lambda data: _transfer_state(data, reference))
+    async def transfer_state(self, reference: str) -> Answer[port.TransferState]:
+        return await self._pay_out.get(
+            f"{API}/transactions/{reference}",
+            lambda data: _transfer_state(data, reference),
+            replies.find_transfer,
+        )
 
-        return await self._wire.call(self._pay_out, "GET", f"{API}/transactions/{reference}", read)
-
-    def read_webhook(self, headers: Headers, raw: bytes) -> Webhook:
+    def read_webhook(self, headers: port.Headers, raw: bytes) -> port.Webhook:
         if not signatures.is_hex_hmac(headers, b"x-providera-signature", self._webhook_secret, raw):
-            return Forged()
-        try:
-            document = strict_json.decode(raw)
-            event, data = reading.text(document, "event"), reading.field(document, "data")
-            if event not in EVENTS:
-                return Unreadable("the event is not in the contract")
-            kind, status = EVENTS[event]
-            reference = reading.text(data, "reference")
-            return WebhookEvent(kind, reference, reading.claimed(data), status)
-        except (strict_json.JsonError, Malformed) as error:
-            return Unreadable(str(error))
+            return port.Forged()
+        return reading.webhook(raw, _event)
 
 
-def _charge(order: ChargeOrder) -> dict[str, Any]:
+def _event(document: Any) -> port.WebhookEvent:
+    event, data = reading.text(document, "event"), reading.field(document, "data")
+    if event not in EVENTS:
+        raise Malformed("the event is not in the contract")
+    kind, status = EVENTS[event]
+    reference = reading.text(data, "reference")
+    return port.WebhookEvent(kind, reference, reading.claimed(data), status)
+
+
+def _charge(order: port.ChargeOrder) -> dict[str, Any]:
     return {
         "reference": order.reference,
         "amount": order.amount.amount,
@@ -242,15 +176,15 @@ def _charge(order: ChargeOrder) -> dict[str, Any]:
     }
 
 
-def _checkout(data: Any, reference: str) -> HostedCheckout:
+def _checkout(data: Any, reference: str) -> port.HostedCheckout:
     reading.same_reference(data, "reference", reference)
-    return HostedCheckout(reading.web_address(data, "checkout_url"))
+    return port.HostedCheckout(reading.web_address(data, "checkout_url"))
 
 
-def _virtual_account(data: Any, order: ChargeOrder) -> VirtualAccount:
+def _virtual_account(data: Any, order: port.ChargeOrder) -> port.VirtualAccount:
     reading.same_reference(data, "reference", order.reference)
     account = reading.field(data, "bank_account")
-    return VirtualAccount(
+    return port.VirtualAccount(
         bank_name=reading.text(account, "bank_name"),
         account_number=reading.text(account, "account_number"),
         account_name=reading.text(account, "account_name"),
@@ -259,31 +193,32 @@ def _virtual_account(data: Any, order: ChargeOrder) -> VirtualAccount:
     )
 
 
-def _charge_state(data: Any, reference: str) -> ChargeState:
+def _charge_state(data: Any, reference: str) -> port.ChargeState:
     reading.same_reference(data, "reference", reference)
     status = reading.one_of(CHARGE_STATUSES, data, "status")
     currency = reading.currency(data, "currency")
+    is_paid = status is port.ReportedChargeStatus.PAID
     paid = "amount" if data.get("amount_paid") is None else "amount_paid"
-    return ChargeState(
+    return port.ChargeState(
         status=status,
-        paid=reading.money(data, paid, currency) if status is ReportedChargeStatus.PAID else None,
+        paid=reading.money(data, paid, currency) if is_paid else None,
         fee=reading.optional_money(data, "fee", currency),
         reason=reading.optional_text(data, "reason"),
     )
 
 
-def _sent(data: Any, order: TransferOrder) -> Sent:
+def _sent(data: Any, order: port.TransferOrder) -> port.Sent:
     reading.same_reference(data, "reference", order.reference)
-    return Sent(
+    return port.Sent(
         reading.optional_text(data, "trace_id") or None,
         reading.optional_money(data, "fee", order.amount.currency),
     )
 
 
-def _transfer_state(data: Any, reference: str) -> TransferState:
+def _transfer_state(data: Any, reference: str) -> port.TransferState:
     reading.same_reference(data, "reference", reference)
     currency = reading.currency(data, "currency")
-    return TransferState(
+    return port.TransferState(
         status=reading.one_of(TRANSFER_STATUSES, data, "status"),
         amount=reading.money(data, "amount", currency),
         fee=reading.optional_money(data, "fee", currency),
@@ -292,10 +227,10 @@ def _transfer_state(data: Any, reference: str) -> TransferState:
     )
 
 
-def _refund_state(data: Any, reference: str) -> RefundState:
+def _refund_state(data: Any, reference: str) -> port.RefundState:
     reading.same_reference(data, "reference", reference)
     # Refunds in the contract have no currency, because the rail supports only naira.
-    return RefundState(
+    return port.RefundState(
         reading.one_of(REFUND_STATUSES, data, "status"),
         reading.optional_money(data, "amount", "NGN"),
     )
@@ -313,7 +248,7 @@ KIND = ProviderKind(
         base_url("https://api.providera.example"),
     ),
     capabilities=Capabilities(
-        channels=frozenset((Channel.CARD, Channel.BANK_TRANSFER)),
+        channels=frozenset((port.Channel.CARD, port.Channel.BANK_TRANSFER)),
         virtual_account_needs_bvn=True,
         refund_status=True,
         resend_refund=True,

@@ -1,51 +1,13 @@
 """Provider B: a virtual-account bank without webhooks for transfers and without refunds."""
 
-from datetime import datetime
 from typing import Any
 
-from manilla.kit import strict_json
 from manilla.kit.money import Money
-from manilla.providers import reading, signatures, wire
-from manilla.providers.kind import (
-    PAY_IN_ENABLED,
-    PAY_OUT_ENABLED,
-    SANDBOX,
-    AdapterContext,
-    CredentialField,
-    ProviderKind,
-    base_url,
-)
-from manilla.providers.port import (
-    NO_STATEMENTS,
-    OUR_REFERENCE,
-    Answer,
-    Bank,
-    ChargeOrder,
-    ChargeState,
-    Done,
-    EventKind,
-    Forged,
-    Headers,
-    HostedCheckout,
-    KnownAs,
-    RefundOrder,
-    RefundState,
-    RefusalCode,
-    Refused,
-    ReportedChargeStatus,
-    ResolvedAccount,
-    Sent,
-    StatementPage,
-    TransferOrder,
-    TransferState,
-    TransferStatus,
-    Unreadable,
-    VirtualAccount,
-    Webhook,
-    WebhookEvent,
-)
+from manilla.providers import port, reading, replies, signatures
+from manilla.providers.adapter import BaseAdapter
+from manilla.providers.kind import SWITCHES, AdapterContext, CredentialField, ProviderKind, base_url
+from manilla.providers.port import Answer, Refused
 from manilla.providers.reading import Malformed
-from manilla.providers.wire import Reply
 
 PAYMENTS = "/pms/transactions"
 REQUESTS = "/pms/api/external/request"
@@ -55,139 +17,91 @@ WALLET = f"{REQUESTS}/wallet"
 SIGNATURES = (b"http_providerb_signature", b"providerb-signature")
 
 CHARGE_STATUSES = {
-    "PENDING": ReportedChargeStatus.PENDING,
-    "SUCCESS": ReportedChargeStatus.PAID,
-    "FAILED": ReportedChargeStatus.FAILED,
+    "PENDING": port.ReportedChargeStatus.PENDING,
+    "SUCCESS": port.ReportedChargeStatus.PAID,
+    "FAILED": port.ReportedChargeStatus.FAILED,
 }
 TRANSFER_STATUSES = {
-    "pending": TransferStatus.PENDING,
-    "success": TransferStatus.DELIVERED,
-    "failed": TransferStatus.FAILED,
-    "reversed": TransferStatus.REVERSED,
+    "pending": port.TransferStatus.PENDING,
+    "success": port.TransferStatus.DELIVERED,
+    "failed": port.TransferStatus.FAILED,
+    "reversed": port.TransferStatus.REVERSED,
 }
 NO_REFUND = Refused(
-    RefusalCode.NOT_SUPPORTED, "Provider B has no refunds: an administrator pays it."
+    port.RefusalCode.NOT_SUPPORTED, "Provider B has no refunds: an administrator pays it."
 )
 
 
-class ProviderB:
+class ProviderB(BaseAdapter):
     def __init__(self, context: AdapterContext) -> None:
         current = context.credentials
         secret_key = current.value("secret_key")
-        self.provider = current.provider
-        self._wire = context.wire(
-            {"api-key": current.value("api_key"), "api-secret": f"Bearer {secret_key}"}
+        super().__init__(
+            context, {"api-key": current.value("api_key"), "api-secret": f"Bearer {secret_key}"}
         )
-        self._pay_in = context.pay_in
-        self._pay_out = context.pay_out
         # The provider signs with the secret key if no webhook secret is set.
         self._webhook_secret = (current.value("webhook_secret") or secret_key).encode()
         self._business_id = current.value("business_id")
         self._virtual_account_bank = current.value("default_va_bank")
 
-    async def create_checkout(self, order: ChargeOrder) -> Answer[HostedCheckout]:
-        def read(reply: Reply) -> Answer[HostedCheckout]:
-            return wire.charge_answer(
-                reply, lambda data: HostedCheckout(reading.web_address(data, "checkout_url"))
-            )
-
+    async def create_checkout(self, order: port.ChargeOrder) -> Answer[port.HostedCheckout]:
         body = {
             **self._charge(order),
             "currency": order.amount.currency,
             "redirect_url": order.redirect_url,
         }
-        return await self._wire.call(
-            self._pay_in, "POST", f"{PAYMENTS}/initialize/", read, body=body
+        return await self._pay_in.post(
+            f"{PAYMENTS}/initialize/",
+            body,
+            lambda data: port.HostedCheckout(reading.web_address(data, "checkout_url")),
+            replies.decide_payment,
         )
 
     async def create_virtual_account(
-        self, order: ChargeOrder, bvn: str | None
-    ) -> Answer[VirtualAccount]:
+        self, order: port.ChargeOrder, bvn: str | None
+    ) -> Answer[port.VirtualAccount]:
         """The account accepts only the exact amount. No BVN is required."""
         del bvn
-
-        def read(reply: Reply) -> Answer[VirtualAccount]:
-            return wire.charge_answer(reply, lambda data: _virtual_account(data, order))
-
         banks = [self._virtual_account_bank] if self._virtual_account_bank else []
-        return await self._wire.call(
-            self._pay_in,
-            "POST",
+        return await self._pay_in.post(
             f"{REQUESTS}/customerReservedAccount/",
-            read,
-            body={**self._charge(order), "bankcode": banks, "account_type": "DYNAMIC"},
+            {**self._charge(order), "bankcode": banks, "account_type": "DYNAMIC"},
+            lambda data: _virtual_account(data, order),
+            replies.decide_payment,
         )
 
-    async def charge_state(self, reference: str) -> Answer[ChargeState]:
-        def read(reply: Reply) -> Answer[ChargeState]:
-            if wire.is_not_found(reply):
-                return Done(ChargeState(ReportedChargeStatus.NOT_FOUND))
-            return wire.done(reply, lambda data: _charge_state(data, reference))
+    async def charge_state(self, reference: str) -> Answer[port.ChargeState]:
+        return await self._pay_in.get(
+            f"{PAYMENTS}/{reference}/confirm/",
+            lambda data: _charge_state(data, reference),
+            replies.find_charge,
+        )
 
-        return await self._wire.call(self._pay_in, "GET", f"{PAYMENTS}/{reference}/confirm/", read)
-
-    async def refund(self, order: RefundOrder) -> Answer[RefundState]:
+    async def refund(self, order: port.RefundOrder) -> Answer[port.RefundState]:
         del order
         return NO_REFUND
 
     async def refund_state(
-        self, reference: str, known: KnownAs = OUR_REFERENCE
-    ) -> Answer[RefundState]:
+        self, reference: str, known: port.KnownAs = port.OUR_REFERENCE
+    ) -> Answer[port.RefundState]:
         del reference
         return NO_REFUND
 
-    async def banks(self) -> Answer[list[Bank]]:
-        def read(data: Any) -> list[Bank]:
-            return [
-                Bank(reading.text(bank, "bank_code"), reading.text(bank, "bank_name"))
-                for bank in reading.items(data)
-                if reading.field(bank, "is_active") is True
-            ]
+    async def banks(self) -> Answer[list[port.Bank]]:
+        return await self._pay_out.get(f"{WALLET}/banks/", _banks)
 
-        return await self._wire.call(
-            self._pay_out, "GET", f"{WALLET}/banks/", lambda reply: wire.done(reply, read)
-        )
-
-    async def resolve(self, bank_code: str, account_number: str) -> Answer[ResolvedAccount]:
-        def read(reply: Reply) -> Answer[ResolvedAccount]:
-            return wire.transfer_answer(
-                reply,
-                lambda data: ResolvedAccount(
-                    reading.text(data, "account_name"),
-                    reading.optional_text(data, "name_enquiry_reference") or None,
-                ),
-            )
-
-        return await self._wire.call(
-            self._pay_out,
-            "POST",
-            f"{WALLET}/validate-account/",
-            read,
-            body={"account_number": account_number, "bank_code": bank_code},
+    async def resolve(self, bank_code: str, account_number: str) -> Answer[port.ResolvedAccount]:
+        body = {"account_number": account_number, "bank_code": bank_code}
+        return await self._pay_out.post(
+            f"{WALLET}/validate-account/", body, _resolved, replies.decide_transfer
         )
 
     async def balance(self, currency: str) -> Answer[Money]:
-        return await self._wire.call(
-            self._pay_out,
-            "GET",
-            f"{WALLET}/balance/",
-            lambda reply: wire.done(
-                reply, lambda data: reading.money(data, "available_balance", currency)
-            ),
+        return await self._pay_out.get(
+            f"{WALLET}/balance/", lambda data: reading.money(data, "available_balance", currency)
         )
 
-    async def statement(
-        self, since: datetime, until: datetime, currency: str, start: str | None = None
-    ) -> Answer[StatementPage]:
-        return NO_STATEMENTS
-
-    def transfer_reference(self, trx_id: str) -> str:
-        return trx_id
-
-    async def send(self, order: TransferOrder) -> Answer[Sent]:
-        def read(reply: Reply) -> Answer[Sent]:
-            return wire.transfer_answer(reply, lambda data: _sent(data, order.reference))
-
+    async def send(self, order: port.TransferOrder) -> Answer[port.Sent]:
         body = {
             "reference": order.reference,
             "amount": str(order.amount.amount),
@@ -197,40 +111,30 @@ class ProviderB:
             "narration": order.narration,
             "name_enquiry_reference": order.name_enquiry_reference or "",
         }
-        return await self._wire.call(self._pay_out, "POST", f"{WALLET}/transfer/", read, body=body)
-
-    async def transfer_state(self, reference: str) -> Answer[TransferState]:
-        def read(reply: Reply) -> Answer[TransferState]:
-            if wire.is_not_found(reply):
-                return Done(TransferState(TransferStatus.NOT_FOUND))
-            return wire.done(reply, lambda data: _transfer_state(data, reference))
-
-        return await self._wire.call(
-            self._pay_out,
-            "POST",
-            f"{WALLET}/transfer-status/",
-            read,
-            body={"reference": reference},
+        return await self._pay_out.post(
+            f"{WALLET}/transfer/",
+            body,
+            lambda data: _sent(data, order.reference),
+            replies.decide_transfer,
         )
 
-    def read_webhook(self, headers: Headers, raw: bytes) -> Webhook:
+    async def transfer_state(self, reference: str) -> Answer[port.TransferState]:
+        return await self._pay_out.post(
+            f"{WALLET}/transfer-status/",
+            {"reference": reference},
+            lambda data: _transfer_state(data, reference),
+            replies.find_transfer,
+        )
+
+    def read_webhook(self, headers: port.Headers, raw: bytes) -> port.Webhook:
         given = [name for name in SIGNATURES if name in headers]
         if len(given) != 1 or not signatures.is_hex_hmac(
             headers, given[0], self._webhook_secret, raw, digest="sha512"
         ):
-            return Forged()
-        try:
-            document = strict_json.decode(raw)
-            reference = reading.text(reading.field(document, "transaction"), "reference")
-            claim = reading.claimed(document.get("order"))
-            status = (
-                ReportedChargeStatus.PAID if _says_paid(document) else ReportedChargeStatus.FAILED
-            )
-            return WebhookEvent(EventKind.CHARGE, reference, claim, status)
-        except (strict_json.JsonError, Malformed) as error:
-            return Unreadable(str(error))
+            return port.Forged()
+        return reading.webhook(raw, _event)
 
-    def _charge(self, order: ChargeOrder) -> dict[str, Any]:
+    def _charge(self, order: port.ChargeOrder) -> dict[str, Any]:
         return {
             "businessid": self._business_id,
             "reference": order.reference,
@@ -240,16 +144,35 @@ class ProviderB:
         }
 
 
-def _says_paid(document: Any) -> bool:
-    return bool(document.get("code") == "00")
+def _event(document: Any) -> port.WebhookEvent:
+    reference = reading.text(reading.field(document, "transaction"), "reference")
+    is_paid = document.get("code") == "00"
+    status = port.ReportedChargeStatus.PAID if is_paid else port.ReportedChargeStatus.FAILED
+    claim = reading.claimed(document.get("order"))
+    return port.WebhookEvent(port.EventKind.CHARGE, reference, claim, status)
 
 
-def _virtual_account(data: Any, order: ChargeOrder) -> VirtualAccount:
+def _banks(data: Any) -> list[port.Bank]:
+    return [
+        port.Bank(reading.text(bank, "bank_code"), reading.text(bank, "bank_name"))
+        for bank in reading.items(data)
+        if reading.field(bank, "is_active") is True
+    ]
+
+
+def _resolved(data: Any) -> port.ResolvedAccount:
+    return port.ResolvedAccount(
+        reading.text(data, "account_name"),
+        reading.optional_text(data, "name_enquiry_reference") or None,
+    )
+
+
+def _virtual_account(data: Any, order: port.ChargeOrder) -> port.VirtualAccount:
     banks = reading.items(reading.field(data, "banks"))
     if not banks:
         raise Malformed("no bank")
     account = banks[0]
-    return VirtualAccount(
+    return port.VirtualAccount(
         bank_name=reading.text(account, "bankName"),
         account_number=reading.text(account, "accountNumber"),
         account_name=reading.text(account, "accountName"),
@@ -258,30 +181,29 @@ def _virtual_account(data: Any, order: ChargeOrder) -> VirtualAccount:
     )
 
 
-def _charge_state(data: Any, reference: str) -> ChargeState:
+def _charge_state(data: Any, reference: str) -> port.ChargeState:
     reading.same_reference(data, "reference", reference)
     status = reading.one_of(CHARGE_STATUSES, data, "status")
     currency = reading.currency(data, "currency")
-    return ChargeState(
+    is_paid = status is port.ReportedChargeStatus.PAID
+    return port.ChargeState(
         status=status,
-        paid=reading.money(data, "amount", currency)
-        if status is ReportedChargeStatus.PAID
-        else None,
+        paid=reading.money(data, "amount", currency) if is_paid else None,
         fee=reading.optional_money(data, "fee", currency),
         reason=reading.optional_text(data, "reason"),
     )
 
 
-def _sent(data: Any, reference: str) -> Sent:
+def _sent(data: Any, reference: str) -> port.Sent:
     reading.same_reference(data, "reference", reference)
     session_id = reading.optional_text(data, "session_id") or None
-    return Sent(session_id, None, session_id)
+    return port.Sent(session_id, None, session_id)
 
 
-def _transfer_state(data: Any, reference: str) -> TransferState:
+def _transfer_state(data: Any, reference: str) -> port.TransferState:
     reading.same_reference(data, "reference", reference)
     session_id = reading.optional_text(data, "session_id") or None
-    return TransferState(
+    return port.TransferState(
         status=reading.one_of(TRANSFER_STATUSES, data, "status"),
         message=reading.optional_text(data, "reason"),
         provider_reference=session_id,  # it is also provider B's only reference
@@ -298,9 +220,7 @@ KIND = ProviderKind(
         CredentialField("webhook_secret"),
         CredentialField("business_id", is_secret=False, is_required=True),
         CredentialField("default_va_bank", is_secret=False),
-        SANDBOX,
-        PAY_IN_ENABLED,
-        PAY_OUT_ENABLED,
+        *SWITCHES,
         base_url("https://api.providerb.example"),
     ),
     build=ProviderB,

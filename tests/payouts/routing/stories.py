@@ -9,6 +9,8 @@ import random
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
+
 from manilla.kit import crash, jobs
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job
@@ -346,10 +348,10 @@ class RoutedStory:
     async def _answers(self, provider: str) -> AsyncIterator[str]:
         """Chooses how the rail answers to the next calls."""
         answer, is_asked = self.chance.choice(ANSWERS), self.chance.random() < 0.75
-        wire: Any = getattr(self.routed.services.rails.adapter(provider), "_wire", None)
-        url = wire._base_url
+        wire: Any = getattr(self.routed.services.rails.adapter(provider), "_pay_out", None)
+        api = wire.api
         if answer == NEVER_CONNECTED:
-            wire._base_url = NOWHERE
+            wire.api = msgspec.structs.replace(api, base_url=NOWHERE)
         fault = SENDS[answer][0] if answer in SENDS else None
         planned = [] if fault is None else [{"call": "transfer", **fault}]
         planned += [] if is_asked else [{"call": "transfer_status", "fault": "5xx_before"}]
@@ -357,7 +359,7 @@ class RoutedStory:
         try:
             yield f"{answer}, status {is_asked}"
         finally:
-            wire._base_url = url
+            wire.api = api
             await self.routed.plan(provider[-1])
             self._mark_rails_up()
 

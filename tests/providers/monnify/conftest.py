@@ -89,5 +89,5 @@ def monnify(session: aiohttp.ClientSession, monnify_server: ScriptedMonnify) -> 
 
 def reset(each: Monnify) -> None:
     """Closes the circuit breakers, so that each call of a test is really made."""
-    each._pay_in.reset()
-    each._pay_out.reset()
+    each._pay_in.rail.reset()
+    each._pay_out.rail.reset()

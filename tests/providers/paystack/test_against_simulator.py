@@ -8,7 +8,7 @@ import pytest
 
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
-from manilla.providers import wire
+from manilla.providers import replies
 from manilla.providers.kind import Credentials
 from manilla.providers.kinds import KINDS
 from manilla.providers.kinds.paystack import answers
@@ -234,7 +234,7 @@ async def test_every_documented_refusal_of_a_transfer(
         await setup.control("paystack/faults", {"next": [fault]})
         order = transfer_order()
         answer = await paystack.send(order)
-        may_exist = each["status"] not in wire.REFUSING or "reference" in message.lower()
+        may_exist = each["status"] not in replies.REFUSING or "reference" in message.lower()
         assert isinstance(answer, Unknown if may_exist else Refused), (message, answer)
         assert (await transfer_state(paystack, order)).status is TransferStatus.NOT_FOUND
 

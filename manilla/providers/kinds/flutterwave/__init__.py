@@ -1,14 +1,6 @@
 """Flutterwave, version 3 of its API: payment links, one-time accounts and payouts in Nigeria."""
 
-from manilla.providers.kind import (
-    PAY_IN_ENABLED,
-    PAY_OUT_ENABLED,
-    SANDBOX,
-    Capabilities,
-    CredentialField,
-    ProviderKind,
-    base_url,
-)
+from manilla.providers.kind import SWITCHES, Capabilities, CredentialField, ProviderKind, base_url
 from manilla.providers.kinds.flutterwave.adapter import Flutterwave
 from manilla.providers.kinds.flutterwave.checks import CHECKS, SAMPLES
 
@@ -20,9 +12,7 @@ KIND = ProviderKind(
         CredentialField("secret_hash", is_required=True),
         # Decides how a test transfer ends, for example `_PMCK`. Used only with `sandbox`.
         CredentialField("test_reference_suffix", is_secret=False),
-        SANDBOX,
-        PAY_IN_ENABLED,
-        PAY_OUT_ENABLED,
+        *SWITCHES,
         base_url("https://api.flutterwave.com"),
     ),
     # Nothing proves that a second transfer with the same reference is rejected, and refunds have

@@ -1,72 +1,36 @@
 """Calls to Flutterwave. Amounts are naira; answers are read in `answers`."""
 
-from datetime import datetime
 from typing import Any
 
-from manilla.kit import strict_json
 from manilla.kit.money import Money
-from manilla.providers import reading, signatures, wire
+from manilla.providers import port, reading, signatures
+from manilla.providers.adapter import BaseAdapter
 from manilla.providers.kind import AdapterContext
 from manilla.providers.kinds.flutterwave import answers
-from manilla.providers.port import (
-    NO_STATEMENTS,
-    OUR_REFERENCE,
-    Answer,
-    Bank,
-    Channel,
-    ChargeOrder,
-    ChargeState,
-    Done,
-    EventKind,
-    Forged,
-    Headers,
-    HostedCheckout,
-    KnownAs,
-    RefundOrder,
-    RefundState,
-    ResolvedAccount,
-    Sent,
-    StatementPage,
-    TransferOrder,
-    TransferState,
-    TransferStatus,
-    Unknown,
-    Unreadable,
-    VirtualAccount,
-    Webhook,
-    WebhookEvent,
-)
+from manilla.providers.port import Answer, Done, Unknown
 from manilla.providers.reading import Malformed
-from manilla.providers.wire import Reply, read_word
+from manilla.providers.replies import Reply, read_word
 
 API = "/v3"
 CHANNELS = {
-    Channel.CARD: "card",
-    Channel.BANK_TRANSFER: "banktransfer",
-    Channel.USSD: "ussd",
+    port.Channel.CARD: "card",
+    port.Channel.BANK_TRANSFER: "banktransfer",
+    port.Channel.USSD: "ussd",
 }
 TEXT_LENGTH_MAX = 100  # of a narration, a beneficiary's name and a comment
 SUFFIX = "_"  # our references have none, so it marks where a test suffix begins
 
 
-class Flutterwave:
+class Flutterwave(BaseAdapter):
     def __init__(self, context: AdapterContext) -> None:
         current = context.credentials
         headers = {"Authorization": f"Bearer {current.value('secret_key')}"}
-        self.provider = current.provider
-        self._wire = context.wire(headers, read_word)
-        self._pay_in = context.pay_in
-        self._pay_out = context.pay_out
+        super().__init__(context, headers, read_word)
         self._secret_hash = current.value("secret_hash").encode()
         self._is_sandbox = current.is_sandbox
         self._suffix = current.value("test_reference_suffix").removeprefix(SUFFIX)
 
-    async def create_checkout(self, order: ChargeOrder) -> Answer[HostedCheckout]:
-        def read(reply: Reply) -> Answer[HostedCheckout]:
-            return answers.to_charge(
-                reply, lambda data: HostedCheckout(reading.web_address(data, "link"))
-            )
-
+    async def create_checkout(self, order: port.ChargeOrder) -> Answer[port.HostedCheckout]:
         body = {
             **_charge(order),
             "redirect_url": order.redirect_url,
@@ -75,16 +39,18 @@ class Flutterwave:
         }
         if order.channel is not None:
             body["payment_options"] = CHANNELS[order.channel]
-        return await self._wire.call(self._pay_in, "POST", f"{API}/payments", read, body=body)
+        return await self._pay_in.post(
+            f"{API}/payments", body, answers.checkout, answers.decide_payment
+        )
 
     async def create_virtual_account(
-        self, order: ChargeOrder, bvn: str | None
-    ) -> Answer[VirtualAccount]:
+        self, order: port.ChargeOrder, bvn: str | None
+    ) -> Answer[port.VirtualAccount]:
         del bvn  # needed only for permanent accounts
 
-        def read(reply: Reply) -> Answer[VirtualAccount]:
+        def read(reply: Reply) -> Answer[port.VirtualAccount]:
             # The account is in `meta`, beside `data`, which can be missing.
-            return answers.to_charge(
+            return answers.decide_payment(
                 reply, lambda _data: answers.virtual_account(reply.document, order)
             )
 
@@ -94,22 +60,18 @@ class Flutterwave:
             "is_permanent": False,
             "narration": order.merchant_name[:TEXT_LENGTH_MAX],
         }
-        return await self._wire.call(
-            *(self._pay_in, "POST", f"{API}/charges", read),
-            body=body,
-            query={"type": "bank_transfer"},
-        )
+        query = {"type": "bank_transfer"}
+        return await self._pay_in.call("POST", f"{API}/charges", read, body=body, query=query)
 
-    async def charge_state(self, reference: str) -> Answer[ChargeState]:
-        def read(reply: Reply) -> Answer[ChargeState]:
-            return answers.to_charge_query(reply, reference)
-
-        return await self._wire.call(
-            *(self._pay_in, "GET", f"{API}/transactions/verify_by_reference", read),
+    async def charge_state(self, reference: str) -> Answer[port.ChargeState]:
+        return await self._pay_in.get(
+            f"{API}/transactions/verify_by_reference",
+            lambda data: answers.charge_state(data, reference),
+            answers.find_charge,
             query={"tx_ref": reference},
         )
 
-    async def refund(self, order: RefundOrder) -> Answer[RefundState]:
+    async def refund(self, order: port.RefundOrder) -> Answer[port.RefundState]:
         """Refunds a charge by Flutterwave's own id of it.
 
         A refund has no reference of ours. The comment has one, for people who look for it.
@@ -120,47 +82,35 @@ class Flutterwave:
         transaction = charge.value.provider_reference
         if transaction is None:
             return Unknown("the provider does not know the charge")
-
-        def read(reply: Reply) -> Answer[RefundState]:
-            return answers.to_refund(reply, transaction, order.amount.currency)
-
         comment = f"{order.reference} {order.reason}".strip()
-        return await self._wire.call(
-            *(self._pay_in, "POST", f"{API}/transactions/{transaction}/refund", read),
-            body={"amount": order.amount.amount, "comments": comment[:TEXT_LENGTH_MAX]},
+        return await self._pay_in.post(
+            f"{API}/transactions/{transaction}/refund",
+            {"amount": order.amount.amount, "comments": comment[:TEXT_LENGTH_MAX]},
+            lambda data: answers.refund_state(data, transaction, order.amount.currency),
+            answers.decide_payment,
         )
 
     async def refund_state(
-        self, reference: str, known: KnownAs = OUR_REFERENCE
-    ) -> Answer[RefundState]:
+        self, reference: str, known: port.KnownAs = port.OUR_REFERENCE
+    ) -> Answer[port.RefundState]:
         del reference, known
         return Unknown("Flutterwave has no documented status query for refunds")
 
-    async def banks(self) -> Answer[list[Bank]]:
-        return await self._wire.call(
-            *(self._pay_out, "GET", f"{API}/banks/NG"),
-            lambda reply: wire.done(reply, reading.banks),
-        )
+    async def banks(self) -> Answer[list[port.Bank]]:
+        return await self._pay_out.get(f"{API}/banks/NG", reading.banks)
 
-    async def resolve(self, bank_code: str, account_number: str) -> Answer[ResolvedAccount]:
-        def read(reply: Reply) -> Answer[ResolvedAccount]:
-            return answers.to_lookup(reply, account_number)
-
-        return await self._wire.call(
-            *(self._pay_out, "POST", f"{API}/accounts/resolve", read),
-            body={"account_number": account_number, "account_bank": bank_code},
+    async def resolve(self, bank_code: str, account_number: str) -> Answer[port.ResolvedAccount]:
+        return await self._pay_out.post(
+            f"{API}/accounts/resolve",
+            {"account_number": account_number, "account_bank": bank_code},
+            lambda data: answers.resolved(data, account_number),
+            answers.decide_lookup,
         )
 
     async def balance(self, currency: str) -> Answer[Money]:
-        return await self._wire.call(
-            *(self._pay_out, "GET", f"{API}/balances/{currency}"),
-            lambda reply: wire.done(reply, lambda data: answers.balance(data, currency)),
+        return await self._pay_out.get(
+            f"{API}/balances/{currency}", lambda data: answers.balance(data, currency)
         )
-
-    async def statement(
-        self, since: datetime, until: datetime, currency: str, start: str | None = None
-    ) -> Answer[StatementPage]:
-        return NO_STATEMENTS
 
     def transfer_reference(self, trx_id: str) -> str:
         """With test keys, the end of the reference decides how the transfer ends."""
@@ -171,10 +121,7 @@ class Flutterwave:
         """Undoes `transfer_reference`, also for a suffix that was set before."""
         return reference.partition(SUFFIX)[0] if self._is_sandbox else reference
 
-    async def send(self, order: TransferOrder) -> Answer[Sent]:
-        def read(reply: Reply) -> Answer[Sent]:
-            return answers.to_transfer(reply, lambda data: answers.sent(data, order))
-
+    async def send(self, order: port.TransferOrder) -> Answer[port.Sent]:
         body = {
             "account_bank": order.bank_code,
             "account_number": order.account_number,
@@ -186,44 +133,44 @@ class Flutterwave:
         }
         if order.account_name:
             body["beneficiary_name"] = order.account_name[:TEXT_LENGTH_MAX]
-        return await self._wire.call(self._pay_out, "POST", f"{API}/transfers", read, body=body)
-
-    async def transfer_state(self, reference: str) -> Answer[TransferState]:
-        def read(reply: Reply) -> Answer[TransferState]:
-            return answers.to_transfer_query(reply, reference)
-
-        return await self._wire.call(
-            *(self._pay_out, "GET", f"{API}/transfers", read), query={"reference": reference}
+        return await self._pay_out.post(
+            f"{API}/transfers",
+            body,
+            lambda data: answers.sent(data, order),
+            answers.decide_transfer,
         )
 
-    def read_webhook(self, headers: Headers, raw: bytes) -> Webhook:
+    async def transfer_state(self, reference: str) -> Answer[port.TransferState]:
+        return await self._pay_out.get(
+            f"{API}/transfers",
+            lambda data: answers.found_transfer(data, reference),
+            query={"reference": reference},
+        )
+
+    def read_webhook(self, headers: port.Headers, raw: bytes) -> port.Webhook:
         """The header proves who sent it, but nothing about the body."""
         if not signatures.is_shared_secret(headers, b"verif-hash", self._secret_hash):
-            return Forged()
-        try:
-            document = strict_json.decode(raw)
-            event, data = reading.text(document, "event"), reading.field(document, "data")
-            return self._event(event, data)
-        except (strict_json.JsonError, Malformed) as error:
-            return Unreadable(str(error))
+            return port.Forged()
+        return reading.webhook(raw, self._event)
 
-    def _event(self, event: str, data: Any) -> Webhook:
+    def _event(self, document: Any) -> port.WebhookEvent:
         """Both events are also sent for failures: `data.status` tells."""
+        event, data = reading.text(document, "event"), reading.field(document, "data")
         claim, status = reading.claimed(data), reading.optional_text(data, "status")
         if event == "charge.completed":
             reference = reading.text(data, "tx_ref")
             charge = answers.CHARGE_STATUSES.get(status)
-            return WebhookEvent(EventKind.CHARGE, reference, claim, charge)
+            return port.WebhookEvent(port.EventKind.CHARGE, reference, claim, charge)
         if event == "transfer.completed":
             reference = self._trx_id(reading.text(data, "reference"))
             transfer = answers.TRANSFER_STATUSES.get(status)
-            if transfer is TransferStatus.PENDING:
+            if transfer is port.TransferStatus.PENDING:
                 transfer = None
-            return WebhookEvent(EventKind.TRANSFER, reference, claim, transfer)
-        return Unreadable("the event is not in the contract")
+            return port.WebhookEvent(port.EventKind.TRANSFER, reference, claim, transfer)
+        raise Malformed("the event is not in the contract")
 
 
-def _charge(order: ChargeOrder) -> dict[str, Any]:
+def _charge(order: port.ChargeOrder) -> dict[str, Any]:
     return {
         "tx_ref": order.reference,
         "amount": order.amount.amount,

@@ -1,46 +1,28 @@
 """Reads Flutterwave's answers. What its documents leave open is read as not decided."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from typing import Any, TypeVar
 
 from manilla.kit.money import Money, MoneyError, exact_decimal
-from manilla.providers import reading, wire
-from manilla.providers.port import (
-    Answer,
-    ChargeOrder,
-    ChargeState,
-    Done,
-    RefundState,
-    RefusalCode,
-    Refused,
-    ReportedChargeStatus,
-    ReportedRefundStatus,
-    ResolvedAccount,
-    Sent,
-    TransferOrder,
-    TransferState,
-    TransferStatus,
-    Unknown,
-    VirtualAccount,
-)
+from manilla.providers import port, reading, replies
+from manilla.providers.port import Answer, Refused, Unknown
 from manilla.providers.reading import Malformed
-from manilla.providers.wire import Reply
+from manilla.providers.replies import Read, Reply
 
 Value = TypeVar("Value")
 
 CHARGE_STATUSES = {
-    "pending": ReportedChargeStatus.PENDING,
-    "successful": ReportedChargeStatus.PAID,
-    "failed": ReportedChargeStatus.FAILED,
+    "pending": port.ReportedChargeStatus.PENDING,
+    "successful": port.ReportedChargeStatus.PAID,
+    "failed": port.ReportedChargeStatus.FAILED,
 }
 TRANSFER_STATUSES = {
-    "NEW": TransferStatus.PENDING,
-    "PENDING": TransferStatus.PENDING,
-    "SUCCESSFUL": TransferStatus.DELIVERED,
-    "FAILED": TransferStatus.FAILED,
-    "REVERSED": TransferStatus.RETURNED,
+    "NEW": port.TransferStatus.PENDING,
+    "PENDING": port.TransferStatus.PENDING,
+    "SUCCESSFUL": port.TransferStatus.DELIVERED,
+    "FAILED": port.TransferStatus.FAILED,
+    "REVERSED": port.TransferStatus.RETURNED,
 }
 
 UNKNOWN_CHARGE = ("no transaction was found", "transaction not found")
@@ -62,58 +44,49 @@ SEVERAL = (
 UNCLEAR_REFUND = "Flutterwave reports the refund as {}. Check in its dashboard how it ends."
 
 
-def to_charge(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
-    return wire.done(reply, read) if _is_about_reference(reply) else wire.charge_answer(reply, read)
+def decide_payment(reply: Reply, read: Read[Value]) -> Answer[Value]:
+    is_unclear = _is_about_reference(reply)
+    return replies.done(reply, read) if is_unclear else replies.decide_payment(reply, read)
 
 
-def to_charge_query(reply: Reply, reference: str) -> Answer[ChargeState]:
+def _says_charge_is_unknown(reply: Reply) -> bool:
     is_unknown = any(words in reply.message.lower() for words in UNKNOWN_CHARGE)
-    if reply.status in (400, 404) and not reply.is_success and is_unknown:
-        return Done(ChargeState(ReportedChargeStatus.NOT_FOUND))
-    return wire.done(reply, lambda data: _charge_state(data, reference))
+    return reply.status in (400, 404) and not reply.is_success and is_unknown
 
 
-def to_refund(reply: Reply, transaction: str, currency: str) -> Answer[RefundState]:
-    def read(data: Any) -> RefundState:
-        return _refund_state(data, transaction, currency)
-
-    return wire.done(reply, read) if _is_about_reference(reply) else wire.refund_answer(reply, read)
+find_charge = replies.found_or(replies.NO_CHARGE, _says_charge_is_unknown)
 
 
-def to_lookup(reply: Reply, account_number: str) -> Answer[ResolvedAccount]:
-    def read(data: Any) -> ResolvedAccount:
-        reading.same_reference(data, "account_number", account_number)
-        return ResolvedAccount(reading.text(data, "account_name"))
-
-    answer = wire.transfer_answer(reply, read)
-    if isinstance(answer, Refused) and answer.code is RefusalCode.GATEWAY_PAYOUT_FAILED:
-        return Refused(RefusalCode.INVALID_BENEFICIARY, answer.guidance)
+def decide_lookup(reply: Reply, read: Read[Value]) -> Answer[Value]:
+    answer = replies.decide_transfer(reply, read)
+    if isinstance(answer, Refused) and answer.code is port.RefusalCode.GATEWAY_PAYOUT_FAILED:
+        return Refused(port.RefusalCode.INVALID_BENEFICIARY, answer.guidance)
     return answer
 
 
-def to_transfer(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
-    if not wire.is_refusal(reply):
-        return wire.done(reply, read)
+def decide_transfer(reply: Reply, read: Read[Value]) -> Answer[Value]:
+    if not replies.is_refusal(reply):
+        return replies.done(reply, read)
     has_transfer = isinstance(reply.data, dict) and reply.data.get("id") is not None
     if has_transfer or _is_about_reference(reply):
         return Unknown(f"the transfer may exist: {reply.message}")
     if any(words in reply.message.lower() for words in UNRESOLVED):
-        return Refused(RefusalCode.INVALID_BENEFICIARY, reply.message)
-    return wire.transfer_answer(reply, read)
-
-
-def to_transfer_query(reply: Reply, reference: str) -> Answer[TransferState]:
-    return wire.done(reply, lambda data: _found_transfer(data, reference))
+        return Refused(port.RefusalCode.INVALID_BENEFICIARY, reply.message)
+    return replies.decide_transfer(reply, read)
 
 
 def _is_about_reference(reply: Reply) -> bool:
     return any(words in reply.message.lower() for words in ABOUT_REFERENCE)
 
 
-def virtual_account(document: Any, order: ChargeOrder) -> VirtualAccount:
+def checkout(data: Any) -> port.HostedCheckout:
+    return port.HostedCheckout(reading.web_address(data, "link"))
+
+
+def virtual_account(document: Any, order: port.ChargeOrder) -> port.VirtualAccount:
     """Reads the account. Its name is not in the answer: it is the narration that we sent."""
     account = reading.field(reading.field(document, "meta"), "authorization")
-    return VirtualAccount(
+    return port.VirtualAccount(
         bank_name=reading.text(account, "transfer_bank"),
         account_number=reading.text_or_number(account, "transfer_account"),
         account_name=order.merchant_name,
@@ -139,7 +112,7 @@ def expiry(given: Any) -> datetime | None:
     return ends if ends > datetime.now(UTC) else None
 
 
-def _charge_state(data: Any, reference: str) -> ChargeState:
+def charge_state(data: Any, reference: str) -> port.ChargeState:
     reading.same_reference(data, "tx_ref", reference)
     status = reading.one_of(CHARGE_STATUSES, data, "status")
     currency = reading.currency(data, "currency")
@@ -147,11 +120,11 @@ def _charge_state(data: Any, reference: str) -> ChargeState:
     charged = amount
     if data.get("charged_amount") is not None:
         charged = _rounded(data, "charged_amount", currency, ROUND_HALF_UP)
-    return ChargeState(
+    return port.ChargeState(
         status=status,
         # What was charged includes a fee that the customer bears. If it is less than the amount,
         # the customer has paid too little.
-        paid=min(amount, charged) if status is ReportedChargeStatus.PAID else None,
+        paid=min(amount, charged) if status is port.ReportedChargeStatus.PAID else None,
         fee=_own_fee(data, charged.minor - amount.minor, currency),
         reason=reading.optional_text(data, "processor_response"),
         provider_reference=_number(data, "id"),
@@ -184,17 +157,22 @@ def _number(data: Any, name: str) -> str:
     return value
 
 
-def _refund_state(data: Any, transaction: str, currency: str) -> RefundState:
+def refund_state(data: Any, transaction: str, currency: str) -> port.RefundState:
     status = reading.text(data, "status")
     if data.get("tx_id") is not None and _number(data, "tx_id") != transaction:
         raise Malformed("tx_id belongs to another transaction")
     is_paid = status == "completed"
-    return RefundState(
-        status=ReportedRefundStatus.PAID if is_paid else ReportedRefundStatus.PENDING,
+    return port.RefundState(
+        status=port.ReportedRefundStatus.PAID if is_paid else port.ReportedRefundStatus.PENDING,
         amount=reading.optional_money(data, "amount_refunded", currency),
         provider_reference=reading.optional_id(data, "id"),
         needs_action="" if is_paid else UNCLEAR_REFUND.format(status),
     )
+
+
+def resolved(data: Any, account_number: str) -> port.ResolvedAccount:
+    reading.same_reference(data, "account_number", account_number)
+    return reading.resolved(data)
 
 
 def balance(data: Any, currency: str) -> Money:
@@ -208,39 +186,39 @@ def _is_in(data: Any, currency: str) -> bool:
     return isinstance(data, dict) and data.get("currency") == currency
 
 
-def sent(data: Any, order: TransferOrder) -> Sent:
+def sent(data: Any, order: port.TransferOrder) -> port.Sent:
     reading.same_reference(data, "reference", order.reference)
     currency = order.amount.currency
     if data.get("currency") is not None:
         reading.same_reference(data, "currency", currency)
     if reading.optional_money(data, "amount", currency) not in (None, order.amount):
         raise Malformed("amount belongs to another transaction")
-    return Sent(
+    return port.Sent(
         provider_reference=_number(data, "id"),
         fee=reading.fee(data, "fee", currency),
         needs_action=APPROVAL if _waits_for_approval(data) else "",
     )
 
 
-def _found_transfer(data: Any, reference: str) -> TransferState:
+def found_transfer(data: Any, reference: str) -> port.TransferState:
     """Finds our transfer in the list, which may have others if the filter was not applied."""
     listed = [data] if isinstance(data, dict) else reading.items(data)
     found = [each for each in listed if reading.text(each, "reference") == reference]
     if listed and not found:
         raise Malformed("reference belongs to another transaction")
     if not found:
-        return TransferState(TransferStatus.NOT_FOUND)
+        return replies.NO_TRANSFER
     states = [_transfer_state(each) for each in found]
     if len(states) > 1:
-        return TransferState(TransferStatus.PENDING, needs_action=SEVERAL)
+        return port.TransferState(port.TransferStatus.PENDING, needs_action=SEVERAL)
     return states[0]
 
 
-def _transfer_state(data: Any) -> TransferState:
+def _transfer_state(data: Any) -> port.TransferState:
     currency = reading.currency(data, "currency")
     status = reading.one_of(TRANSFER_STATUSES, data, "status")
-    waits = status is TransferStatus.PENDING and _waits_for_approval(data)
-    return TransferState(
+    waits = status is port.TransferStatus.PENDING and _waits_for_approval(data)
+    return port.TransferState(
         status=status,
         amount=reading.money(data, "amount", currency),
         fee=reading.fee(data, "fee", currency),

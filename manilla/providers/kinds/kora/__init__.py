@@ -3,15 +3,7 @@
 `guide.md` lists what is documented, what is not, and how we read it.
 """
 
-from manilla.providers.kind import (
-    PAY_IN_ENABLED,
-    PAY_OUT_ENABLED,
-    SANDBOX,
-    Capabilities,
-    CredentialField,
-    ProviderKind,
-    base_url,
-)
+from manilla.providers.kind import SWITCHES, Capabilities, CredentialField, ProviderKind, base_url
 from manilla.providers.kinds.kora.adapter import CHANNELS, Kora
 from manilla.providers.kinds.kora.checks import CHECKS, SAMPLES
 from manilla.providers.port import EVERY_MOVEMENT
@@ -26,9 +18,7 @@ KIND = ProviderKind(
             "encryption_key",
             note="Not used. Payouts are sent over TLS, without Kora's optional encryption.",
         ),
-        SANDBOX,
-        PAY_IN_ENABLED,
-        PAY_OUT_ENABLED,
+        *SWITCHES,
         base_url("https://api.korapay.com"),
     ),
     # Kora rejects a reference that it has seen before, for payouts and for refunds.

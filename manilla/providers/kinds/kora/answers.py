@@ -5,26 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from manilla.kit.money import Money
-from manilla.providers import reading, wire
-from manilla.providers.port import (
-    Answer,
-    ChargeOrder,
-    ChargeState,
-    HostedCheckout,
-    RefundOrder,
-    RefundState,
-    ReportedChargeStatus,
-    ReportedRefundStatus,
-    ResolvedAccount,
-    Sent,
-    TransferOrder,
-    TransferState,
-    TransferStatus,
-    Unknown,
-    VirtualAccount,
-)
+from manilla.providers import port, reading, replies
+from manilla.providers.port import Answer, Unknown
 from manilla.providers.reading import Malformed
-from manilla.providers.wire import Enveloped, Reply
+from manilla.providers.replies import Enveloped, Read, Reply
 
 Value = TypeVar("Value")
 
@@ -33,25 +17,25 @@ DETAILS_MAX = 5
 NIP_SESSION_ID = re.compile(r"[0-9]{30}")
 
 CHARGE_STATUSES = {
-    "pending": ReportedChargeStatus.PENDING,
-    "processing": ReportedChargeStatus.PENDING,
-    "success": ReportedChargeStatus.PAID,
-    "failed": ReportedChargeStatus.FAILED,
-    "expired": ReportedChargeStatus.EXPIRED,
-    "cancelled": ReportedChargeStatus.EXPIRED,
+    "pending": port.ReportedChargeStatus.PENDING,
+    "processing": port.ReportedChargeStatus.PENDING,
+    "success": port.ReportedChargeStatus.PAID,
+    "failed": port.ReportedChargeStatus.FAILED,
+    "expired": port.ReportedChargeStatus.EXPIRED,
+    "cancelled": port.ReportedChargeStatus.EXPIRED,
 }
 TRANSFER_STATUSES = {
-    "pending": TransferStatus.PENDING,
-    "processing": TransferStatus.PENDING,
-    "success": TransferStatus.DELIVERED,
-    "failed": TransferStatus.FAILED,
-    "reversed": TransferStatus.RETURNED,
+    "pending": port.TransferStatus.PENDING,
+    "processing": port.TransferStatus.PENDING,
+    "success": port.TransferStatus.DELIVERED,
+    "failed": port.TransferStatus.FAILED,
+    "reversed": port.TransferStatus.RETURNED,
 }
 REFUND_STATUSES = {
-    "pending": ReportedRefundStatus.PENDING,
-    "processing": ReportedRefundStatus.PENDING,
-    "success": ReportedRefundStatus.PAID,
-    "failed": ReportedRefundStatus.FAILED,
+    "pending": port.ReportedRefundStatus.PENDING,
+    "processing": port.ReportedRefundStatus.PENDING,
+    "success": port.ReportedRefundStatus.PAID,
+    "failed": port.ReportedRefundStatus.FAILED,
 }
 
 # Kora documents that a payout with one of these answers does not exist, but not their HTTP status.
@@ -70,7 +54,7 @@ MAY_EXIST = ("reference", "already", "duplicate")
 
 def read_envelope(document: Mapping[str, Any]) -> Enveloped:
     """Reads the envelope, and adds to an error's message which fields Kora rejects."""
-    read = wire.read_flag(document)
+    read = replies.read_flag(document)
     details = "; ".join(list(_details(read.data))[:DETAILS_MAX])
     if read.is_success is not False or not isinstance(read.message, str) or not details:
         return read
@@ -84,26 +68,22 @@ def _details(data: Any) -> Iterator[str]:
         yield f"{name}: {text}" if isinstance(text, str) else name
 
 
-def charge(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
-    return _may_exist(reply) or wire.charge_answer(reply, read)
+def decide_payment(reply: Reply, read: Read[Value]) -> Answer[Value]:
+    return _may_exist(reply) or replies.decide_payment(reply, read)
 
 
-def refund(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
-    return _may_exist(reply) or wire.refund_answer(reply, read)
-
-
-def transfer(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
+def decide_transfer(reply: Reply, read: Read[Value]) -> Answer[Value]:
     unclear = _may_exist(reply)
     if unclear is None and reply.status == 409 and not reply.is_success and _not_created(reply):
-        return wire.refused_transfer(reply)
-    return unclear or wire.transfer_answer(reply, read)
+        return replies.refused_transfer(reply)
+    return unclear or replies.decide_transfer(reply, read)
 
 
-def lookup(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
-    """Reads the answer to an account lookup. It moves no money, so 404 rejects it too."""
+def decide_lookup(reply: Reply, read: Read[Value]) -> Answer[Value]:
+    """Decides on the answer to an account lookup. It moves no money, so 404 rejects it too."""
     if reply.status == 404 and not reply.is_success:
-        return wire.refused_transfer(reply)
-    return wire.transfer_answer(reply, read)
+        return replies.refused_transfer(reply)
+    return replies.decide_transfer(reply, read)
 
 
 def _may_exist(reply: Reply) -> Unknown | None:
@@ -120,25 +100,34 @@ def _not_created(reply: Reply) -> bool:
     return reply.message.lower().rstrip(".") in NOT_CREATED
 
 
-def is_not_found(reply: Reply, *subjects: str) -> bool:
-    """Whether Kora says that it does not know the reference. Its HTTP status is not documented."""
-    said = reply.message.lower().rstrip(".")
+def _says_missing(*subjects: str) -> Callable[[Reply], bool]:
+    """Tells whether Kora does not know the reference. The HTTP status is not documented."""
     known_words = {f"{subject} not found" for subject in subjects}
-    return reply.status in (400, 404) and not reply.is_success and said in known_words
+
+    def is_missing(reply: Reply) -> bool:
+        said = reply.message.lower().rstrip(".")
+        return reply.status in (400, 404) and not reply.is_success and said in known_words
+
+    return is_missing
 
 
-def checkout(data: Any, order: ChargeOrder) -> HostedCheckout:
+find_charge = replies.found_or(replies.NO_CHARGE, _says_missing("charge", "transaction"))
+find_refund = replies.found_or(replies.NO_REFUND, _says_missing("refund", "transaction"))
+find_transfer = replies.found_or(replies.NO_TRANSFER, _says_missing("transaction"))
+
+
+def checkout(data: Any, order: port.ChargeOrder) -> port.HostedCheckout:
     _about_charge(data, order.reference)
-    return HostedCheckout(reading.web_address(data, "checkout_url"))
+    return port.HostedCheckout(reading.web_address(data, "checkout_url"))
 
 
-def virtual_account(data: Any, order: ChargeOrder) -> VirtualAccount:
+def virtual_account(data: Any, order: port.ChargeOrder) -> port.VirtualAccount:
     _about_charge(data, order.reference)
     _in_naira(data)
-    if reading.one_of(CHARGE_STATUSES, data, "status") is not ReportedChargeStatus.PENDING:
+    if reading.one_of(CHARGE_STATUSES, data, "status") is not port.ReportedChargeStatus.PENDING:
         raise Malformed("status is not that of a new charge")
     account = reading.field(data, "bank_account")
-    return VirtualAccount(
+    return port.VirtualAccount(
         bank_name=reading.text(account, "bank_name"),
         account_number=reading.text(account, "account_number"),
         account_name=reading.text(account, "account_name"),
@@ -147,14 +136,14 @@ def virtual_account(data: Any, order: ChargeOrder) -> VirtualAccount:
     )
 
 
-def charge_state(data: Any, reference: str) -> ChargeState:
+def charge_state(data: Any, reference: str) -> port.ChargeState:
     _about_charge(data, reference)
     # Another currency is reported, so that the payment is reviewed at once.
     currency = reading.currency(data, "currency")
     status = reading.one_of(CHARGE_STATUSES, data, "status")
-    return ChargeState(
+    return port.ChargeState(
         status=status,
-        paid=_paid(data, currency) if status is ReportedChargeStatus.PAID else None,
+        paid=_paid(data, currency) if status is port.ReportedChargeStatus.PAID else None,
         fee=reading.fee(data, "fee", currency),
         reason=reading.optional_text(data, "message"),
         provider_reference=_kora_reference(data, reference),
@@ -182,27 +171,27 @@ def _kora_reference(data: Any, reference: str) -> str | None:
     return next((text for text in given if text and text != reference), None)
 
 
-def resolved(data: Any, account_number: str) -> ResolvedAccount:
+def resolved(data: Any, account_number: str) -> port.ResolvedAccount:
     account_name = reading.text(data, "account_name")
     if data.get("account_number") not in (None, account_number):
         raise Malformed("account_number belongs to another account")
-    return ResolvedAccount(account_name)
+    return port.ResolvedAccount(account_name)
 
 
-def sent(data: Any, order: TransferOrder) -> Sent:
+def sent(data: Any, order: port.TransferOrder) -> port.Sent:
     reading.same_reference(data, "reference", order.reference)
     reading.one_of(TRANSFER_STATUSES, data, "status")
     _in_naira(data)
     _same_amount(reading.money(data, "amount", NAIRA), order.amount)
     trace_id = reading.optional_text(data, "trace_id")
-    return Sent(trace_id or None, reading.fee(data, "fee", NAIRA), _session_id(trace_id))
+    return port.Sent(trace_id or None, reading.fee(data, "fee", NAIRA), _session_id(trace_id))
 
 
-def transfer_state(data: Any, reference: str) -> TransferState:
+def transfer_state(data: Any, reference: str) -> port.TransferState:
     reading.same_reference(data, "reference", reference)
     currency = reading.currency(data, "currency")
     trace_id = reading.optional_text(data, "trace_id")
-    return TransferState(
+    return port.TransferState(
         status=reading.one_of(TRANSFER_STATUSES, data, "status"),
         amount=reading.money(data, "amount", currency),
         fee=reading.fee(data, "fee", currency),
@@ -217,7 +206,7 @@ def _session_id(trace_id: str) -> str | None:
     return trace_id if NIP_SESSION_ID.fullmatch(trace_id) else None
 
 
-def new_refund(data: Any, order: RefundOrder) -> RefundState:
+def new_refund(data: Any, order: port.RefundOrder) -> port.RefundState:
     """Reads the answer to a new refund, which names our reference `refund_reference`."""
     status = reading.one_of(REFUND_STATUSES, data, "status")
     name = "reference" if data.get("refund_reference") is None else "refund_reference"
@@ -225,12 +214,12 @@ def new_refund(data: Any, order: RefundOrder) -> RefundState:
     amount = _refund_amount(data, "amount_returned")
     if amount is not None:
         _same_amount(amount, order.amount)
-    return RefundState(status, amount)
+    return port.RefundState(status, amount)
 
 
-def refund_state(data: Any, reference: str) -> RefundState:
+def refund_state(data: Any, reference: str) -> port.RefundState:
     reading.same_reference(data, "reference", reference)
-    return RefundState(
+    return port.RefundState(
         reading.one_of(REFUND_STATUSES, data, "status"), _refund_amount(data, "amount")
     )
 

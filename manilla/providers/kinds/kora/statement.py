@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from manilla.kit.money import Money
-from manilla.providers import reading, wire
-from manilla.providers.health import Rail
+from manilla.providers import reading, replies
 from manilla.providers.kinds.kora import answers
 from manilla.providers.port import Answer, LineKind, StatementLine, StatementPage
 from manilla.providers.reading import Malformed
-from manilla.providers.wire import Enveloped, Reply, Wire
+from manilla.providers.replies import Enveloped, Reply
+from manilla.providers.wire import Wire
 
 LINES_PER_PAGE = 100
 # Kora does not document the zone of its times. The period is requested with an hour more on both
@@ -35,11 +35,11 @@ def read_envelope(document: Mapping[str, Any]) -> Enveloped:
 
 
 async def page(
-    wire_: Wire, rail: Rail, since: datetime, until: datetime, currency: str, start: str | None
+    pay_out: Wire, since: datetime, until: datetime, currency: str, start: str | None
 ) -> Answer[StatementPage]:
     def read(reply: Reply) -> Answer[StatementPage]:
         has_more = reply.document.get("has_more")
-        return wire.done(reply, lambda data: _page(data, has_more, currency))
+        return replies.done(reply, lambda data: _page(data, has_more, currency))
 
     query = {
         "currency": currency,
@@ -48,8 +48,7 @@ async def page(
         "limit": str(LINES_PER_PAGE),
         **({"starting_after": start} if start else {}),
     }
-    path = "/merchant/api/v1/balances/history"
-    return await wire_.call(rail, "GET", path, read, query=query)
+    return await pay_out.call("GET", "/merchant/api/v1/balances/history", read, query=query)
 
 
 def _time(moment: datetime) -> str:

@@ -9,36 +9,22 @@ from typing import Any
 import msgspec
 import structlog
 
-from manilla.kit import strict_json
 from manilla.ledger import trx_ids
-from manilla.providers import reading, signatures
+from manilla.providers import port, reading, signatures
 from manilla.providers.checks import references
-from manilla.providers.port import (
-    EventKind,
-    Forged,
-    Headers,
-    ReportedChargeStatus,
-    ReportedRefundStatus,
-    TransferStatus,
-    Unreadable,
-    Webhook,
-    WebhookEvent,
-)
 from manilla.providers.reading import Malformed
 
 log = structlog.get_logger(__name__)
 
 SIGNATURE = b"x-korapay-signature"
-EVENTS: dict[
-    str, tuple[EventKind, ReportedChargeStatus | TransferStatus | ReportedRefundStatus]
-] = {
-    "charge.success": (EventKind.CHARGE, ReportedChargeStatus.PAID),
-    "charge.failed": (EventKind.CHARGE, ReportedChargeStatus.FAILED),
-    "transfer.success": (EventKind.TRANSFER, TransferStatus.DELIVERED),
-    "transfer.failed": (EventKind.TRANSFER, TransferStatus.FAILED),
-    "transfer.reversed": (EventKind.TRANSFER, TransferStatus.RETURNED),  # not documented
-    "refund.success": (EventKind.REFUND, ReportedRefundStatus.PAID),
-    "refund.failed": (EventKind.REFUND, ReportedRefundStatus.FAILED),
+EVENTS: dict[str, tuple[port.EventKind, port.ReportedStatus]] = {
+    "charge.success": (port.EventKind.CHARGE, port.ReportedChargeStatus.PAID),
+    "charge.failed": (port.EventKind.CHARGE, port.ReportedChargeStatus.FAILED),
+    "transfer.success": (port.EventKind.TRANSFER, port.TransferStatus.DELIVERED),
+    "transfer.failed": (port.EventKind.TRANSFER, port.TransferStatus.FAILED),
+    "transfer.reversed": (port.EventKind.TRANSFER, port.TransferStatus.RETURNED),  # not documented
+    "refund.success": (port.EventKind.REFUND, port.ReportedRefundStatus.PAID),
+    "refund.failed": (port.EventKind.REFUND, port.ReportedRefundStatus.FAILED),
 }
 
 
@@ -46,31 +32,28 @@ class SignedData(msgspec.Struct):
     data: msgspec.Raw  # exactly the bytes that were received
 
 
-def read(provider: str, secret_key: bytes, headers: Headers, raw: bytes) -> Webhook:
+def read(provider: str, secret_key: bytes, headers: port.Headers, raw: bytes) -> port.Webhook:
     try:
         signed = bytes(msgspec.json.decode(raw, type=SignedData).data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return Forged()  # it has nothing that could be signed
+        return port.Forged()  # it has nothing that could be signed
     if not signatures.is_hex_hmac(headers, SIGNATURE, secret_key, signed):
         _log_other_signature(provider, secret_key, headers, raw, signed)
-        return Forged()
-    try:
-        # The strict decoder rejects repeated keys, so this is the `data` that was verified.
-        return _event(strict_json.decode(raw))
-    except (strict_json.JsonError, Malformed) as error:
-        return Unreadable(str(error))
+        return port.Forged()
+    # The strict decoder rejects repeated keys, so this is the `data` that was verified.
+    return reading.webhook(raw, _event)
 
 
-def _event(document: Any) -> Webhook:
+def _event(document: Any) -> port.WebhookEvent:
     event, data = reading.text(document, "event"), reading.field(document, "data")
     if event not in EVENTS:
-        return Unreadable("the event is not in the contract")
+        raise Malformed("the event is not in the contract")
     kind, status = EVENTS[event]
-    is_charge = kind is EventKind.CHARGE
+    is_charge = kind is port.EventKind.CHARGE
     reference = _charge_reference(data) if is_charge else reading.text(data, "reference")
     word = event.rpartition(".")[2]
     claims_status = status if data.get("status") in (None, word) else None
-    return WebhookEvent(kind, reference, reading.claimed(data), claims_status)
+    return port.WebhookEvent(kind, reference, reading.claimed(data), claims_status)
 
 
 def _charge_reference(data: Any) -> str:
@@ -89,7 +72,7 @@ def _is_ours(reference: str) -> bool:
 
 
 def _log_other_signature(
-    provider: str, secret_key: bytes, headers: Headers, raw: bytes, signed: bytes
+    provider: str, secret_key: bytes, headers: port.Headers, raw: bytes, signed: bytes
 ) -> None:
     """Logs that Kora signs webhooks differently than documented, so that an operator notices.
 

@@ -1,14 +1,6 @@
 """Monnify: cards, bank transfer and payouts in Nigeria. Amounts are in naira."""
 
-from manilla.providers.kind import (
-    PAY_IN_ENABLED,
-    PAY_OUT_ENABLED,
-    SANDBOX,
-    Capabilities,
-    CredentialField,
-    ProviderKind,
-    base_url,
-)
+from manilla.providers.kind import SWITCHES, Capabilities, CredentialField, ProviderKind, base_url
 from manilla.providers.kinds.monnify.adapter import Monnify
 from manilla.providers.kinds.monnify.checks import CHECKS, SAMPLES
 from manilla.providers.port import LineKind
@@ -21,9 +13,7 @@ KIND = ProviderKind(
         CredentialField("secret_key", is_required=True),
         CredentialField("contract_code", is_secret=False, is_required=True),
         CredentialField("source_account_number", is_secret=False, is_required=True),
-        SANDBOX,
-        PAY_IN_ENABLED,
-        PAY_OUT_ENABLED,
+        *SWITCHES,
         base_url("https://api.monnify.com"),
     ),
     sandbox_base_url="https://sandbox.monnify.com",

@@ -2,28 +2,15 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Any
+from typing import Any, TypeVar
 
 from manilla.kit.money import Money
-from manilla.providers import reading, wire
-from manilla.providers.port import (
-    ChargeState,
-    HostedCheckout,
-    RefundState,
-    RefusalCode,
-    Refused,
-    ReportedChargeStatus,
-    ReportedRefundStatus,
-    ResolvedAccount,
-    Sent,
-    TransferOrder,
-    TransferState,
-    TransferStatus,
-    Unknown,
-    VirtualAccount,
-)
+from manilla.providers import port, reading, replies
+from manilla.providers.port import Answer, Refused, Unknown
 from manilla.providers.reading import Malformed
-from manilla.providers.wire import Enveloped, Reply
+from manilla.providers.replies import Enveloped, Read, Reply
+
+Value = TypeVar("Value")
 
 CURRENCY = "NGN"
 SUCCESS = "0"  # the response code
@@ -42,16 +29,16 @@ NEEDED_ACTIONS = {"PENDING_AUTHORIZATION": OTP, "OTP_EMAIL_DISPATCH_FAILED": OTP
 
 # Money has arrived in each state that maps to PAID: the amount tells whether it is the right one.
 CHARGE_STATUSES = {
-    **dict.fromkeys(("PAID", "OVERPAID", "PARTIALLY_PAID"), ReportedChargeStatus.PAID),
-    "PENDING": ReportedChargeStatus.PENDING,
-    **dict.fromkeys(("FAILED", "CANCELLED"), ReportedChargeStatus.FAILED),
-    "EXPIRED": ReportedChargeStatus.EXPIRED,
+    **dict.fromkeys(("PAID", "OVERPAID", "PARTIALLY_PAID"), port.ReportedChargeStatus.PAID),
+    "PENDING": port.ReportedChargeStatus.PENDING,
+    **dict.fromkeys(("FAILED", "CANCELLED"), port.ReportedChargeStatus.FAILED),
+    "EXPIRED": port.ReportedChargeStatus.EXPIRED,
 }
 TRANSFER_STATUSES = {
-    "SUCCESS": TransferStatus.DELIVERED,
-    **dict.fromkeys(("PENDING", "IN_PROGRESS", *NEEDED_ACTIONS), TransferStatus.PENDING),
-    **dict.fromkeys(("FAILED", "EXPIRED"), TransferStatus.FAILED),
-    "REVERSED": TransferStatus.RETURNED,
+    "SUCCESS": port.TransferStatus.DELIVERED,
+    **dict.fromkeys(("PENDING", "IN_PROGRESS", *NEEDED_ACTIONS), port.TransferStatus.PENDING),
+    **dict.fromkeys(("FAILED", "EXPIRED"), port.TransferStatus.FAILED),
+    "REVERSED": port.TransferStatus.RETURNED,
 }
 
 # No document has the texts for an unknown reference; these say that a transaction is missing.
@@ -75,7 +62,7 @@ def read_envelope(document: Mapping[str, Any]) -> Enveloped:
     return Enveloped(by_code if flag is by_code else None, message, body)
 
 
-def is_not_found(reply: Reply, statuses: tuple[int, ...] = (404,)) -> bool:
+def _is_missing(reply: Reply, statuses: tuple[int, ...] = (404,)) -> bool:
     """Whether Monnify itself says that it does not know the reference."""
     message = reply.message.lower()
     return (
@@ -86,24 +73,37 @@ def is_not_found(reply: Reply, statuses: tuple[int, ...] = (404,)) -> bool:
     )
 
 
-def is_about_reference(reply: Reply) -> bool:
-    """Whether a rejection may mean that the reference was used before.
+find_charge = replies.found_or(replies.NO_CHARGE, lambda reply: _is_missing(reply, (400, 404)))
+find_refund = replies.found_or(replies.NO_REFUND, _is_missing)
+find_transfer = replies.found_or(replies.NO_TRANSFER, _is_missing)
+
+
+def decide_payment(reply: Reply, read: Read[Value]) -> Answer[Value]:
+    return _used_reference(reply) or replies.decide_payment(reply, read)
+
+
+def decide_transfer(reply: Reply, read: Read[Value]) -> Answer[Value]:
+    return _used_reference(reply) or replies.decide_transfer(reply, read)
+
+
+def _used_reference(reply: Reply) -> Unknown | None:
+    """Returns Unknown if a rejection may mean that the reference was used before.
 
     No document has the text for it, so every rejection that mentions the reference counts.
     """
     message = reply.message.lower()
-    return wire.is_duplicate(reply) or "reference" in message or "already" in message
-
-
-def unknown_reference(reply: Reply) -> Unknown:
+    is_mentioned = replies.is_duplicate(reply) or "reference" in message or "already" in message
+    if not (replies.is_refusal(reply) and is_mentioned):
+        return None
     return Unknown(f"the reference may be known to the provider: {reply.message}")
 
 
-def lookup_refusal(reply: Reply) -> Refused | None:
-    """Returns why an account could not be resolved; None if the reply is not a rejection."""
-    if reply.is_success or reply.status not in (*wire.REFUSING, 404):
-        return None
-    code = RefusalCode.PAYOUT_FAILED if reply.status == 403 else RefusalCode.INVALID_BENEFICIARY
+def decide_lookup(reply: Reply, read: Read[Value]) -> Answer[Value]:
+    """Decides on the reply to an account lookup. It moves no money, so 404 rejects it too."""
+    if reply.is_success or reply.status not in (*replies.REFUSING, 404):
+        return replies.done(reply, read)
+    is_forbidden = reply.status == 403
+    code = port.RefusalCode.PAYOUT_FAILED if is_forbidden else port.RefusalCode.INVALID_BENEFICIARY
     return Refused(code, reply.message or "No reason was given.")
 
 
@@ -155,17 +155,17 @@ def transaction_reference(data: Any, reference: str) -> str:
     return reading.text(data, "transactionReference")
 
 
-def checkout(data: Any, reference: str) -> HostedCheckout:
+def checkout(data: Any, reference: str) -> port.HostedCheckout:
     reading.same_reference(data, "paymentReference", reference)
-    return HostedCheckout(reading.web_address(data, "checkoutUrl"))
+    return port.HostedCheckout(reading.web_address(data, "checkoutUrl"))
 
 
-def virtual_account(data: Any, reference: str, transaction: str) -> VirtualAccount:
+def virtual_account(data: Any, reference: str, transaction: str) -> port.VirtualAccount:
     if not isinstance(data, dict):
         raise Malformed("not an object")
     check_if_given(data, "paymentReference", reference)
     check_if_given(data, "transactionReference", transaction)
-    return VirtualAccount(
+    return port.VirtualAccount(
         bank_name=reading.text(data, "bankName"),
         account_number=reading.text(data, "accountNumber"),
         account_name=reading.text(data, "accountName"),
@@ -185,15 +185,17 @@ def _expiry(data: Any) -> datetime | None:
     return min(ends, default=None)
 
 
-def charge_state(data: Any, reference: str) -> ChargeState:
+def charge_state(data: Any, reference: str) -> port.ChargeState:
     reading.same_reference(data, "paymentReference", reference)
     status = reading.one_of(CHARGE_STATUSES, data, "paymentStatus")
     # Another currency is reported, so that the payment is reviewed at once.
     currency = reading.currency(data, "currency")
-    paid = amount(data, "amountPaid", currency) if status is ReportedChargeStatus.PAID else None
+    paid = (
+        amount(data, "amountPaid", currency) if status is port.ReportedChargeStatus.PAID else None
+    )
     if paid is not None and paid.minor == 0:
         raise Malformed("paid, but amountPaid is zero")
-    return ChargeState(
+    return port.ChargeState(
         status=status,
         paid=paid,
         fee=None if paid is None else _kept(data, paid),
@@ -207,17 +209,17 @@ def _kept(data: Any, paid: Money) -> Money | None:
     return None if settled is None or settled > paid else paid - settled
 
 
-def resolved(data: Any, account_number: str) -> ResolvedAccount:
+def resolved(data: Any, account_number: str) -> port.ResolvedAccount:
     reading.same_reference(data, "accountNumber", account_number)
-    return ResolvedAccount(reading.text(data, "accountName"))
+    return port.ResolvedAccount(reading.text(data, "accountName"))
 
 
-def sent(data: Any, order: TransferOrder) -> Sent:
+def sent(data: Any, order: port.TransferOrder) -> port.Sent:
     reading.same_reference(data, "reference", order.reference)
     check_currency(data)
     if optional_amount(data, "amount") not in (None, order.amount):
         raise Malformed("amount is another one")
-    return Sent(
+    return port.Sent(
         reading.optional_text(data, "transactionReference") or None,
         optional_amount(data, "totalFee"),
         session_id=reading.optional_text(data, "sessionId") or None,
@@ -225,12 +227,12 @@ def sent(data: Any, order: TransferOrder) -> Sent:
     )
 
 
-def transfer_state(data: Any, reference: str) -> TransferState:
+def transfer_state(data: Any, reference: str) -> port.TransferState:
     reading.same_reference(data, "reference", reference)
     status = reading.one_of(TRANSFER_STATUSES, data, "status")
     is_named = data.get("currency") is not None
     currency = reading.currency(data, "currency") if is_named else CURRENCY
-    return TransferState(
+    return port.TransferState(
         status=status,
         amount=amount(data, "amount", currency),
         fee=optional_amount(data, "fee", currency),
@@ -241,25 +243,25 @@ def transfer_state(data: Any, reference: str) -> TransferState:
     )
 
 
-def accepted_refund(data: Any, reference: str) -> RefundState:
+def accepted_refund(data: Any, reference: str) -> port.RefundState:
     """Reads the answer to a new refund. It may say COMPLETED at once, so only a query decides."""
     reading.same_reference(data, "refundReference", reference)
     reading.text(data, "refundStatus")
-    return RefundState(ReportedRefundStatus.PENDING, amount(data, "refundAmount"))
+    return port.RefundState(port.ReportedRefundStatus.PENDING, amount(data, "refundAmount"))
 
 
-def refund_state(data: Any, reference: str) -> RefundState:
+def refund_state(data: Any, reference: str) -> port.RefundState:
     reading.same_reference(data, "refundReference", reference)
-    return RefundState(_refund_status(data), amount(data, "refundAmount"))
+    return port.RefundState(_refund_status(data), amount(data, "refundAmount"))
 
 
-def _refund_status(data: Any) -> ReportedRefundStatus:
+def _refund_status(data: Any) -> port.ReportedRefundStatus:
     """Not all words are documented, so every word besides the two final ones is pending."""
     status = reading.text(data, "refundStatus")
     if status == "FAILED":
-        return ReportedRefundStatus.FAILED
+        return port.ReportedRefundStatus.FAILED
     # Monnify's own example says COMPLETED while its comment says that the refund is in progress.
     is_in_progress = "progress" in reading.optional_text(data, "comment").lower()
     if status == "COMPLETED" and not is_in_progress:
-        return ReportedRefundStatus.PAID
-    return ReportedRefundStatus.PENDING
+        return port.ReportedRefundStatus.PAID
+    return port.ReportedRefundStatus.PENDING

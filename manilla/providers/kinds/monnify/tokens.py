@@ -3,17 +3,21 @@
 import asyncio
 import base64
 import time
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
 from manilla.kit import time_limits
-from manilla.providers import reading, wire
+from manilla.providers import reading
 from manilla.providers.health import Rail
 from manilla.providers.kinds.monnify import answers
 from manilla.providers.port import Answer, Done, Unknown
 from manilla.providers.reading import Malformed
-from manilla.providers.wire import Reply, Wire
+from manilla.providers.replies import Reply
+from manilla.providers.wire import ProviderApi, Wire
+
+Value = TypeVar("Value")
 
 LOGIN = "/api/v1/auth/login"
 RENEW_AHEAD_SECONDS = 120.0  # longer than a call may take, so that no token ends during a call
@@ -30,9 +34,9 @@ class Token(msgspec.Struct, frozen=True):
 class Tokens:
     """The current token of one account in this process. It is requested once at a time."""
 
-    def __init__(self, wire_: Wire, api_key: str, secret_key: str) -> None:
+    def __init__(self, api: ProviderApi, api_key: str, secret_key: str) -> None:
         pair = base64.b64encode(f"{api_key}:{secret_key}".encode()).decode()
-        self._wire = wire_
+        self._api = api
         self._headers = {"Authorization": f"Basic {pair}"}
         self._renewing = asyncio.Lock()
         self._token: Token | None = None
@@ -72,11 +76,38 @@ class Tokens:
 
     async def _request(self, rail: Rail) -> Answer[Token]:
         began = time.monotonic()
+        wire = Wire(rail, self._api, self._headers)
+        return await wire.post(LOGIN, None, lambda data: _token(data, began))
 
-        def read(reply: Reply) -> Answer[Token]:
-            return wire.done(reply, lambda data: _token(data, began))
 
-        return await self._wire.call(rail, "POST", LOGIN, read, headers=self._headers)
+class TokenWire(Wire):
+    """Sends each request once, with a token that lasts. Without a token, nothing is sent.
+
+    If Monnify rejects the token, the next call requests a new one.
+    """
+
+    def __init__(self, rail: Rail, api: ProviderApi, tokens: Tokens) -> None:
+        super().__init__(rail, api, {})
+        self._tokens = tokens
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        read: Callable[[Reply], Answer[Value]],
+        *,
+        body: Mapping[str, Any] | None = None,
+        query: Mapping[str, str] | None = None,
+    ) -> Answer[Value]:
+        token = await self._tokens.current(self.rail)
+        if not isinstance(token, Done):
+            return token
+        wire = Wire(self.rail, self.api, {"Authorization": f"Bearer {token.value}"})
+        answer = await wire.call(method, path, read, body=body, query=query)
+        if isinstance(answer, Unknown) and not answer.can_pass:
+            self._tokens.discard(token.value)
+            return msgspec.structs.replace(answer, can_pass=True)
+        return answer
 
 
 def _token(data: Any, began: float) -> Token:

@@ -1,14 +1,6 @@
 """Paystack: cards, one-time accounts and payouts in Nigeria. See guide.md."""
 
-from manilla.providers.kind import (
-    PAY_IN_ENABLED,
-    PAY_OUT_ENABLED,
-    SANDBOX,
-    Capabilities,
-    CredentialField,
-    ProviderKind,
-    base_url,
-)
+from manilla.providers.kind import SWITCHES, Capabilities, CredentialField, ProviderKind, base_url
 from manilla.providers.kinds.paystack.adapter import Paystack
 from manilla.providers.kinds.paystack.checks import CHECKS, SAMPLES
 from manilla.providers.port import EVERY_MOVEMENT
@@ -18,9 +10,7 @@ KIND = ProviderKind(
     title="Paystack",
     fields=(
         CredentialField("secret_key", is_required=True),
-        SANDBOX,
-        PAY_IN_ENABLED,
-        PAY_OUT_ENABLED,
+        *SWITCHES,
         base_url("https://api.paystack.co"),
     ),
     # References of transfers are unique at Paystack. Refunds have no reference of ours, so sending

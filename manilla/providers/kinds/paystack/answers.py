@@ -1,31 +1,13 @@
 """Reads Paystack's answers."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from manilla.kit.money import Money
-from manilla.providers import reading, wire
-from manilla.providers.port import (
-    Answer,
-    Bank,
-    ChargeOrder,
-    ChargeState,
-    HostedCheckout,
-    RefundState,
-    RefusalCode,
-    Refused,
-    ReportedChargeStatus,
-    ReportedRefundStatus,
-    ResolvedAccount,
-    Sent,
-    TransferOrder,
-    TransferState,
-    TransferStatus,
-    VirtualAccount,
-)
+from manilla.providers import port, reading, replies
+from manilla.providers.port import Answer, Refused, Unknown
 from manilla.providers.reading import Malformed
-from manilla.providers.wire import Reply
+from manilla.providers.replies import Read, Refusals, Reply
 
 Value = TypeVar("Value")
 
@@ -40,55 +22,52 @@ NEEDS_ATTENTION = (
 # An abandoned charge can still be paid, by a late bank transfer. A reversed one was paid and given
 # back.
 CHARGE_STATUSES = {
-    "success": ReportedChargeStatus.PAID,
-    "failed": ReportedChargeStatus.FAILED,
-    "reversed": ReportedChargeStatus.FAILED,
+    "success": port.ReportedChargeStatus.PAID,
+    "failed": port.ReportedChargeStatus.FAILED,
+    "reversed": port.ReportedChargeStatus.FAILED,
     **dict.fromkeys(
         ("abandoned", "pending", "ongoing", "processing", "queued", "pending_bank_transfer"),
-        ReportedChargeStatus.PENDING,
+        port.ReportedChargeStatus.PENDING,
     ),
 }
 TRANSFER_STATUSES = {
-    "success": TransferStatus.DELIVERED,
-    "reversed": TransferStatus.RETURNED,
-    **dict.fromkeys(("pending", "otp", "received"), TransferStatus.PENDING),
-    **dict.fromkeys(("failed", "abandoned", "blocked", "rejected"), TransferStatus.FAILED),
+    "success": port.TransferStatus.DELIVERED,
+    "reversed": port.TransferStatus.RETURNED,
+    **dict.fromkeys(("pending", "otp", "received"), port.TransferStatus.PENDING),
+    **dict.fromkeys(("failed", "abandoned", "blocked", "rejected"), port.TransferStatus.FAILED),
 }
 REFUND_STATUSES = {
-    "processed": ReportedRefundStatus.PAID,
-    "failed": ReportedRefundStatus.FAILED,
-    **dict.fromkeys(("pending", "processing", "needs-attention"), ReportedRefundStatus.PENDING),
+    "processed": port.ReportedRefundStatus.PAID,
+    "failed": port.ReportedRefundStatus.FAILED,
+    **dict.fromkeys(
+        ("pending", "processing", "needs-attention"), port.ReportedRefundStatus.PENDING
+    ),
 }
-TRANSFER_REFUSALS: tuple[tuple[tuple[str, ...], RefusalCode], ...] = (
-    (("balance is not enough",), RefusalCode.PROVIDER_INSUFFICIENT_BALANCE),
+TRANSFER_REFUSALS: Refusals = (
+    (("balance is not enough",), port.RefusalCode.PROVIDER_INSUFFICIENT_BALANCE),
     (
         ("third party payouts", "starter business", "ip address", "has been deactivated"),
-        RefusalCode.PAYOUT_FAILED,
+        port.RefusalCode.PAYOUT_FAILED,
     ),
     (
         ("bank code", "bank is invalid", "account number", "cannot resolve", "account closed"),
-        RefusalCode.INVALID_BENEFICIARY,
+        port.RefusalCode.INVALID_BENEFICIARY,
     ),
 )
 INVALID_RECIPIENT = "recipient specified is invalid"
 REFUNDED_BEFORE = ("fully reversed", "fully refunded", "already", "been refunded")
 
 
-def transfer_answer(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
-    """Reads the reply to a transfer, or to a call that a transfer needs first."""
-    if wire.is_refusal(reply) and not wire.is_duplicate(reply):
-        message = reply.message.lower()
-        for words, code in TRANSFER_REFUSALS:
-            if any(word in message for word in words):
-                return Refused(code, reply.message)
-    return wire.transfer_answer(reply, read)
+def decide_transfer(reply: Reply, read: Read[Value]) -> Answer[Value]:
+    """Decides on the reply to a transfer, or to a call that a transfer needs first."""
+    return replies.decide_transfer(reply, read, TRANSFER_REFUSALS)
 
 
-def is_recipient_invalid(answer: Answer[Sent]) -> bool:
+def is_recipient_invalid(answer: Answer[port.Sent]) -> bool:
     return isinstance(answer, Refused) and INVALID_RECIPIENT in answer.guidance.lower()
 
 
-def says_charge_is_unknown(reply: Reply) -> bool:
+def _says_charge_is_unknown(reply: Reply) -> bool:
     """Paystack's document has 404, its error list also 400 "Transaction reference not found"."""
     message = reply.message.lower()
     is_error = reply.status in (400, 404) and not reply.is_success
@@ -96,28 +75,37 @@ def says_charge_is_unknown(reply: Reply) -> bool:
     return is_error and names_it and "not found" in message
 
 
-def says_transfer_is_unknown(reply: Reply) -> bool:
-    return wire.is_not_found(reply) and "transfer" in reply.message.lower()
+def _says_transfer_is_unknown(reply: Reply) -> bool:
+    return replies.is_not_found(reply) and "transfer" in reply.message.lower()
 
 
-def says_refunded_before(reply: Reply) -> bool:
-    """Whether the refund is rejected because of an earlier one, which may be this one."""
+find_charge = replies.found_or(replies.NO_CHARGE, _says_charge_is_unknown)
+find_transfer = replies.found_or(replies.NO_TRANSFER, _says_transfer_is_unknown)
+
+
+def decide_refund(reply: Reply, read: Read[Value]) -> Answer[Value]:
+    """Decides on the reply to a new refund.
+
+    A rejection because of an earlier refund is not one: that refund may be this one.
+    """
     message = reply.message.lower()
-    return wire.is_refusal(reply) and any(words in message for words in REFUNDED_BEFORE)
+    if replies.is_refusal(reply) and any(words in message for words in REFUNDED_BEFORE):
+        return Unknown(f"the charge may be refunded already: {reply.message}")
+    return replies.decide_payment(reply, read)
 
 
 def utc_text(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def checkout(data: Any, reference: str) -> HostedCheckout:
+def checkout(data: Any, reference: str) -> port.HostedCheckout:
     reading.same_reference(data, "reference", reference)
-    return HostedCheckout(reading.web_address(data, "authorization_url"))
+    return port.HostedCheckout(reading.web_address(data, "authorization_url"))
 
 
-def virtual_account(data: Any, order: ChargeOrder) -> VirtualAccount:
+def virtual_account(data: Any, order: port.ChargeOrder) -> port.VirtualAccount:
     reading.same_reference(data, "reference", order.reference)
-    return VirtualAccount(
+    return port.VirtualAccount(
         bank_name=reading.text(reading.field(data, "bank"), "name"),
         account_number=reading.text(data, "account_number"),
         account_name=reading.text(data, "account_name"),
@@ -126,14 +114,14 @@ def virtual_account(data: Any, order: ChargeOrder) -> VirtualAccount:
     )
 
 
-def charge_state(data: Any, reference: str) -> ChargeState:
+def charge_state(data: Any, reference: str) -> port.ChargeState:
     reading.same_reference(data, "reference", reference)
     status = reading.one_of(CHARGE_STATUSES, data, "status")
     currency = reading.currency(data, "currency")
     paid = None
-    if status is ReportedChargeStatus.PAID:
+    if status is port.ReportedChargeStatus.PAID:
         paid = reading.kobo(data, paid_field(data), currency)
-    return ChargeState(
+    return port.ChargeState(
         status=status,
         paid=paid,
         fee=_fee(data, paid, currency),
@@ -170,13 +158,13 @@ def _readable_fee(data: Any, name: str, currency: str) -> Money | None:
         return None
 
 
-def refund_state(data: Any, charge_reference: str | None) -> RefundState:
+def refund_state(data: Any, charge_reference: str | None) -> port.RefundState:
     """Reads a refund. If the answer names a charge, it must be this one."""
     if charge_reference is not None and _charge_of(data) not in ("", charge_reference):
         raise Malformed("the refund is of another charge")
     currency = reading.currency(data, "currency")
     needs_attention = reading.text(data, "status") == "needs-attention"
-    return RefundState(
+    return port.RefundState(
         status=reading.one_of(REFUND_STATUSES, data, "status"),
         amount=reading.kobo(data, "amount", currency),
         provider_reference=_refund_id(data),
@@ -199,7 +187,7 @@ def _refund_id(data: Any) -> str:
     return refund_id
 
 
-def banks(data: Any) -> list[Bank]:
+def banks(data: Any) -> list[port.Bank]:
     """Reads a page of banks, without those that take no transfers."""
     usable = [bank for bank in reading.items(data) if not _is_closed(bank)]
     return reading.banks(usable)
@@ -212,10 +200,10 @@ def _is_closed(bank: Any) -> bool:
     return is_off or bank.get("is_deleted") is True
 
 
-def resolved(data: Any, account_number: str) -> ResolvedAccount:
+def resolved(data: Any, account_number: str) -> port.ResolvedAccount:
     if reading.optional_text(data, "account_number") not in ("", account_number):
         raise Malformed("account_number is another one")
-    return ResolvedAccount(reading.text(data, "account_name"))
+    return port.ResolvedAccount(reading.text(data, "account_name"))
 
 
 def balance(data: Any, currency: str) -> Money:
@@ -225,19 +213,19 @@ def balance(data: Any, currency: str) -> Money:
     raise Malformed(f"no balance in {currency}")
 
 
-def sent(data: Any, order: TransferOrder) -> Sent:
+def sent(data: Any, order: port.TransferOrder) -> port.Sent:
     _same_transfer(data, order.reference)
     if data.get("currency") not in (None, order.amount.currency):
         raise Malformed("currency is another one")
     if reading.optional_kobo(data, "amount", order.amount.currency) not in (None, order.amount):
         raise Malformed("amount is another one")
-    return Sent(_transfer_id(data), None, needs_action=_otp(data))
+    return port.Sent(_transfer_id(data), None, needs_action=_otp(data))
 
 
-def transfer_state(data: Any, reference: str) -> TransferState:
+def transfer_state(data: Any, reference: str) -> port.TransferState:
     _same_transfer(data, reference)
     currency = reading.currency(data, "currency")
-    return TransferState(
+    return port.TransferState(
         status=reading.one_of(TRANSFER_STATUSES, data, "status"),
         amount=reading.kobo(data, "amount", currency),
         fee=_readable_fee(data, "fee_charged", currency),

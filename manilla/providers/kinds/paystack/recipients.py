@@ -6,18 +6,16 @@ Paystack returns the same recipient for the same account, so creating one again 
 from typing import Any
 
 from manilla.providers import reading
-from manilla.providers.health import Rail
 from manilla.providers.kinds.paystack import answers
 from manilla.providers.port import Answer, Done, TransferOrder
 from manilla.providers.reading import Malformed
-from manilla.providers.wire import Reply, Wire
+from manilla.providers.wire import Wire
 
 KEPT_MAX = 10_000
 
 
 class Recipients:
-    def __init__(self, wire: Wire, pay_out: Rail) -> None:
-        self._wire = wire
+    def __init__(self, pay_out: Wire) -> None:
         self._pay_out = pay_out
         self._codes: dict[tuple[str, str], str] = {}  # by bank code and account number
 
@@ -39,9 +37,6 @@ class Recipients:
         return answer
 
     async def _create(self, order: TransferOrder) -> Answer[str]:
-        def read(reply: Reply) -> Answer[str]:
-            return answers.transfer_answer(reply, lambda data: _code(data, order))
-
         body = {
             "type": "nuban",
             "name": order.account_name or order.account_number,  # Paystack requires a name
@@ -49,7 +44,9 @@ class Recipients:
             "bank_code": order.bank_code,
             "currency": order.amount.currency,
         }
-        return await self._wire.call(self._pay_out, "POST", "/transferrecipient", read, body=body)
+        return await self._pay_out.post(
+            "/transferrecipient", body, lambda data: _code(data, order), answers.decide_transfer
+        )
 
 
 def _key(order: TransferOrder) -> tuple[str, str]:

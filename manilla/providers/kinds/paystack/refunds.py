@@ -10,18 +10,10 @@ from typing import Any
 import msgspec
 
 from manilla.ledger import trx_ids
-from manilla.providers import reading, wire
-from manilla.providers.health import Rail
+from manilla.providers import reading
 from manilla.providers.kinds.paystack import answers
-from manilla.providers.port import (
-    Answer,
-    Done,
-    KnownAs,
-    RefundOrder,
-    RefundState,
-    Unknown,
-)
-from manilla.providers.wire import Reply, Wire
+from manilla.providers.port import Answer, Done, KnownAs, RefundOrder, RefundState, Unknown
+from manilla.providers.wire import Wire
 
 PER_PAGE = 100
 PAGES_MAX = 20
@@ -50,25 +42,22 @@ class RefundPage(msgspec.Struct, frozen=True):
 
 
 class Refunds:
-    def __init__(self, wire: Wire, pay_in: Rail) -> None:
-        self._wire = wire
+    def __init__(self, pay_in: Wire) -> None:
         self._pay_in = pay_in
 
     async def send(self, order: RefundOrder) -> Answer[RefundState]:
-        def read(reply: Reply) -> Answer[RefundState]:
-            if answers.says_refunded_before(reply):
-                return Unknown(f"the charge may be refunded already: {reply.message}")
-            return wire.refund_answer(
-                reply, lambda data: answers.refund_state(data, order.charge_reference)
-            )
-
         body = {
             "transaction": order.charge_reference,
             "amount": order.amount.minor,
             "currency": order.amount.currency,
             "merchant_note": f"{order.reference}: {order.reason}"[:NOTE_LENGTH_MAX],
         }
-        return await self._wire.call(self._pay_in, "POST", "/refund", read, body=body)
+        return await self._pay_in.post(
+            "/refund",
+            body,
+            lambda data: answers.refund_state(data, order.charge_reference),
+            answers.decide_refund,
+        )
 
     async def state(self, reference: str, known: KnownAs) -> Answer[RefundState]:
         if known.provider_reference is not None:
@@ -84,9 +73,7 @@ class Refunds:
                 raise reading.Malformed("id belongs to another refund")
             return state
 
-        return await self._wire.call(
-            self._pay_in, "GET", f"/refund/{refund_id}", lambda reply: wire.done(reply, read)
-        )
+        return await self._pay_in.get(f"/refund/{refund_id}", read)
 
     async def _find(
         self, reference: str, charge_reference: str, known: KnownAs
@@ -114,9 +101,7 @@ class Refunds:
         query = {"perPage": str(PER_PAGE), "page": str(number)}
         if known.sent_at is not None:
             query["from"] = answers.utc_text(known.sent_at - CLOCK_DIFFERENCE)
-        return await self._wire.call(
-            self._pay_in, "GET", "/refund", lambda reply: wire.done(reply, read), query=query
-        )
+        return await self._pay_in.get("/refund", read, query=query)
 
 
 def _noted_reference(note: str) -> str:

@@ -3,11 +3,11 @@
 from datetime import datetime
 from typing import Any
 
-from manilla.providers import reading, wire
-from manilla.providers.health import Rail
+from manilla.providers import reading, replies
 from manilla.providers.kinds.paystack.answers import utc_text
 from manilla.providers.port import Answer, LineKind, StatementLine, StatementPage
-from manilla.providers.wire import Reply, Wire
+from manilla.providers.replies import Reply
+from manilla.providers.wire import Wire
 
 MODELS = {
     "transaction": LineKind.CHARGE,
@@ -22,21 +22,22 @@ HAVE_IDS = (LineKind.CHARGE, LineKind.TRANSFER, LineKind.REFUND)
 
 
 async def page(
-    wire_: Wire, rail: Rail, since: datetime, until: datetime, currency: str, start: str | None
+    pay_out: Wire, since: datetime, until: datetime, currency: str, start: str | None
 ) -> Answer[StatementPage]:
     number = int(start or 1)
 
     def read(reply: Reply) -> Answer[StatementPage]:
-        def read_data(data: Any) -> StatementPage:
-            listed = reading.items(data)
-            lines = [_line(each, currency) for each in listed if _currency(each) == currency]
-            is_last = not listed or _page_count(reply.document.get("meta")) == number
-            return StatementPage(lines, None if is_last else str(number + 1))
-
-        return wire.done(reply, read_data)
+        is_last = _page_count(reply.document.get("meta")) == number
+        return replies.done(reply, lambda data: _page(data, currency, number, is_last=is_last))
 
     query = {"from": utc_text(since), "to": utc_text(until), "page": str(number)}
-    return await wire_.call(rail, "GET", "/balance/ledger", read, query=query)
+    return await pay_out.call("GET", "/balance/ledger", read, query=query)
+
+
+def _page(data: Any, currency: str, number: int, *, is_last: bool) -> StatementPage:
+    listed = reading.items(data)
+    lines = [_line(each, currency) for each in listed if _currency(each) == currency]
+    return StatementPage(lines, None if is_last or not listed else str(number + 1))
 
 
 def _page_count(meta: Any) -> int | None:

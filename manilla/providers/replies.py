@@ -1,0 +1,155 @@
+"""What a provider's reply means.
+
+An answer is conclusive only if the provider itself clearly said so.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from manilla.providers.port import (
+    Answer,
+    ChargeState,
+    Done,
+    RefundState,
+    RefusalCode,
+    Refused,
+    ReportedChargeStatus,
+    ReportedRefundStatus,
+    TransferState,
+    TransferStatus,
+    Unknown,
+)
+
+Value = TypeVar("Value")
+
+UNAUTHORIZED = 401  # our credentials are wrong
+# HTTP statuses with which an error in the provider's own envelope is a conclusive rejection.
+REFUSING = frozenset((400, 402, 403, 422))
+
+# Words in a rejection of a transfer, and what they mean.
+Refusals = tuple[tuple[tuple[str, ...], RefusalCode], ...]
+TRANSFER_REFUSALS: Refusals = (
+    (("insufficient",), RefusalCode.PROVIDER_INSUFFICIENT_BALANCE),
+    (
+        ("resolve", "invalid bank", "account validation", "validate account", "invalid account"),
+        RefusalCode.INVALID_BENEFICIARY,
+    ),
+    (("not enabled", "whitelist", "minimum transfer"), RefusalCode.PAYOUT_FAILED),
+)
+
+# The states of what the provider does not know.
+NO_CHARGE = ChargeState(ReportedChargeStatus.NOT_FOUND)
+NO_TRANSFER = TransferState(TransferStatus.NOT_FOUND)
+NO_REFUND = RefundState(ReportedRefundStatus.NOT_FOUND)
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """A provider's response envelope, whatever its HTTP status."""
+
+    status: int
+    is_success: bool
+    message: str
+    data: Any
+    document: Mapping[str, Any] = {}  # the whole answer, for values beside the data
+
+
+class Enveloped(msgspec.Struct, frozen=True):
+    """What a provider's envelope says."""
+
+    is_success: bool | None  # None if the document is not in the provider's envelope
+    message: Any
+    data: Any
+
+
+Envelope = Callable[[Mapping[str, Any]], Enveloped]
+# Converts the data of a success, or raises Malformed.
+Read = Callable[[Any], Value]
+# Decides what a reply means. It reads the data only if the provider reports a success.
+Decide = Callable[[Reply, Read[Value]], Answer[Value]]
+
+
+def read_flag(document: Mapping[str, Any]) -> Enveloped:
+    """Reads `{"status": true, "message": ..., "data": ...}`."""
+    status = document.get("status")
+    is_success = status if isinstance(status, bool) else None
+    return Enveloped(is_success, document.get("message"), document.get("data"))
+
+
+def read_word(document: Mapping[str, Any]) -> Enveloped:
+    """Reads `{"status": "success", "message": ..., "data": ...}`."""
+    status = document.get("status")
+    is_success = status == "success" if status in ("success", "error") else None
+    return Enveloped(is_success, document.get("message"), document.get("data"))
+
+
+def done(reply: Reply, read: Read[Value]) -> Answer[Value]:
+    """Returns Done if the status is 2xx, the envelope says success and the data is valid."""
+    if 200 <= reply.status < 300 and reply.is_success:
+        return Done(read(reply.data))
+    reason = f"HTTP {reply.status}: {reply.message}"
+    return Unknown(reason, can_pass=reply.status != UNAUTHORIZED)
+
+
+def decide_payment(reply: Reply, read: Read[Value]) -> Answer[Value]:
+    """Decides on the reply to a new charge or refund, which the provider's rejection declines.
+
+    A duplicate reference is not a rejection: the charge or refund exists.
+    """
+    if is_refusal(reply) and not is_duplicate(reply):
+        return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
+    return done(reply, read)
+
+
+def decide_transfer(reply: Reply, read: Read[Value], refusals: Refusals = ()) -> Answer[Value]:
+    """Decides on the reply to a transfer or account lookup request.
+
+    `refusals` are the provider's own words, which are looked for before the common ones.
+    """
+    return refused_transfer(reply, refusals) if is_refusal(reply) else done(reply, read)
+
+
+DUPLICATE = ("duplicate", "already exist", "already used", "already been used", "unique reference")
+
+
+def is_duplicate(reply: Reply) -> bool:
+    """Whether the provider says, in whatever words, that it knows the reference already."""
+    return any(words in reply.message.lower() for words in DUPLICATE)
+
+
+def is_refusal(reply: Reply) -> bool:
+    return reply.status in REFUSING and not reply.is_success
+
+
+def refused_transfer(reply: Reply, refusals: Refusals = ()) -> Refused | Unknown:
+    """Converts a provider's rejection. A duplicate reference is not one: the transfer exists."""
+    message = reply.message.lower()
+    if is_duplicate(reply):
+        return Unknown(f"the reference is known to the provider: {reply.message}")
+    for words, code in (*refusals, *TRANSFER_REFUSALS):
+        if any(word in message for word in words):
+            return Refused(code, reply.message)
+    return Refused(RefusalCode.GATEWAY_PAYOUT_FAILED, reply.message or "No reason was given.")
+
+
+def is_not_found(reply: Reply) -> bool:
+    """Whether the provider itself says that it does not know the reference.
+
+    A 404 without its message may come from a proxy.
+    """
+    return reply.status == 404 and not reply.is_success and "not found" in reply.message.lower()
+
+
+def found_or(missing: Value, is_missing: Callable[[Reply], bool] = is_not_found) -> Decide[Value]:
+    """Decides on the reply to a status query: `missing` if the provider does not know it."""
+
+    def decide(reply: Reply, read: Read[Value]) -> Answer[Value]:
+        return Done(missing) if is_missing(reply) else done(reply, read)
+
+    return decide
+
+
+find_charge = found_or(NO_CHARGE)
+find_transfer = found_or(NO_TRANSFER)
+find_refund = found_or(NO_REFUND)
