@@ -37,20 +37,6 @@ SETTLEMENTS = (
     (SettlementKind.FEE, "Fee kept by the provider"),
     (SettlementKind.FEE_RETURNED, "Fee returned by the provider"),
 )
-LABELS = {
-    "public_key": "Public key",
-    "secret_key": "Secret key",
-    "encryption_key": "Encryption key",
-    "webhook_secret": "Webhook secret",
-    "secret_hash": "Secret hash",
-    "test_reference_suffix": "Suffix of test references",
-    "api_key": "API key",
-    "business_id": "Business ID",
-    "default_va_bank": "Virtual account bank",
-    "contract_code": "Contract code",
-    "source_account_number": "Source account number",
-    "base_url": "API URL",
-}
 
 
 def titles(request: PageRequest) -> dict[str, str]:
@@ -99,7 +85,7 @@ async def _all(request: PageRequest) -> dict[str, Any]:
 
 def _missing(current: Credentials) -> str:
     """Returns the labels of missing settings as in a sentence: `API key, secret key`."""
-    labels = [LABELS[name] for name in current.missing]
+    labels = [field.title for field in current.kind.fields if field.name in current.missing]
     return ", ".join(
         f"{text[0].lower()}{text[1:]}" if text[1].islower() else text for text in labels
     )
@@ -226,7 +212,6 @@ async def _about(request: PageRequest, provider: str) -> dict[str, Any]:
         "steps": await onboarding.steps(request, current, _missing(current)),
         "has_guide": current.kind.guide is not None,
         "shown": current.shown(),
-        "labels": LABELS,
         "fields": [field for field in current.kind.fields if not field.is_switch],
         "switches": [field for field in current.kind.fields if field.is_switch],
         "rails": _rails(current, await request.services.rails.health.overview()),

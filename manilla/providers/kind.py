@@ -27,19 +27,35 @@ class CredentialField(msgspec.Struct, frozen=True):
     is_required: bool = False
     is_switch: bool = False
     default: str = ""
+    label: str = ""  # if the name does not say it
     note: str = ""  # shown beside the field
 
+    @property
+    def title(self) -> str:
+        return self.label or self.name.replace("_", " ").capitalize()
 
-def switch(name: str, default: str) -> CredentialField:
-    return CredentialField(name, is_secret=False, is_switch=True, default=default)
+
+def switch(name: str, default: str, label: str, note: str) -> CredentialField:
+    return CredentialField(
+        name, is_secret=False, is_switch=True, default=default, label=label, note=note
+    )
 
 
-SANDBOX = switch("sandbox", "false")
-SWITCHES = (SANDBOX, switch("pay_in_enabled", "true"), switch("pay_out_enabled", "true"))
+SANDBOX = switch(
+    "sandbox",
+    "false",
+    "Mark as a test account",
+    "Manilla then never offers it for real money. A test key marks it by itself.",
+)
+SWITCHES = (
+    SANDBOX,
+    switch("pay_in_enabled", "true", "Pay-in", "Offer its methods to customers."),
+    switch("pay_out_enabled", "true", "Pay-out", "Send payouts through it."),
+)
 
 
 def base_url(live: str) -> CredentialField:
-    return CredentialField("base_url", is_secret=False, default=live)
+    return CredentialField("base_url", is_secret=False, default=live, label="API URL")
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):

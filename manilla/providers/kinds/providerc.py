@@ -210,7 +210,7 @@ KIND = ProviderKind(
     title="Provider C",
     fields=(
         CredentialField("secret_key", is_required=True),
-        CredentialField("api_key"),
+        CredentialField("api_key", label="API key"),
         CredentialField("public_key"),
         CredentialField("webhook_secret", is_required=True),
         *SWITCHES,

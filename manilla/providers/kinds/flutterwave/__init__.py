@@ -11,7 +11,9 @@ KIND = ProviderKind(
         CredentialField("secret_key", is_required=True),
         CredentialField("secret_hash", is_required=True),
         # Decides how a test transfer ends, for example `_PMCK`. Used only with `sandbox`.
-        CredentialField("test_reference_suffix", is_secret=False),
+        CredentialField(
+            "test_reference_suffix", is_secret=False, label="Suffix of test references"
+        ),
         *SWITCHES,
         base_url("https://api.flutterwave.com"),
     ),

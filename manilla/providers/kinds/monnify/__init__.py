@@ -9,7 +9,7 @@ KIND = ProviderKind(
     name="monnify",
     title="Monnify",
     fields=(
-        CredentialField("api_key", is_required=True),
+        CredentialField("api_key", is_required=True, label="API key"),
         CredentialField("secret_key", is_required=True),
         CredentialField("contract_code", is_secret=False, is_required=True),
         CredentialField("source_account_number", is_secret=False, is_required=True),
