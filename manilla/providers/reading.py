@@ -56,24 +56,45 @@ def text_or_number(data: Any, name: str) -> str:
     return plain(str(value))
 
 
+def id_number(data: Any, name: str) -> str:
+    """Reads a provider's id that we use in URLs, so nothing but a number is accepted."""
+    value = text_or_number(data, name)
+    if not (value.isascii() and value.isdigit()):
+        raise Malformed(f"{name} is not a number")
+    return value
+
+
 def optional_text(data: Any, name: str) -> str:
     value = data.get(name) if isinstance(data, dict) else None
     return plain(value) if isinstance(value, str) else ""
 
 
-def money(data: Any, name: str, currency: str) -> Money:
-    """Reads an exact amount from a number or from text, never through a float."""
+def amount(data: Any, name: str) -> str | int | Decimal:
+    """Reads a number or text, never through a float."""
     value = field(data, name)
     if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
         raise Malformed(f"{name} is not an amount")
+    return value
+
+
+def money(data: Any, name: str, currency: str) -> Money:
+    """Reads an exact amount."""
+    value = amount(data, name)
     try:
-        amount = exact_decimal(value)
-        if len(amount.as_tuple().digits) > AMOUNT_DIGITS_MAX:
+        exact = exact_decimal(value)
+        if len(exact.as_tuple().digits) > AMOUNT_DIGITS_MAX:
             raise Malformed(f"{name} has too many digits")
         # Providers may write 10.5 or 10.500; both are exact.
-        return Money.of(amount.normalize(), currency)
+        return Money.of(exact.normalize(), currency)
     except MoneyError as error:
         raise Malformed(f"{name} is not an amount in {currency}") from error
+
+
+def unsigned_money(data: Any, name: str, currency: str) -> Money:
+    value = money(data, name, currency)
+    if value.minor < 0:
+        raise Malformed(f"{name} is negative")
+    return value
 
 
 def optional_money(data: Any, name: str, currency: str) -> Money | None:

@@ -1,7 +1,7 @@
 """Reads Flutterwave's answers. What its documents leave open is read as not decided."""
 
 from datetime import UTC, datetime, timedelta, timezone
-from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
+from decimal import ROUND_DOWN, ROUND_HALF_UP
 from typing import Any, TypeVar
 
 from manilla.kit.money import Money, MoneyError, exact_decimal
@@ -127,7 +127,7 @@ def charge_state(data: Any, reference: str) -> port.ChargeState:
         paid=min(amount, charged) if status is port.ReportedChargeStatus.PAID else None,
         fee=_own_fee(data, charged.minor - amount.minor, currency),
         reason=reading.optional_text(data, "processor_response"),
-        provider_reference=_number(data, "id"),
+        provider_reference=reading.id_number(data, "id"),
     )
 
 
@@ -139,9 +139,7 @@ def _own_fee(data: Any, borne_by_customer: int, currency: str) -> Money | None:
 
 def _rounded(data: Any, name: str, currency: str, rounding: str) -> Money:
     """Reads a sum of amounts and fees: it has three decimals after a fee such as 26.875."""
-    value = reading.field(data, name)
-    if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
-        raise Malformed(f"{name} is not an amount")
+    value = reading.amount(data, name)
     try:
         unit = Money(currency, 1).amount
         return Money.of(exact_decimal(value).quantize(unit, rounding), currency)
@@ -149,17 +147,9 @@ def _rounded(data: Any, name: str, currency: str, rounding: str) -> Money:
         raise Malformed(f"{name} is not an amount in {currency}") from error
 
 
-def _number(data: Any, name: str) -> str:
-    """Reads an id of Flutterwave's, which we use in URLs."""
-    value = reading.text_or_number(data, name)
-    if not (value.isascii() and value.isdigit()):
-        raise Malformed(f"{name} is not a number")
-    return value
-
-
 def refund_state(data: Any, transaction: str, currency: str) -> port.RefundState:
     status = reading.text(data, "status")
-    if data.get("tx_id") is not None and _number(data, "tx_id") != transaction:
+    if data.get("tx_id") is not None and reading.id_number(data, "tx_id") != transaction:
         raise Malformed("tx_id belongs to another transaction")
     is_paid = status == "completed"
     return port.RefundState(
@@ -194,7 +184,7 @@ def sent(data: Any, order: port.TransferOrder) -> port.Sent:
     if reading.optional_money(data, "amount", currency) not in (None, order.amount):
         raise Malformed("amount belongs to another transaction")
     return port.Sent(
-        provider_reference=_number(data, "id"),
+        provider_reference=reading.id_number(data, "id"),
         fee=reading.fee(data, "fee", currency),
         needs_action=APPROVAL if _waits_for_approval(data) else "",
     )
@@ -223,7 +213,7 @@ def _transfer_state(data: Any) -> port.TransferState:
         amount=reading.money(data, "amount", currency),
         fee=reading.fee(data, "fee", currency),
         message=reading.optional_text(data, "complete_message"),
-        provider_reference=_number(data, "id"),
+        provider_reference=reading.id_number(data, "id"),
         needs_action=APPROVAL if waits else "",
     )
 

@@ -83,9 +83,7 @@ def _line(data: Any, currency: str) -> StatementLine:
 
 def _amount(data: Any, currency: str) -> Money:
     """Returns the signed amount. It must be the difference of the balances."""
-    size = reading.money(data, "amount", currency)
-    if size.minor < 0:
-        raise Malformed("amount is negative")
+    size = reading.unsigned_money(data, "amount", currency)
     amount = Money(currency, reading.one_of(SIGNS, data, "direction") * size.minor)
     before = reading.optional_money(data, "balance_before", currency)
     after = reading.optional_money(data, "balance_after", currency)

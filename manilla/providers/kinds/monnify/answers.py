@@ -108,10 +108,7 @@ def decide_lookup(reply: Reply, read: Read[Value]) -> Answer[Value]:
 
 
 def amount(data: Any, name: str, currency: str = CURRENCY) -> Money:
-    value = reading.money(data, name, currency)
-    if value.minor < 0:
-        raise Malformed(f"{name} is negative")
-    return value
+    return reading.unsigned_money(data, name, currency)
 
 
 def optional_amount(data: Any, name: str, currency: str = CURRENCY) -> Money | None:

@@ -167,7 +167,7 @@ def refund_state(data: Any, charge_reference: str | None) -> port.RefundState:
     return port.RefundState(
         status=reading.one_of(REFUND_STATUSES, data, "status"),
         amount=reading.kobo(data, "amount", currency),
-        provider_reference=_refund_id(data),
+        provider_reference=reading.id_number(data, "id"),
         needs_action=NEEDS_ATTENTION if needs_attention else "",
     )
 
@@ -177,14 +177,6 @@ def _charge_of(data: Any) -> str:
     named = reading.optional_text(data, "transaction_reference")
     transaction = data.get("transaction") if isinstance(data, dict) else None
     return named or reading.optional_text(transaction, "reference")
-
-
-def _refund_id(data: Any) -> str:
-    """Reads Paystack's id, a number. It becomes part of a path, so nothing else is accepted."""
-    refund_id = reading.text_or_number(data, "id")
-    if not (refund_id.isascii() and refund_id.isdigit()):
-        raise Malformed("id is not a number")
-    return refund_id
 
 
 def banks(data: Any) -> list[port.Bank]:
