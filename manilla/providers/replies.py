@@ -142,7 +142,10 @@ def is_not_found(reply: Reply) -> bool:
 
 
 def found_or(missing: Value, is_missing: Callable[[Reply], bool] = is_not_found) -> Decide[Value]:
-    """Decides on the reply to a status query: `missing` if the provider does not know it."""
+    """Decides on the reply to a status query.
+
+    The answer is `missing` if the provider does not know the reference.
+    """
 
     def decide(reply: Reply, read: Read[Value]) -> Answer[Value]:
         return Done(missing) if is_missing(reply) else done(reply, read)
