@@ -9,10 +9,11 @@ from manilla.api.fields import CurrencyCode, Reference
 from manilla.api.lists import Cursors, PeriodQuery
 from manilla.kit.batch import SharedReads
 from manilla.kit.db import Database
+from manilla.kit.listing import Page
 from manilla.kit.money import amount_of
 from manilla.ledger.scope import Tenant
 from manilla.lookup import statement
-from manilla.lookup.statement import StatementEntry, WalletsPage
+from manilla.lookup.statement import StatementEntry
 from manilla.merchants import queries as merchants
 from manilla.merchants.rights import Right
 from manilla.payouts import figures
@@ -53,7 +54,7 @@ class BalanceTransactionList(Struct, frozen=True):
 
 
 def endpoints(services: Services) -> list[Endpoint]:
-    db, cursors = services.db, Cursors(services.keyring, LIST, int)
+    db, cursors = services.db, Cursors(services.keyring, LIST)
 
     async def balance(call: Call) -> Balance:
         wallets = await figures.balances(db, call.tenant)
@@ -72,7 +73,7 @@ def endpoints(services: Services) -> list[Endpoint]:
     async def list_balance_transactions(call: Call) -> BalanceTransactionList:
         after = cursors.read(call)
         page = await _shared(services.pages, call, after) or await _searched(db, call, after)
-        entries = [_describe(entry) for entry in page.entries]
+        entries = [_describe(entry) for entry in page.rows]
         return BalanceTransactionList(entries, cursors.write(call, page.next))
 
     return [
@@ -101,7 +102,7 @@ def endpoints(services: Services) -> list[Endpoint]:
     ]
 
 
-async def _shared(pages: SharedReads, call: Call, after: int | None) -> WalletsPage | None:
+async def _shared(pages: SharedReads, call: Call, after: str | None) -> Page[StatementEntry] | None:
     """Reads the page together with others, unless it has to look for matching entries."""
     wanted = call.query
     if wanted.ref_trx is not None or wanted.since is not None or wanted.until is not None:
@@ -109,7 +110,7 @@ async def _shared(pages: SharedReads, call: Call, after: int | None) -> WalletsP
     return await statement.newest(pages, call.tenant, wanted.currency_code, after, wanted.limit)
 
 
-async def _searched(db: Database, call: Call, after: int | None) -> WalletsPage:
+async def _searched(db: Database, call: Call, after: str | None) -> Page[StatementEntry]:
     tenant, wanted = call.tenant, call.query
     since, until = wanted.period
     return await statement.page(

@@ -12,7 +12,7 @@ from manilla.api.lists import Cursors, ListQuery
 from manilla.api.refusals import ValidationFailed
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.kit.listing import Moment
+from manilla.kit.listing import Moment, read_cursor
 from manilla.ledger.transaction_lists import EARLIEST, LATEST
 from manilla.merchants.rights import Right
 from manilla.notify import notification_ids
@@ -47,23 +47,24 @@ class EventList(Struct, frozen=True):
 
 
 def endpoints(db: Database, keyring: Keyring) -> list[Endpoint]:
-    cursors = Cursors(keyring, PATH, Position)
+    cursors = Cursors(keyring, PATH)
     waiting = EventWaiting(db)
 
     async def list_events(call: Call) -> EventList:
         query: EventsQuery = call.query
         tenant = call.tenant
-        wanted, after = EventFilter(_type(query.type), _moment(query.since)), cursors.read(call)
+        wanted = EventFilter(_type(query.type), _moment(query.since))
+        after = read_cursor(Position, cursors.read(call))
         if after is None and query.since is not None and wanted.since is None:
             after = await listing.position_of(db, tenant, query.since)
             if after is None:
                 raise ValidationFailed(errors={"since": NO_EVENT})
         found = await listing.page(db, tenant, wanted, after, query.limit)
-        if not found.events and found.next is None and query.wait:
+        if not found.rows and found.next is None and query.wait:
             await waiting.wait(EventReader(tenant, wanted, after), query.wait)
             await call.check_again()
             found = await listing.page(db, tenant, wanted, after, query.limit)
-        return EventList(found.events, cursors.write(call, found.next))
+        return EventList(found.rows, cursors.write(call, found.next))
 
     return [
         Endpoint(

@@ -1,11 +1,9 @@
 """What the API's lists have in common: their queries, and cursors that continue them."""
 
-import base64
-import binascii
 import hmac
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -13,21 +11,19 @@ from msgspec import Meta, Struct, field
 from manilla.api.endpoint import Call
 from manilla.api.fields import Reference
 from manilla.api.refusals import ValidationFailed
+from manilla.kit import listing
 from manilla.kit.crypto import Keyring
-from manilla.kit.listing import Moment
-from manilla.ledger import keyset, transaction_lists
-from manilla.ledger.keyset import KeysetPage
+from manilla.kit.listing import BadCursor, Moment, Page
+from manilla.kit.listing.sorting import SortOrder
+from manilla.ledger import transaction_lists
 from manilla.ledger.transaction_lists import EARLIEST, LATEST
 from manilla.services import Services
 
 LIMIT, LIMIT_MAX = 20, 100
-CURSOR_LENGTH_MAX = 600
 BAD_CURSOR = (
     "Expected `next_cursor` of the previous page, with the same credentials and the same filters."
 )
 _SIGNATURE_BYTES = 16
-
-Key = TypeVar("Key")
 
 
 # The structs that a list contains. msgspec cannot express a union of them.
@@ -71,38 +67,40 @@ def _limited(moment: datetime | None) -> datetime | None:
     return None if moment is None else min(max(moment, EARLIEST), LATEST)
 
 
-class Cursors(Generic[Key]):
-    """Reads and writes the cursors of one list.
+class Cursors:
+    """Signs the cursors of one list.
 
     A cursor contains the key of the last row of a page. It is signed for one merchant, environment,
     list and set of filters, so it can neither be altered nor used elsewhere. It stays valid when
     credentials or the master key change, as long as the previous master key is configured.
     """
 
-    def __init__(self, keyring: Keyring, path: str, kind: type[Key]) -> None:
-        self._keys = keyring.derive_all("list cursor")
-        self._path, self._kind = path, kind
+    def __init__(self, keyring: Keyring, path: str) -> None:
+        self._keys, self._path = keyring.derive_all("list cursor"), path
 
-    def read(self, call: Call) -> Key | None:
-        """Returns the key after which the requested page starts; None for the first page."""
+    def read(self, call: Call) -> str | None:
+        """Returns the requested page's cursor without its signature; None for the first page."""
         text: str | None = call.query.cursor
         if text is None:
             return None
-        raw = _decoded(text)
+        try:
+            raw = listing.decoded(text)
+        except BadCursor:
+            raise _bad_cursor() from None
         signature, content = raw[:_SIGNATURE_BYTES], raw[_SIGNATURE_BYTES:]
         scope = self._scope(call)
         if not any(
             hmac.compare_digest(_sign(key, scope, content), signature) for key in self._keys
         ):
             raise _bad_cursor()
-        return msgspec.json.decode(content, type=self._kind)
+        return listing.encoded(content)
 
-    def write(self, call: Call, key: Key | None) -> str | None:
-        """Returns the cursor of the page after this key; None if there is no such page."""
-        if key is None:
+    def write(self, call: Call, cursor: str | None) -> str | None:
+        """Returns the signed cursor; None if there is no next page."""
+        if cursor is None:
             return None
-        content = msgspec.json.encode(key)
-        return _encoded(_sign(self._keys[0], self._scope(call), content) + content)
+        content = listing.decoded(cursor)
+        return listing.encoded(_sign(self._keys[0], self._scope(call), content) + content)
 
     def _scope(self, call: Call) -> bytes:
         filters = msgspec.structs.asdict(call.query)
@@ -118,23 +116,6 @@ class Cursors(Generic[Key]):
 def _sign(key: bytes, scope: bytes, content: bytes) -> bytes:
     # JSON texts contain no NUL, so no two pairs of scope and content give the same bytes.
     return hmac.digest(key, scope + b"\0" + content, "sha256")[:_SIGNATURE_BYTES]
-
-
-def _encoded(raw: bytes) -> str:
-    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
-
-
-def _decoded(text: str) -> bytes:
-    if len(text) > CURSOR_LENGTH_MAX:
-        raise _bad_cursor()
-    try:
-        raw = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        raise _bad_cursor() from None
-    # Base64 has several texts for the same bytes; only the one that we wrote is valid.
-    if _encoded(raw) != text:
-        raise _bad_cursor()
-    return raw
 
 
 def _bad_cursor() -> ValidationFailed:
@@ -157,15 +138,15 @@ class TransactionPages:
         self._db, self._reader = services.db, services.reader
         self._table, self._columns = table, columns
         self._statuses = statuses
-        self._cursors = Cursors(services.keyring, path, tuple[str])
+        self._cursors = Cursors(services.keyring, path)
 
     async def page(self, call: Call) -> tuple[list[Any], str | None]:
         """Returns the rows of the page, and the cursor of the next page."""
         after = self._cursors.read(call)
         page = await self._shared(call, after) or await self._searched(call, after)
-        return page.records, self._cursors.write(call, page.next)
+        return page.rows, self._cursors.write(call, page.next)
 
-    async def _shared(self, call: Call, after: tuple[str, ...] | None) -> KeysetPage | None:
+    async def _shared(self, call: Call, after: str | None) -> Page[Any] | None:
         """Reads the page together with others, unless it has to look for matching rows."""
         wanted = call.query
         if wanted.status or wanted.ref_trx is not None:
@@ -177,14 +158,14 @@ class TransactionPages:
             call.tenant,
             since=since,
             until=until,
-            before=after[0] if after else None,
+            after=after,
             limit=wanted.limit,
         )
 
-    async def _searched(self, call: Call, after: tuple[str, ...] | None) -> KeysetPage:
+    async def _searched(self, call: Call, after: str | None) -> Page[Any]:
         wanted = call.query
         since, until = wanted.period
-        query = transaction_lists.newest_first(
+        selected = transaction_lists.newest_first(
             self._table,
             self._columns,
             call.tenant,
@@ -193,4 +174,6 @@ class TransactionPages:
             since=since,
             until=until,
         )
-        return await keyset.page(self._db, query, after, wanted.limit)
+        return await selected.page(
+            self._db, lambda record: record, SortOrder.NEWEST, after, wanted.limit
+        )

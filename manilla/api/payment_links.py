@@ -159,13 +159,14 @@ def _with_terms(services: Services) -> list[Endpoint]:
 
 
 def _reading(services: Services) -> list[Endpoint]:
-    db, cursors = services.db, Cursors(services.keyring, LINKS, tuple[str])
+    db, cursors = services.db, Cursors(services.keyring, LINKS)
 
     async def list_links(call: Call) -> Any:
         since, until = call.query.period
         status = LinkStatus(call.query.status) if call.query.status else None
         wanted = LinkFilter(status=status, since=since, until=until)
-        page = await store.page(db, call.tenant, wanted, cursors.read(call), call.query.limit)
+        after, limit = cursors.read(call), call.query.limit
+        page = await store.links(db, call.tenant, wanted, after=after, limit=limit)
         items = [_item(link, services.base_url) for link in page.rows]
         return PaymentLinkList(items, cursors.write(call, page.next))
 

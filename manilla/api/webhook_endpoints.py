@@ -123,7 +123,7 @@ class WebhookEndpointCalls:
 
     def __init__(self, services: Services) -> None:
         self._db, self._keyring = services.db, services.keyring
-        self._cursors = Cursors(services.keyring, ENDPOINTS, tuple[str])
+        self._cursors = Cursors(services.keyring, ENDPOINTS)
 
     async def create_endpoint(self, call: Call) -> Any:
         terms = EndpointTerms(

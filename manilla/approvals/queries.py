@@ -116,7 +116,7 @@ async def ended(
     limit: int = PAGE_ROWS,
 ) -> Page[Approval]:
     """Lists the administrators' approvals that no longer wait, by default newest first."""
-    return await _selected(wanted).page(db, NUMBERED, wanted.sort, _read, after, limit)
+    return await _selected(wanted).page(db, _read, wanted.sort, after, limit)
 
 
 async def totals(db: Database, wanted: ApprovalFilter) -> Totals:
@@ -133,7 +133,7 @@ def _selected(wanted: ApprovalFilter) -> Selection:
         .add_given("asked_at < {}", wanted.until)
         .add_given("{} IN (id::text, subject)", listing.searched(wanted.search))
     )
-    return Selection(f"({_APPROVAL}) AS approval", "*", conditions)
+    return Selection(f"({_APPROVAL}) AS approval", "*", NUMBERED, conditions)
 
 
 async def payload(connection: Connection, approval_id: int) -> bytes:

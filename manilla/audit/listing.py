@@ -15,7 +15,7 @@ async def entries(
     db: Database, wanted: AuditFilter, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[AuditEntry]:
     """Returns one page of entries, by default newest first."""
-    return await _selected(wanted).page(db, NUMBERED, wanted.sort, audit.read, after, limit)
+    return await _selected(wanted).page(db, audit.read, wanted.sort, after, limit)
 
 
 async def totals(db: Database, wanted: AuditFilter) -> Totals:
@@ -23,4 +23,4 @@ async def totals(db: Database, wanted: AuditFilter) -> Totals:
 
 
 def _selected(wanted: AuditFilter) -> Selection:
-    return Selection("audit", columns(AuditEntry), audit.conditions(wanted))
+    return Selection("audit", columns(AuditEntry), NUMBERED, audit.conditions(wanted))

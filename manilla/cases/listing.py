@@ -52,7 +52,7 @@ async def cases(
     limit: int = PAGE_ROWS,
 ) -> Page[Case]:
     """Lists cases, by default newest first."""
-    return await _selected(scope, wanted).page(db, _ORDERS, wanted.sort, _read, after, limit)
+    return await _selected(scope, wanted).page(db, _read, wanted.sort, after, limit)
 
 
 async def totals(db: Database, scope: Scope, wanted: CaseFilter) -> Totals:
@@ -76,7 +76,7 @@ def _selected(scope: Scope, wanted: CaseFilter) -> Selection:
         )
         owner = trx_ids.merchant_of(text.partition("-")[0])
         conditions.add_given("merchant_id = {}", owner)
-    return Selection(_TABLE, f"{columns(Case)}, size", conditions)
+    return Selection(_TABLE, f"{columns(Case)}, size", _ORDERS, conditions)
 
 
 def _read(record: Any) -> Case:

@@ -45,6 +45,11 @@ class TimedIds(msgspec.Struct, frozen=True):
     def length(self) -> int:
         return len(self.prefix) + self.time_characters + OWNER_CHARACTERS + RANDOM_CHARACTERS
 
+    @property
+    def pattern(self) -> str:
+        """A regular expression for ids and `floor` texts, up to the year 9700."""
+        return f"^{self.prefix}[0-6][{ALPHABET}]{{{self.time_characters - 1}}}"
+
     def new(self, owner: int) -> str:
         return self.new_at(owner, time.time_ns())
 

@@ -9,7 +9,7 @@ from manilla.kit.clock import last_days, start_of_day
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
-from manilla.ledger.scope import Scope, clock_of, within
+from manilla.ledger.scope import Scope, collation_of, within
 
 DAYS = 30
 
@@ -61,7 +61,7 @@ class DailyFigures(msgspec.Struct, frozen=True):
 async def _count_daily(
     db: Database, counted: CountedTable, scope: Scope, currency: str, days: Sequence[date]
 ) -> list[DailyFigures]:
-    conditions, key = within(scope).add("currency = {}", currency), clock_of(scope).keys[0]
+    conditions, key = within(scope).add("currency = {}", currency), f"trx_id{collation_of(scope)}"
     shown = conditions.value(currency)
     dates, lows, highs, succeeded, failed = (
         conditions.value(value)

@@ -184,7 +184,7 @@ async def statement_totals(
     )
     with_postings = wanted.kind or wanted.since or wanted.until
     table = _ENTRIES if with_postings else "entry e"
-    return await Selection(table, "", about, "e.currency, e.amount_minor").totals(db)
+    return await Selection(table, "", {}, about, amounts="e.currency, e.amount_minor").totals(db)
 
 
 async def postings(

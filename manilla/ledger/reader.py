@@ -6,8 +6,8 @@ from typing import Any
 
 from manilla.kit.batch import SharedReads
 from manilla.kit.db import Database
+from manilla.kit.listing import Page, cursor, read_cursor
 from manilla.ledger import trx_ids
-from manilla.ledger.keyset import KeysetPage
 from manilla.ledger.scope import Tenant
 from manilla.ledger.transaction_lists import EARLIEST, LATEST, id_bounds
 from manilla.ledger.transactions import TransactionNotFound
@@ -39,28 +39,29 @@ class TransactionReader:
         *,
         since: datetime | None,
         until: datetime | None,
-        before: str | None,
+        after: str | None,
         limit: int,
-    ) -> KeysetPage | None:
-        """Returns a page of the tenant's transactions from before an id, newest first.
+    ) -> Page[Columns] | None:
+        """Returns a page of the tenant's transactions, newest first.
 
         The statement looks only at as many of the merchant's newest rows as the page needs, so that
         no request waits long for another. Returns None if that is not enough, because some are in
         the other environment or outside the period.
         """
         low, high = id_bounds(since, until)
+        last = read_cursor(tuple[str], after)
         has_period = since is not None or until is not None
         found = await self._pages.records(
             _page_sql(table, columns, has_period=has_period),
-            *(tenant.merchant_id, tenant.environment, low, before or high, limit + 1),
+            *(tenant.merchant_id, tenant.environment, low, last[0] if last else high, limit + 1),
             *((since or EARLIEST, until or LATEST) if has_period else ()),
         )
         rows = [record[2:] for record in found if record[1]]
         if len(found) <= limit:
-            return KeysetPage(rows, None)
+            return Page(rows)
         if len(rows) <= limit:
             return None
-        return KeysetPage(rows[:limit], (found[limit - 1]["trx_id"],))
+        return Page(rows[:limit], cursor((found[limit - 1]["trx_id"],)))
 
 
 @lru_cache

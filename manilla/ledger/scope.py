@@ -3,8 +3,7 @@
 import msgspec
 
 from manilla.kit.environment import Environment
-from manilla.kit.listing import Clock, Conditions
-from manilla.ledger import trx_ids
+from manilla.kit.listing import Conditions
 
 
 class Tenant(msgspec.Struct, frozen=True):
@@ -33,6 +32,6 @@ def within(scope: Scope) -> Conditions:
     return whose(scope).add_given("environment = {}", scope.environment)
 
 
-def clock_of(scope: Scope) -> Clock:
-    """Returns the order of transactions whose index suits the scope."""
-    return trx_ids.CLOCK_OF_ALL if scope.merchant_id is None else trx_ids.CLOCK
+def collation_of(scope: Scope) -> str:
+    """Returns the collation of `trx_id` in the index that suits the scope."""
+    return ' COLLATE "C"' if scope.merchant_id is None else ""

@@ -1,20 +1,17 @@
 """What the lists of payments, payouts and refunds share: filters, order, totals and search."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Annotated, Any
 
 import msgspec
 
-from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.ids import TimedIds
-from manilla.kit.listing import Page, Query
-from manilla.kit.listing.sorting import AmountFilter, SortKeys, SortOrder, Totals, selection
+from manilla.kit.listing.sorting import AmountFilter, KeyIndex, Selection, SortKeys, SortOrder
 from manilla.kit.plans import by_key
-from manilla.ledger.keyset import KeysetQuery
-from manilla.ledger.scope import Scope, Tenant, clock_of, whose, within
+from manilla.ledger.scope import Scope, Tenant, collation_of, whose, within
 from manilla.ledger.trx_ids import TRX_IDS
 
 # Earlier versions stored a creation time that differs from the time in the id by up to this much.
@@ -28,11 +25,16 @@ UNDER_REVIEW = """
     (merchant_id, trx_id) IN (
         SELECT c.merchant_id, c.trx_id FROM operator_case c WHERE c.status = 'open')"""
 
-T = TypeVar("T")
+
+def newest_by(column: str, ids: TimedIds) -> dict[SortOrder, SortKeys]:
+    """Returns the order of an index on ids, newest first."""
+    kind = tuple[Annotated[str, msgspec.Meta(pattern=ids.pattern)]]
+    return {SortOrder.NEWEST: SortKeys((column,), kind, is_indexed=True)}
 
 
-_KEYS = {
-    SortOrder.NEWEST: SortKeys(("trx_id",), tuple[str]),
+_BY_REFERENCE = {SortOrder.NEWEST: SortKeys(("ref_trx",), tuple[str], is_indexed=True)}
+_ORDERS = {
+    **newest_by("trx_id", TRX_IDS),
     SortOrder.OLDEST: SortKeys(("trx_id",), tuple[str], False),
     SortOrder.LARGEST: SortKeys(("amount_minor", "trx_id"), tuple[int, str]),
     SortOrder.SMALLEST: SortKeys(("amount_minor", "trx_id"), tuple[int, str], False),
@@ -54,16 +56,20 @@ class IndexedMatch(msgspec.Struct, frozen=True):
     is_common: bool = False  # whether a merchant can have many transactions with the value
 
 
-def query(table: str, columns: str, scope: Scope, wanted: TransactionFilter) -> Query:
+def query(table: str, columns: str, scope: Scope, wanted: TransactionFilter) -> Selection:
+    key = f"trx_id{collation_of(scope)}"
     conditions = (
         within(scope)
         .add_given("status = {}", wanted.status)
         .add_given("currency = {}", wanted.currency)
         .add_given("amount_minor >= {}", wanted.min_minor)
         .add_given("amount_minor <= {}", wanted.max_minor)
+        .add_given(f"{key} >= {{}}", wanted.since and TRX_IDS.floor(wanted.since))
+        .add_given(f"{key} < {{}}", wanted.until and TRX_IDS.floor(wanted.until))
     )
-    whom, clock = whose(scope), clock_of(scope)
-    return Query(table, columns, clock, whom, conditions, wanted.since, wanted.until)
+    bounds = id_bounds(wanted.since, wanted.until)
+    index = KeyIndex(whose(scope), bounds, collation_of(scope))
+    return Selection(table, columns, _ORDERS, conditions, index, status="status")
 
 
 def newest_first(
@@ -75,38 +81,33 @@ def newest_first(
     ref_trx: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
-) -> KeysetQuery:
-    """Returns the query for pages of a merchant's transactions, newest first.
+) -> Selection:
+    """Returns a merchant's transactions for lists that are newest first.
 
     `columns` must include the id and the reference.
     """
-    low, high = id_bounds(since, until)
-    owned, key = whose(tenant).add("trx_id >= {} AND trx_id < {}", low, high), "trx_id"
+    index, orders = KeyIndex(whose(tenant), id_bounds(since, until)), _ORDERS
     if ref_trx is not None:
         # At most one row. This is the same as an equality, but in the order of the unique index on
         # the reference, so that the planner does not read all of the merchant's rows instead.
-        owned = within(tenant).add("ref_trx BETWEEN {} AND {}", ref_trx, ref_trx)
-        key = "ref_trx"
-    filters = {
-        "environment = {}": tenant.environment,
-        "status = ANY({}::text[])": statuses,
-        "created_at >= {}": since,
-        "created_at < {}": until,
-    }
-    given = tuple((sql, (value,)) for sql, value in filters.items() if value is not None)
-    return KeysetQuery(table, "*", (key,), owned, given, shown=columns)
+        index = KeyIndex(within(tenant).add("ref_trx BETWEEN {} AND {}", ref_trx, ref_trx))
+        orders = _BY_REFERENCE
+    wanted = (
+        index.whose.copy()
+        .add("environment = {}", tenant.environment)
+        .add_given("status = ANY({}::text[])", statuses)
+        .add_given("created_at >= {}", since)
+        .add_given("created_at < {}", until)
+    )
+    return Selection(table, columns, orders, wanted, index)
 
 
 def id_bounds(
     since: datetime | None, until: datetime | None, ids: TimedIds = TRX_IDS
 ) -> tuple[str, str]:
-    """Returns the least id of a row that was created in the period, and one after the last.
-
-    Always bound the id on both sides: then the planner uses the primary key even if it believes
-    that the table is small.
-    """
-    low = _floor(ids, EARLIEST) if since is None else ids.floor(since - ASTRAY)
-    high = _floor(ids, LATEST) if until is None else ids.floor(until + ASTRAY)
+    """Returns the least id of a row that was created in the period, and one after the last."""
+    low = _floor(ids, EARLIEST) if since is None else ids.floor(max(since, EARLIEST) - ASTRAY)
+    high = _floor(ids, LATEST) if until is None else ids.floor(min(until, LATEST) + ASTRAY)
     return low, high
 
 
@@ -114,16 +115,15 @@ _floor = lru_cache(TimedIds.floor)
 
 
 async def searched(
-    db: Database, steps: Query, matches: Sequence[IndexedMatch], otherwise: Query
-) -> Query:
-    """Returns the query for the first match that finds a row, or `otherwise` if none does."""
+    db: Database, steps: Selection, matches: Sequence[IndexedMatch], otherwise: Selection
+) -> Selection:
+    """Returns the rows of the first match that finds one, or `otherwise` if none does."""
     async with by_key(db) as connection:
         for match in matches:
             narrowed = steps.narrowed(match.sql, *match.values)
-            wanted = narrowed.bounded()
-            found = f"SELECT EXISTS (SELECT FROM {steps.table} WHERE {wanted.sql})"
-            if await connection.value(found, *wanted.values):
-                return msgspec.structs.replace(narrowed, is_indexed=True)
+            found = f"SELECT EXISTS (SELECT FROM {steps.table} WHERE {narrowed.wanted.sql})"
+            if await connection.value(found, *narrowed.wanted.values):
+                return msgspec.structs.replace(narrowed, index=None)
     return otherwise
 
 
@@ -132,20 +132,3 @@ def by_reference(scope: Scope, text: str) -> IndexedMatch:
     if scope.merchant_id is None:
         return IndexedMatch("Reference", "lower(ref_trx) = lower({})", (text,))
     return IndexedMatch("Reference", "ref_trx = {}", (text,))
-
-
-async def page(
-    db: Database,
-    steps: Query,
-    sort: SortOrder,
-    read: Callable[[Any], T],
-    after: str | None,
-    limit: int,
-) -> Page[T]:
-    if sort is SortOrder.NEWEST and not steps.is_indexed:
-        return await listing.walk(db, steps, read, after, limit)
-    return await selection(steps).page(db, _KEYS, sort, read, after, limit)
-
-
-async def totals(db: Database, steps: Query) -> Totals:
-    return await selection(steps).totals(db)

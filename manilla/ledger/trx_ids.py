@@ -1,13 +1,10 @@
 """Transaction ids: `TXN`, milliseconds, the merchant's id and random bits."""
 
 from manilla.kit.ids import OWNER_MAX, TimedIds
-from manilla.kit.listing import id_clock
 
 MERCHANT_ID_MAX = OWNER_MAX
 
 TRX_IDS = TimedIds("TXN", 1_000, 10)
-CLOCK = id_clock("trx_id", TRX_IDS)
-CLOCK_OF_ALL = id_clock("trx_id", TRX_IDS, ' COLLATE "C"')  # the order of all merchants' rows
 
 new, merchant_of = TRX_IDS.new, TRX_IDS.owner_of
 # A transaction's creation time is the time in its id, so that lists are in the order of that time.

@@ -17,7 +17,7 @@ from manilla.kit.listing import Conditions
 from manilla.kit.money import Money, MoneyError
 from manilla.kit.plans import by_key
 from manilla.ledger import trx_ids
-from manilla.ledger.scope import Scope, clock_of, within
+from manilla.ledger.scope import Scope, collation_of, within
 from manilla.ledger.transaction_lists import IndexedMatch
 from manilla.payments import listing as payments
 from manilla.payments.payment import Payment
@@ -190,7 +190,7 @@ def _is_name(text: str) -> bool:
 
 def _id_arm(table: str, scope: Scope, conditions: Conditions, text: str) -> str:
     """Finds the newest ids that start with the text."""
-    key = clock_of(scope).keys[0]
+    key = f"trx_id{collation_of(scope)}"
     wanted = conditions.add(f"{key} >= {{}} AND {key} < {{}}", text, text + LAST).sql
     return f"SELECT trx_id FROM {table} WHERE {wanted} ORDER BY {key} DESC LIMIT {HITS_MAX}"
 
@@ -201,7 +201,7 @@ def _name_arm(table: str, scope: Scope, conditions: Conditions, column: str, tex
     return f"""
         SELECT trx_id
           FROM (SELECT trx_id, {column} AS name FROM {table} WHERE {conditions.sql}
-                 ORDER BY {clock_of(scope).keys[0]} DESC LIMIT {RECENT_ROWS}) AS recent
+                 ORDER BY trx_id{collation_of(scope)} DESC LIMIT {RECENT_ROWS}) AS recent
          WHERE position(lower({wanted}) IN lower(name)) > 0
          LIMIT {HITS_MAX}"""
 
@@ -212,7 +212,7 @@ def _amount_arm(table: str, scope: Scope, conditions: Conditions, amounts: Seque
     return f"""
         SELECT trx_id
           FROM (SELECT trx_id, currency, amount_minor FROM {table} WHERE {conditions.sql}
-                 ORDER BY {clock_of(scope).keys[0]} DESC LIMIT {RECENT_ROWS}) AS recent
+                 ORDER BY trx_id{collation_of(scope)} DESC LIMIT {RECENT_ROWS}) AS recent
          WHERE (currency, amount_minor) IN
                (SELECT * FROM unnest({currencies}::text[], {minor}::bigint[]))
          LIMIT {HITS_MAX}"""

@@ -90,11 +90,6 @@ class StatementEntry(msgspec.Struct, frozen=True, gc=False):
     posted_at: str  # as the API formats times
 
 
-class WalletsPage(msgspec.Struct, frozen=True):
-    entries: list[StatementEntry]
-    next: int | None  # the posting after which the next page starts; None: the last page
-
-
 async def page(
     db: Database,
     tenant: Tenant,
@@ -103,46 +98,46 @@ async def page(
     since: datetime | None,
     until: datetime | None,
     ref_trx: str | None,
-    after: int | None,
+    after: str | None,
     limit: int,
-) -> WalletsPage:
+) -> Page[StatementEntry]:
     """Returns one page of the statements of these wallets together, newest first."""
     wanted = StatementFilter(since=since, until=until)
     if ref_trx is not None:
         named = await _named(db, tenant, ref_trx)
         if not named:
-            return WalletsPage([], None)
+            return Page([])
         wanted = msgspec.structs.replace(wanted, search=named[0], named=named[1:])
-    start = None if after is None else cursor(after)
     pages = [
-        await listing.statement(db, tenant, currency, wanted, after=start, limit=limit + 1)
+        await listing.statement(db, tenant, currency, wanted, after=after, limit=limit + 1)
         for currency in currencies
     ]
     lines, following = _merged(pages, limit)
-    return WalletsPage(await _with_references(db, tenant, lines), following)
+    return Page(await _with_references(db, tenant, lines), following)
 
 
 async def newest(
-    pages: SharedReads, tenant: Tenant, currency: str | None, before: int | None, limit: int
-) -> WalletsPage | None:
+    pages: SharedReads, tenant: Tenant, currency: str | None, after: str | None, limit: int
+) -> Page[StatementEntry] | None:
     """Returns a page of the entries of all wallets, or of one, newest first.
 
     Reads it together with other pages. Returns None if the page's postings are far apart, because
     it would delay the others.
     """
+    before = read_cursor(int, after)
     found = await pages.records(
         *(_NEWEST, tenant.merchant_id, tenant.environment, currency),
         *(INTEGER_MAX if before is None else before, limit + 1),
     )
     if not found:
-        return WalletsPage([], None)
+        return Page([])
     shown, numbers = found[:limit], [record["posting_id"] for record in found[:limit]]
     if numbers[0] - numbers[-1] > TOGETHER_MAX:
         return None
     postings = await pages.records(_POSTINGS, tenant.merchant_id, numbers[-1], numbers[0])
     by_number = {posting["id"]: posting for posting in postings}
     entries = [_entry(record, by_number[record["posting_id"]]) for record in shown]
-    return WalletsPage(entries, numbers[-1] if len(found) > limit else None)
+    return Page(entries, cursor(numbers[-1]) if len(found) > limit else None)
 
 
 def _entry(record: Any, posting: Any) -> StatementEntry:
@@ -154,7 +149,7 @@ def _entry(record: Any, posting: Any) -> StatementEntry:
 
 def _merged(
     pages: Sequence[Page[WalletStatementLine]], limit: int
-) -> tuple[list[WalletStatementLine], int | None]:
+) -> tuple[list[WalletStatementLine], str | None]:
     """Merges the wallets' pages, down to the posting that all of them have reached."""
     ends = [read_cursor(int, each.next) or 0 for each in pages]
     reached = max(ends, default=0)
@@ -164,8 +159,8 @@ def _merged(
         reverse=True,
     )
     if len(lines) > limit:
-        return lines[:limit], lines[limit - 1].posting_id
-    return lines, reached or None
+        return lines[:limit], cursor(lines[limit - 1].posting_id)
+    return lines, cursor(reached) if reached else None
 
 
 async def _with_references(

@@ -64,7 +64,7 @@ async def mails(
     db: Database, wanted: MailFilter, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[ListedMail]:
     """Lists emails, by default newest first."""
-    return await _selected(wanted).page(db, NUMBERED, wanted.sort, _read, after, limit)
+    return await _selected(wanted).page(db, _read, wanted.sort, after, limit)
 
 
 async def totals(db: Database, wanted: MailFilter) -> Totals:
@@ -85,7 +85,7 @@ def _selected(wanted: MailFilter) -> Selection:
         conditions.add(
             "(lower(recipient) = {} OR id = {}::bigint)", text.lower(), listing.number(text)
         )
-    return Selection("mail", columns(ListedMail), conditions)
+    return Selection("mail", columns(ListedMail), NUMBERED, conditions)
 
 
 def _read(record: Any) -> ListedMail:

@@ -41,7 +41,7 @@ async def merchants(
     db: Database, wanted: MerchantFilter, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[MerchantRow]:
     """Returns one page of merchants, by default newest first."""
-    return await _selected(wanted).page(db, _ORDERS, wanted.sort, _read, after, limit)
+    return await _selected(wanted).page(db, _read, wanted.sort, after, limit)
 
 
 async def totals(db: Database, wanted: MerchantFilter) -> Totals:
@@ -62,7 +62,7 @@ def _selected(wanted: MerchantFilter) -> Selection:
             " OR id IN (SELECT merchant_id FROM merchant_key WHERE merchant_key = {}))",
             *(text, listing.number(text), text),
         )
-    return Selection(f"({MERCHANT}) AS merchant", columns(MerchantRow), conditions)
+    return Selection(f"({MERCHANT}) AS merchant", columns(MerchantRow), _ORDERS, conditions)
 
 
 def _read(record: Any) -> MerchantRow:

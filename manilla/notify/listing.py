@@ -1,5 +1,6 @@
 """Lists notifications, and returns all notifications of one transaction."""
 
+from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -9,14 +10,32 @@ import msgspec
 from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.fields import Fields
-from manilla.kit.listing import PAGE_ROWS, Clock, Page, Query
-from manilla.kit.listing.sorting import RecordFilter, SortKeys, SortOrder, Totals, selection
+from manilla.kit.listing import PAGE_ROWS, Page
+from manilla.kit.listing.sorting import (
+    KeyIndex,
+    RecordFilter,
+    Selection,
+    SortKeys,
+    SortOrder,
+    Totals,
+)
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, whose, within
+from manilla.ledger.transaction_lists import EARLIEST, LATEST, newest_by
 from manilla.notify import notification_ids, queries
+from manilla.notify.notification_ids import NOTIFICATION_IDS
 from manilla.notify.queries import NOTIFICATION_COLUMNS, DeliveryAttempt, Notification
 
 FIELDS = Fields(Notification)
+_BY_ID = {
+    **newest_by("id", NOTIFICATION_IDS),
+    SortOrder.OLDEST: SortKeys(("id",), tuple[str], is_descending=False),
+}
+_TIME = ("created_at", "id"), tuple[datetime, str]
+_BY_TIME = {
+    SortOrder.NEWEST: SortKeys(*_TIME, is_indexed=True),
+    SortOrder.OLDEST: SortKeys(*_TIME, is_descending=False),
+}
 
 
 class NotificationState(StrEnum):
@@ -49,33 +68,28 @@ async def notifications(
     limit: int = PAGE_ROWS,
 ) -> Page[Notification]:
     """Lists notifications, by default newest first by the time in their ids."""
-    steps = _query(scope, wanted)
-    if wanted.sort is SortOrder.NEWEST and not steps.is_indexed:
-        return await listing.walk(db, steps, _read, after, limit)
-    keys = steps.clock.columns, steps.clock.kind
-    orders = {SortOrder.NEWEST: SortKeys(*keys), SortOrder.OLDEST: SortKeys(*keys, False)}
-    return await selection(steps).page(db, orders, wanted.sort, _read, after, limit)
+    return await _query(scope, wanted).page(db, _read, wanted.sort, after, limit)
 
 
 async def totals(db: Database, scope: Scope, wanted: NotificationFilter) -> Totals:
-    return await selection(_query(scope, wanted)).count(db)
+    return await _query(scope, wanted).count(db)
 
 
-def _query(scope: Scope, wanted: NotificationFilter) -> Query:
+def _query(scope: Scope, wanted: NotificationFilter) -> Selection:
+    orders, key = _BY_ID, "id"
+    floor: Callable[[datetime], Any] = NOTIFICATION_IDS.floor
+    if scope.merchant_id is None:  # only the creation time has an index for all merchants' rows
+        orders, key, floor = _BY_TIME, "created_at", lambda moment: moment
     conditions = (
         within(scope)
         .add_given("state = {}", wanted.state)
         .add_given("split_part(event, '.', 1) = {}", wanted.event)
+        .add_given(f"{key} >= {{}}", wanted.since and floor(wanted.since))
+        .add_given(f"{key} < {{}}", wanted.until and floor(wanted.until))
     )
-    steps = Query(
-        "notification",
-        NOTIFICATION_COLUMNS,
-        _clock(scope),
-        whose(scope),
-        conditions,
-        wanted.since,
-        wanted.until,
-    )
+    bounds = floor(wanted.since or EARLIEST), floor(wanted.until or LATEST)
+    index = KeyIndex(whose(scope), bounds)
+    steps = Selection("notification", NOTIFICATION_COLUMNS, orders, conditions, index)
     text = listing.searched(wanted.search)
     return steps if text is None else _found_by(steps, scope, wanted, text)
 
@@ -105,13 +119,7 @@ async def count_failed(db: Database, scope: Scope, since: datetime) -> int:
     )
 
 
-def _clock(scope: Scope) -> Clock:
-    """Returns the order whose index suits the scope."""
-    everyone = scope.merchant_id is None
-    return notification_ids.CLOCK_OF_ALL if everyone else notification_ids.CLOCK
-
-
-def _found_by(steps: Query, scope: Scope, wanted: NotificationFilter, text: str) -> Query:
+def _found_by(steps: Selection, scope: Scope, wanted: NotificationFilter, text: str) -> Selection:
     merchant_id = trx_ids.merchant_of(text)
     if merchant_id is None:
         merchant_id = notification_ids.merchant_of(text)
@@ -120,7 +128,7 @@ def _found_by(steps: Query, scope: Scope, wanted: NotificationFilter, text: str)
     found = steps.narrowed("merchant_id = {}", merchant_id).narrowed(
         "(id = {} OR trx_id = ANY({}::text[]))", text, [text, *wanted.named]
     )
-    return msgspec.structs.replace(found, is_indexed=True)
+    return msgspec.structs.replace(found, index=None)
 
 
 def _read(record: Any) -> Notification:

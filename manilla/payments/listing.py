@@ -8,8 +8,8 @@ import msgspec
 from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.fields import Fields
-from manilla.kit.listing import PAGE_ROWS, Page, Query
-from manilla.kit.listing.sorting import Totals
+from manilla.kit.listing import PAGE_ROWS, Page
+from manilla.kit.listing.sorting import Selection, Totals
 from manilla.ledger import transaction_lists, trx_ids
 from manilla.ledger.scope import Scope, Tenant
 from manilla.ledger.transaction_lists import IndexedMatch, TransactionFilter
@@ -110,20 +110,21 @@ async def payments(
     limit: int = PAGE_ROWS,
 ) -> Page[ListedPayment]:
     steps = await _query(db, scope, wanted)
-    return await transaction_lists.page(db, steps, wanted.sort, read, after, limit)
+    return await steps.page(db, read, wanted.sort, after, limit)
 
 
 async def totals(db: Database, scope: Scope, wanted: PaymentFilter) -> Totals:
-    return await transaction_lists.totals(db, await _query(db, scope, wanted))
+    return await (await _query(db, scope, wanted)).totals(db)
 
 
-async def _query(db: Database, scope: Scope, wanted: PaymentFilter) -> Query:
+async def _query(db: Database, scope: Scope, wanted: PaymentFilter) -> Selection:
     condition = None if wanted.status is None else _CONDITIONS.get(wanted.status)
     with_status = wanted if condition is None else msgspec.structs.replace(wanted, status=None)
     steps = transaction_lists.query("payment", _COLUMNS, scope, with_status)
     if condition is not None:
-        is_rare = wanted.status is ListedStatus.UNDER_REVIEW
-        steps = msgspec.structs.replace(steps.narrowed(condition), is_indexed=is_rare)
+        steps = steps.narrowed(condition)
+        if wanted.status is ListedStatus.UNDER_REVIEW:
+            steps = msgspec.structs.replace(steps, index=None)
     if wanted.error_code is not None:
         steps = steps.narrowed("error_code = {}", wanted.error_code)
     if wanted.method is not None:

@@ -7,8 +7,8 @@ import msgspec
 from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.fields import Fields
-from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page, Query
-from manilla.kit.listing.sorting import Totals
+from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
+from manilla.kit.listing.sorting import Selection, SortOrder, Totals
 from manilla.ledger import transaction_lists, trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant
 from manilla.ledger.transaction_lists import IndexedMatch, TransactionFilter
@@ -68,21 +68,22 @@ async def payouts(
 ) -> Page[Payout]:
     """Lists payouts, by default newest first by the time in their ids."""
     steps = await _query(db, scope, wanted)
-    return await transaction_lists.page(db, steps, wanted.sort, read, after, limit)
+    return await steps.page(db, read, wanted.sort, after, limit)
 
 
 async def totals(db: Database, scope: Scope, wanted: PayoutFilter) -> Totals:
-    return await transaction_lists.totals(db, await _query(db, scope, wanted))
+    return await (await _query(db, scope, wanted)).totals(db)
 
 
 async def known_elsewhere_as(db: Database, reference: str) -> list[Payout]:
     """Returns the payouts with this session id or reference of their provider."""
     everything = transaction_lists.query("payout", PAYOUT_COLUMNS, Everyone(), PayoutFilter())
     known_as = everything.narrowed("(session_id = {} OR provider_reference = {})", *[reference] * 2)
-    return await listing.exact(db, known_as, read)
+    indexed = msgspec.structs.replace(known_as, index=None)
+    return (await indexed.page(db, read, SortOrder.NEWEST, None, PAGE_ROWS_MAX)).rows
 
 
-async def _query(db: Database, scope: Scope, wanted: PayoutFilter) -> Query:
+async def _query(db: Database, scope: Scope, wanted: PayoutFilter) -> Selection:
     steps = _filtered(transaction_lists.query("payout", PAYOUT_COLUMNS, scope, wanted), wanted)
     text = listing.searched(wanted.search)
     if text is None:
@@ -95,7 +96,7 @@ async def _query(db: Database, scope: Scope, wanted: PayoutFilter) -> Query:
     return await transaction_lists.searched(db, steps, matches(scope, text), partly)
 
 
-def _filtered(steps: Query, wanted: PayoutFilter) -> Query:
+def _filtered(steps: Selection, wanted: PayoutFilter) -> Selection:
     filters = {
         "error_code = {}": wanted.error_code,
         "method_code = {}": wanted.method,
@@ -106,11 +107,11 @@ def _filtered(steps: Query, wanted: PayoutFilter) -> Query:
             steps = steps.narrowed(sql, value)
     if wanted.under_review:
         rare = steps.narrowed(transaction_lists.UNDER_REVIEW)
-        steps = msgspec.structs.replace(rare, is_indexed=True)
+        steps = msgspec.structs.replace(rare, index=None)
     return steps if wanted.bank is None else _to_bank(steps, wanted.bank)
 
 
-def _to_bank(steps: Query, bank: BankCodes) -> Query:
+def _to_bank(steps: Selection, bank: BankCodes) -> Selection:
     return steps.narrowed(
         "CASE WHEN rail_bank_code IS NOT NULL THEN beneficiary ->> 'bank_code' = {}"
         " ELSE (provider, beneficiary ->> 'bank_code') IN"

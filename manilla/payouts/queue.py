@@ -90,7 +90,7 @@ async def manual(
     limit: int = PAGE_ROWS,
 ) -> Page[Payout]:
     """Lists pending manual payouts, by default production first, then oldest first."""
-    return await _manual(scope, wanted).page(db, _ORDERS, wanted.sort, read, after, limit)
+    return await _manual(scope, wanted).page(db, read, wanted.sort, after, limit)
 
 
 async def manual_totals(db: Database, scope: Everyone, wanted: QueueFilter) -> Totals:
@@ -99,7 +99,7 @@ async def manual_totals(db: Database, scope: Everyone, wanted: QueueFilter) -> T
 
 def _manual(scope: Everyone, wanted: QueueFilter) -> Selection:
     conditions = _within(scope, wanted).add("status = 'pending' AND provider IS NULL")
-    return Selection("payout", PAYOUT_COLUMNS, conditions)
+    return Selection("payout", PAYOUT_COLUMNS, _ORDERS, conditions)
 
 
 async def stuck(

@@ -8,8 +8,8 @@ import msgspec
 from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.fields import Fields
-from manilla.kit.listing import PAGE_ROWS, Page, Query
-from manilla.kit.listing.sorting import Totals
+from manilla.kit.listing import PAGE_ROWS, Page
+from manilla.kit.listing.sorting import Selection, Totals
 from manilla.ledger import transaction_lists, trx_ids
 from manilla.ledger.scope import Scope, within
 from manilla.ledger.transaction_lists import IndexedMatch, TransactionFilter
@@ -34,21 +34,21 @@ async def refunds(
     limit: int = PAGE_ROWS,
 ) -> Page[Refund]:
     steps = await _query(db, scope, wanted)
-    return await transaction_lists.page(db, steps, wanted.sort, read, after, limit)
+    return await steps.page(db, read, wanted.sort, after, limit)
 
 
 async def totals(db: Database, scope: Scope, wanted: RefundFilter) -> Totals:
-    return await transaction_lists.totals(db, await _query(db, scope, wanted))
+    return await (await _query(db, scope, wanted)).totals(db)
 
 
-async def _query(db: Database, scope: Scope, wanted: RefundFilter) -> Query:
+async def _query(db: Database, scope: Scope, wanted: RefundFilter) -> Selection:
     steps = transaction_lists.query("refund", REFUND_COLUMNS, scope, wanted)
     if wanted.by_operator is not None:
         steps = steps.narrowed("by_operator = {}", wanted.by_operator)
     text = listing.searched(wanted.search)
     if text is None:
         return steps
-    nothing = msgspec.structs.replace(steps.narrowed("false"), is_indexed=True)
+    nothing = msgspec.structs.replace(steps.narrowed("false"), index=None)
     return await transaction_lists.searched(db, steps, matches(text), nothing)
 
 

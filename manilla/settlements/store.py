@@ -146,7 +146,7 @@ async def page(
     limit: int = PAGE_ROWS,
 ) -> Page[Settlement]:
     """Returns one page of settlements, by default newest first."""
-    return await _selected(tenant, wanted).page(db, _ORDERS, wanted.sort, _read, after, limit)
+    return await _selected(tenant, wanted).page(db, _read, wanted.sort, after, limit)
 
 
 async def totals(db: Database, tenant: Tenant, wanted: SettlementFilter) -> Totals:
@@ -164,7 +164,7 @@ def _selected(tenant: Tenant, wanted: SettlementFilter) -> Selection:
         .add_given("created_at < {}", wanted.until)
         .add_given("{} IN (trx_id, id::text)", listing.searched(wanted.search))
     )
-    return Selection("settlement", _COLUMNS, conditions, status="state")
+    return Selection("settlement", _COLUMNS, _ORDERS, conditions, status="state")
 
 
 async def start(connection: Connection, order: SettlementOrder) -> Settlement | None:

@@ -13,6 +13,7 @@ from manilla.api.endpoint import Call, Endpoint
 from manilla.api.kernel import MerchantApi
 from manilla.api.lists import Cursors, TransactionQuery
 from manilla.api.refusals import ValidationFailed
+from manilla.kit import listing
 from manilla.kit.crypto import Keyring, decode_key, generate_key
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
@@ -35,14 +36,14 @@ class NumberList(msgspec.Struct):
 
 
 def _list(keyring: Keyring, path: str) -> Endpoint:
-    cursors = Cursors(keyring, path, tuple[int])
+    cursors = Cursors(keyring, path)
 
     async def numbers(call: Call) -> NumberList:
-        (last,) = cursors.read(call) or (ROWS + 1,)
+        (last,) = listing.read_cursor(tuple[int], cursors.read(call)) or (ROWS + 1,)
         rest = 0 if call.query.status == "even" else 1
         matching = [n for n in range(last - 1, 0, -1) if not call.query.status or n % 2 == rest]
         page = matching[: call.query.limit]
-        following = (page[-1],) if len(matching) > len(page) else None
+        following = listing.cursor((page[-1],)) if len(matching) > len(page) else None
         return NumberList(page, cursors.write(call, following))
 
     return Endpoint(
@@ -240,7 +241,8 @@ def _call(cursor: str | None = None) -> Any:
 
 def test_a_cursor_outlives_a_new_master_key_while_the_old_one_is_configured() -> None:
     old, new = decode_key(generate_key()), decode_key(generate_key())
-    cursor = Cursors(Keyring([old]), NUMBERS, int).write(_call(), 5)
-    assert Cursors(Keyring([new, old]), NUMBERS, int).read(_call(cursor)) == 5
+    plain = listing.cursor(5)
+    cursor = Cursors(Keyring([old]), NUMBERS).write(_call(), plain)
+    assert Cursors(Keyring([new, old]), NUMBERS).read(_call(cursor)) == plain
     with pytest.raises(ValidationFailed):
-        Cursors(Keyring([new]), NUMBERS, int).read(_call(cursor))
+        Cursors(Keyring([new]), NUMBERS).read(_call(cursor))

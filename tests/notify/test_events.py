@@ -198,7 +198,7 @@ async def test_after_a_restore_old_events_come_first_and_new_ones_are_visible(
     assert [event["trx_id"] for event in events] == [*restored, made]
     position = await listing.position_of(db, tenant, events[1]["id"])
     found = await listing.page(db, tenant, EventFilter(), position, 10)
-    assert [event.trx_id for event in found.events] == [made]
+    assert [event.trx_id for event in found.rows] == [made]
 
 
 async def test_a_reader_that_waits_gets_the_event_when_it_arrives(deliveries: Deliveries) -> None:

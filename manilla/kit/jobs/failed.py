@@ -42,7 +42,7 @@ async def failed_jobs(
     db: Database, wanted: FailedJobFilter, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[FailedJob]:
     """Returns one page of failed jobs, by default newest first."""
-    return await _selected(wanted).page(db, _ORDERS, wanted.sort, _read, after, limit)
+    return await _selected(wanted).page(db, _read, wanted.sort, after, limit)
 
 
 async def totals(db: Database, wanted: FailedJobFilter) -> Totals:
@@ -59,7 +59,7 @@ def _selected(wanted: FailedJobFilter) -> Selection:
         .add_given("parked_at >= {}", wanted.since)
         .add_given("parked_at < {}", wanted.until)
     )
-    return Selection("job", columns(FailedJob), conditions)
+    return Selection("job", columns(FailedJob), _ORDERS, conditions)
 
 
 def _read(record: Any) -> FailedJob:

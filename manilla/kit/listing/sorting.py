@@ -1,7 +1,7 @@
-"""Orders and totals of lists.
+"""Pages of a list in one of its orders, and the list's totals.
 
-The newest rows are found at the same cost however many there are. Totals and other orders read all
-rows that match, so they work only up to ROWS_MAX rows.
+A page in the order of an index costs the same however many rows there are. Totals and other orders
+read all rows that match, so they work only up to ROWS_MAX rows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ import msgspec
 
 from manilla.kit import listing
 from manilla.kit.db import Database
-from manilla.kit.listing import PAGE_ROWS_MAX, Conditions, Moment, Number, Page, Query
+from manilla.kit.listing import PAGE_ROWS_MAX, Conditions, Moment, Number, Page
 from manilla.kit.money import Money
 
 ROWS_MAX = 100_000
@@ -51,6 +51,22 @@ class SortKeys(msgspec.Struct, frozen=True):
     columns: tuple[str, ...]
     kind: Any  # type of a cursor
     is_descending: bool = True
+    is_indexed: bool = False  # whether it is the order of the list's `KeyIndex`
+
+    def order(self, collation: str = "") -> str:
+        direction = " DESC" if self.is_descending else ""
+        return ", ".join(f"{column}{collation}{direction}" for column in self.columns)
+
+    def after(self, key: Sequence[Any] | None, values: Conditions, collation: str = "") -> str:
+        """Returns the condition that a row is after the key, and adds its values."""
+        if key is None:
+            return "true"
+        columns = ", ".join(f"{column}{collation}" for column in self.columns)
+        marks = ", ".join(map(values.value, key))
+        return f"({columns}) {'<' if self.is_descending else '>'} ({marks})"
+
+    def cursor(self, record: Any) -> str:
+        return listing.cursor(tuple(record[column] for column in self.columns))
 
 
 NUMBERED: Mapping[SortOrder, SortKeys] = {
@@ -78,43 +94,92 @@ class Totals(msgspec.Struct, frozen=True):
         return self.count <= ROWS_MAX
 
 
+class KeyIndex(msgspec.Struct, frozen=True):
+    """An index that has a list's rows in one of its orders, but covers only some conditions.
+
+    A page in that order reads at most LOOK_MAX rows. If few of them match the other conditions, the
+    page has fewer rows than requested, and the next page continues from there.
+    """
+
+    whose: Conditions  # the conditions that it covers, with which the others start
+    # The least value of the first column, and one after the last. If a column is bounded on both
+    # sides, the planner uses the index even if it believes that the table is small.
+    bounds: tuple[Any, Any] | None = None
+    collation: str = ""  # of the index, if it is not the default one
+
+
 class Selection(msgspec.Struct, frozen=True):
     """The rows that a list can show."""
 
-    table: str
-    columns: str
+    table: str  # a table, or another source with its name at the end
+    columns: str  # column list, which must include the columns of the orders
+    orders: Mapping[SortOrder, SortKeys]
     wanted: Conditions
+    index: KeyIndex | None = None  # None: all conditions have an index, or there are few rows
     amounts: str = "currency, amount_minor"  # the columns that totals need
     status: str | None = None  # the column that totals are grouped by
+
+    def narrowed(self, sql: str, *values: Any) -> "Selection":
+        return msgspec.structs.replace(self, wanted=self.wanted.copy().add(sql, *values))
 
     async def page(
         self,
         db: Database,
-        orders: Mapping[SortOrder, SortKeys],
-        sort: SortOrder,
         read: Callable[[Any], T],
+        sort: SortOrder,
         after: str | None,
         limit: int,
     ) -> Page[T]:
-        """Returns one page of the rows in this order; newest first if the list lacks the order."""
-        keys = orders.get(sort, orders[SortOrder.NEWEST])
-        wanted, limit = self.wanted.copy(), min(limit, PAGE_ROWS_MAX)
-        key = listing.read_cursor(keys.kind, after)
-        if key is not None:
-            marks = ", ".join(wanted.value(part) for part in key)
-            sign = "<" if keys.is_descending else ">"
-            wanted.add(f"({', '.join(keys.columns)}) {sign} ({marks})")
-        direction = " DESC" if keys.is_descending else ""
-        order = ", ".join(column + direction for column in keys.columns)
+        """Returns one page of the rows in this order; newest first if the list lacks the order.
+
+        The page continues after the key of the last one, so rows that are added meanwhile cause
+        neither repeated nor skipped rows.
+        """
+        keys = self.orders[sort if sort in self.orders else SortOrder.NEWEST]
+        limit, key = min(limit, PAGE_ROWS_MAX), listing.read_cursor(keys.kind, after)
+        wanted, index = self.wanted.copy(), self.index if keys.is_indexed else None
+        if index is None:
+            found = f"{self.table} WHERE {wanted.sql} AND {keys.after(key, wanted)}"
+            order = keys.order()
+        else:
+            looked = self._looked(index, keys, key, wanted)
+            name, order = self.table.split()[-1], keys.order(index.collation)
+            found = f"""(
+                SELECT * {looked} LIMIT {listing.LOOK_MAX}) AS {name}
+                 WHERE {wanted.beyond(index.whose)}"""
         records = await db.records(
-            f"SELECT {self.columns} FROM {self.table} WHERE {wanted.sql}"
-            f" ORDER BY {order} LIMIT {limit}",
+            f"SELECT {self.columns} FROM {found} ORDER BY {order} LIMIT {limit + 1}",
             *wanted.values,
         )
-        rows = [read(record) for record in records]
-        if len(rows) < limit:
-            return Page(rows)
-        return Page(rows, listing.cursor(tuple(records[-1][column] for column in keys.columns)))
+        rows = [read(record) for record in records[:limit]]
+        if len(records) > limit:
+            return Page(rows, keys.cursor(records[limit - 1]))
+        return Page(rows, await self._last_looked(db, index, keys, key) if index else None)
+
+    async def _last_looked(
+        self, db: Database, index: KeyIndex, keys: SortKeys, key: Sequence[Any] | None
+    ) -> str | None:
+        """Returns the cursor after the last row that the page may read; None if it read all."""
+        values = index.whose.copy()
+        looked = self._looked(index, keys, key, values)
+        record = await db.record(
+            f"SELECT {', '.join(keys.columns)} {looked} OFFSET {listing.LOOK_MAX - 1} LIMIT 1",
+            *values.values,
+        )
+        return None if record is None else keys.cursor(record)
+
+    def _looked(
+        self, index: KeyIndex, keys: SortKeys, key: Sequence[Any] | None, values: Conditions
+    ) -> str:
+        """Returns the query's part that reads rows after the key in the order of the index."""
+        first, bounds = f"{keys.columns[0]}{index.collation}", "true"
+        if index.bounds is not None:
+            low, high = map(values.value, index.bounds)
+            bounds = f"{first} >= {low} AND {first} < {high}"
+        return f"""
+            FROM {self.table}
+           WHERE {index.whose.sql} AND {bounds} AND {keys.after(key, values, index.collation)}
+           ORDER BY {keys.order(index.collation)}"""
 
     async def count(self, db: Database) -> Totals:
         """Counts the rows, up to ROWS_MAX."""
@@ -152,8 +217,3 @@ def _status_totals(records: Sequence[Any]) -> StatusTotals:
             sums[record["currency"]] = sums.get(record["currency"], 0) + record["minor"]
     money = [Money(currency, minor) for currency, minor in sums.items()]
     return StatusTotals(sum(record["count"] for record in records), money)
-
-
-def selection(steps: Query) -> Selection:
-    """Returns all rows of a query, for totals and for orders other than the newest first."""
-    return Selection(steps.table, steps.columns, steps.bounded(), status="status")

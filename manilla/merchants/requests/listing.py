@@ -8,21 +8,28 @@ import msgspec
 from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.fields import Fields
-from manilla.kit.listing import PAGE_ROWS, Clock, Page, Query
-from manilla.kit.listing.sorting import RecordFilter, SortKeys, SortOrder, Totals, selection
+from manilla.kit.listing import PAGE_ROWS, Page
+from manilla.kit.listing.sorting import (
+    KeyIndex,
+    RecordFilter,
+    Selection,
+    SortKeys,
+    SortOrder,
+    Totals,
+)
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, whose, within
+from manilla.ledger.transaction_lists import LATEST
 from manilla.merchants.requests import stored
 from manilla.merchants.requests.log import KEEP
 from manilla.merchants.requests.stored import REQUEST_COLUMNS, Request
 
-TIMES = Clock(
-    ("at", "request_id"), tuple[datetime, str], lambda moment: (moment, ""), lambda key: key[0]
-)
+_KEY = ("at", "request_id"), tuple[datetime, str]
 _ORDERS = {
-    SortOrder.NEWEST: SortKeys(TIMES.columns, TIMES.kind),
-    SortOrder.OLDEST: SortKeys(TIMES.columns, TIMES.kind, False),
+    SortOrder.NEWEST: SortKeys(*_KEY, is_indexed=True),
+    SortOrder.OLDEST: SortKeys(*_KEY, is_descending=False),
 }
+FIRST_SPAN, WIDER = timedelta(minutes=1), 8
 FIELDS = Fields(
     Request,
     invalid_fields=lambda line: "; ".join(f"{name}: {text}" for name, text in line.errors.items()),
@@ -50,17 +57,43 @@ async def requests(
 ) -> Page[Request]:
     """Returns one page of requests, by default newest first."""
     steps = _query(scope, wanted)
-    if wanted.sort is SortOrder.NEWEST:
-        return await listing.walk(db, steps, stored.read, after, limit)
-    return await selection(steps).page(db, _ORDERS, wanted.sort, stored.read, after, limit)
+    if scope.merchant_id is None and wanted.sort is SortOrder.NEWEST:
+        return await _newest_of_all(db, steps, after, limit)
+    return await steps.page(db, stored.read, wanted.sort, after, limit)
+
+
+async def _newest_of_all(
+    db: Database, steps: Selection, after: str | None, limit: int
+) -> Page[Request]:
+    """Returns one page of all merchants' requests.
+
+    Their index finds the rows of a time span, but not in order. So this reads a short span before
+    the last row, and widens it until the page is full.
+    """
+    last = listing.read_cursor(_KEY[1], after)
+    assert steps.index is not None
+    assert steps.index.bounds is not None
+    low, high = steps.index.bounds
+    if last is not None:
+        high = min(high, last[0]) + timedelta(microseconds=1)
+    start, span = min(high, datetime.now(UTC)), FIRST_SPAN
+    while True:
+        since = low if start - low <= span else start - span
+        index = msgspec.structs.replace(steps.index, bounds=(since, high))
+        recent = msgspec.structs.replace(steps, index=index)
+        page = await recent.page(db, stored.read, SortOrder.NEWEST, after, limit)
+        if page.next is not None or since == low:
+            return page
+        span *= WIDER
 
 
 async def totals(db: Database, scope: Scope, wanted: RequestFilter) -> Totals:
-    return await selection(_query(scope, wanted)).count(db)
+    return await _query(scope, wanted).count(db)
 
 
-def _query(scope: Scope, wanted: RequestFilter) -> Query:
+def _query(scope: Scope, wanted: RequestFilter) -> Selection:
     kept_since = datetime.now(UTC) - KEEP - timedelta(days=1)
+    since = max(wanted.since or kept_since, kept_since)
     conditions = (
         within(scope)
         .add_given("status / 100 = {}", wanted.status_class)
@@ -68,17 +101,12 @@ def _query(scope: Scope, wanted: RequestFilter) -> Query:
         .add_given("error_code = {}", wanted.error_code)
         .add_given("method = {}", wanted.method)
         .add_given("starts_with(path, {})", wanted.path)
+        .add("at >= {}", since)
+        .add_given("at < {}", wanted.until)
     )
     text = listing.searched(wanted.search)
     if text is not None:
         conditions.add("{} IN (request_id, ref_trx, trx_id)", text)
         conditions.add_given("merchant_id = {}", trx_ids.merchant_of(text))
-    return Query(
-        "api_request",
-        REQUEST_COLUMNS,
-        TIMES,
-        whose(scope),
-        conditions,
-        max(wanted.since or kept_since, kept_since),
-        wanted.until,
-    )
+    index = KeyIndex(whose(scope), (since, wanted.until or LATEST))
+    return Selection("api_request", REQUEST_COLUMNS, _ORDERS, conditions, index)

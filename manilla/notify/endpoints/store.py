@@ -1,37 +1,29 @@
 """Reads and writes webhook endpoints."""
 
 from datetime import timedelta
-
-import msgspec
+from typing import Any
 
 from manilla.kit.db import Connection, Database, columns
-from manilla.kit.listing import Conditions
-from manilla.ledger import keyset
-from manilla.ledger.keyset import KeysetQuery
-from manilla.ledger.scope import Tenant
+from manilla.kit.listing import Page
+from manilla.kit.listing.sorting import Selection, SortKeys, SortOrder
+from manilla.ledger.scope import Tenant, within
 from manilla.notify.endpoints.endpoint import EndpointNotFound, WebhookEndpoint
 
 _COLUMNS = columns(WebhookEndpoint)
-
-
-class EndpointPage(msgspec.Struct, frozen=True):
-    rows: list[WebhookEndpoint]
-    next: tuple[str, ...] | None
+_ORDERS = {SortOrder.NEWEST: SortKeys(("id",), tuple[str])}
 
 
 async def page(
-    db: Database, tenant: Tenant, after: tuple[str, ...] | None, limit: int
-) -> EndpointPage:
+    db: Database, tenant: Tenant, after: str | None, limit: int
+) -> Page[WebhookEndpoint]:
     """Lists a merchant's endpoints, newest first."""
-    owned = (
-        Conditions()
-        .add("merchant_id = {}", tenant.merchant_id)
-        .add("environment = {}", tenant.environment)
-        .add("deleted_at IS NULL")
-    )
-    query = KeysetQuery("webhook_endpoint", _COLUMNS, ("id",), owned)
-    found = await keyset.page(db, query, after, limit)
-    return EndpointPage([WebhookEndpoint(**record) for record in found.records], found.next)
+    owned = within(tenant).add("deleted_at IS NULL")
+    found = Selection("webhook_endpoint", _COLUMNS, _ORDERS, owned)
+    return await found.page(db, _read, SortOrder.NEWEST, after, limit)
+
+
+def _read(record: Any) -> WebhookEndpoint:
+    return WebhookEndpoint(**record)
 
 
 async def of_merchant(db: Database, merchant_id: int) -> list[WebhookEndpoint]:

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from manilla.kit import listing
 from manilla.kit.clock import iso_of_sql
 from manilla.kit.db import Database, columns
-from manilla.kit.listing import Conditions
-from manilla.ledger import keyset
-from manilla.ledger.keyset import KeysetQuery
-from manilla.ledger.scope import Tenant
+from manilla.kit.listing import Page
+from manilla.kit.listing.sorting import KeyIndex, Selection, SortKeys, SortOrder
+from manilla.ledger.scope import Tenant, within
 from manilla.notify.events.kinds import EventType
 
 # No transaction that changes a status stays open as long as this.
@@ -46,22 +46,21 @@ class EventItem(msgspec.Struct, frozen=True):
 # `ledger/reader.py`.
 _REFERENCE = """
     coalesce((SELECT p.ref_trx FROM payment p
-               WHERE p.merchant_id = looked.merchant_id
-                 AND p.trx_id BETWEEN looked.trx_id AND looked.trx_id ORDER BY p.trx_id LIMIT 1),
+               WHERE p.merchant_id = notification.merchant_id
+                 AND p.trx_id BETWEEN notification.trx_id AND notification.trx_id
+               ORDER BY p.trx_id LIMIT 1),
              (SELECT p.ref_trx FROM payout p
-               WHERE p.merchant_id = looked.merchant_id
-                 AND p.trx_id BETWEEN looked.trx_id AND looked.trx_id ORDER BY p.trx_id LIMIT 1))"""
+               WHERE p.merchant_id = notification.merchant_id
+                 AND p.trx_id BETWEEN notification.trx_id AND notification.trx_id
+               ORDER BY p.trx_id LIMIT 1))"""
 _EVENT = columns(
     EventItem,
     ref_trx=_REFERENCE,
     created_at="created_at::text",
     body="convert_from(body, 'UTF8')",
 )
-
-
-class EventPage(msgspec.Struct, frozen=True):
-    events: list[EventItem]
-    next: Position | None  # the position after which the next page starts; None: no more yet
+_COLUMNS = f"{_EVENT}, epoch, xid"
+_ORDERS = {SortOrder.OLDEST: SortKeys(Position._fields, Position, False, is_indexed=True)}
 
 
 class EventFilter(msgspec.Struct, frozen=True):
@@ -71,24 +70,16 @@ class EventFilter(msgspec.Struct, frozen=True):
 
 async def page(
     db: Database, tenant: Tenant, wanted: EventFilter, after: Position | None, limit: int
-) -> EventPage:
+) -> Page[EventItem]:
     """Returns events after a position, oldest first."""
     if after is None and wanted.since is not None:
         after = await _start(db, tenant, wanted.since)
-    query = KeysetQuery(
-        "notification",
-        "*",
-        Position._fields,
-        _whose(tenant),
-        _filters(wanted),
-        is_ascending=True,
-        shown=f"{_EVENT}, epoch, xid",
-    )
-    found = await keyset.page(db, query, after, limit)
-    return EventPage(
-        [_item(record) for record in found.records],
-        None if found.next is None else Position(*found.next),
-    )
+    owned = within(tenant).add(IS_SETTLED)
+    conditions = owned.copy().add_given("created_at >= {}", wanted.since)
+    conditions.add("type IS NOT NULL").add_given("type = {}", wanted.type)
+    events = Selection("notification", _COLUMNS, _ORDERS, conditions, KeyIndex(owned))
+    start = None if after is None else listing.cursor(after)
+    return await events.page(db, _item, SortOrder.OLDEST, start, limit)
 
 
 def _item(record: Any) -> EventItem:
@@ -139,21 +130,6 @@ async def have_news(db: Database, readers: Sequence[EventReader]) -> list[bool]:
         [reader.wanted.type for reader in readers],
     )
     return [record["has_news"] for record in records]
-
-
-def _whose(tenant: Tenant) -> Conditions:
-    return (
-        Conditions()
-        .add("merchant_id = {}", tenant.merchant_id)
-        .add("environment = {}", tenant.environment)
-        .add(IS_SETTLED)
-    )
-
-
-def _filters(wanted: EventFilter) -> tuple[tuple[str, tuple[Any, ...]], ...]:
-    is_wanted = ("type = {}", (wanted.type,)) if wanted.type else ("type IS NOT NULL", ())
-    since = () if wanted.since is None else (("created_at >= {}", (wanted.since,)),)
-    return (is_wanted, *since)
 
 
 async def _start(db: Database, tenant: Tenant, since: datetime) -> Position | None:

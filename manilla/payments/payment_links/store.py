@@ -7,11 +7,11 @@ import msgspec
 from manilla.audit import audit
 from manilla.kit import listing
 from manilla.kit.db import Connection, Database, columns
-from manilla.kit.listing import PAGE_ROWS, Conditions, Moment, Page
+from manilla.kit.listing import PAGE_ROWS, Moment, Page
+from manilla.kit.listing.sorting import KeyIndex, Selection, SortOrder
 from manilla.kit.money import Money
-from manilla.ledger import keyset, transaction_lists
-from manilla.ledger.keyset import KeysetQuery
-from manilla.ledger.scope import Tenant, whose
+from manilla.ledger import transaction_lists
+from manilla.ledger.scope import Tenant, whose, within
 from manilla.payments.payment import Payment
 from manilla.payments.payment_links.link import (
     LINK_IDS,
@@ -38,6 +38,8 @@ _STATUS = """
 EDITABLE = ("title", "description", "amount_minor", "expires_at", "success_redirect")
 
 _COLUMNS = f"{columns(StoredLink)}, {_STATUS} AS status"
+_TABLE = f"(SELECT *, {_STATUS} AS status FROM payment_link) AS payment_link"
+_ORDERS = transaction_lists.newest_by("id", LINK_IDS)
 
 
 _MATCHES = "position(lower({}) IN lower(concat_ws(E'\\n', id, slug, title, description))) > 0"
@@ -48,11 +50,6 @@ class LinkFilter(msgspec.Struct, frozen=True, kw_only=True):
     since: Moment | None = None
     until: Moment | None = None  # exclusive upper bound of the time
     search: str | None = None  # a link's id, or a part of its title or description
-
-
-class LinkPage(msgspec.Struct, frozen=True):
-    rows: list[PaymentLink]
-    next: tuple[str, ...] | None  # the key after which the next page starts; None: the last page
 
 
 class LinkTotals(msgspec.Struct, frozen=True):
@@ -169,31 +166,18 @@ async def links(
     limit: int = PAGE_ROWS,
 ) -> Page[PaymentLink]:
     """Lists links, newest first by the time in their ids."""
-    found = await page(db, tenant, wanted, listing.read_cursor(tuple[str], after), limit)
-    return Page(found.rows, listing.cursor(found.next) if found.next else None)
-
-
-async def page(
-    db: Database, tenant: Tenant, wanted: LinkFilter, after: tuple[str, ...] | None, limit: int
-) -> LinkPage:
-    query = KeysetQuery(
-        *("payment_link", _COLUMNS, ("id",), _owned(tenant, wanted)), _filters(tenant, wanted)
-    )
-    found = await keyset.page(db, query, after, limit)
-    return LinkPage([_read(record) for record in found.records], found.next)
+    return await _selected(tenant, wanted).page(db, _read, SortOrder.NEWEST, after, limit)
 
 
 async def totals(db: Database, tenant: Tenant, wanted: LinkFilter) -> LinkTotals:
-    conditions = _owned(tenant, wanted)
-    for sql, values in _filters(tenant, wanted):
-        conditions.add(sql, *values)
+    selected = _selected(tenant, wanted)
     records = await db.records(
         f"""
         SELECT currency, count(*) AS links, sum(paid_count)::bigint AS payments,
                sum(paid_minor)::bigint AS minor
-          FROM (SELECT {_COLUMNS} FROM payment_link) AS link
-         WHERE {conditions.sql} GROUP BY currency ORDER BY currency""",
-        *conditions.values,
+          FROM {selected.table}
+         WHERE {selected.wanted.sql} GROUP BY currency ORDER BY currency""",
+        *selected.wanted.values,
     )
     return LinkTotals(
         sum(record["links"] for record in records),
@@ -221,21 +205,16 @@ async def open_payment(db: Database, link: PaymentLink) -> Payment | None:
     return None if record is None else msgspec.convert(dict(record), Payment)
 
 
-def _owned(tenant: Tenant, wanted: LinkFilter) -> Conditions:
-    """Returns the conditions that the primary key covers."""
-    low, high = transaction_lists.id_bounds(wanted.since, wanted.until, LINK_IDS)
-    return whose(tenant).add("id >= {} AND id < {}", low, high)
-
-
-def _filters(tenant: Tenant, wanted: LinkFilter) -> tuple[tuple[str, tuple[Any, ...]], ...]:
-    given = {
-        "environment = {}": tenant.environment,
-        "status = {}": wanted.status,
-        "created_at >= {}": wanted.since,
-        "created_at < {}": wanted.until,
-        _MATCHES: listing.searched(wanted.search),
-    }
-    return tuple((sql, (value,)) for sql, value in given.items() if value is not None)
+def _selected(tenant: Tenant, wanted: LinkFilter) -> Selection:
+    conditions = (
+        within(tenant)
+        .add_given("status = {}", wanted.status)
+        .add_given("created_at >= {}", wanted.since)
+        .add_given("created_at < {}", wanted.until)
+        .add_given(_MATCHES, listing.searched(wanted.search))
+    )
+    bounds = transaction_lists.id_bounds(wanted.since, wanted.until, LINK_IDS)
+    return Selection(_TABLE, _COLUMNS, _ORDERS, conditions, KeyIndex(whose(tenant), bounds))
 
 
 def _read(record: Any) -> PaymentLink:

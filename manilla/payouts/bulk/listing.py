@@ -33,7 +33,7 @@ async def files(
 ) -> Page[Batch]:
     """Returns one page of files, by default newest first."""
     found = await _selected(tenant, wanted).page(
-        *(db, _ORDERS, wanted.sort, lambda record: record["id"], after, limit)
+        *(db, lambda record: record["id"], wanted.sort, after, limit)
     )
     return Page(await store.batches(db, tenant.merchant_id, found.rows), found.next)
 
@@ -53,4 +53,4 @@ def _selected(tenant: Tenant, wanted: BatchFilter) -> Selection:
     )
     if text is not None:
         conditions.add("(id = {} OR position(lower({}) IN lower(file_name)) > 0)", *[text] * 2)
-    return Selection("payout_batch", "id, created_at", conditions)
+    return Selection("payout_batch", "id, created_at", _ORDERS, conditions)
