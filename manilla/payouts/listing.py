@@ -8,7 +8,7 @@ from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
-from manilla.kit.listing.sorting import Selection, SortOrder, Totals
+from manilla.kit.listing.sorting import NUMBERED, Selection, SortOrder, Totals
 from manilla.ledger import transaction_lists, trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant
 from manilla.ledger.transaction_lists import IndexedMatch, TransactionFilter
@@ -145,11 +145,9 @@ async def saved_accounts(
     limit: int = PAGE_ROWS,
 ) -> Page[SavedAccount]:
     """Lists saved accounts, newest first. They are shared by both environments."""
-    limit = min(limit, PAGE_ROWS_MAX)
     conditions = (
         Conditions()
         .add("merchant_id = {}", merchant_id)
-        .add_given("id < {}", listing.read_cursor(int, after))
         .add_given("active = {}", wanted.active)
         .add_given("method_code = {}", wanted.method)
     )
@@ -160,12 +158,8 @@ async def saved_accounts(
             " OR position(lower({}) IN lower(concat_ws(E'\\n', label, account_name))) > 0)",
             *(text, text),
         )
-    records = await db.records(
-        f"{accounts.SAVED} WHERE {conditions.sql} ORDER BY id DESC LIMIT {limit}",
-        *conditions.values,
-    )
-    rows = [accounts.read(record) for record in records]
-    return Page(rows, listing.cursor(rows[-1].id) if len(rows) == limit else None)
+    selected = Selection(f"({accounts.SAVED}) AS account", "*", NUMBERED, conditions)
+    return await selected.page(db, accounts.read, SortOrder.NEWEST, after, limit)
 
 
 async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:

@@ -1,13 +1,14 @@
 """Payouts that need attention: manual payouts, payouts on hold, and stuck automatic payouts."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
 from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
-from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
+from manilla.kit.listing import PAGE_ROWS, Conditions, Page
 from manilla.kit.listing.sorting import AmountFilter, Selection, SortKeys, SortOrder, Totals
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, within
@@ -79,6 +80,19 @@ ON_HOLD_FIELDS = FIELDS.inside(
 HOLD = """
        CASE WHEN status = 'pending' AND began_at IS NULL
             THEN outgoing_hold(merchant_id, environment, false) END"""
+# Payouts with their jobs, of which there are few, so the payout history is not read.
+_WITH_JOB = f"""
+    (SELECT found.*, j.kind AS job_kind, j.attempts, j.failures, j.due_at, j.parked_at, j.last_error
+       FROM job j
+      CROSS JOIN LATERAL (
+            SELECT {PAYOUT_COLUMNS}, {HOLD} AS hold FROM payout
+             WHERE merchant_id = j.merchant_id AND trx_id = j.subject LIMIT 1) AS found)
+    AS waiting"""
+_CASE = """
+    (SELECT c.id FROM operator_case c
+      WHERE (c.merchant_id, c.kind, c.reference, c.status)
+            = (waiting.merchant_id, 'no_answer', waiting.trx_id, 'open'))"""
+_BY_ID = {SortOrder.OLDEST: SortKeys(("trx_id",), tuple[str], False)}
 
 
 async def manual(
@@ -110,36 +124,21 @@ async def stuck(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Stuck]:
-    """Lists open payouts, oldest first, that are overdue and not on hold, or whose job failed.
-
-    They are found by their jobs, of which there are few, so the payout history is not read.
-    """
-    limit = min(limit, PAGE_ROWS_MAX)
-    conditions = _within(scope, wanted)
-    conditions.add_given("trx_id > {}", listing.read_cursor(str, after))
-    kind, age = conditions.value(SEND), conditions.value(STUCK_AFTER)
-    records = await db.records(
-        f"""
-        SELECT found.*, j.attempts, j.failures, j.due_at, j.parked_at, j.last_error,
-               (SELECT c.id FROM operator_case c
-                 WHERE (c.merchant_id, c.kind, c.reference, c.status)
-                       = (found.merchant_id, 'no_answer', found.trx_id, 'open')) AS case_id
-          FROM job j
-         CROSS JOIN LATERAL (
-               SELECT {PAYOUT_COLUMNS}, {HOLD} AS hold FROM payout
-                WHERE merchant_id = j.merchant_id AND trx_id = j.subject AND {conditions.sql}
-                LIMIT 1) AS found
-         WHERE j.kind = {kind} AND found.status = 'pending'
-           AND (j.parked_at IS NOT NULL
-                OR (found.created_at < now() - {age}::interval AND found.hold IS NULL))
-         ORDER BY found.trx_id LIMIT {limit}""",
-        *conditions.values,
+    """Lists open payouts, oldest first, that are overdue and not on hold, or whose job failed."""
+    conditions = (
+        _within(scope, wanted)
+        .add("job_kind = {} AND status = 'pending'", SEND)
+        .add(
+            "(parked_at IS NOT NULL OR (created_at < now() - {}::interval AND hold IS NULL))",
+            STUCK_AFTER,
+        )
     )
-    rows = [
-        Stuck(read(record), msgspec.convert(dict(record), Progress), record["case_id"])
-        for record in records
-    ]
-    return Page(rows, listing.cursor(rows[-1].payout.trx_id) if len(rows) == limit else None)
+    selected = Selection(_WITH_JOB, f"*, {_CASE} AS case_id", _BY_ID, conditions)
+    return await selected.page(db, _stuck, SortOrder.OLDEST, after, limit)
+
+
+def _stuck(record: Any) -> Stuck:
+    return Stuck(read(record), msgspec.convert(dict(record), Progress), record["case_id"])
 
 
 async def on_hold(
@@ -151,24 +150,15 @@ async def on_hold(
     limit: int = PAGE_ROWS,
 ) -> Page[Waiting]:
     """Lists automatic payouts that were not sent because their merchant's money is on hold."""
-    limit = min(limit, PAGE_ROWS_MAX)
-    conditions = _within(scope, wanted)
-    conditions.add_given("trx_id > {}", listing.read_cursor(str, after))
-    kinds = conditions.value([SEND, COMPLETE_IN_SANDBOX])
-    records = await db.records(
-        f"""
-        SELECT found.*
-          FROM job j
-         CROSS JOIN LATERAL (
-               SELECT {PAYOUT_COLUMNS}, {HOLD} AS hold FROM payout
-                WHERE merchant_id = j.merchant_id AND trx_id = j.subject AND {conditions.sql}
-                LIMIT 1) AS found
-         WHERE j.kind = ANY ({kinds}) AND found.hold IS NOT NULL
-         ORDER BY found.trx_id LIMIT {limit}""",
-        *conditions.values,
+    conditions = _within(scope, wanted).add(
+        "job_kind = ANY ({}) AND hold IS NOT NULL", [SEND, COMPLETE_IN_SANDBOX]
     )
-    rows = [Waiting(read(record), OutgoingHold(record["hold"])) for record in records]
-    return Page(rows, listing.cursor(rows[-1].payout.trx_id) if len(rows) == limit else None)
+    selected = Selection(_WITH_JOB, "*", _BY_ID, conditions)
+    return await selected.page(db, _waiting, SortOrder.OLDEST, after, limit)
+
+
+def _waiting(record: Any) -> Waiting:
+    return Waiting(read(record), OutgoingHold(record["hold"]))
 
 
 async def progress(db: Database, payout: Payout) -> Progress | None:

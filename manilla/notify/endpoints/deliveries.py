@@ -4,15 +4,17 @@ import asyncio
 import time
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from manilla.audit import audit
 from manilla.kit import jobs, strict_json, time_limits
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Connection, Database, columns
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job, Work
-from manilla.kit.listing import PAGE_ROWS, Page, cursor, read_cursor
+from manilla.kit.listing import PAGE_ROWS, Conditions, Page
+from manilla.kit.listing.sorting import Selection, SortKeys, SortOrder
 from manilla.ledger.job_kinds import JobKind
 from manilla.notify import notification_ids, queries
 from manilla.notify.endpoints import store
@@ -43,36 +45,32 @@ class EndpointDelivery(msgspec.Struct, frozen=True):
     body: bytes  # as the endpoint receives it
 
 
-_DELIVERY = """
-    SELECT d.notification_id, d.trx_id, d.state, d.attempts, d.created_at, d.decided_at,
-           coalesce(n.type, n.event) AS type, n.body
-      FROM endpoint_delivery d
-      JOIN notification n ON n.merchant_id = d.merchant_id AND n.id = d.notification_id
-     WHERE d.merchant_id = $1 AND d.endpoint_id = $2"""
+_COLUMNS = columns(EndpointDelivery)
+_DELIVERIES = """
+    (SELECT d.*, coalesce(n.type, n.event) AS type, n.body
+       FROM endpoint_delivery d
+       JOIN notification n ON n.merchant_id = d.merchant_id AND n.id = d.notification_id)
+    AS delivery"""
+_ORDERS = {SortOrder.NEWEST: SortKeys(("notification_id",), tuple[str])}
 
 
 async def log(
     db: Database, endpoint: WebhookEndpoint, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[EndpointDelivery]:
     """Lists deliveries, newest event first."""
-    last = read_cursor(str, after)
-    rows = await db.rows(
-        EndpointDelivery,
-        f"""{_DELIVERY} AND ($3::text IS NULL OR d.notification_id < $3)
-         ORDER BY d.notification_id DESC LIMIT $4""",
-        *(endpoint.merchant_id, endpoint.id, last, limit + 1),
-    )
-    shown = [_as_sent(row) for row in rows[:limit]]
-    return Page(shown, cursor(shown[-1].notification_id) if len(rows) > limit else None)
+    key = endpoint.merchant_id, endpoint.id
+    wanted = Conditions().add("merchant_id = {} AND endpoint_id = {}", *key)
+    selected = Selection(_DELIVERIES, _COLUMNS, _ORDERS, wanted)
+    return await selected.page(db, _as_sent, SortOrder.NEWEST, after, limit)
 
 
 async def find(
     db: Database, endpoint: WebhookEndpoint, notification_id: str
 ) -> tuple[EndpointDelivery, list[DeliveryAttempt]]:
     """Returns a delivery and its attempts, as long as they are stored."""
-    found = await db.row(
-        EndpointDelivery,
-        f"{_DELIVERY} AND d.notification_id = $3",
+    found = await db.record(
+        f"SELECT {_COLUMNS} FROM {_DELIVERIES}"
+        " WHERE merchant_id = $1 AND endpoint_id = $2 AND notification_id = $3",
         *(endpoint.merchant_id, endpoint.id, notification_id),
     )
     if found is None:
@@ -81,8 +79,9 @@ async def find(
     return _as_sent(found), await queries.attempts(db, endpoint.merchant_id, key)
 
 
-def _as_sent(row: EndpointDelivery) -> EndpointDelivery:
-    return msgspec.structs.replace(row, body=kinds.body_for_endpoint(row.type, row.body))
+def _as_sent(record: Any) -> EndpointDelivery:
+    body = kinds.body_for_endpoint(record["type"], record["body"])
+    return EndpointDelivery(**{**record, "body": body})
 
 
 async def resend_one(db: Database, endpoint: WebhookEndpoint, notification_id: str) -> None:
