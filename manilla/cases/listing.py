@@ -1,9 +1,6 @@
 """Lists cases. There are few, because each one is an exception."""
 
 from enum import StrEnum
-from typing import Any
-
-import msgspec
 
 from manilla.cases.cases import Case, CaseKind
 from manilla.kit import listing
@@ -18,6 +15,7 @@ from manilla.kit.listing.sorting import (
     SortKeys,
     SortOrder,
     Totals,
+    read_as,
 )
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant, whose, within
@@ -52,7 +50,7 @@ async def cases(
     limit: int = PAGE_ROWS,
 ) -> Page[Case]:
     """Lists cases, by default newest first."""
-    return await _selected(scope, wanted).page(db, _read, wanted.sort, after, limit)
+    return await _selected(scope, wanted).page(db, read_as(Case), wanted.sort, after, limit)
 
 
 async def totals(db: Database, scope: Scope, wanted: CaseFilter) -> Totals:
@@ -77,10 +75,6 @@ def _selected(scope: Scope, wanted: CaseFilter) -> Selection:
         owner = trx_ids.merchant_of(text.partition("-")[0])
         conditions.add_given("merchant_id = {}", owner)
     return Selection(_TABLE, f"{columns(Case)}, size", _ORDERS, conditions)
-
-
-def _read(record: Any) -> Case:
-    return msgspec.convert(dict(record), Case)
 
 
 async def about(db: Database, merchant_id: int, trx_id: str) -> list[Case]:

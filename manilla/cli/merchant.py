@@ -15,6 +15,8 @@ from manilla.cli.instance import Data, Tools, run
 from manilla.cli.options import MerchantId, Switch, percent
 from manilla.cli.output import Json, as_row, print_fields, print_rows
 from manilla.kit.environment import Environment
+from manilla.kit.listing import in_pages
+from manilla.kit.listing.sorting import SortOrder
 from manilla.merchants import merchants, queries, roster
 from manilla.merchants.merchants import (
     CommissionBearer,
@@ -24,12 +26,12 @@ from manilla.merchants.merchants import (
     OverpaidRule,
     UnderpaidRule,
 )
+from manilla.merchants.roster import MerchantFilter
 from manilla.methods import catalogue
 from manilla.methods.method import MethodKind
 
 app = typer.Typer(no_args_is_help=True)
 
-LIST_PAGE = 1000
 COLUMNS = roster.FIELDS.select(
     "id name email status status_reason commission_percent commission_bearer gateways payouts kyc"
     " phone has_bvn currencies overpaid underpaid created_at updated_at"
@@ -157,10 +159,8 @@ def list_(as_json: Json = False, data: Data = None) -> None:
     """List all merchants."""
 
     async def command(tools: Tools) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = []
-        while page := await queries.merchants(tools.db, rows[-1]["id"] if rows else 0, LIST_PAGE):
-            rows += [_described(merchant) for merchant in page]
-        return rows
+        pages = in_pages(roster.merchants, tools.db, MerchantFilter(sort=SortOrder.OLDEST))
+        return [_described(merchant) async for page in pages for merchant in page]
 
     rows = run(data, command)
     if not as_json:

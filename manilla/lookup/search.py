@@ -14,6 +14,7 @@ import msgspec
 from manilla.kit import amount_input
 from manilla.kit.db import Connection, Database
 from manilla.kit.listing import Conditions
+from manilla.kit.listing.sorting import read_as
 from manilla.kit.money import Money, MoneyError
 from manilla.kit.plans import by_key
 from manilla.ledger import trx_ids
@@ -78,17 +79,13 @@ class _Searched(msgspec.Struct, frozen=True):
     name: str | None = None  # the column with a person's name
 
 
-def _payment(record: Any) -> Payment:
-    return msgspec.convert(dict(record), Payment)
-
-
 _SEARCHED = (
     _Searched(
         HitKind.PAYMENT,
         "payment",
         PAYMENT_COLUMNS,
         payments.matches,
-        _payment,
+        read_as(Payment),
         name="customer_name",
     ),
     _Searched(
@@ -104,7 +101,7 @@ _SEARCHED = (
         "refund",
         REFUND_COLUMNS,
         lambda _scope, text: refunds.matches(text),
-        refunds.read,
+        read_as(Refund),
         has_reference=False,
     ),
 )

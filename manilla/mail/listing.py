@@ -2,7 +2,6 @@
 
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
@@ -12,7 +11,7 @@ from manilla.kit.db import Connection, Database, columns
 from manilla.kit.errors import Refusal
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Conditions, Number, Page
-from manilla.kit.listing.sorting import NUMBERED, RecordFilter, Selection, Totals
+from manilla.kit.listing.sorting import NUMBERED, RecordFilter, Selection, Totals, read_as
 from manilla.mail.kinds import RULES, MailKind
 from manilla.mail.outbox import job_kind
 
@@ -64,7 +63,7 @@ async def mails(
     db: Database, wanted: MailFilter, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[ListedMail]:
     """Lists emails, by default newest first."""
-    return await _selected(wanted).page(db, _read, wanted.sort, after, limit)
+    return await _selected(wanted).page(db, read_as(ListedMail), wanted.sort, after, limit)
 
 
 async def totals(db: Database, wanted: MailFilter) -> Totals:
@@ -86,10 +85,6 @@ def _selected(wanted: MailFilter) -> Selection:
             "(lower(recipient) = {} OR id = {}::bigint)", text.lower(), listing.number(text)
         )
     return Selection("mail", columns(ListedMail), NUMBERED, conditions)
-
-
-def _read(record: Any) -> ListedMail:
-    return msgspec.convert(dict(record), ListedMail)
 
 
 async def count_failed(db: Database) -> int:

@@ -80,12 +80,6 @@ async def wrong_amount_rules(db: Database | Connection, merchant_id: int) -> Wro
     return rules
 
 
-async def merchants(db: Database | Connection, after: int, limit: int) -> list[MerchantRow]:
-    return await db.rows(
-        MerchantRow, MERCHANT + " WHERE id > $1 ORDER BY id LIMIT $2", after, limit
-    )
-
-
 async def merchant_id_by_key(
     db: Database, environment: Environment, merchant_key: str
 ) -> int | None:

@@ -1,7 +1,7 @@
 """Lists merchants for administrators."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -16,6 +16,7 @@ from manilla.kit.listing.sorting import (
     SortKeys,
     SortOrder,
     Totals,
+    read_as,
 )
 from manilla.merchants.merchants import MerchantStatus
 from manilla.merchants.queries import MERCHANT, MerchantRow
@@ -41,7 +42,7 @@ async def merchants(
     db: Database, wanted: MerchantFilter, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[MerchantRow]:
     """Returns one page of merchants, by default newest first."""
-    return await _selected(wanted).page(db, _read, wanted.sort, after, limit)
+    return await _selected(wanted).page(db, read_as(MerchantRow), wanted.sort, after, limit)
 
 
 async def totals(db: Database, wanted: MerchantFilter) -> Totals:
@@ -63,10 +64,6 @@ def _selected(wanted: MerchantFilter) -> Selection:
             *(text, listing.number(text), text),
         )
     return Selection(f"({MERCHANT}) AS merchant", columns(MerchantRow), _ORDERS, conditions)
-
-
-def _read(record: Any) -> MerchantRow:
-    return msgspec.convert(dict(record), MerchantRow)
 
 
 async def pending(db: Database, limit: int) -> list[MerchantRow]:

@@ -18,6 +18,7 @@ from manilla.kit.listing.sorting import (
     SortKeys,
     SortOrder,
     Totals,
+    read_as,
 )
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, whose, within
@@ -68,7 +69,7 @@ async def notifications(
     limit: int = PAGE_ROWS,
 ) -> Page[Notification]:
     """Lists notifications, by default newest first by the time in their ids."""
-    return await _query(scope, wanted).page(db, _read, wanted.sort, after, limit)
+    return await _query(scope, wanted).page(db, read_as(Notification), wanted.sort, after, limit)
 
 
 async def totals(db: Database, scope: Scope, wanted: NotificationFilter) -> Totals:
@@ -129,7 +130,3 @@ def _found_by(steps: Selection, scope: Scope, wanted: NotificationFilter, text: 
         "(id = {} OR trx_id = ANY({}::text[]))", text, [text, *wanted.named]
     )
     return msgspec.structs.replace(found, index=None)
-
-
-def _read(record: Any) -> Notification:
-    return msgspec.convert(dict(record), Notification)

@@ -1,7 +1,6 @@
 """Lists payments, newest first by the time in their IDs."""
 
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
@@ -9,7 +8,7 @@ from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page
-from manilla.kit.listing.sorting import Selection, Totals
+from manilla.kit.listing.sorting import Selection, Totals, read_as
 from manilla.ledger import transaction_lists, trx_ids
 from manilla.ledger.scope import Scope, Tenant
 from manilla.ledger.transaction_lists import IndexedMatch, TransactionFilter
@@ -110,7 +109,7 @@ async def payments(
     limit: int = PAGE_ROWS,
 ) -> Page[ListedPayment]:
     steps = await _query(db, scope, wanted)
-    return await steps.page(db, read, wanted.sort, after, limit)
+    return await steps.page(db, read_as(ListedPayment), wanted.sort, after, limit)
 
 
 async def totals(db: Database, scope: Scope, wanted: PaymentFilter) -> Totals:
@@ -171,7 +170,3 @@ async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
         *(tenant.merchant_id, tenant.environment, ref_trx),
     )
     return [record["trx_id"] for record in records]
-
-
-def read(record: Any) -> ListedPayment:
-    return msgspec.convert(dict(record), ListedPayment)

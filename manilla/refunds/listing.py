@@ -1,7 +1,6 @@
 """Lists refunds, newest first by the time in their IDs."""
 
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -9,7 +8,7 @@ from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page
-from manilla.kit.listing.sorting import Selection, Totals
+from manilla.kit.listing.sorting import Selection, Totals, read_as
 from manilla.ledger import transaction_lists, trx_ids
 from manilla.ledger.scope import Scope, within
 from manilla.ledger.transaction_lists import IndexedMatch, TransactionFilter
@@ -34,7 +33,7 @@ async def refunds(
     limit: int = PAGE_ROWS,
 ) -> Page[Refund]:
     steps = await _query(db, scope, wanted)
-    return await steps.page(db, read, wanted.sort, after, limit)
+    return await steps.page(db, read_as(Refund), wanted.sort, after, limit)
 
 
 async def totals(db: Database, scope: Scope, wanted: RefundFilter) -> Totals:
@@ -69,7 +68,3 @@ async def count_rejected(db: Database, scope: Scope, since: datetime) -> int:
         f"SELECT count(*) FROM refund WHERE status = 'failed' AND {conditions.sql}",
         *conditions.values,
     )
-
-
-def read(record: Any) -> Refund:
-    return msgspec.convert(dict(record), Refund)

@@ -1,7 +1,6 @@
 """Failed jobs, which have used all their attempts and wait for an administrator."""
 
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -9,7 +8,14 @@ from manilla.kit import listing
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Conditions, Page
-from manilla.kit.listing.sorting import RecordFilter, Selection, SortKeys, SortOrder, Totals
+from manilla.kit.listing.sorting import (
+    RecordFilter,
+    Selection,
+    SortKeys,
+    SortOrder,
+    Totals,
+    read_as,
+)
 
 
 class FailedJob(msgspec.Struct, frozen=True):
@@ -42,7 +48,7 @@ async def failed_jobs(
     db: Database, wanted: FailedJobFilter, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[FailedJob]:
     """Returns one page of failed jobs, by default newest first."""
-    return await _selected(wanted).page(db, _read, wanted.sort, after, limit)
+    return await _selected(wanted).page(db, read_as(FailedJob), wanted.sort, after, limit)
 
 
 async def totals(db: Database, wanted: FailedJobFilter) -> Totals:
@@ -60,10 +66,6 @@ def _selected(wanted: FailedJobFilter) -> Selection:
         .add_given("parked_at < {}", wanted.until)
     )
     return Selection("job", columns(FailedJob), _ORDERS, conditions)
-
-
-def _read(record: Any) -> FailedJob:
-    return msgspec.convert(dict(record), FailedJob)
 
 
 async def count_failed_jobs(db: Database) -> int:

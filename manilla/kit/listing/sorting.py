@@ -94,6 +94,11 @@ class Totals(msgspec.Struct, frozen=True):
         return self.count <= ROWS_MAX
 
 
+def read_as(kind: type[T]) -> Callable[[Any], T]:
+    """Returns a function that converts the records of a list."""
+    return lambda record: msgspec.convert(dict(record), kind)
+
+
 class KeyIndex(msgspec.Struct, frozen=True):
     """An index that has a list's rows in one of its orders, but covers only some conditions.
 
