@@ -29,7 +29,7 @@ _ORDERS = {
     SortOrder.NEWEST: SortKeys(*_KEY, is_indexed=True),
     SortOrder.OLDEST: SortKeys(*_KEY, is_descending=False),
 }
-FIRST_SPAN, WIDER = timedelta(minutes=1), 8
+FIRST_SPAN, WIDER = timedelta(minutes=1), 3
 FIELDS = Fields(
     Request,
     invalid_fields=lambda line: "; ".join(f"{name}: {text}" for name, text in line.errors.items()),
