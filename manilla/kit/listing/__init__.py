@@ -166,7 +166,9 @@ class Conditions:
 
     def beyond(self, start: "Conditions") -> str:
         """Returns the SQL of the conditions that were added to a copy of `start`."""
-        return " AND ".join(self._parts[len(start._parts) :]) or "true"
+        count = len(start._parts)
+        assert self._parts[:count] == start._parts
+        return " AND ".join(self._parts[count:]) or "true"
 
 
 async def in_pages(
