@@ -35,7 +35,7 @@ SHARED = {
         "kit", "instance_metrics payments payouts proofs transfers", writers="providers"
     ),
     "membership": TableUse("people", "mail"),
-    "merchant": TableUse("merchants", "console kit mail payouts people"),
+    "merchant": TableUse("merchants", "console mail payouts people"),
     "notification": TableUse("notify", "payments payouts"),
     "operator_case": TableUse(
         "cases", "instance_metrics ledger payments payouts providers reconciliation"
