@@ -5,16 +5,15 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from manilla.cli.instance import Data, InstanceRefusal, Tools, run
+from manilla.cli.instance import InstanceRefusal, Tools, command
 from manilla.cli.options import MerchantId
-from manilla.cli.output import Json, as_row, as_rows, print_fields, print_rows
+from manilla.cli.output import as_row, as_rows
 from manilla.cli.providers.rails import known_banks
 from manilla.kit.fields import insert_after
 from manilla.merchants import merchants
 from manilla.methods import catalogue
 from manilla.methods.method import Method, MethodKind
 from manilla.payouts.beneficiaries import accounts, beneficiary
-from manilla.payouts.beneficiaries.accounts import SavedAccount
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -25,68 +24,54 @@ FieldValues = Annotated[
 ]
 
 
-@app.command()
-def add(
+@command(app)
+async def add(
+    tools: Tools,
     merchant_id: MerchantId,
     method_code: Annotated[str, typer.Argument(metavar="METHOD", help="A withdrawal method.")],
     values: FieldValues,
     label: Annotated[str | None, typer.Option("--label", help="A name for the account.")] = None,
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """Save a payout account; pass its ID as withdraw_account_id."""
-
-    async def command(tools: Tools) -> SavedAccount:
-        await merchants.get(tools.db, merchant_id)
-        method = await _method(tools, method_code)
-        who = beneficiary.read(method, dict(_pair(value) for value in values))
-        account_id = await accounts.add(
-            tools.db,
-            merchant_id,
-            method.code,
-            who.fields,
-            account_name=who.fields.get("account_name"),
-            label=label,
-        )
-        saved = await accounts.find(tools.db, merchant_id, account_id)
-        assert saved is not None
-        return saved
-
-    print_fields(as_row(COLUMNS, run(data, command)), as_json=as_json)
+    await merchants.get(tools.db, merchant_id)
+    method = await _method(tools, method_code)
+    who = beneficiary.read(method, dict(_pair(value) for value in values))
+    account_id = await accounts.add(
+        tools.db,
+        merchant_id,
+        method.code,
+        who.fields,
+        account_name=who.fields.get("account_name"),
+        label=label,
+    )
+    saved = await accounts.find(tools.db, merchant_id, account_id)
+    assert saved is not None
+    tools.print_fields(as_row(COLUMNS, saved))
 
 
-@app.command("list")
-def list_accounts(merchant_id: MerchantId, as_json: Json = False, data: Data = None) -> None:
+@command(app, "list")
+async def list_accounts(tools: Tools, merchant_id: MerchantId) -> None:
     """List a merchant's saved payout accounts."""
-
-    async def command(tools: Tools) -> list[dict[str, Any]]:
-        await merchants.get(tools.db, merchant_id)
-        saved = await accounts.accounts(tools.db, merchant_id)
-        async with known_banks(tools) as banks:
-            return as_rows(insert_after(COLUMNS, "beneficiary", "bank_name", banks.name_of), saved)
-
-    rows = run(data, command)
-    if not as_json:
+    await merchants.get(tools.db, merchant_id)
+    saved = await accounts.accounts(tools.db, merchant_id)
+    async with known_banks(tools) as banks:
+        rows = as_rows(insert_after(COLUMNS, "beneficiary", "bank_name", banks.name_of), saved)
+    if not tools.as_json:
         rows = [row | {"beneficiary": _in_words(row["beneficiary"])} for row in rows]
-    print_rows(rows, as_json=as_json, empty="There are no saved accounts.")
+    tools.print_rows(rows, empty="There are no saved accounts.")
 
 
-@app.command()
-def remove(
+@command(app)
+async def remove(
+    tools: Tools,
     merchant_id: MerchantId,
     account_id: Annotated[int, typer.Argument(metavar="ACCOUNT", min=1, max=accounts.ID_MAX)],
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """Remove a saved account; payouts already made to it are not affected."""
-
-    async def command(tools: Tools) -> SavedAccount:
-        saved = await accounts.find(tools.db, merchant_id, account_id)
-        if saved is None or not await accounts.remove(tools.db, merchant_id, account_id):
-            raise InstanceRefusal(f"Merchant {merchant_id} has no active account {account_id}.")
-        return msgspec.structs.replace(saved, active=False)
-
-    print_fields(as_row(COLUMNS, run(data, command)), as_json=as_json)
+    saved = await accounts.find(tools.db, merchant_id, account_id)
+    if saved is None or not await accounts.remove(tools.db, merchant_id, account_id):
+        raise InstanceRefusal(f"Merchant {merchant_id} has no active account {account_id}.")
+    tools.print_fields(as_row(COLUMNS, msgspec.structs.replace(saved, active=False)))
 
 
 async def _method(tools: Tools, code: str) -> Method:

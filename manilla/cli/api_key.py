@@ -1,19 +1,18 @@
 """`manilla api-key`: creates, lists and revokes merchants' further API keys."""
 
 from datetime import date, timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 
-from manilla.cli.instance import Data, Tools, run
+from manilla.cli.instance import Data, Tools, command, run
 from manilla.cli.options import MerchantId, read_day
-from manilla.cli.output import Json, print_fields, print_rows
+from manilla.cli.output import Json
 from manilla.kit import clock
 from manilla.kit.environment import Environment
 from manilla.merchants import api_keys, merchants
-from manilla.merchants.api_keys import ApiKeyRow, ApiKeyTerms
-from manilla.merchants.credentials import NewCredentials
+from manilla.merchants.api_keys import ApiKeyTerms
 from manilla.merchants.rights import Right
 
 app = typer.Typer(no_args_is_help=True)
@@ -48,47 +47,37 @@ def create(
         networks=address or (),
         expires_at=clock.start_of_day(last_day + timedelta(days=1)) if last_day else None,
     )
-
-    async def command(tools: Tools) -> NewCredentials:
-        return await api_keys.create(tools.db, tools.keyring, merchant_id, environment, terms)
-
-    new = msgspec.to_builtins(run(data, command))
-    print_fields({"id": merchant_id, "environment": environment, **new}, as_json=as_json)
+    run(data, lambda tools: _create(tools, merchant_id, environment, terms), as_json=as_json)
 
 
-@app.command("list")
-def list_(
-    merchant_id: MerchantId, environment: ForEnvironment, as_json: Json = False, data: Data = None
+async def _create(
+    tools: Tools, merchant_id: int, environment: Environment, terms: ApiKeyTerms
 ) -> None:
+    new = await api_keys.create(tools.db, tools.keyring, merchant_id, environment, terms)
+    shown = {"id": merchant_id, "environment": environment, **msgspec.to_builtins(new)}
+    tools.print_fields(shown)
+
+
+@command(app, "list")
+async def list_(tools: Tools, merchant_id: MerchantId, environment: ForEnvironment) -> None:
     """List active keys, and those that ended in the last 30 days."""
-
-    async def command(tools: Tools) -> list[ApiKeyRow]:
-        await merchants.get(tools.db, merchant_id)
-        return await api_keys.listed(tools.db, merchant_id, environment)
-
-    rows: list[dict[str, Any]] = [
-        {**msgspec.structs.asdict(row), "status": row.status} for row in run(data, command)
-    ]
-    if not as_json:
-        rows = [{name: row[name] for name in SHOWN} for row in rows]
-    print_rows(rows, as_json=as_json, empty="There are no further API keys.")
+    await merchants.get(tools.db, merchant_id)
+    found = await api_keys.listed(tools.db, merchant_id, environment)
+    rows = [{**msgspec.structs.asdict(row), "status": row.status} for row in found]
+    tools.print_rows(rows, empty="There are no further API keys.", shown=SHOWN)
 
 
-@app.command()
-def revoke(
+@command(app)
+async def revoke(
+    tools: Tools,
     merchant_id: MerchantId,
     number: Annotated[int, typer.Argument(min=1, help="From `manilla api-key list`.")],
     environment: ForEnvironment,
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """Revoke a key within a second; the owners are notified by email."""
-
-    async def command(tools: Tools) -> str:
-        return await api_keys.revoke(tools.db, merchant_id, environment, number)
-
-    revoked = {"id": merchant_id, "environment": environment, "number": number}
-    print_fields({**revoked, "revoked": run(data, command)}, as_json=as_json)
+    name = await api_keys.revoke(tools.db, merchant_id, environment, number)
+    revoked = {"id": merchant_id, "environment": environment, "number": number, "revoked": name}
+    tools.print_fields(revoked)
 
 
 def _read_right(text: str) -> Right:

@@ -4,8 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
-from manilla.cli.instance import Data, Tools, run
-from manilla.cli.output import Json, print_rows
+from manilla.cli.instance import Tools, command
 from manilla.sql import migrate
 
 NO_MAIL = (
@@ -25,21 +24,18 @@ class ConfigurationCheck(msgspec.Struct, frozen=True):
     detail: str
 
 
-def check(as_json: Json = False, data: Data = None) -> None:
+@command()
+async def check(tools: Tools) -> None:
     """Check variables, database, email and providers' hosts; exit 1 if Manilla cannot start."""
-    rows = [msgspec.structs.asdict(each) for each in run(data, _checks)]
-    print_rows(rows, as_json=as_json, empty="")
-
-
-async def _checks(tools: Tools) -> list[ConfigurationCheck]:
-    """Returns the results. Whatever prevents a start is raised as an error, also before this."""
+    # Whatever prevents a start is raised as an error, here or when the instance is opened.
     await migrate.check_ready(tools.settings.database_url)
-    return [
+    results = [
         ConfigurationCheck("mode", CheckOutcome.OK, tools.settings.mode),
         ConfigurationCheck("database", CheckOutcome.OK, f"version {migrate.newest_revision()}"),
         await _providers(tools),
         _mail(tools),
     ]
+    tools.print_rows([msgspec.structs.asdict(each) for each in results])
 
 
 async def _providers(tools: Tools) -> ConfigurationCheck:

@@ -5,13 +5,13 @@ from typing import Annotated
 import msgspec
 import typer
 
-from manilla.cli.instance import Data, InstanceRefusal, Tools, run
-from manilla.cli.output import Json, print_fields
-from manilla.lookup.find import LookupResult
+from manilla.cli.instance import InstanceRefusal, Tools, command
 from manilla.lookup.find import find as find_id
 
 
-def find(
+@command()
+async def find(
+    tools: Tools,
     identifier: Annotated[
         str,
         typer.Argument(
@@ -21,15 +21,9 @@ def find(
             "the provider's reference.",
         ),
     ],
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """Find the record that has an ID."""
-
-    async def command(tools: Tools) -> LookupResult:
-        found = await find_id(tools.db, identifier)
-        if found is None:
-            raise InstanceRefusal(f"Nothing has the ID {identifier}.")
-        return found
-
-    print_fields(msgspec.structs.asdict(run(data, command)), as_json=as_json)
+    found = await find_id(tools.db, identifier)
+    if found is None:
+        raise InstanceRefusal(f"Nothing has the ID {identifier}.")
+    tools.print_fields(msgspec.structs.asdict(found))

@@ -3,17 +3,20 @@
 import asyncio
 import contextlib
 import fcntl
+import functools
+import inspect
 import os
 import pwd
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Concatenate, TypeVar
 
 import asyncpg
 import msgspec
 import typer
 
 from manilla.audit.actor import Actor, ActorKind, acting
+from manilla.cli.output import Json, Output
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
@@ -27,6 +30,11 @@ Data = Annotated[
         "--data", help="The instance's data folder.  [default: $MANILLA_DATA or .manilla]"
     ),
 ]
+
+COMMON_OPTIONS = (
+    inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json),
+    inspect.Parameter("data", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Data),
+)
 
 Result = TypeVar("Result")
 
@@ -47,20 +55,59 @@ class Running(msgspec.Struct, frozen=True):
     migration_url: str
 
 
-class Tools(msgspec.Struct, frozen=True):
-    """The services that a command uses."""
+class Tools(Output, frozen=True):
+    """The services that a command uses, and its output."""
 
     db: Database
     keyring: Keyring
     settings: Settings
-    is_production_mode: bool = False
-    base_url: str = ""
+
+    @property
+    def is_production_mode(self) -> bool:
+        return not self.settings.is_development
+
+    @property
+    def base_url(self) -> str:
+        return self.settings.base_url
 
 
-def run(data: Path | None, command: Callable[[Tools], Coroutine[Any, Any, Result]]) -> Result:
+CommandFunction = Callable[Concatenate[Tools, ...], Coroutine[Any, Any, None]]
+
+
+def command(
+    group: typer.Typer | None = None, name: str | None = None
+) -> Callable[[CommandFunction], Callable[..., None]]:
+    """Turns an async function into a command, and adds the command to the group if there is one.
+
+    The function's parameters after the tools are the command's arguments and options. The command
+    also gets the options --json and --data. A command that must validate its options before the
+    instance is opened is a plain Typer command that calls `run`.
+    """
+
+    def decorate(function: CommandFunction) -> Callable[..., None]:
+        @functools.wraps(function)
+        def run_function(*, as_json: bool, data: Path | None, **options: Any) -> None:
+            run(data, lambda tools: function(tools, **options), as_json=as_json)
+
+        _tools, *options = inspect.signature(function).parameters.values()
+        # Typer reads the command's options from this signature.
+        run_function.__signature__ = inspect.Signature([*options, *COMMON_OPTIONS])  # type: ignore[attr-defined]
+        if group is not None:
+            group.command(name)(run_function)
+        return run_function
+
+    return decorate
+
+
+def run(
+    data: Path | None,
+    work: Callable[[Tools], Coroutine[Any, Any, Result]],
+    *,
+    as_json: bool = False,
+) -> Result:
     async def with_tools() -> Result:
-        async with _opened(data) as tools:
-            return await command(tools)
+        async with _opened(data, as_json) as tools:
+            return await work(tools)
 
     with acting(Actor(ActorKind.COMMAND, None, _user_name())):
         return asyncio.run(with_tools())
@@ -78,7 +125,7 @@ def _user_name() -> str:
 
 
 @contextlib.asynccontextmanager
-async def _opened(data: Path | None) -> AsyncIterator[Tools]:
+async def _opened(data: Path | None, as_json: bool) -> AsyncIterator[Tools]:
     settings, missing = _locate(data)
     try:
         db = await Database.open(
@@ -92,13 +139,7 @@ async def _opened(data: Path | None) -> AsyncIterator[Tools]:
     keyring = Keyring(settings.master_keys)
     try:
         await _prove(db, keyring)
-        yield Tools(
-            db,
-            keyring,
-            settings,
-            is_production_mode=not settings.is_development,
-            base_url=settings.base_url,
-        )
+        yield Tools(as_json, db, keyring, settings)
     finally:
         await db.close()
 

@@ -5,15 +5,14 @@ from typing import Annotated
 import msgspec
 import typer
 
-from manilla.cli.instance import Data, Tools, run
+from manilla.cli.instance import Tools, command
 from manilla.cli.options import InEnvironment, OfMerchant
-from manilla.cli.output import Json, as_rows, print_json, print_rows
+from manilla.cli.output import as_rows, print_json, print_table
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS_MAX
 from manilla.ledger import balances, listing
 from manilla.ledger.balances import AccountBalance
-from manilla.ledger.invariants import Finding
-from manilla.ledger.listing import PostingFilter, PostingLine
+from manilla.ledger.listing import PostingFilter
 from manilla.ledger.scope import Everyone
 from manilla.proofs import proofs
 
@@ -25,41 +24,33 @@ COLUMNS = listing.ENTRY_FIELDS.select(
 )
 
 
-@app.command()
-def check(as_json: Json = False, data: Data = None) -> None:
+@command(app)
+async def check(tools: Tools) -> None:
     """Check every invariant; exit 1 if one is violated."""
-
-    async def command(tools: Tools) -> list[Finding]:
-        return await proofs.check(tools.db)
-
-    findings = run(data, command)
+    findings = await proofs.check(tools.db)
     is_sound = all(finding.count == 0 for finding in findings)
-    if as_json:
+    if tools.as_json:
         print_json({"ok": is_sound, "invariants": [msgspec.to_builtins(f) for f in findings]})
     else:
         rows = [
             {"": "ok" if f.count == 0 else "BROKEN", "count": f.count, "invariant": f.promise}
             for f in findings
         ]
-        print_rows(rows, as_json=False, empty="")
+        print_table(rows)
     if not is_sound:
         raise typer.Exit(1)
 
 
-@app.command()
-def accounts(as_json: Json = False, data: Data = None) -> None:
+@command(app)
+async def accounts(tools: Tools) -> None:
     """Show each account's balance; the balances per environment and currency sum to zero."""
-
-    async def command(tools: Tools) -> list[AccountBalance]:
-        return await balances.balances(tools.db)
-
-    print_rows(
-        as_rows(BALANCES, run(data, command)), as_json=as_json, empty="There are no postings yet."
-    )
+    rows = as_rows(BALANCES, await balances.balances(tools.db))
+    tools.print_rows(rows, empty="There are no postings yet.")
 
 
-@app.command()
-def postings(
+@command(app)
+async def postings(
+    tools: Tools,
     merchant: OfMerchant = None,
     environment: InEnvironment = None,
     kind: Annotated[str | None, typer.Option("--kind", help="For example `adjustment`.")] = None,
@@ -67,15 +58,9 @@ def postings(
         str | None,
         typer.Option("--reference", metavar="REF", help="A full trx_id or charge reference."),
     ] = None,
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """List postings with their entries, newest first."""
-
-    async def command(tools: Tools) -> list[PostingLine]:
-        scope, wanted = Everyone(merchant, environment), PostingFilter(kind=kind, search=reference)
-        found = await listing.postings(tools.db, scope, wanted, limit=PAGE_ROWS_MAX)
-        return found.rows
-
-    rows = as_rows(COLUMNS, listing.posted_entries(run(data, command)))
-    print_rows(rows, as_json=as_json, empty="There are no such postings.")
+    scope, wanted = Everyone(merchant, environment), PostingFilter(kind=kind, search=reference)
+    found = await listing.postings(tools.db, scope, wanted, limit=PAGE_ROWS_MAX)
+    rows = as_rows(COLUMNS, listing.posted_entries(found.rows))
+    tools.print_rows(rows, empty="There are no such postings.")

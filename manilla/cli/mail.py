@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from manilla.cli.instance import Data, InstanceRefusal, Tools, run
+from manilla.cli.instance import Data, InstanceRefusal, Tools, command, run
 from manilla.cli.options import Limit
-from manilla.cli.output import Json, as_row, as_rows, print_fields, print_rows
+from manilla.cli.output import Json, as_row, as_rows
 from manilla.kit.texts import is_email
 from manilla.mail import listing
 from manilla.mail.kinds import MailKind
-from manilla.mail.listing import ListedMail, MailFilter, MailState
+from manilla.mail.listing import MailFilter, MailState
 from manilla.mail.queries import Mail
 from manilla.mail.transport import NotSent
 from manilla.platform.settings import load
@@ -32,23 +32,23 @@ def send_test(
     """Send a test email at once, and print the mail server's answer."""
     if not is_email(address):
         raise typer.BadParameter("use an email address, such as ada@example.com.")
+    run(data, lambda tools: _send_test(tools, address), as_json=as_json)
 
+
+async def _send_test(tools: Tools, address: str) -> None:
     from manilla.mail.letter import LetterWriter
     from manilla.wiring import mail_transport
 
-    async def command(tools: Tools) -> str:
-        transport = mail_transport(tools.settings)
-        if transport is None:
-            raise InstanceRefusal("Neither MANILLA_SMTP_URL nor MANILLA_MAIL_HOOK is set.")
-        platform, sender = await load(tools.db), tools.settings.mail_from
-        writer = LetterWriter(tools.keyring, lambda: platform.site_name, tools.base_url, sender)
-        try:
-            await transport.send(writer.write([_test_mail(address)]))
-        except NotSent as failure:
-            raise InstanceRefusal(f"The email was not sent: {failure}.") from None
-        return transport.name
-
-    print_fields({"recipient": address, "sent_by": run(data, command)}, as_json=as_json)
+    transport = mail_transport(tools.settings)
+    if transport is None:
+        raise InstanceRefusal("Neither MANILLA_SMTP_URL nor MANILLA_MAIL_HOOK is set.")
+    platform, sender = await load(tools.db), tools.settings.mail_from
+    writer = LetterWriter(tools.keyring, lambda: platform.site_name, tools.base_url, sender)
+    try:
+        await transport.send(writer.write([_test_mail(address)]))
+    except NotSent as failure:
+        raise InstanceRefusal(f"The email was not sent: {failure}.") from None
+    tools.print_fields({"recipient": address, "sent_by": transport.name})
 
 
 def _test_mail(address: str) -> Mail:
@@ -58,32 +58,21 @@ def _test_mail(address: str) -> Mail:
     return Mail(0, number, MailKind.TEST, None, address, "{}", "/", None, number, 0, now)
 
 
-@app.command("list")
-def list_mails(
+@command(app, "list")
+async def list_mails(
+    tools: Tools,
     state: Annotated[MailState, typer.Option("--state")] = MailState.FAILED,
     limit: Limit = 100,
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """List emails, newest first; only failed ones, unless --state says otherwise."""
-
-    async def command(tools: Tools) -> list[ListedMail]:
-        return (await listing.mails(tools.db, MailFilter(state=state), limit=limit)).rows
-
-    rows = as_rows(COLUMNS, run(data, command))
-    print_rows(rows, as_json=as_json, empty=f"There are no {state} emails.")
+    found = await listing.mails(tools.db, MailFilter(state=state), limit=limit)
+    tools.print_rows(as_rows(COLUMNS, found.rows), empty=f"There are no {state} emails.")
 
 
-@app.command()
-def retry(
-    mail_id: Annotated[int, typer.Argument(metavar="ID", min=1, max=2**62)],
-    as_json: Json = False,
-    data: Data = None,
+@command(app)
+async def retry(
+    tools: Tools, mail_id: Annotated[int, typer.Argument(metavar="ID", min=1, max=2**62)]
 ) -> None:
     """Send a failed email again."""
-
-    async def command(tools: Tools) -> ListedMail:
-        await listing.retry(tools.db, mail_id)
-        return await listing.get(tools.db, mail_id)
-
-    print_fields(as_row(COLUMNS, run(data, command)), as_json=as_json)
+    await listing.retry(tools.db, mail_id)
+    tools.print_fields(as_row(COLUMNS, await listing.get(tools.db, mail_id)))

@@ -1,13 +1,11 @@
 """`manilla master-key`: generates master keys, and re-encrypts secrets with the current one."""
 
-from typing import Any
-
 import typer
 
 from manilla.approvals import approvals
 from manilla.audit import audit
-from manilla.cli.instance import Data, Tools, run
-from manilla.cli.output import Json, print_fields
+from manilla.cli.instance import Data, Tools, command
+from manilla.cli.output import Json, print_json
 from manilla.compliance import documents
 from manilla.kit import crypto
 from manilla.mail import outbox
@@ -38,29 +36,23 @@ def generate(as_json: Json = False, _data: Data = None) -> None:
     """Print a new master key, for MANILLA_MASTER_KEY."""
     key = crypto.generate_key()
     if as_json:
-        print_fields({"master_key": key}, as_json=True)
+        print_json({"master_key": key})
     else:
         print(key)
 
 
-@app.command()
-def rewrap(as_json: Json = False, data: Data = None) -> None:
+@command(app)
+async def rewrap(tools: Tools) -> None:
     """Re-encrypt every secret with the current master key.
 
     First set MANILLA_MASTER_KEY to the new key and MANILLA_MASTER_KEYS_PREVIOUS to the old one in
     all processes. Remove the old key when this command is done.
     """
-
-    async def command(tools: Tools) -> dict[str, Any]:
-        moved = {
-            f"{place.table}.{place.column}": await crypto.rewrap_column(
-                tools.db, tools.keyring, place
-            )
-            for place in PLACES
-        }
-        if any(moved.values()):
-            async with tools.db.transaction() as connection:
-                await audit.record(connection, "master_key.rewrap", "master_key", moved=moved)
-        return moved
-
-    print_fields(run(data, command), as_json=as_json)
+    moved = {
+        f"{place.table}.{place.column}": await crypto.rewrap_column(tools.db, tools.keyring, place)
+        for place in PLACES
+    }
+    if any(moved.values()):
+        async with tools.db.transaction() as connection:
+            await audit.record(connection, "master_key.rewrap", "master_key", moved=moved)
+    tools.print_fields(moved)

@@ -10,10 +10,9 @@ import typer
 
 from manilla.approvals.kinds import MerchantChange
 from manilla.cli import changes, secret_input
-from manilla.cli.changes import Result
-from manilla.cli.instance import Data, Tools, run
+from manilla.cli.instance import Data, Tools, command, run
 from manilla.cli.options import MerchantId, Switch, percent
-from manilla.cli.output import Json, as_row, print_fields, print_rows
+from manilla.cli.output import Json, as_row
 from manilla.kit.environment import Environment
 from manilla.kit.listing import in_pages
 from manilla.kit.listing.sorting import SortOrder
@@ -54,28 +53,24 @@ Currencies = Annotated[
 ]
 
 
-@app.command()
-def create(
+@command(app)
+async def create(
+    tools: Tools,
     name: str,
     email: str,
     status: Annotated[FirstStatus, typer.Option()] = FirstStatus.PENDING,
     currency: Currencies = None,
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """Create a merchant. Its keys and secrets are shown only once."""
-
-    async def command(tools: Tools) -> merchants.NewMerchant:
-        return await merchants.create(
-            tools.db,
-            tools.keyring,
-            name=name,
-            email=email,
-            status=MerchantStatus(status),
-            currencies=currency or ["NGN"],
-        )
-
-    print_fields(msgspec.to_builtins(run(data, command)), as_json=as_json)
+    new = await merchants.create(
+        tools.db,
+        tools.keyring,
+        name=name,
+        email=email,
+        status=MerchantStatus(status),
+        currencies=currency or ["NGN"],
+    )
+    tools.print_fields(msgspec.to_builtins(new))
 
 
 @app.command("set")
@@ -128,65 +123,51 @@ def set_(
         bvn=None if bvn is None else secret_input.revealed("--bvn", bvn),
         currencies=currency or None,
     )
-
-    async def command(tools: Tools) -> Result:
-        await _check_gateways(tools, wanted.gateways or ())
-        return await changes.apply(tools, MerchantChange(merchant_id, wanted), _described)
-
-    changes.print_result(run(data, command), as_json=as_json)
+    run(data, lambda tools: _update(tools, merchant_id, wanted), as_json=as_json)
 
 
-@app.command()
-def show(merchant_id: MerchantId, as_json: Json = False, data: Data = None) -> None:
+async def _update(tools: Tools, merchant_id: int, wanted: MerchantUpdate) -> None:
+    await _check_gateways(tools, wanted.gateways or ())
+    tools.print_fields(_described(await changes.apply(tools, MerchantChange(merchant_id, wanted))))
+
+
+@command(app)
+async def show(tools: Tools, merchant_id: MerchantId) -> None:
     """Show a merchant."""
-
-    async def command(tools: Tools) -> dict[str, Any]:
-        merchant = await merchants.get(tools.db, merchant_id)
-        keys = {}
-        for environment in Environment:
-            rows = await queries.credentials(tools.db, merchant_id, environment)
-            keys[environment.value] = {
-                "merchant_key": rows[0].merchant_key,
-                "live_credentials": len(rows),
-            }
-        return {**_described(merchant), **keys}
-
-    print_fields(run(data, command), as_json=as_json)
+    merchant = await merchants.get(tools.db, merchant_id)
+    keys = {}
+    for environment in Environment:
+        rows = await queries.credentials(tools.db, merchant_id, environment)
+        keys[environment.value] = {
+            "merchant_key": rows[0].merchant_key,
+            "live_credentials": len(rows),
+        }
+    tools.print_fields({**_described(merchant), **keys})
 
 
-@app.command("list")
-def list_(as_json: Json = False, data: Data = None) -> None:
+@command(app, "list")
+async def list_(tools: Tools) -> None:
     """List all merchants."""
-
-    async def command(tools: Tools) -> list[dict[str, Any]]:
-        pages = in_pages(roster.merchants, tools.db, MerchantFilter(sort=SortOrder.OLDEST))
-        return [_described(merchant) async for page in pages for merchant in page]
-
-    rows = run(data, command)
-    if not as_json:
-        rows = [{key: row[key] for key in ("id", "name", "email", "status")} for row in rows]
-    print_rows(rows, as_json=as_json, empty="There are no merchants yet.")
+    pages = in_pages(roster.merchants, tools.db, MerchantFilter(sort=SortOrder.OLDEST))
+    rows = [_described(merchant) async for page in pages for merchant in page]
+    tools.print_rows(rows, "There are no merchants yet.", ("id", "name", "email", "status"))
 
 
-@app.command()
-def rotate(
+@command(app)
+async def rotate(
+    tools: Tools,
     merchant_id: MerchantId,
     environment: Annotated[Environment, typer.Option()],
     overlap_minutes: Annotated[
         int, typer.Option(min=0, metavar="N", help="How long the old ones stay valid.")
     ] = 0,
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """Create a new API key and secret, shown only once; the owners are notified by email."""
-
-    async def command(tools: Tools) -> Any:
-        return await merchants.rotate(
-            tools.db, tools.keyring, merchant_id, environment, overlap_minutes=overlap_minutes
-        )
-
-    new = msgspec.to_builtins(run(data, command))
-    print_fields({"id": merchant_id, "environment": environment, **new}, as_json=as_json)
+    new = await merchants.rotate(
+        tools.db, tools.keyring, merchant_id, environment, overlap_minutes=overlap_minutes
+    )
+    shown = {"id": merchant_id, "environment": environment, **msgspec.to_builtins(new)}
+    tools.print_fields(shown)
 
 
 def _codes(text: str | None) -> list[str] | None:

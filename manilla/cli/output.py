@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+import msgspec
 import typer
 
 from manilla.kit import strict_json
@@ -57,23 +58,21 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, empty: str) -> None:
-    if as_json:
-        print_json(list(rows))
-    elif not rows:
+def print_table(rows: Sequence[Mapping[str, Any]], empty: str = "") -> None:
+    if not rows:
         console().print(empty)
-    else:
-        from rich.table import Table
-        from rich.text import Text
+        return
+    from rich.table import Table
+    from rich.text import Text
 
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for name in rows[0]:
-            table.add_column(name.replace("_", " "), overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(_cell(value)) for value in row.values()))
-        # Do not wrap a table that is written to a pipe, which has no width.
-        width = None if sys.stdout.isatty() else PIPE_WIDTH
-        console(width, soft_wrap=False).print(table)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in rows[0]:
+        table.add_column(name.replace("_", " "), overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_cell(value)) for value in row.values()))
+    # Do not wrap a table that is written to a pipe, which has no width.
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    console(width, soft_wrap=False).print(table)
 
 
 def print_csv(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> None:
@@ -90,10 +89,8 @@ def _csv_cell(value: Any) -> Any:
     return f"'{printable(value)}" if value.startswith(FORMULA_STARTS) else printable(value)
 
 
-def print_fields(fields: Mapping[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        print_json(fields)
-        return
+def print_lines(fields: Mapping[str, Any]) -> None:
+    """Prints each field on a line."""
     flat = dict(_flattened(fields))
     width, screen = max(map(len, flat)), console()
     for name, value in flat.items():
@@ -101,19 +98,36 @@ def print_fields(fields: Mapping[str, Any], *, as_json: bool) -> None:
         screen.print(_cell(value), markup=False)
 
 
-def print_record(fields: dict[str, Any], *, as_json: bool, **lists: str) -> None:
-    """Prints a record and a table for each of its lists.
+class Output(msgspec.Struct, frozen=True):
+    """Prints a command's result: as JSON if --json was given, otherwise as text for people."""
 
-    Each list has a text to print if it is empty.
-    """
-    if as_json:
-        print_json(fields)
-        return
-    tables = {name: fields.pop(name) for name in lists}
-    print_fields(fields, as_json=False)
-    for name, rows in tables.items():
-        if rows or lists[name]:
-            print_rows(rows, as_json=False, empty=lists[name])
+    as_json: bool
+
+    def print_fields(self, fields: Mapping[str, Any]) -> None:
+        print_json(fields) if self.as_json else print_lines(fields)
+
+    def print_rows(
+        self, rows: Sequence[Mapping[str, Any]], empty: str = "", shown: Sequence[str] = ()
+    ) -> None:
+        """Prints the rows. The text for people has only the columns in `shown`, if it is set."""
+        if self.as_json:
+            print_json(list(rows))
+        else:
+            print_table([{name: row[name] for name in shown or row} for row in rows], empty)
+
+    def print_record(self, fields: dict[str, Any], **lists: str) -> None:
+        """Prints a record and a table for each of its lists.
+
+        Each list has a text to print if it is empty.
+        """
+        if self.as_json:
+            print_json(fields)
+            return
+        tables = {name: fields.pop(name) for name in lists}
+        print_lines(fields)
+        for name, rows in tables.items():
+            if rows or lists[name]:
+                print_table(rows, lists[name])
 
 
 def _flattened(fields: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

@@ -4,9 +4,9 @@ from typing import Annotated, Any
 
 import typer
 
-from manilla.cli.instance import Data, InstanceRefusal, Tools, run
+from manilla.cli.instance import InstanceRefusal, Tools, command
 from manilla.cli.options import InEnvironment, OfMerchant, TrxId
-from manilla.cli.output import Json, as_row, as_rows, print_fields, print_record, print_rows
+from manilla.cli.output import as_row, as_rows
 from manilla.cli.providers.rails import configured_rails
 from manilla.kit.fields import Fields
 from manilla.kit.listing import first, in_pages
@@ -40,55 +40,41 @@ CHARGES = Fields(Charge, method="method_code").select(
 EVENTS = timeline.FIELDS.select("at event status detail")
 
 
-@app.command("list")
-def list_payments(
+@command(app, "list")
+async def list_payments(
+    tools: Tools,
     status: Annotated[ListedStatus | None, typer.Option("--status")] = None,
     merchant: OfMerchant = None,
     environment: InEnvironment = None,
     search: Annotated[
         str | None, typer.Option("--search", help="A reference, or part of a customer's name.")
     ] = None,
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """List payments, newest first."""
-
-    async def command(tools: Tools) -> list[Payment]:
-        scope, wanted = Everyone(merchant, environment), PaymentFilter(status=status, search=search)
-        return [*await first(in_pages(listing.payments, tools.db, scope, wanted), LIST_MAX)]
-
-    rows = as_rows(ROW, run(data, command))
-    print_rows(rows, as_json=as_json, empty="There are no payments.")
+    scope, wanted = Everyone(merchant, environment), PaymentFilter(status=status, search=search)
+    pages = in_pages(listing.payments, tools.db, scope, wanted)
+    found: list[Payment] = [*await first(pages, LIST_MAX)]
+    tools.print_rows(as_rows(ROW, found), empty="There are no payments.")
 
 
-@app.command()
-def show(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
+@command(app)
+async def show(tools: Tools, trx_id: TrxId) -> None:
     """Show a payment, its charges and its timeline."""
-
-    async def command(tools: Tools) -> dict[str, Any]:
-        payment = await store.payment_about(tools.db, trx_id)
-        if payment is None:
-            raise initiate.PaymentNotFound(f"There is no payment {trx_id}.")
-        return await _described(tools, payment)
-
-    print_record(
-        run(data, command),
-        as_json=as_json,
-        charges="There are no charges.",
-        timeline="The timeline is empty.",
-    )
-
-
-async def _described(tools: Tools, payment: Payment) -> dict[str, Any]:
+    payment = await store.payment_about(tools.db, trx_id)
+    if payment is None:
+        raise initiate.PaymentNotFound(f"There is no payment {trx_id}.")
     key = payment.merchant_id, payment.trx_id
-    return {
+    fields = {
         **as_row(COLUMNS, payment),
         "charges": as_rows(CHARGES, await store.charges(tools.db, *key)),
         "timeline": as_rows(EVENTS, await timeline.steps(tools.db, *key)),
     }
+    tools.print_record(fields, charges="There are no charges.", timeline="The timeline is empty.")
 
 
-def refund(
+@command()
+async def refund(
+    tools: Tools,
     trx_id: TrxId,
     reason: Reason,
     amount: Annotated[
@@ -101,58 +87,44 @@ def refund(
             help="Also refund the commission, at the platform's expense.",
         ),
     ] = False,
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """Refund a payment in full or in part; the merchant's wallet is debited immediately.
 
     This also works for a disabled merchant.
     """
-
-    async def command(tools: Tools) -> dict[str, Any]:
-        try:
-            started = await initiate.start(
-                tools.db, trx_id, amount, reason, on_behalf=True, with_commission=with_commission
-            )
-        except MoneyError as error:
-            raise InstanceRefusal(str(error)) from None
-        return await _refund(tools, await decisions.find(tools.db, started.trx_id))
-
-    print_fields(run(data, command), as_json=as_json)
+    try:
+        started = await initiate.start(
+            tools.db, trx_id, amount, reason, on_behalf=True, with_commission=with_commission
+        )
+    except MoneyError as error:
+        raise InstanceRefusal(str(error)) from None
+    tools.print_fields(await _refund(tools, await decisions.find(tools.db, started.trx_id)))
 
 
-@refunds_app.command("return")
-def return_credit(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
+@command(refunds_app, "return")
+async def return_credit(tools: Tools, trx_id: TrxId) -> None:
     """Return a payment's surplus, or a part of its amount, that waits to be returned.
 
     This also works for a disabled merchant.
     """
-
-    async def command(tools: Tools) -> list[dict[str, Any]]:
-        started = await returns.start_on_behalf(tools.db, trx_id)
-        return [await _refund(tools, each) for each in started]
-
-    print_rows(run(data, command), as_json=as_json, empty="")
+    started = await returns.start_on_behalf(tools.db, trx_id)
+    tools.print_rows([await _refund(tools, each) for each in started])
 
 
-@refunds_app.command("list")
-def list_refunds(
+@command(refunds_app, "list")
+async def list_refunds(
+    tools: Tools,
     pending: Annotated[bool, typer.Option("--pending", help="Only pending refunds.")] = False,
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """List refunds, newest first."""
     wanted = RefundFilter(status=RefundStatus.PENDING if pending else None)
-
-    async def command(tools: Tools) -> list[dict[str, Any]]:
-        found = await first(in_pages(refunds.refunds, tools.db, Everyone(), wanted), LIST_MAX)
-        return [await _refund(tools, each) for each in found]
-
-    print_rows(run(data, command), as_json=as_json, empty="There are no refunds.")
+    found = await first(in_pages(refunds.refunds, tools.db, Everyone(), wanted), LIST_MAX)
+    tools.print_rows([await _refund(tools, each) for each in found], empty="There are no refunds.")
 
 
-@refunds_app.command()
-def confirm(
+@command(refunds_app)
+async def confirm(
+    tools: Tools,
     trx_id: TrxId,
     note: Annotated[str, typer.Option("--note", help="How it was paid.")] = "paid by hand",
     already_paid: Annotated[
@@ -161,23 +133,16 @@ def confirm(
             "--already-paid", help="The customer has the money, whatever the provider says."
         ),
     ] = False,
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """Record that a refund waiting for an operator was paid; exit 1 if the provider may pay it."""
-
-    async def command(tools: Tools) -> dict[str, Any]:
-        async with configured_rails(tools) as rails:
-            decided = await decisions.confirm(
-                tools.db, rails, trx_id, note, already_paid=already_paid
-            )
-        return await _refund(tools, decided)
-
-    print_fields(run(data, command), as_json=as_json)
+    async with configured_rails(tools) as rails:
+        decided = await decisions.confirm(tools.db, rails, trx_id, note, already_paid=already_paid)
+    tools.print_fields(await _refund(tools, decided))
 
 
-@refunds_app.command()
-def reject(
+@command(refunds_app)
+async def reject(
+    tools: Tools,
     trx_id: TrxId,
     reason: Reason,
     checked: Annotated[
@@ -187,17 +152,11 @@ def reject(
             help="You have checked at a provider without a status query that it does not pay.",
         ),
     ] = False,
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """Reject a refund waiting for an operator; its amount is credited back to the wallet."""
-
-    async def command(tools: Tools) -> dict[str, Any]:
-        async with configured_rails(tools) as rails:
-            decided = await decisions.reject(tools.db, rails, trx_id, reason, is_checked=checked)
-        return await _refund(tools, decided)
-
-    print_fields(run(data, command), as_json=as_json)
+    async with configured_rails(tools) as rails:
+        decided = await decisions.reject(tools.db, rails, trx_id, reason, is_checked=checked)
+    tools.print_fields(await _refund(tools, decided))
 
 
 async def _refund(tools: Tools, refund: Refund) -> dict[str, Any]:

@@ -4,9 +4,9 @@ from typing import Annotated, Any
 
 import typer
 
-from manilla.cli.instance import Data, Tools, run
+from manilla.cli.instance import Tools, command
 from manilla.cli.options import InEnvironment, OfMerchant, TrxId
-from manilla.cli.output import Json, as_row, as_rows, print_fields, print_record, print_rows
+from manilla.cli.output import as_row, as_rows
 from manilla.cli.providers.rails import configured_rails, known_banks
 from manilla.kit.fields import Columns, insert_after
 from manilla.kit.listing import first, in_pages
@@ -36,8 +36,9 @@ COLUMNS = queue.ON_HOLD_FIELDS.select(
 EVENTS = timeline.FIELDS.select("at event status detail")
 
 
-@app.command("list")
-def list_payouts(
+@command(app, "list")
+async def list_payouts(
+    tools: Tools,
     status: Annotated[PayoutStatus | None, typer.Option("--status")] = None,
     merchant: OfMerchant = None,
     environment: InEnvironment = None,
@@ -49,125 +50,90 @@ def list_payouts(
     search: Annotated[
         str | None, typer.Option("--search", help="A reference, or part of a holder's name.")
     ] = None,
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """List payouts, newest first."""
     scope = Everyone(merchant, environment)
-    wanted = PayoutFilter(status=status, manual=manual_only or None, search=search)
-
-    async def command(tools: Tools) -> list[dict[str, Any]]:
-        if on_hold:
-            waiting = await first(
-                in_pages(queue.on_hold, tools.db, scope, QueueFilter(search=search)), LIST_MAX
-            )
-        else:
-            found = await first(in_pages(listing.payouts, tools.db, scope, wanted), LIST_MAX)
-            holds = await decisions.holds_of(tools.db, found)
-            waiting = [Waiting(each, holds.get(each.trx_id)) for each in found]
-        async with known_banks(tools) as banks:
-            return as_rows(_with_bank_names(ROW, banks), waiting)
-
-    print_rows(run(data, command), as_json=as_json, empty="There are no payouts.")
+    if on_hold:
+        waiting = await first(
+            in_pages(queue.on_hold, tools.db, scope, QueueFilter(search=search)), LIST_MAX
+        )
+    else:
+        wanted = PayoutFilter(status=status, manual=manual_only or None, search=search)
+        found = await first(in_pages(listing.payouts, tools.db, scope, wanted), LIST_MAX)
+        holds = await decisions.holds_of(tools.db, found)
+        waiting = [Waiting(each, holds.get(each.trx_id)) for each in found]
+    async with known_banks(tools) as banks:
+        rows = as_rows(_with_bank_names(ROW, banks), waiting)
+    tools.print_rows(rows, empty="There are no payouts.")
 
 
-@app.command()
-def show(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
+@command(app)
+async def show(tools: Tools, trx_id: TrxId) -> None:
     """Show a payout, its beneficiary, its timeline and the rails that were chosen for it."""
-
-    async def command(tools: Tools) -> dict[str, Any]:
-        return await _described(tools, await decisions.find(tools.db, trx_id))
-
-    print_record(
-        run(data, command), as_json=as_json, attempts="", timeline="The timeline is empty."
-    )
+    fields = await _described(tools, await decisions.find(tools.db, trx_id))
+    tools.print_record(fields, attempts="", timeline="The timeline is empty.")
 
 
-@app.command()
-def complete(
+@command(app)
+async def complete(
+    tools: Tools,
     trx_id: TrxId,
     bank_reference: Annotated[str | None, typer.Option("--bank-reference", metavar="R")] = None,
     already_paid: Annotated[
         bool,
         typer.Option("--already-paid", help="It is on hold but has already been paid."),
     ] = False,
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """Record that a manual payout was paid; exit 1 if it is already final or on hold."""
-
-    async def command(tools: Tools) -> dict[str, Any]:
-        done = await decisions.complete(tools.db, trx_id, bank_reference, already_paid=already_paid)
-        return await _described(tools, done)
-
-    _print(run(data, command), as_json)
+    done = await decisions.complete(tools.db, trx_id, bank_reference, already_paid=already_paid)
+    await _print(tools, done)
 
 
-@app.command()
-def reject(
+@command(app)
+async def reject(
+    tools: Tools,
     trx_id: TrxId,
     reason: Annotated[
         str, typer.Option("--reason", metavar="R", help="The reason, shown to the merchant.")
     ],
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """Reject and refund a manual or held payout, or a stuck one that its provider does not know."""
-
-    async def command(tools: Tools) -> dict[str, Any]:
-        async with configured_rails(tools) as rails:
-            return await _described(tools, await decisions.reject(tools.db, rails, trx_id, reason))
-
-    _print(run(data, command), as_json)
+    async with configured_rails(tools) as rails:
+        await _print(tools, await decisions.reject(tools.db, rails, trx_id, reason))
 
 
-@app.command()
-def requeue(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
+@command(app)
+async def requeue(tools: Tools, trx_id: TrxId) -> None:
     """Process an open automatic payout now; it keeps its reference, so it is never sent twice."""
-
-    async def command(tools: Tools) -> dict[str, Any]:
-        return await _described(tools, await decisions.requeue(tools.db, trx_id))
-
-    _print(run(data, command), as_json)
+    await _print(tools, await decisions.requeue(tools.db, trx_id))
 
 
-@app.command()
-def hold(as_json: Json = False, data: Data = None) -> None:
+@command(app)
+async def hold(tools: Tools) -> None:
     """Put all payouts and refunds on hold; those already sent are still queried at providers."""
-
-    async def command(tools: Tools) -> dict[str, Any]:
-        await holding.hold(tools.db)
-        return await _hold_status(tools)
-
-    print_fields(run(data, command), as_json=as_json)
+    await holding.hold(tools.db)
+    await _print_hold(tools)
 
 
-@app.command()
-def release(as_json: Json = False, data: Data = None) -> None:
+@command(app)
+async def release(tools: Tools) -> None:
     """Release the hold, after querying providers about transfers that are recorded as unsent."""
-
-    async def command(tools: Tools) -> dict[str, Any]:
-        async with configured_rails(tools) as rails:
-            await restored.release(tools.db, rails)
-        return await _hold_status(tools)
-
-    print_fields(run(data, command), as_json=as_json)
+    async with configured_rails(tools) as rails:
+        await restored.release(tools.db, rails)
+    await _print_hold(tools)
 
 
-async def _hold_status(tools: Tools) -> dict[str, Any]:
-    since = await holding.hold_start(tools.db)
-    return {
-        "held": since is not None,
-        "since": since,
-        "waiting": await restored.waiting(tools.db),
-    }
+async def _print_hold(tools: Tools) -> None:
+    since, waiting = await holding.hold_start(tools.db), await restored.waiting(tools.db)
+    tools.print_fields({"held": since is not None, "since": since, "waiting": waiting})
 
 
-def _print(described: dict[str, Any], as_json: bool) -> None:
-    if not as_json:
+async def _print(tools: Tools, payout: Payout) -> None:
+    described = await _described(tools, payout)
+    if not tools.as_json:
         described.pop("timeline")
         described.pop("attempts")
-    print_fields(described, as_json=as_json)
+    tools.print_fields(described)
 
 
 async def _described(tools: Tools, payout: Payout) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
-from manilla.cli.output import Json, print_json, print_rows
+from manilla.cli.output import Json, print_json, print_table
 from manilla.cli.providers.rails import check_provider, configured_rails
 from manilla.proofs import restored
 from manilla.proofs.restored import FoundTransfer, LostTransfer
@@ -47,19 +47,19 @@ def restore_check(
     if (provider is None) != (references is None):
         raise typer.BadParameter("must be used together.", param_hint="--provider, --references")
     listed = _read(references) if references else []
-
-    async def command(tools: Tools) -> RestoreReport:
-        if provider is not None:
-            await check_provider(tools, provider)
-        async with configured_rails(tools) as rails:
-            found = await restored.look(tools.db, rails)
-            lost = await restored.missing(tools.db, rails, provider, listed) if provider else []
-            return RestoreReport(found, lost)
-
-    report = run(data, command)
+    report = run(data, lambda tools: _query(tools, provider, listed))
     _print(report, as_json)
     if not report.is_clear:
         raise typer.Exit(1)
+
+
+async def _query(tools: Tools, provider: str | None, listed: list[str]) -> RestoreReport:
+    if provider is not None:
+        await check_provider(tools, provider)
+    async with configured_rails(tools) as rails:
+        found = await restored.look(tools.db, rails)
+        lost = await restored.missing(tools.db, rails, provider, listed) if provider else []
+        return RestoreReport(found, lost)
 
 
 def _read(file: Path) -> list[str]:
@@ -80,11 +80,11 @@ def _print(report: RestoreReport, as_json: bool) -> None:
         is_clear = report.is_clear
         print_json({"clear": is_clear, "payouts": payouts, "refunds": refunds, "lost": lost})
         return
-    print_rows(payouts, as_json=False, empty="No payout from before the hold is still open.")
+    print_table(payouts, empty="No payout from before the hold is still open.")
     if refunds:
-        print_rows(refunds, as_json=False, empty="")
+        print_table(refunds)
     if lost:
-        print_rows(lost, as_json=False, empty="")
+        print_table(lost)
 
 
 def _payout_row(found: FoundTransfer) -> dict[str, Any]:

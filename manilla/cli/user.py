@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from manilla.cli.instance import Data, Tools, run
+from manilla.cli.instance import Data, Tools, command, run
 from manilla.cli.options import OfMerchant
-from manilla.cli.output import Json, as_row, as_rows, print_fields, print_rows
+from manilla.cli.output import Json, as_row, as_rows
 from manilla.kit.db import Database
 from manilla.kit.fields import Fields
 from manilla.people import (
@@ -71,49 +71,48 @@ def add(
     if name is None and (realm is Realm.CONSOLE or password_stdin):
         raise typer.BadParameter("is required.", param_hint="--name")
     password = sys.stdin.read().rstrip("\r\n") if password_stdin else None
-
-    async def command(tools: Tools) -> dict[str, Any]:
-        if merchant is None:
-            return await _add_to_console(tools, email, name or "", _console_role(role), password)
-        return await _add_to_merchant(tools, merchant, email, name, _role(role), password)
-
-    print_fields(run(data, command), as_json=as_json)
+    run(data, lambda tools: _add(tools, merchant, email, name, role, password), as_json=as_json)
 
 
-@app.command("list")
-def list_(
+async def _add(
+    tools: Tools,
+    merchant_id: int | None,
+    email: str,
+    name: str | None,
+    role: str,
+    password: str | None,
+) -> None:
+    if merchant_id is None:
+        added = await _add_to_console(tools, email, name or "", _console_role(role), password)
+    else:
+        added = await _add_to_merchant(tools, merchant_id, email, name, _role(role), password)
+    tools.print_fields(added)
+
+
+@command(app, "list")
+async def list_(
+    tools: Tools,
     merchant: OfMerchant = None,
     realm: Annotated[Realm | None, typer.Option("--realm")] = None,
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """List users, or a merchant's members."""
-
-    async def command(tools: Tools) -> list[dict[str, Any]]:
-        if merchant is not None:
-            return as_rows(MEMBER, await members.list_of(tools.db, merchant))
-        rows: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
+    if merchant is not None:
+        rows = as_rows(MEMBER, await members.list_of(tools.db, merchant))
+    else:
         while page := await queries.people(
             tools.db, realm, rows[-1]["id"] if rows else 0, LIST_PAGE
         ):
-            rows += [_described(person) for person in page]
-        return rows
-
-    print_rows(run(data, command), as_json=as_json, empty="There are no users yet.")
+            rows += as_rows(PERSON, page)
+    tools.print_rows(rows, empty="There are no users yet.")
 
 
-@app.command()
-def reset(
-    email: Email, realm: RealmOfPerson = Realm.DASHBOARD, as_json: Json = False, data: Data = None
-) -> None:
+@command(app)
+async def reset(tools: Tools, email: Email, realm: RealmOfPerson = Realm.DASHBOARD) -> None:
     """Print a link to choose a new password; it works once, for one hour."""
-
-    async def command(tools: Tools) -> dict[str, Any]:
-        person = await persons.find(tools.db, realm, email)
-        path = links.reset(realm, await resets.begin(tools.db, tools.keyring, person.id))
-        return _mail_result(tools, person.email, path)
-
-    print_fields(run(data, command), as_json=as_json)
+    person = await persons.find(tools.db, realm, email)
+    path = links.reset(realm, await resets.begin(tools.db, tools.keyring, person.id))
+    tools.print_fields(_mail_result(tools, person.email, path))
 
 
 @app.command()
@@ -133,70 +132,49 @@ def role(
     async def change_role(db: Database, person_id: int) -> None:
         await console_people.change_role(db, person_id, _console_role(role))
 
-    _change(change_role, email, realm, as_json, data)
+    run(data, lambda tools: _change(tools, email, realm, change_role), as_json=as_json)
 
 
-@app.command()
-def disable(email: Email, realm: RealmOfPerson, as_json: Json = False, data: Data = None) -> None:
+@command(app)
+async def disable(tools: Tools, email: Email, realm: RealmOfPerson) -> None:
     """Disable a user, and end their sessions."""
+    await _change(tools, email, realm, persons.disable)
 
-    _change(persons.disable, email, realm, as_json, data)
 
-
-@app.command()
-def enable(email: Email, realm: RealmOfPerson, as_json: Json = False, data: Data = None) -> None:
+@command(app)
+async def enable(tools: Tools, email: Email, realm: RealmOfPerson) -> None:
     """Enable a user again."""
+    await _change(tools, email, realm, persons.enable)
 
-    _change(persons.enable, email, realm, as_json, data)
 
-
-@app.command("totp-off")
-def totp_off(email: Email, realm: RealmOfPerson, as_json: Json = False, data: Data = None) -> None:
+@command(app, "totp-off")
+async def totp_off(tools: Tools, email: Email, realm: RealmOfPerson) -> None:
     """Turn off a user's second factor (for a lost phone), and end all their sessions."""
+    await _change(tools, email, realm, second_factor.remove)
 
-    _change(second_factor.remove, email, realm, as_json, data)
 
-
-@app.command("sessions")
-def list_sessions(
-    email: Email, realm: RealmOfPerson = Realm.DASHBOARD, as_json: Json = False, data: Data = None
-) -> None:
+@command(app, "sessions")
+async def list_sessions(tools: Tools, email: Email, realm: RealmOfPerson = Realm.DASHBOARD) -> None:
     """List a user's sessions, most recently seen first."""
-
-    async def command(tools: Tools) -> list[dict[str, Any]]:
-        person = await persons.find(tools.db, realm, email)
-        return as_rows(SESSION, await sessions.list_of(tools.db, person.id))
-
-    print_rows(run(data, command), as_json=as_json, empty="The user is not signed in.")
+    person = await persons.find(tools.db, realm, email)
+    rows = as_rows(SESSION, await sessions.list_of(tools.db, person.id))
+    tools.print_rows(rows, empty="The user is not signed in.")
 
 
-@app.command("sign-out")
-def sign_out(
-    email: Email, realm: RealmOfPerson = Realm.DASHBOARD, as_json: Json = False, data: Data = None
-) -> None:
+@command(app, "sign-out")
+async def sign_out(tools: Tools, email: Email, realm: RealmOfPerson = Realm.DASHBOARD) -> None:
     """End all of a user's sessions."""
-
-    async def command(tools: Tools) -> dict[str, Any]:
-        person = await persons.find(tools.db, realm, email)
-        ended = await persons.sign_out(tools.db, person.id)
-        return {"email": person.email, "realm": realm, "sessions_ended": ended}
-
-    print_fields(run(data, command), as_json=as_json)
+    person = await persons.find(tools.db, realm, email)
+    ended = await persons.sign_out(tools.db, person.id)
+    tools.print_fields({"email": person.email, "realm": realm, "sessions_ended": ended})
 
 
-def _change(
-    work: Callable[[Database, int], Awaitable[object]],
-    email: str,
-    realm: Realm,
-    as_json: bool,
-    data: Data,
+async def _change(
+    tools: Tools, email: str, realm: Realm, work: Callable[[Database, int], Awaitable[object]]
 ) -> None:
-    async def command(tools: Tools) -> dict[str, Any]:
-        person = await persons.find(tools.db, realm, email)
-        await work(tools.db, person.id)
-        return _described(await persons.get(tools.db, person.id))
-
-    print_fields(run(data, command), as_json=as_json)
+    person = await persons.find(tools.db, realm, email)
+    await work(tools.db, person.id)
+    tools.print_fields(as_row(PERSON, await persons.get(tools.db, person.id)))
 
 
 async def _add_to_console(
@@ -206,9 +184,9 @@ async def _add_to_console(
         tools.db, tools.keyring, email=email, name=name, role=role, password=password
     )
     if new.token is None:
-        return _described(new.person)
+        return as_row(PERSON, new.person)
     path = links.invitation(Realm.CONSOLE, new.token)
-    return {**_described(new.person), **_mail_result(tools, new.person.email, path)}
+    return {**as_row(PERSON, new.person), **_mail_result(tools, new.person.email, path)}
 
 
 async def _add_to_merchant(
@@ -218,7 +196,7 @@ async def _add_to_merchant(
         person = await members.add(
             tools.db, merchant_id, email=email, name=name or "", role=role, password=password
         )
-        return {**_described(person), "merchant_id": merchant_id, "role": role}
+        return {**as_row(PERSON, person), "merchant_id": merchant_id, "role": role}
     token = await invitations.invite(tools.db, tools.keyring, None, merchant_id, email, role)
     path = links.invitation(Realm.DASHBOARD, token)
     mail_result = _mail_result(tools, persons.read_email(email), path)
@@ -240,7 +218,3 @@ def _role(text: str) -> Role:
     if text not in list(Role):
         raise persons.BadPerson(f"A merchant role must be one of: {', '.join(Role)}.")
     return Role(text)
-
-
-def _described(person: Person) -> dict[str, Any]:
-    return as_row(PERSON, person)

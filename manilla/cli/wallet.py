@@ -1,16 +1,14 @@
 """`manilla wallet`: funds, adjusts, opens, closes and shows wallets."""
 
-from functools import partial
 from typing import Annotated, Any
 
 import typer
 
-from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import WalletAdjustment, WalletFunding
-from manilla.cli.changes import Result, approvals_in, print_result
-from manilla.cli.instance import Data, Tools, run
+from manilla.cli import changes
+from manilla.cli.instance import Data, Tools, command, run
 from manilla.cli.options import MerchantId, read_money
-from manilla.cli.output import Json, as_row, as_rows, print_fields, print_rows
+from manilla.cli.output import Json, as_row, as_rows
 from manilla.kit.amount_input import parse_signed_amount
 from manilla.kit.environment import Environment
 from manilla.kit.fields import Fields
@@ -40,9 +38,8 @@ def fund(
 ) -> None:
     """Add money to a wallet, as a posting with a reason."""
     money = read_money(amount, currency.upper())
-
     change = WalletFunding(merchant_id, environment, money, reason)
-    print_result(run(data, partial(_move, change=change)), as_json=as_json)
+    run(data, lambda tools: _move(tools, change), as_json=as_json)
 
 
 @app.command()
@@ -60,48 +57,37 @@ def adjust(
     """Correct a wallet's balance up or down, as a posting with a reason."""
     money = read_money(amount, currency.upper(), parse_signed_amount)
     change = WalletAdjustment(merchant_id, environment, money, reason)
-    print_result(run(data, partial(_move, change=change)), as_json=as_json)
+    run(data, lambda tools: _move(tools, change), as_json=as_json)
 
 
-async def _move(tools: Tools, change: WalletFunding | WalletAdjustment) -> Result:
+async def _move(tools: Tools, change: WalletFunding | WalletAdjustment) -> None:
     await merchants.get(tools.db, change.merchant_id)
-    done = await apply_or_ask(approvals_in(tools), change)
-    if isinstance(done, ApprovalRequested):
-        return done
-    assert isinstance(done, wallets.FundingResult)
+    done = await changes.apply(tools, change)
     wallet = change.merchant_id, change.environment, change.amount.currency
     moved = {"balance": done.balance, "trx_id": done.trx_id}
-    return await _described(tools, *wallet) | moved
+    tools.print_fields(await _described(tools, *wallet) | moved)
 
 
-@app.command("set")
-def set_(
+@command(app, "set")
+async def set_(
+    tools: Tools,
     merchant_id: MerchantId,
     currency: CurrencyCode,
     environment: InEnvironment,
     status: Annotated[WalletStatus, typer.Option()],
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """Open or close a wallet."""
-
-    async def command(tools: Tools) -> dict[str, Any]:
-        await merchants.get(tools.db, merchant_id)
-        await wallets.set_status(tools.db, merchant_id, environment, currency.upper(), status)
-        return await _described(tools, merchant_id, environment, currency.upper())
-
-    print_fields(run(data, command), as_json=as_json)
+    await merchants.get(tools.db, merchant_id)
+    await wallets.set_status(tools.db, merchant_id, environment, currency.upper(), status)
+    tools.print_fields(await _described(tools, merchant_id, environment, currency.upper()))
 
 
-@app.command()
-def show(merchant_id: MerchantId, as_json: Json = False, data: Data = None) -> None:
+@command(app)
+async def show(tools: Tools, merchant_id: MerchantId) -> None:
     """Show a merchant's wallets in both environments."""
-
-    async def command(tools: Tools) -> list[dict[str, Any]]:
-        await merchants.get(tools.db, merchant_id)
-        return as_rows(COLUMNS, await queries.wallets(tools.db, merchant_id))
-
-    print_rows(run(data, command), as_json=as_json, empty="The merchant has no wallet.")
+    await merchants.get(tools.db, merchant_id)
+    rows = as_rows(COLUMNS, await queries.wallets(tools.db, merchant_id))
+    tools.print_rows(rows, empty="The merchant has no wallet.")
 
 
 async def _described(

@@ -277,8 +277,8 @@ def _sql(url: str, statement: str) -> None:
 def test_control_characters_are_not_sent_to_the_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    output.print_fields({"ref_trx": "\x1b]0;pwn\x07", "list": ["\x9b31m"]}, as_json=False)
-    output.print_rows([{"name": "\x1b[2J"}], as_json=False, empty="")
+    output.print_lines({"ref_trx": "\x1b]0;pwn\x07", "list": ["\x9b31m"]})
+    output.print_table([{"name": "\x1b[2J"}])
     shown = capsys.readouterr().out
     assert not {"\x1b", "\x9b", "\x07"} & set(shown)
     assert r"\x1b]0;pwn\x07" in shown

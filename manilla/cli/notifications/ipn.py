@@ -6,17 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from manilla.cli.instance import Data, InstanceRefusal, Tools, run
+from manilla.cli.instance import Data, InstanceRefusal, Tools, command, run
 from manilla.cli.options import Limit, OfMerchant
-from manilla.cli.output import (
-    Json,
-    as_row,
-    as_rows,
-    print_fields,
-    print_json,
-    print_rows,
-    printable,
-)
+from manilla.cli.output import Json, as_row, as_rows, print_json, print_lines, printable
 from manilla.kit.clock import iso
 from manilla.kit.fields import Fields
 from manilla.ledger import trx_ids
@@ -61,35 +53,32 @@ def list_notifications(
     """List notifications, newest first."""
     if trx is not None:
         merchant = _merchant_of(trx, merchant)
-
-    async def command(tools: Tools) -> list[Notification]:
-        return await queries.notifications(
-            tools.db, merchant_id=merchant, state=status, trx_id=trx, limit=limit
-        )
-
-    rows = as_rows(COLUMNS, run(data, command))
-    print_rows(rows, as_json=as_json, empty="There are no notifications.")
+    run(data, lambda tools: _list(tools, merchant, status, trx, limit), as_json=as_json)
 
 
-@app.command()
-def show(
+async def _list(
+    tools: Tools, merchant: int | None, state: NotificationState | None, trx: str | None, limit: int
+) -> None:
+    found = await queries.notifications(
+        tools.db, merchant_id=merchant, state=state, trx_id=trx, limit=limit
+    )
+    tools.print_rows(as_rows(COLUMNS, found), empty="There are no notifications.")
+
+
+@command(app)
+async def show(
+    tools: Tools,
     notification_id: NotificationId,
     body: Annotated[
         bool, typer.Option("--body", help="Print only the body, byte for byte.")
     ] = False,
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """Show a notification, its exact body, and every delivery attempt."""
-
-    async def command(tools: Tools) -> tuple[Notification, list[DeliveryAttempt]]:
-        found = await redeliver.find(tools.db, _checked(notification_id))
-        return found, await queries.attempts(tools.db, found.merchant_id, found.id)
-
-    found, history = run(data, command)
+    found = await redeliver.find(tools.db, _checked(notification_id))
+    history = await queries.attempts(tools.db, found.merchant_id, found.id)
     if body:
         typer.get_binary_stream("stdout").write(found.body)
-    elif as_json:
+    elif tools.as_json:
         print_json(_described(found, history))
     else:
         _print(found, history)
@@ -118,24 +107,20 @@ def redeliver_(
     if notification_id is not None:
         if merchant is not None:
             raise typer.BadParameter("--merchant can only be used with --failed-since.")
-        _redeliver_one(notification_id, as_json, data)
+        run(data, lambda tools: _redeliver_one(tools, notification_id), as_json=as_json)
     elif failed_since is not None:
-        _redeliver_failed(read_moment(failed_since), merchant, as_json, data)
+        since = read_moment(failed_since)
+        run(data, lambda tools: _redeliver_failed(tools, since, merchant), as_json=as_json)
 
 
-def _redeliver_one(notification_id: str, as_json: bool, data: Data) -> None:
-    async def command(tools: Tools) -> Notification:
-        return await redeliver.redeliver(tools.db, _checked(notification_id))
-
-    print_fields(as_row(COLUMNS, run(data, command)), as_json=as_json)
+async def _redeliver_one(tools: Tools, notification_id: str) -> None:
+    sent = await redeliver.redeliver(tools.db, _checked(notification_id))
+    tools.print_fields(as_row(COLUMNS, sent))
 
 
-def _redeliver_failed(since: datetime, merchant: int | None, as_json: bool, data: Data) -> None:
-    async def command(tools: Tools) -> list[str]:
-        return await redeliver.redeliver_failed(tools.db, since, merchant)
-
-    sent = run(data, command)
-    print_fields({"since": since, "count": len(sent), "ids": sent}, as_json=as_json)
+async def _redeliver_failed(tools: Tools, since: datetime, merchant: int | None) -> None:
+    sent = await redeliver.redeliver_failed(tools.db, since, merchant)
+    tools.print_fields({"since": since, "count": len(sent), "ids": sent})
 
 
 def read_moment(text: str) -> datetime:
@@ -184,7 +169,7 @@ def _described(found: Notification, history: list[DeliveryAttempt]) -> dict[str,
 def _print(found: Notification, history: list[DeliveryAttempt]) -> None:
     size = f"{len(found.body)} bytes"
     shown = {**as_row(COLUMNS, found), "decided_at": found.decided_at, "body": size}
-    print_fields(shown, as_json=False)
+    print_lines(shown)
     print(f"\n{printable(found.body.decode())}")
     if not history:
         print("\nNo attempts are stored.")

@@ -13,7 +13,7 @@ import typer
 
 from manilla import development
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
-from manilla.cli.output import Json, print_fields, print_json
+from manilla.cli.output import Json, print_json, print_lines
 from manilla.kit.clock import iso
 from manilla.kit.environment import Environment
 from manilla.ledger import trx_ids
@@ -91,7 +91,7 @@ def _print(report: Any, as_json: bool) -> None:
     if as_json:
         print_json({**report.fields(), **report.details()})
     else:
-        print_fields(report.fields(), as_json=False)
+        print_lines(report.fields())
         print(report.explanation())
     if not report.matches:
         raise typer.Exit(1)

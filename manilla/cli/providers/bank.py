@@ -7,9 +7,9 @@ import typer
 from manilla.banks import learning, names
 from manilla.banks.learning import RailBank
 from manilla.banks.nigeria import BY_ANY_CODE, BY_CODE, NigerianBank
-from manilla.cli.instance import Data, Tools, run
+from manilla.cli.instance import Data, Tools, command, run
 from manilla.cli.options import ProviderName
-from manilla.cli.output import Json, print_fields, print_rows
+from manilla.cli.output import Json
 from manilla.cli.providers.rails import check_provider
 from manilla.kit.errors import Refusal
 
@@ -26,52 +26,47 @@ class NoSuchBank(Refusal):
     message = "There is no such bank."
 
 
-@app.command("list")
-def list_(
+@command(app, "list")
+async def list_(
+    tools: Tools,
     provider: Annotated[str | None, typer.Argument(metavar="[PROVIDER]")] = None,
     unmatched: Annotated[
         bool, typer.Option("--unmatched", help="Only codes that need a bank.")
     ] = False,
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """List the providers' own bank codes with the banks that they mean, unmatched ones first."""
-
-    async def command(tools: Tools) -> list[RailBank]:
-        if provider is not None:
-            await check_provider(tools, provider)
-        rows = await learning.load(tools.db, provider)
-        wanted = [row for row in rows if row.needs_attention or not unmatched]
-        return sorted(wanted, key=lambda row: not row.needs_attention)
-
-    found = run(data, command)
-    print_rows([_described(row) for row in found], as_json=as_json, empty="No bank codes.")
+    if provider is not None:
+        await check_provider(tools, provider)
+    rows = await learning.load(tools.db, provider)
+    wanted = [row for row in rows if row.needs_attention or not unmatched]
+    found = sorted(wanted, key=lambda row: not row.needs_attention)
+    tools.print_rows([_described(row) for row in found], empty="No bank codes.")
 
 
 @app.command()
 def show(bank: BankText, as_json: Json = False, data: Data = None) -> None:
     """Show a bank: its codes and names, and its code at each provider."""
     found = _bank(bank)
+    run(data, lambda tools: _show(tools, found), as_json=as_json)
 
-    async def command(tools: Tools) -> dict[str, str]:
-        rows = await learning.load(tools.db)
-        return {
+
+async def _show(tools: Tools, bank: NigerianBank) -> None:
+    rows = await learning.load(tools.db)
+    fields: dict[str, Any] = {
+        "code": bank.code,
+        "nip_code": bank.nip_code or None,
+        "name": bank.name,
+        "kind": bank.kind,
+        "other_codes": list(bank.other_codes),
+        "aliases": list(bank.aliases),
+        "former_names": list(bank.former_names),
+        "providers": {
             row.provider: row.code
             for row in rows
-            if row.bank == found.code and row.is_certain and row.is_listed
-        }
-
-    fields: dict[str, Any] = {
-        "code": found.code,
-        "nip_code": found.nip_code or None,
-        "name": found.name,
-        "kind": found.kind,
-        "other_codes": list(found.other_codes),
-        "aliases": list(found.aliases),
-        "former_names": list(found.former_names),
-        "providers": run(data, command),
+            if row.bank == bank.code and row.is_certain and row.is_listed
+        },
     }
-    print_fields(fields, as_json=as_json)
+    tools.print_fields(fields)
 
 
 @app.command("map")
@@ -79,21 +74,19 @@ def map_(
     provider: ProviderName, code: OwnCode, bank: BankText, as_json: Json = False, data: Data = None
 ) -> None:
     """Decide which bank a provider's own code means. Takes effect within a second."""
-    _change(provider, code, _bank(bank).code, as_json, data)
+    meant = _bank(bank).code
+    run(data, lambda tools: _change(tools, provider, code, meant), as_json=as_json)
 
 
-@app.command()
-def unmap(provider: ProviderName, code: OwnCode, as_json: Json = False, data: Data = None) -> None:
+@command(app)
+async def unmap(tools: Tools, provider: ProviderName, code: OwnCode) -> None:
     """Decide that a provider's own code means none of the known banks."""
-    _change(provider, code, None, as_json, data)
+    await _change(tools, provider, code, None)
 
 
-def _change(provider: str, code: str, bank: str | None, as_json: bool, data: Data) -> None:
-    async def command(tools: Tools) -> RailBank:
-        await check_provider(tools, provider)
-        return await learning.map_code(tools.db, provider, code, bank)
-
-    print_fields(_described(run(data, command)), as_json=as_json)
+async def _change(tools: Tools, provider: str, code: str, bank: str | None) -> None:
+    await check_provider(tools, provider)
+    tools.print_fields(_described(await learning.map_code(tools.db, provider, code, bank)))
 
 
 def _bank(text: str) -> NigerianBank:

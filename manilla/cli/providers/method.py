@@ -7,9 +7,8 @@ import typer
 
 from manilla.approvals.kinds import MethodAddition, MethodChange
 from manilla.cli import changes
-from manilla.cli.instance import Data, Tools, run
+from manilla.cli.instance import Tools, command
 from manilla.cli.options import Switch, percent
-from manilla.cli.output import Json, print_rows
 from manilla.kit.money import Money
 from manilla.methods import catalogue
 from manilla.methods.catalogue import MethodUpdate, NewMethod
@@ -35,19 +34,17 @@ def commands(kind: MethodKind) -> typer.Typer:
 
 
 def _add_list(app: typer.Typer, kind: MethodKind) -> None:
-    @app.command("list")
-    def list_(as_json: Json = False, data: Data = None) -> None:
+    @command(app, "list")
+    async def list_(tools: Tools) -> None:
         """List the methods in display order."""
-
-        async def command(tools: Tools) -> list[Method]:
-            return [method for method in await catalogue.load(tools.db) if method.kind is kind]
-
-        print_rows([described(method) for method in run(data, command)], as_json=as_json, empty="")
+        methods = await catalogue.load(tools.db)
+        tools.print_rows([described(method) for method in methods if method.kind is kind])
 
 
 def _add_deposit_set(app: typer.Typer) -> None:
-    @app.command("set")
-    def set_(
+    @command(app, "set")
+    async def set_(
+        tools: Tools,
         code: Code,
         name: Name = None,
         active: Active = None,
@@ -58,8 +55,6 @@ def _add_deposit_set(app: typer.Typer) -> None:
         provider_fee_percent: Percent = None,
         provider_fee_minimum: OrNone = None,
         provider_fee_maximum: OrNone = None,
-        as_json: Json = False,
-        data: Data = None,
     ) -> None:
         """Change a method. Omitted options stay unchanged. Takes effect within a second.
 
@@ -78,12 +73,13 @@ def _add_deposit_set(app: typer.Typer) -> None:
             fee_minimum=provider_fee_minimum,
             fee_maximum=provider_fee_maximum,
         )
-        _set(MethodKind.DEPOSIT, code, wanted, as_json, data)
+        await _apply(tools, MethodChange(MethodKind.DEPOSIT, code, wanted))
 
 
 def _add_withdraw_set(app: typer.Typer) -> None:
-    @app.command("set")
-    def set_(
+    @command(app, "set")
+    async def set_(
+        tools: Tools,
         code: Code,
         name: Name = None,
         active: Active = None,
@@ -94,8 +90,6 @@ def _add_withdraw_set(app: typer.Typer) -> None:
         fee_percent: Percent = None,
         fee_minimum: OrNone = None,
         fee_maximum: OrNone = None,
-        as_json: Json = False,
-        data: Data = None,
     ) -> None:
         """Change a method. Omitted options stay unchanged. Takes effect within a second.
 
@@ -113,37 +107,29 @@ def _add_withdraw_set(app: typer.Typer) -> None:
             fee_minimum=fee_minimum,
             fee_maximum=fee_maximum,
         )
-        _set(MethodKind.WITHDRAW, code, wanted, as_json, data)
-
-
-def _set(kind: MethodKind, code: str, wanted: MethodUpdate, as_json: bool, data: Data) -> None:
-    async def command(tools: Tools) -> changes.Result:
-        return await changes.apply(tools, MethodChange(kind, code, wanted), described)
-
-    changes.print_result(run(data, command), as_json=as_json)
+        await _apply(tools, MethodChange(MethodKind.WITHDRAW, code, wanted))
 
 
 def _add_add(app: typer.Typer, kind: MethodKind) -> None:
-    @app.command()
-    def add(
+    @command(app)
+    async def add(
+        tools: Tools,
         code: Code,
         name: Annotated[str, typer.Option()],
         currency: Annotated[str, typer.Option(metavar="CODE", help="A currency code.")],
         provider: Annotated[str | None, typer.Option()] = None,
         flow: Annotated[Flow | None, typer.Option(help="How the customer pays.")] = None,
-        as_json: Json = False,
-        data: Data = None,
     ) -> None:
         """Add a method in any currency. A method without a provider is manual.
 
         In production mode a second administrator must approve it once a provider is configured.
         """
         new = NewMethod(kind, code, name, currency.upper(), provider, flow)
+        await _apply(tools, MethodAddition(new))
 
-        async def command(tools: Tools) -> changes.Result:
-            return await changes.apply(tools, MethodAddition(new), described)
 
-        changes.print_result(run(data, command), as_json=as_json)
+async def _apply(tools: Tools, change: MethodChange | MethodAddition) -> None:
+    tools.print_fields(described(await changes.apply(tools, change)))
 
 
 def described(method: Method) -> dict[str, Any]:

@@ -8,24 +8,13 @@ import typer
 
 from manilla.approvals.kinds import ProviderAddition, ProviderChange, ProviderClearing
 from manilla.cli import changes, secret_input
-from manilla.cli.changes import Result
-from manilla.cli.instance import Data, Tools, run
+from manilla.cli.instance import Data, Tools, command, run
 from manilla.cli.options import ProviderName, read_day
-from manilla.cli.output import (
-    Json,
-    console,
-    print_csv,
-    print_fields,
-    print_json,
-    print_rows,
-    printable,
-)
+from manilla.cli.output import Json, console, print_csv, print_json, print_lines, printable
 from manilla.cli.providers.rails import check_provider, configured_rails
 from manilla.kit.clock import start_of_day
 from manilla.providers import accounts, connection_test, credentials, statements
 from manilla.providers.checks.account import check_account
-from manilla.providers.checks.report import CheckReport
-from manilla.providers.connection_test import ConnectionTest
 from manilla.providers.kind import Credentials
 from manilla.providers.port import Done, StatementLine
 from manilla.providers.rails import open_session
@@ -51,84 +40,62 @@ def set_(
     Any user of the machine can see a command's arguments, so give secrets as KEY or KEY=-.
     """
     wanted = dict(_pair(value) for value in values)
-
-    async def command(tools: Tools) -> Result:
-        await check_provider(tools, provider)
-        return await changes.apply(tools, ProviderChange(provider, wanted), _described)
-
-    changes.print_result(run(data, command), as_json=as_json)
+    run(data, lambda tools: _update(tools, provider, wanted), as_json=as_json)
 
 
-@app.command()
-def add(
+async def _update(tools: Tools, provider: str, wanted: dict[str, str]) -> None:
+    await check_provider(tools, provider)
+    tools.print_fields(_described(await changes.apply(tools, ProviderChange(provider, wanted))))
+
+
+@command(app)
+async def add(
+    tools: Tools,
     kind: Annotated[str, typer.Argument(metavar="KIND", help="The kind, such as paystack.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="2 to 31 characters of a-z, 0-9.")],
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """Add another account of a kind of provider, with its methods, which are inactive at first."""
-
-    async def command(tools: Tools) -> Result:
-        return await changes.apply(tools, ProviderAddition(kind, name), _described)
-
-    changes.print_result(run(data, command), as_json=as_json)
+    tools.print_fields(_described(await changes.apply(tools, ProviderAddition(kind, name))))
 
 
-@app.command()
-def show(
-    provider: Annotated[str | None, typer.Argument(metavar="[PROVIDER]")] = None,
-    as_json: Json = False,
-    data: Data = None,
+@command(app)
+async def show(
+    tools: Tools, provider: Annotated[str | None, typer.Argument(metavar="[PROVIDER]")] = None
 ) -> None:
     """Show the settings, missing settings and rail health."""
-
-    async def command(tools: Tools) -> list[dict[str, Any]]:
-        current = await credentials.load(tools.db, tools.keyring)
-        if provider is not None:
-            await check_provider(tools, provider)
-        async with configured_rails(tools) as rails:
-            health = await rails.health.overview()
-        return [
-            {**_described(current[each]), "rails": _health_by_direction(each, health)}
-            for each in ([provider] if provider else current)
-        ]
-
-    shown = run(data, command)
-    if as_json:
-        print_rows(shown, as_json=True, empty="") if provider is None else print_fields(
-            shown[0], as_json=True
-        )
+    current = await credentials.load(tools.db, tools.keyring)
+    if provider is not None:
+        await check_provider(tools, provider)
+    async with configured_rails(tools) as rails:
+        health = await rails.health.overview()
+    shown = [
+        {**_described(current[each]), "rails": _health_by_direction(each, health)}
+        for each in ([provider] if provider else current)
+    ]
+    if tools.as_json:
+        print_json(shown if provider is None else shown[0])
         return
     for each in shown:
-        print_fields(each, as_json=False)
+        print_lines(each)
         print()
 
 
-@app.command()
-def clear(provider: ProviderName, as_json: Json = False, data: Data = None) -> None:
+@command(app)
+async def clear(tools: Tools, provider: ProviderName) -> None:
     """Delete a provider's credentials; the provider is then no longer offered."""
-
-    async def command(tools: Tools) -> Result:
-        await check_provider(tools, provider)
-        kind = await accounts.kind_of(tools.db, provider)
-        cleared = _described(Credentials(provider, kind))
-        return await changes.apply(tools, ProviderClearing(provider), lambda _: cleared)
-
-    changes.print_result(run(data, command), as_json=as_json)
+    await check_provider(tools, provider)
+    kind = await accounts.kind_of(tools.db, provider)
+    await changes.apply(tools, ProviderClearing(provider))
+    tools.print_fields(_described(Credentials(provider, kind)))
 
 
-@app.command("test")
-def try_out(provider: ProviderName, as_json: Json = False, data: Data = None) -> None:
+@command(app, "test")
+async def try_out(tools: Tools, provider: ProviderName) -> None:
     """Query our balance, and learn the codes of the bank list; exit 1 unless both succeed."""
-
-    async def command(tools: Tools) -> ConnectionTest:
-        await check_provider(tools, provider)
-        async with configured_rails(tools) as rails:
-            tried = await connection_test.run_test(tools.db, rails, provider)
-            await rails.health.flush()
-            return tried
-
-    tried = run(data, command)
+    await check_provider(tools, provider)
+    async with configured_rails(tools) as rails:
+        tried = await connection_test.run_test(tools.db, rails, provider)
+        await rails.health.flush()
     balance, banks = tried.balance, tried.banks
     report = {
         "provider": provider,
@@ -136,13 +103,14 @@ def try_out(provider: ProviderName, as_json: Json = False, data: Data = None) ->
         "balance": balance.value if isinstance(balance, Done) else connection_test.problem(balance),
         "banks": len(banks.value) if isinstance(banks, Done) else connection_test.problem(banks),
     }
-    print_fields(report, as_json=as_json)
+    tools.print_fields(report)
     if not tried.is_ok:
         raise typer.Exit(1)
 
 
-@app.command()
-def statement(
+@command(app)
+async def statement(
+    tools: Tools,
     provider: ProviderName,
     first: Annotated[
         date,
@@ -153,52 +121,42 @@ def statement(
     ],
     currency: Annotated[str, typer.Option("--currency")] = "NGN",
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """List the movements of our balance from the provider's statement, oldest first."""
     since, until = start_of_day(first), start_of_day(last + timedelta(days=1))
-
-    async def command(tools: Tools) -> list[StatementLine]:
-        await check_provider(tools, provider)
-        async with configured_rails(tools) as rails:
-            adapter = rails.adapter(provider)
-            if adapter is None:
-                raise connection_test.NotConfigured(f"{provider} is not configured.")
-            pages = statements.read(adapter, since, until, currency)
-            return [line async for page in pages for line in page]
-
-    lines = sorted(run(data, command), key=lambda line: (line.booked_at, line.line_id))
+    await check_provider(tools, provider)
+    async with configured_rails(tools) as rails:
+        adapter = rails.adapter(provider)
+        if adapter is None:
+            raise connection_test.NotConfigured(f"{provider} is not configured.")
+        pages = statements.read(adapter, since, until, currency)
+        lines = [line async for page in pages for line in page]
+    lines.sort(key=lambda line: (line.booked_at, line.line_id))
     rows = [msgspec.structs.asdict(line) for line in lines]
     if as_csv:
         print_csv(rows, StatementLine.__struct_fields__)
     else:
-        print_rows(rows, as_json=as_json, empty="The statement has no lines.")
+        tools.print_rows(rows, empty="The statement has no lines.")
 
 
-@app.command()
-def check(
+@command(app)
+async def check(
+    tools: Tools,
     provider: ProviderName,
     live: Annotated[
         bool, typer.Option("--live", help="Make only calls that create nothing and move no money.")
     ] = False,
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """Call a test account in every way and compare the answers; exit 1 if one differs.
 
     Prints a report to keep, without credentials and personal data.
     """
-
-    async def command(tools: Tools) -> CheckReport:
-        await check_provider(tools, provider)
-        async with open_session() as session:
-            return await check_account(
-                *(tools.db, tools.keyring, session, provider, tools.base_url), is_live=live
-            )
-
-    report = run(data, command)
-    if as_json:
+    await check_provider(tools, provider)
+    async with open_session() as session:
+        report = await check_account(
+            *(tools.db, tools.keyring, session, provider, tools.base_url), is_live=live
+        )
+    if tools.as_json:
         print_json(report.document())
     else:
         for line in report.lines():

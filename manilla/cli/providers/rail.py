@@ -5,9 +5,8 @@ from typing import Any
 import typer
 
 from manilla.banks.registry import BankRegistry
-from manilla.cli.instance import Data, Tools, run
+from manilla.cli.instance import Tools, command
 from manilla.cli.options import ProviderName
-from manilla.cli.output import Json, print_fields, print_rows
 from manilla.cli.providers.rails import check_provider
 from manilla.payouts.routing.deliveries import Deliveries
 from manilla.payouts.routing.overview import BankReport, RailReport, overview
@@ -18,25 +17,20 @@ from manilla.providers.port import Direction
 app = typer.Typer(no_args_is_help=True)
 
 
-@app.command("list")
-def list_(as_json: Json = False, data: Data = None) -> None:
+@command(app, "list")
+async def list_(tools: Tools) -> None:
     """List the rails and how they delivered to each bank in the last 24 hours, problems first.
 
     The row without a bank is the sum of the rail. Half of the payouts were delivered within
     `median seconds`, and 95 of 100 within `p95 seconds`.
     """
-
-    async def command(tools: Tools) -> list[RailReport]:
-        registry = BankRegistry(tools.db, ChangeWatch(tools.db))
-        await registry.load()
-        accounts = await credentials.load(tools.db, tools.keyring)
-        active = [name for name, each in accounts.items() if each.is_open(Direction.PAY_OUT)]
-        return await overview(tools.db, active, Deliveries(tools.db, registry).bank_code)
-
-    rows = [
-        _described(rail, bank) for rail in run(data, command) for bank in (rail.total, *rail.banks)
-    ]
-    print_rows(rows, as_json=as_json, empty="No rail is configured for payouts.")
+    registry = BankRegistry(tools.db, ChangeWatch(tools.db))
+    await registry.load()
+    accounts = await credentials.load(tools.db, tools.keyring)
+    active = [name for name, each in accounts.items() if each.is_open(Direction.PAY_OUT)]
+    rails = await overview(tools.db, active, Deliveries(tools.db, registry).bank_code)
+    rows = [_described(rail, bank) for rail in rails for bank in (rail.total, *rail.banks)]
+    tools.print_rows(rows, empty="No rail is configured for payouts.")
 
 
 def _described(rail: RailReport, bank: BankReport) -> dict[str, Any]:
@@ -59,28 +53,24 @@ def _described(rail: RailReport, bank: BankReport) -> dict[str, Any]:
     }
 
 
-@app.command()
-def drain(account: ProviderName, as_json: Json = False, data: Data = None) -> None:
+@command(app)
+async def drain(tools: Tools, account: ProviderName) -> None:
     """Stop new payouts through an account; those already sent are followed to their end.
 
     Payouts of the automatic method use other rails, and unsent ones move there. Payouts of the
     account's own method are rejected. Takes effect within a second.
     """
-    _set(account, as_json, data, is_drained=True)
+    await check_provider(tools, account)
+    await _print_drained(tools, account, is_changed=await draining.drain(tools.db, account))
 
 
-@app.command()
-def undrain(account: ProviderName, as_json: Json = False, data: Data = None) -> None:
+@command(app)
+async def undrain(tools: Tools, account: ProviderName) -> None:
     """Permit payouts through a drained account again. Takes effect within a second."""
-    _set(account, as_json, data, is_drained=False)
+    await check_provider(tools, account)
+    await _print_drained(tools, account, is_changed=await draining.undrain(tools.db, account))
 
 
-def _set(account: str, as_json: bool, data: Data, *, is_drained: bool) -> None:
-    async def command(tools: Tools) -> dict[str, object]:
-        await check_provider(tools, account)
-        change = draining.drain if is_drained else draining.undrain
-        is_changed = await change(tools.db, account)
-        since = (await queries.drained_rails(tools.db)).get(account)
-        return {"account": account, "drained_since": since, "changed": is_changed}
-
-    print_fields(run(data, command), as_json=as_json)
+async def _print_drained(tools: Tools, account: str, *, is_changed: bool) -> None:
+    since = (await queries.drained_rails(tools.db)).get(account)
+    tools.print_fields({"account": account, "drained_since": since, "changed": is_changed})

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from manilla.cli.instance import Data, Tools, run
+from manilla.cli.instance import Data, Tools, command, run
 from manilla.cli.options import ProviderName, read_money
-from manilla.cli.output import Json, as_row, as_rows, print_fields, print_rows
+from manilla.cli.output import Json, as_row, as_rows
 from manilla.cli.providers.rails import configured_rails
 from manilla.cli.reconciling import statements
 from manilla.kit.errors import Refusal
@@ -29,7 +29,9 @@ class ProviderSilent(Refusal):
     message = "A provider sent no usable response."
 
 
-def settle(
+@command()
+async def settle(
+    tools: Tools,
     kind: Annotated[
         SettlementKind, typer.Argument(help="For example top_up: from our bank to the provider.")
     ],
@@ -37,16 +39,11 @@ def settle(
     amount: Annotated[str, typer.Argument(metavar="AMOUNT", help="Major units: 1000.00")],
     note: Annotated[str, typer.Option("--note", help="The reason, or the bank's reference.")],
     currency: Annotated[str, typer.Option("--currency", metavar="CODE")] = "NGN",
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """Record a provider top-up, a settlement to our bank, or a fee that was kept or returned."""
-
-    async def command(tools: Tools) -> SettlementResult:
-        money = read_money(amount, currency)
-        return await settlements.settle(tools.db, kind, provider, money, note)
-
-    print_fields(as_row(SETTLED, run(data, command)), as_json=as_json)
+    money = read_money(amount, currency)
+    settled = await settlements.settle(tools.db, kind, provider, money, note)
+    tools.print_fields(as_row(SETTLED, settled))
 
 
 app = typer.Typer(invoke_without_command=True)
@@ -55,16 +52,14 @@ app = typer.Typer(invoke_without_command=True)
 @app.callback()
 def reconcile(context: typer.Context, as_json: Json = False, data: Data = None) -> None:
     """Compare our ledger with the providers; exit 1 if they differ or one does not respond."""
-    if context.invoked_subcommand is not None:
-        return
+    if context.invoked_subcommand is None:
+        run(data, _reconcile, as_json=as_json)
 
-    async def command(tools: Tools) -> list[Reconciled]:
-        async with configured_rails(tools) as rails:
-            return await reconciliation.reconcile(tools.db, rails)
 
-    reports = run(data, command)
-    rows = as_rows(COLUMNS, reports)
-    print_rows(rows, as_json=as_json, empty="No provider is configured.")
+async def _reconcile(tools: Tools) -> None:
+    async with configured_rails(tools) as rails:
+        reports = await reconciliation.reconcile(tools.db, rails)
+    tools.print_rows(as_rows(COLUMNS, reports), empty="No provider is configured.")
     silent = [report.provider for report in reports if report.balance is None]
     if silent:
         raise ProviderSilent(f"No usable response from {', '.join(silent)}: not compared.")

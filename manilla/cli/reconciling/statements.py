@@ -7,20 +7,20 @@ from typing import Annotated
 import msgspec
 import typer
 
-from manilla.cli.instance import Data, InstanceRefusal, Tools, run
+from manilla.cli.instance import InstanceRefusal, Tools, command
 from manilla.cli.options import Limit, ProviderName, read_day
-from manilla.cli.output import Json, as_row, as_rows, print_fields, print_json, print_rows
+from manilla.cli.output import as_row, as_rows, print_json, print_table
 from manilla.cli.providers.rails import check_provider, configured_rails
 from manilla.kit.clock import LAGOS
 from manilla.providers.connection_test import NotConfigured
 from manilla.providers.rails import Rails
 from manilla.reconciliation import files, importing, reports, signing, unmatched
 from manilla.reconciliation.lines import ImportResult
-from manilla.reconciliation.reports import DayReport
-from manilla.reconciliation.unmatched import Unmatched
 
 
-def import_statement(
+@command()
+async def import_statement(
+    tools: Tools,
     provider: ProviderName,
     file: Annotated[
         Path | None, typer.Argument(help="A CSV file; without it, the provider is asked.")
@@ -32,22 +32,18 @@ def import_statement(
         date | None,
         typer.Option("--to", metavar="DAY", parser=read_day, help="Default: yesterday."),
     ] = None,
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """Import a provider's statement, from a file or from the provider, and compare it."""
     until = last or datetime.now(LAGOS).date() - timedelta(days=1)
     since = first or until
-
-    async def command(tools: Tools) -> ImportResult:
-        await check_provider(tools, provider)
-        async with configured_rails(tools) as rails:
-            if file is not None:
-                raw, adapter = _content(file), rails.adapter(provider)
-                return await importing.import_file(tools.db, provider, raw, adapter)
-            return await _import_from_provider(tools, rails, provider, since, until)
-
-    print_fields(msgspec.structs.asdict(run(data, command)), as_json=as_json)
+    await check_provider(tools, provider)
+    async with configured_rails(tools) as rails:
+        if file is not None:
+            raw, adapter = _content(file), rails.adapter(provider)
+            result = await importing.import_file(tools.db, provider, raw, adapter)
+        else:
+            result = await _import_from_provider(tools, rails, provider, since, until)
+    tools.print_fields(msgspec.structs.asdict(result))
 
 
 async def _import_from_provider(
@@ -67,57 +63,50 @@ def _content(file: Path) -> bytes:
         raise InstanceRefusal(f"{file}: {error.strerror}.") from None
 
 
-def show_statement(
+@command()
+async def show_statement(
+    tools: Tools,
     provider: Annotated[str | None, typer.Argument(metavar="[PROVIDER]")] = None,
     day: Annotated[
         date | None, typer.Option("--day", metavar="DAY", parser=read_day, help="Only this day.")
     ] = None,
     limit: Limit = 31,
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """Show the days whose statements were imported; exit 1 if something does not match.
 
     With --day, the unmatched transactions and lines are listed too.
     """
-
-    async def command(tools: Tools) -> tuple[list[DayReport], list[Unmatched]]:
-        if provider is not None:
-            await check_provider(tools, provider)
-        found = await reports.reports(tools.db, provider, day, limit)
-        wanted = [] if day is None else found
-        listed = [await unmatched.of_day(tools.db, report.day) for report in wanted]
-        return found, [each for rows in listed for each in rows]
-
-    found, open_ = run(data, command)
+    if provider is not None:
+        await check_provider(tools, provider)
+    found = await reports.reports(tools.db, provider, day, limit)
     totals = as_rows(reports.COLUMNS, found)
-    rows = as_rows(reports.UNMATCHED_COLUMNS, open_)
-    if as_json:
+    rows = [
+        row
+        for report in ([] if day is None else found)
+        for row in as_rows(reports.UNMATCHED_COLUMNS, await unmatched.of_day(tools.db, report.day))
+    ]
+    if tools.as_json:
         print_json({"days": totals, "unmatched": rows})
     else:
-        print_rows(totals, as_json=False, empty="No statement was imported.")
+        print_table(totals, empty="No statement was imported.")
         if rows:
             print()
-            print_rows(rows, as_json=False, empty="")
+            print_table(rows)
     if any(report.day.unmatched for report in found):
         raise typer.Exit(1)
 
 
-def sign_off(
+@command()
+async def sign_off(
+    tools: Tools,
     provider: ProviderName,
     day: Annotated[date, typer.Argument(metavar="DAY", parser=read_day, help="2026-01-31")],
     note: Annotated[str, typer.Option("--note", help="Required if something does not match.")] = "",
     currency: Annotated[str, typer.Option("--currency", metavar="CODE")] = files.DEFAULT_CURRENCY,
-    as_json: Json = False,
-    data: Data = None,
 ) -> None:
     """Sign off a day: confirm its figures, which are stored as they are now."""
-
-    async def command(tools: Tools) -> DayReport:
-        await check_provider(tools, provider)
-        await signing.sign(tools.db, provider, currency, day, note=note)
-        report = await reports.find(tools.db, provider, currency, day)
-        assert report is not None
-        return report
-
-    print_fields(as_row(reports.COLUMNS, run(data, command)), as_json=as_json)
+    await check_provider(tools, provider)
+    await signing.sign(tools.db, provider, currency, day, note=note)
+    report = await reports.find(tools.db, provider, currency, day)
+    assert report is not None
+    tools.print_fields(as_row(reports.COLUMNS, report))
