@@ -8,7 +8,6 @@ from manilla.approvals.approvals import Approvals
 from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import Change
 from manilla.cli.instance import Tools
-from manilla.cli.output import print_json
 
 
 def approvals_in(tools: Tools) -> Approvals:
@@ -23,8 +22,7 @@ async def apply(tools: Tools, change: Change, reason: str = "") -> Any:
     done = await apply_or_ask(approvals_in(tools), change, reason)
     if not isinstance(done, ApprovalRequested):
         return done
-    if tools.as_json:
-        print_json({"approval": done.approval_id})
-    else:
-        print(f"waiting for a second administrator: approval {done.approval_id}")
+    approval = done.approval_id
+    text = f"waiting for a second administrator: approval {approval}"
+    tools.print_text(text, {"approval": approval})
     raise typer.Exit

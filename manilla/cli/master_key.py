@@ -5,7 +5,7 @@ import typer
 from manilla.approvals import approvals
 from manilla.audit import audit
 from manilla.cli.instance import Data, Tools, command
-from manilla.cli.output import Json, print_json
+from manilla.cli.output import Json, Output
 from manilla.compliance import documents
 from manilla.kit import crypto
 from manilla.mail import outbox
@@ -35,10 +35,7 @@ PLACES = (
 def generate(as_json: Json = False, _data: Data = None) -> None:
     """Print a new master key, for MANILLA_MASTER_KEY."""
     key = crypto.generate_key()
-    if as_json:
-        print_json({"master_key": key})
-    else:
-        print(key)
+    Output(as_json).print_text(key, {"master_key": key})
 
 
 @command(app)

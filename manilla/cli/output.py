@@ -103,6 +103,10 @@ class Output(msgspec.Struct, frozen=True):
 
     as_json: bool
 
+    def print_text(self, text: str, value: Any) -> None:
+        """Prints the text, or the value if --json was given."""
+        print_json(value) if self.as_json else print(text, flush=True)
+
     def print_fields(self, fields: Mapping[str, Any]) -> None:
         print_json(fields) if self.as_json else print_lines(fields)
 

@@ -6,7 +6,6 @@ import typer
 from manilla.approvals.kinds import SettingChange
 from manilla.cli import changes
 from manilla.cli.instance import Tools, command
-from manilla.cli.output import print_json
 from manilla.platform import settings
 from manilla.platform.settings import Setting, UnknownSetting
 
@@ -24,7 +23,7 @@ async def list_(tools: Tools) -> None:
 async def get(tools: Tools, key: str) -> None:
     """Print one setting's value."""
     found = await _find(tools, key)
-    print_json(found) if tools.as_json else print(found.value)
+    tools.print_text(found.value, found)
 
 
 @command(app, "set")

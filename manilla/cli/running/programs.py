@@ -10,7 +10,7 @@ import typer
 
 from manilla import development, program
 from manilla.cli.instance import Data, InstanceRefusal, environment_of
-from manilla.cli.output import Json, print_json
+from manilla.cli.output import Json, Output
 from manilla.kit import logs, time_limits
 from manilla.kit.embedded.process import Program, Supervisor, until_stopped
 from manilla.settings import DRAIN_SECONDS_MAX, Mode, Settings, apply_limits, read_mode
@@ -60,10 +60,8 @@ def simulator(
     listener = listen(host, port)
     base_url = local_address(host, listener.getsockname()[1])
     if mode is not Mode.PRODUCTION:
-        if as_json:
-            print_json({"base_url": base_url})
-        else:
-            print(f"The simulator is running at {base_url}/control", flush=True)
+        text = f"The simulator is running at {base_url}/control"
+        Output(as_json).print_text(text, {"base_url": base_url})
     listener.set_inheritable(True)
     program.become("simulator", str(listener.fileno()), base_url, platform.rstrip("/"))
 
@@ -74,10 +72,9 @@ def migrate(data: Data = None, as_json: Json = False) -> None:
 
     settings = _settings(data)
     asyncio.run(upgrade(settings.migration_url, settings.database_url))
-    if as_json:
-        print_json({"version": newest_revision()})
-    else:
-        print(f"The database is at version {newest_revision()}.")
+    version = newest_revision()
+    text = f"The database is at version {version}."
+    Output(as_json).print_text(text, {"version": version})
 
 
 def _settings(data: Path | None) -> Settings:
