@@ -58,3 +58,4 @@ TrxId = Annotated[str, typer.Argument(metavar="TRX", help="A transaction id: TXN
 ProviderName = Annotated[
     str, typer.Argument(metavar="PROVIDER", help="The account's name, such as providera.")
 ]
+OptionalProvider = Annotated[str | None, typer.Argument(metavar="[PROVIDER]")]

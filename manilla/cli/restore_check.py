@@ -54,8 +54,7 @@ def restore_check(
 
 
 async def _query(tools: Tools, provider: str | None, listed: list[str]) -> RestoreReport:
-    if provider is not None:
-        await check_provider(tools, provider)
+    await check_provider(tools, provider)
     async with configured_rails(tools) as rails:
         found = await restored.look(tools.db, rails)
         lost = await restored.missing(tools.db, rails, provider, listed) if provider else []

@@ -8,7 +8,7 @@ from manilla.banks import learning, names
 from manilla.banks.learning import RailBank
 from manilla.banks.nigeria import BY_ANY_CODE, BY_CODE, NigerianBank
 from manilla.cli.instance import Data, Tools, command, run
-from manilla.cli.options import ProviderName
+from manilla.cli.options import OptionalProvider, ProviderName
 from manilla.cli.output import Json
 from manilla.cli.providers.rails import check_provider
 from manilla.kit.errors import Refusal
@@ -29,14 +29,13 @@ class NoSuchBank(Refusal):
 @command(app, "list")
 async def list_(
     tools: Tools,
-    provider: Annotated[str | None, typer.Argument(metavar="[PROVIDER]")] = None,
+    provider: OptionalProvider = None,
     unmatched: Annotated[
         bool, typer.Option("--unmatched", help="Only codes that need a bank.")
     ] = False,
 ) -> None:
     """List the providers' own bank codes with the banks that they mean, unmatched ones first."""
-    if provider is not None:
-        await check_provider(tools, provider)
+    await check_provider(tools, provider)
     rows = await learning.load(tools.db, provider)
     wanted = [row for row in rows if row.needs_attention or not unmatched]
     found = sorted(wanted, key=lambda row: not row.needs_attention)

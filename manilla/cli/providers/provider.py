@@ -9,7 +9,7 @@ import typer
 from manilla.approvals.kinds import ProviderAddition, ProviderChange, ProviderClearing
 from manilla.cli import changes, secret_input
 from manilla.cli.instance import Data, Tools, command, run
-from manilla.cli.options import ProviderName, read_day
+from manilla.cli.options import OptionalProvider, ProviderName, read_day
 from manilla.cli.output import Json, console, print_csv, print_json, print_lines, printable
 from manilla.cli.providers.rails import check_provider, configured_rails
 from manilla.kit.clock import start_of_day
@@ -59,13 +59,10 @@ async def add(
 
 
 @command(app)
-async def show(
-    tools: Tools, provider: Annotated[str | None, typer.Argument(metavar="[PROVIDER]")] = None
-) -> None:
+async def show(tools: Tools, provider: OptionalProvider = None) -> None:
     """Show the settings, missing settings and rail health."""
     current = await credentials.load(tools.db, tools.keyring)
-    if provider is not None:
-        await check_provider(tools, provider)
+    await check_provider(tools, provider)
     async with configured_rails(tools) as rails:
         health = await rails.health.overview()
     shown = [

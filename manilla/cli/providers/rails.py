@@ -14,8 +14,10 @@ from manilla.providers import accounts
 from manilla.providers.rails import Rails, open_session
 
 
-async def check_provider(tools: Tools, provider: str) -> None:
-    """Reports an unknown provider account as a usage error."""
+async def check_provider(tools: Tools, provider: str | None) -> None:
+    """Reports an unknown provider account as a usage error. None stands for all accounts."""
+    if provider is None:
+        return
     names = await accounts.load(tools.db)
     if provider not in names:
         known = ", ".join(names)

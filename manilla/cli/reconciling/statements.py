@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from manilla.cli.instance import InstanceRefusal, Tools, command
-from manilla.cli.options import Limit, ProviderName, read_day
+from manilla.cli.options import Limit, OptionalProvider, ProviderName, read_day
 from manilla.cli.output import as_row, as_rows, print_json, print_table
 from manilla.cli.providers.rails import check_provider, configured_rails
 from manilla.kit.clock import LAGOS
@@ -66,7 +66,7 @@ def _content(file: Path) -> bytes:
 @command()
 async def show_statement(
     tools: Tools,
-    provider: Annotated[str | None, typer.Argument(metavar="[PROVIDER]")] = None,
+    provider: OptionalProvider = None,
     day: Annotated[
         date | None, typer.Option("--day", metavar="DAY", parser=read_day, help="Only this day.")
     ] = None,
@@ -76,8 +76,7 @@ async def show_statement(
 
     With --day, the unmatched transactions and lines are listed too.
     """
-    if provider is not None:
-        await check_provider(tools, provider)
+    await check_provider(tools, provider)
     found = await reports.reports(tools.db, provider, day, limit)
     totals = as_rows(reports.COLUMNS, found)
     rows = [
