@@ -36,9 +36,3 @@ UPDATE timeline SET facts = jsonb_strip_nulls(CASE event
                  'return_started', 'return_completed', 'return_failed');
 
 ALTER TABLE timeline ENABLE TRIGGER append_only;
-
--- The choice of the rail is in `payout_attempt`. Merchants must not read it.
-UPDATE payout
-   SET accepted_note = regexp_replace(
-       accepted_note, ' Sent by \w+\.( Not chosen: [^.]*\.)?', '')
- WHERE accepted_note LIKE '% Sent by %';
