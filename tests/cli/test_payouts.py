@@ -387,6 +387,7 @@ async def test_an_invalid_settlement_is_rejected(operator: OperatorSetup) -> Non
     "words",
     [
         ("settle", "gift", "providera", "1", "--note", "x"),
+        ("settle", "top_up", "nobody", "1", "--note", "x"),
         ("case", "show", HUGE),
         ("account", "remove", "1", HUGE),
         ("payout", "list", "--merchant", HUGE),

@@ -7,7 +7,7 @@ import typer
 from manilla.cli.instance import Data, Tools, command, run
 from manilla.cli.options import ProviderName, read_money
 from manilla.cli.output import Json, as_row, as_rows
-from manilla.cli.providers.rails import configured_rails
+from manilla.cli.providers.rails import check_provider, configured_rails
 from manilla.cli.reconciling import statements
 from manilla.kit.errors import Refusal
 from manilla.kit.fields import Fields
@@ -42,6 +42,7 @@ async def settle(
 ) -> None:
     """Record a provider top-up, a settlement to our bank, or a fee that was kept or returned."""
     money = read_money(amount, currency)
+    await check_provider(tools, provider)
     settled = await settlements.settle(tools.db, kind, provider, money, note)
     tools.print_fields(as_row(SETTLED, settled))
 
