@@ -2,6 +2,7 @@
 
 import msgspec
 
+from manilla.kit import changes
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
@@ -12,7 +13,6 @@ from manilla.ledger.posting import ADJUSTMENT, Line, Posting, PostingOutcome
 from manilla.merchants import credentials, queries
 from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.merchants import NEW_RULES, MerchantStatus
-from manilla.platform import changes
 
 NAME, EMAIL, CURRENCY = "Bench", "bench@example.com", "NGN"
 BALANCE_MINOR = 1_000_000_000_000

@@ -11,10 +11,10 @@ import msgspec
 
 from manilla import metrics
 from manilla.cases.cases import CaseKind
+from manilla.job_kinds import JobKind
 from manilla.kit import health
 from manilla.kit.db import Database
 from manilla.kit.jobs.queues import job_queues
-from manilla.ledger.job_kinds import JobKind
 from manilla.notify.outbox import DELIVER
 from manilla.payouts.routing import deliveries
 from manilla.proofs import proofs

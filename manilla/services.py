@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from manilla.approvals.approvals import Approvals
 from manilla.banks.registry import BankRegistry
 from manilla.kit.batch import SharedReads
+from manilla.kit.changes import ChangeWatch
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.http import Network
@@ -33,7 +33,6 @@ from manilla.payouts.routing.failover import Failover
 from manilla.payouts.routing.router import Router
 from manilla.people import demo_login
 from manilla.people.demo_login import DemoLogin
-from manilla.platform.changes import ChangeWatch
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.rails import Rails
 from manilla.settlements.settling import Settling
@@ -74,11 +73,6 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     def has_mail(self) -> bool:
         """Whether emails reach somebody: in development mode, the mailbox page shows them."""
         return self.mail_transport is not None or self.is_development
-
-    @property
-    def approvals(self) -> Approvals:
-        """Applies changes that may need a second administrator."""
-        return Approvals(self.db, self.keyring, is_production_mode=not self.is_development)
 
     @asynccontextmanager
     async def patient(self, seconds: int) -> AsyncIterator[Database]:

@@ -12,6 +12,7 @@ import aiohttp
 from manilla.banks.registry import BankRegistry
 from manilla.kit import crash, prometheus
 from manilla.kit.batch import SharedReads
+from manilla.kit.changes import ChangeWatch
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal, Unavailable
@@ -37,7 +38,6 @@ from manilla.payouts.routing.deliveries import Deliveries
 from manilla.payouts.routing.router import Router
 from manilla.payouts.rules import ProviderFunds
 from manilla.platform import master_key
-from manilla.platform.changes import ChangeWatch
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.rails import Rails, open_session
 from manilla.services import Services

@@ -11,6 +11,8 @@ import structlog
 
 from manilla import instance_metrics, metrics
 from manilla.approvals import queries as approvals
+from manilla.bulk.names import NameTasks
+from manilla.bulk.paying import BulkPayoutTasks
 from manilla.compliance import documents
 from manilla.kit import outbound, ratelimit, time_limits
 from manilla.kit.errors import Unavailable
@@ -31,9 +33,6 @@ from manilla.notify.endpoints.deliveries import ResendTasks
 from manilla.notify.endpoints.destination import EndpointDestination
 from manilla.notify.ipn import IpnDestination
 from manilla.payments.tasks import PaymentTasks
-from manilla.payouts.bulk.names import NameTasks
-from manilla.payouts.bulk.paying import BulkPayoutTasks
-from manilla.payouts.reconcile_tasks import ReconcileTasks
 from manilla.payouts.routing import deliveries
 from manilla.payouts.tasks import PayoutTasks
 from manilla.people import queries as people
@@ -41,6 +40,7 @@ from manilla.people.tasks import ResetTasks
 from manilla.proofs import proofs
 from manilla.providers import inbox
 from manilla.providers import queries as providers
+from manilla.reconciliation.balance_tasks import BalanceTasks
 from manilla.reconciliation.tasks import StatementTasks
 from manilla.refunds.tasks import RefundTasks
 from manilla.services import Services
@@ -156,9 +156,9 @@ def works(services: Services) -> dict[str, Work]:
     }
 
 
-def _reconciliation(services: Services) -> ReconcileTasks:
+def _reconciliation(services: Services) -> BalanceTasks:
 
-    return ReconcileTasks(
+    return BalanceTasks(
         services.db,
         services.platform,
         services.rails,

@@ -25,17 +25,19 @@ class TableUse(msgspec.Struct, frozen=True):
 # The tables that several packages name. Every other table belongs to the only package that does.
 SHARED = {
     "audit": TableUse("audit", "approvals people"),
-    "charge": TableUse("payments", "lookup payouts providers reconciliation"),
+    "charge": TableUse("payments", "lookup providers reconciliation"),
     "credential": TableUse("merchants", "cli"),
     "entry": TableUse(
         "ledger", "console lookup payments payouts providers reconciliation refunds resolutions"
     ),
     # A webhook and the job that it raises are one statement.
     "job": TableUse(
-        "kit", "instance_metrics payments payouts proofs transfers", writers="providers"
+        "kit",
+        "instance_metrics payments payouts proofs reconciliation transfers",
+        writers="providers",
     ),
     "membership": TableUse("people", "mail"),
-    "merchant": TableUse("merchants", "console mail payouts people"),
+    "merchant": TableUse("merchants", "console mail people settlements"),
     "notification": TableUse("notify", "payments payouts"),
     "operator_case": TableUse(
         "cases", "instance_metrics ledger payments payouts providers reconciliation"
@@ -44,10 +46,10 @@ SHARED = {
     # A webhook's session id is saved before its job runs, so that the notification has it.
     "payout": TableUse(
         "payouts",
-        "instance_metrics ledger lookup notify proofs reconciliation transfers",
+        "bulk instance_metrics ledger lookup notify proofs reconciliation transfers",
         writers="providers",
     ),
-    "payout_attempt": TableUse("payouts", "providers transfers"),
+    "payout_attempt": TableUse("payouts", "bulk providers transfers"),
     "person": TableUse("people", "mail"),
     "posting": TableUse("ledger", "lookup payments payouts reconciliation refunds resolutions"),
     "provider_bank": TableUse("banks", "console"),
@@ -55,7 +57,7 @@ SHARED = {
     "reported_balance": TableUse("providers", "reconciliation"),
     "setting": TableUse("platform", "transfers"),
     "timeline": TableUse("ledger", "payments payouts"),
-    "wallet": TableUse("merchants", "ledger lookup payouts"),
+    "wallet": TableUse("merchants", "bulk ledger lookup payouts"),
     "webhook": TableUse("providers", "console transfers"),
     "webhook_endpoint": TableUse("notify", "merchants"),
 }

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from bench.workers import running
+from manilla.job_kinds import JobKind
 from manilla.kit import outbound, time_limits
 from manilla.kit.jobs import Work
-from manilla.ledger.job_kinds import JobKind
 from manilla.notify import delivery
 from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.endpoints.destination import EndpointDestination

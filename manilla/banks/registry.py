@@ -9,9 +9,9 @@ from collections import defaultdict
 from manilla.banks import learning, names
 from manilla.banks.learning import RailBank
 from manilla.banks.nigeria import BY_ANY_CODE, BY_CODE, NigerianBank
+from manilla.kit import changes
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
-from manilla.platform import changes
 
 FOUND_MAX = 20
 

@@ -18,8 +18,9 @@ from manilla.kit.http import is_web_address
 from manilla.kit.money import MoneyError
 from manilla.kit.texts import has_controls, is_line
 from manilla.merchants.queries import MerchantRow
-from manilla.payouts.beneficiaries import names, settlement
-from manilla.payouts.beneficiaries.settlement import SettlementAccount
+from manilla.payouts.beneficiaries import names
+from manilla.settlements import accounts
+from manilla.settlements.accounts import SettlementAccount
 
 NAME_LENGTH_MAX, ADDRESS_LENGTH_MAX, WEBSITE_LENGTH_MAX = 100, 300, 200
 DIRECTORS_MAX = 20
@@ -136,9 +137,7 @@ def checklist(
 async def _account(db: Database | Connection, merchant: MerchantRow) -> SettlementAccount | None:
     """Returns the production account in the first currency that has one."""
     for currency in merchant.currencies:
-        found = await settlement.settlement_account(
-            db, merchant.id, Environment.PRODUCTION, currency
-        )
+        found = await accounts.settlement_account(db, merchant.id, Environment.PRODUCTION, currency)
         if found is not None:
             return found
     return None

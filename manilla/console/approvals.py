@@ -131,7 +131,7 @@ async def _current_values(request: PageRequest, asked: Approval) -> dict[str, An
 async def approve(request: PageRequest) -> PageResponse:
     number = _number(request)
     try:
-        await approvals.approve(request.services.approvals, number)
+        await approvals.approve(request.approvals, number)
     except approvals.ApprovalNotFound:
         raise
     except Refusal as refusal:
@@ -147,7 +147,7 @@ async def refuse(request: PageRequest) -> PageResponse:
         raise NotAllowed
     try:
         reason = request.form.required("reason", at_most=approvals.REASON_LENGTH_MAX)
-        await approvals.refuse(request.services.approvals, number, reason)
+        await approvals.refuse(request.approvals, number, reason)
     except Refusal as refusal:
         return request.redirect_with_errors("/approvals", refusal)
     return request.redirect("/approvals", done=f"Approval {number} was rejected.")

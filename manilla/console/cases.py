@@ -142,9 +142,9 @@ async def resolve(request: PageRequest) -> PageResponse:
             *(case.id, action, note, case.merchant_id or None, case.amount),
             needs_second=not request.may(Permission.MONEY_ALONE),
         )
-        await changes.check(request.services.approvals, resolution)
+        await changes.check(request.approvals, resolution)
         await request.confirm_identity()
-        result = await apply_or_ask(request.services.approvals, resolution, note)
+        result = await apply_or_ask(request.approvals, resolution, note)
     except BadForm as refusal:
         return request.form_with_errors(TEMPLATE, refusal, **await _details(request, case))
     except Refusal as refusal:

@@ -194,9 +194,9 @@ async def set_commission(request: PageRequest) -> PageResponse:
     try:
         percent: Decimal = request.form.decimal("commission_percent")
         change = MerchantChange(merchant.id, MerchantUpdate(commission_percent=percent))
-        await changes.check(request.services.approvals, change)
+        await changes.check(request.approvals, change)
         await request.confirm_identity()
-        result = await apply_or_ask(request.services.approvals, change, request.form.text("reason"))
+        result = await apply_or_ask(request.approvals, change, request.form.text("reason"))
     except Refusal as refusal:
         return request.redirect_with_errors(
             back,

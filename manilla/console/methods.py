@@ -60,9 +60,9 @@ async def change(request: PageRequest) -> PageResponse:
             raise catalogue.ChangedMeanwhile
         wanted = catalogue.narrowed(_change(request.form, method), method)
         change = MethodChange(method.kind, method.code, wanted)
-        await changes.check(request.services.approvals, change)
+        await changes.check(request.approvals, change)
         await request.confirm_identity()
-        result = await apply_or_ask(request.services.approvals, change)
+        result = await apply_or_ask(request.approvals, change)
     except Refusal as refusal:
         method = await _method(request)
         return request.form_with_errors("method.html", refusal, **_about(request, method))

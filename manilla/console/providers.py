@@ -18,13 +18,14 @@ from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.money import DECIMALS, Money
 from manilla.ledger import settlements
 from manilla.ledger.settlements import SettlementKind
-from manilla.payouts import figures, reconcile
+from manilla.payouts import figures
 from manilla.providers import connection_test, credentials
 from manilla.providers.accounts import BadAccount, UnknownProvider
 from manilla.providers.kind import Credentials
 from manilla.providers.kinds import KINDS
 from manilla.providers.port import Direction, Done
 from manilla.providers.queries import RailHealth
+from manilla.reconciliation import balances
 from manilla.web.forms import BadForm, Form
 from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
@@ -60,9 +61,9 @@ async def add(request: PageRequest) -> PageResponse:
     """Adds an account of a kind of provider, with its methods, which are inactive at first."""
     try:
         wanted = ProviderAddition(request.form.text("kind"), request.form.required("name"))
-        await changes.check(request.services.approvals, wanted)
+        await changes.check(request.approvals, wanted)
         await request.confirm_identity()
-        result = await apply_or_ask(request.services.approvals, wanted)
+        result = await apply_or_ask(request.approvals, wanted)
     except Refusal as refusal:
         at = ((BadAccount, "name"), (UnknownProvider, "kind"))
         return request.form_with_errors("providers.html", refusal, at=at, **await _all(request))
@@ -113,9 +114,9 @@ async def change(request: PageRequest) -> PageResponse:
         if not wanted:
             raise BadForm("Nothing to save: no value was changed.")
         change = ProviderChange(provider, wanted)
-        await changes.check(request.services.approvals, change)
+        await changes.check(request.approvals, change)
         await request.confirm_identity()
-        result = await apply_or_ask(request.services.approvals, change)
+        result = await apply_or_ask(request.approvals, change)
     except Refusal as refusal:
         return request.form_with_errors("provider.html", refusal, **await _about(request, provider))
     return done_or_asked(request, _path(provider), result, "Credentials saved.")
@@ -123,7 +124,7 @@ async def change(request: PageRequest) -> PageResponse:
 
 async def clear(request: PageRequest) -> PageResponse:
     provider = _provider(request)
-    result = await apply_or_ask(request.services.approvals, ProviderClearing(provider))
+    result = await apply_or_ask(request.approvals, ProviderClearing(provider))
     title = request.services.rails.credentials(provider).title
     done = f"Credentials of {title} deleted. Its methods are no longer offered."
     return done_or_asked(request, _path(provider), result, done)
@@ -139,7 +140,7 @@ async def switch(request: PageRequest) -> PageResponse:
     }
     wanted = {name: to for name, to in ticked.items() if to != given.text(f"was_{name}")}
     try:
-        result = await apply_or_ask(request.services.approvals, ProviderChange(provider, wanted))
+        result = await apply_or_ask(request.approvals, ProviderChange(provider, wanted))
     except Refusal as refusal:
         return request.redirect_with_errors(_path(provider), refusal)
     return done_or_asked(request, _path(provider), result, "Switches saved.")
@@ -168,7 +169,7 @@ async def compare(request: PageRequest) -> PageResponse:
         return request.redirect(_path(provider), failed="Set the credentials first.")
     try:
         async with asyncio.timeout(time_limits.current.compare_seconds):
-            report = await reconcile.reconcile_one(request.db, rails, provider)
+            report = await balances.compare(request.db, rails, provider)
     except (TimeoutError, Unavailable):
         failed = "The provider is too slow to reconcile now. A worker reconciles every hour."
         return request.redirect(_path(provider), failed=failed)
@@ -203,7 +204,7 @@ async def _about(request: PageRequest, provider: str) -> dict[str, Any]:
     db, current = request.db, await _current(request, provider)
     since = datetime.now(UTC) - BANKS_SINCE
     # Show the page without the balance if summing the ledger takes too long.
-    books = await deadline.or_none(reconcile.in_our_books(db, provider))
+    books = await deadline.or_none(balances.in_our_books(db, provider))
     return {
         "provider": provider,
         "name": current.title,
@@ -217,7 +218,7 @@ async def _about(request: PageRequest, provider: str) -> dict[str, Any]:
         "rails": _rails(current, await request.services.rails.health.overview()),
         "banks": await figures.by_bank(db, provider, since),
         "bank_at": partial(request.services.banks.text_at, provider, is_sandbox=False),
-        "books": None if books is None else Money(reconcile.CURRENCY, books.ledger),
+        "books": None if books is None else Money(balances.CURRENCY, books.ledger),
         "settlements": SETTLEMENTS,
         "once": settlements.new_id(),
         "report": None,

@@ -97,9 +97,9 @@ async def change(request: PageRequest) -> PageResponse:
     row: SettingRow = about["row"]
     try:
         change = SettingChange(row.setting.key, _given(request.form, row))
-        await changes.check(request.services.approvals, change)
+        await changes.check(request.approvals, change)
         await request.confirm_identity()
-        result = await apply_or_ask(request.services.approvals, change)
+        result = await apply_or_ask(request.approvals, change)
     except Refusal as refusal:
         return request.form_with_errors(
             "setting.html", refusal, at=((settings.BadSetting, "value"),), **about
@@ -111,7 +111,7 @@ async def reset(request: PageRequest) -> PageResponse:
     row: SettingRow = (await _about(request))["row"]
     try:
         change = SettingChange(row.setting.key, row.setting.default)
-        result: object | ApprovalRequested = await apply_or_ask(request.services.approvals, change)
+        result: object | ApprovalRequested = await apply_or_ask(request.approvals, change)
     except Refusal as refusal:
         return request.redirect_with_errors(f"/settings/{row.setting.key}", refusal)
     return done_or_asked(request, "/settings", result, f"{row.title} reset to its default.")

@@ -68,7 +68,7 @@ async def add(request: PageRequest) -> PageResponse:
             request.merchant_id, method.code, holder.who.fields, name, label or None
         )
         await request.confirm_identity()
-        account_id = await changes.apply_or_ask(request.services.approvals, addition)
+        account_id = await changes.apply_or_ask(request.approvals, addition)
     except Refusal as refusal:
         details = await _details(request, caller, method)
         return request.form_with_errors("account_new.html", refusal, at=AT_FIELD, **details)

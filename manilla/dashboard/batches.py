@@ -7,16 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 from manilla.banks.nigeria import with_code
+from manilla.bulk import batches, coverage, drafts, store
+from manilla.bulk.checks import is_short
+from manilla.bulk.drafts import Drafting
+from manilla.bulk.file import COLUMNS as FILE_COLUMNS
+from manilla.bulk.file import FileRow
+from manilla.bulk.store import Batch, BatchKind, BatchRow, BatchStatus, NameCheck, RowState
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.fields import insert_after
 from manilla.methods.method import MethodKind
-from manilla.payouts.bulk import batches, coverage, drafts, store
-from manilla.payouts.bulk.checks import is_short
-from manilla.payouts.bulk.drafts import Drafting
-from manilla.payouts.bulk.file import COLUMNS as FILE_COLUMNS
-from manilla.payouts.bulk.file import FileRow
-from manilla.payouts.bulk.store import Batch, BatchKind, BatchRow, BatchStatus, NameCheck, RowState
 from manilla.payouts.protection import allowance
 from manilla.web import exports, lists
 from manilla.web.page_request import NO_STORE, PageRequest

@@ -7,16 +7,16 @@ from typing import Any
 
 from markupsafe import Markup
 
+from manilla.bulk import batches, drafts, file, listing
+from manilla.bulk.drafts import Drafting
+from manilla.bulk.listing import BatchFilter
+from manilla.bulk.store import Batch, BatchRow, BatchStatus, RowState
 from manilla.dashboard import uploads
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
 from manilla.kit.fields import plain
 from manilla.kit.money import Money
 from manilla.methods.method import Method
-from manilla.payouts.bulk import batches, drafts, file, listing
-from manilla.payouts.bulk.drafts import Drafting
-from manilla.payouts.bulk.listing import BatchFilter
-from manilla.payouts.bulk.store import Batch, BatchRow, BatchStatus, RowState
 from manilla.providers.port import Bank
 from manilla.web import cells, exports, lists
 from manilla.web.display import badge

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from manilla.approvals import approvals
+from manilla.bulk import store as bulk
 from manilla.kit import deadline
 from manilla.kit.display import clean, money
 from manilla.kit.environment import Environment
@@ -25,8 +26,6 @@ from manilla.payments import listing as payment_listing
 from manilla.payments.listing import ListedStatus, PaymentFilter
 from manilla.payouts import figures as payouts
 from manilla.payouts import listing as payout_listing
-from manilla.payouts.beneficiaries import settlement
-from manilla.payouts.bulk import store as bulk
 from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.payout import PayoutStatus
 from manilla.people import key_rotations
@@ -34,6 +33,7 @@ from manilla.people.roles import Permission
 from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
 from manilla.refunds.refund import RefundStatus
+from manilla.settlements import accounts
 from manilla.settlements import store as settlements
 from manilla.web import volume
 from manilla.web.columns import transactions as transaction_columns
@@ -248,7 +248,7 @@ async def _settlement_accounts(request: PageRequest, since: datetime) -> list[At
             request.at(f"/{each.environment}/settlement-account"),
             each.created_at,
         )
-        for each in await settlement.set_since(request.db, request.merchant_id, since)
+        for each in await accounts.set_since(request.db, request.merchant_id, since)
     ]
 
 

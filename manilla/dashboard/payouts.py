@@ -4,6 +4,8 @@ import secrets
 from typing import Any
 
 from manilla.banks.nigeria import with_code
+from manilla.bulk import batches
+from manilla.bulk import store as bulk
 from manilla.kit import ids
 from manilla.kit.display import clean
 from manilla.kit.environment import Environment
@@ -20,8 +22,6 @@ from manilla.payouts import listing as payouts
 from manilla.payouts import ordering, refusals
 from manilla.payouts.beneficiaries import accounts, beneficiary, methods
 from manilla.payouts.beneficiaries.accounts import SavedAccount
-from manilla.payouts.bulk import batches
-from manilla.payouts.bulk import store as bulk
 from manilla.payouts.initiate import PayoutOrder
 from manilla.payouts.listing import AccountFilter
 from manilla.payouts.ordering import AccountHolder, PayoutPreview

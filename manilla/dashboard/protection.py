@@ -8,10 +8,10 @@ from manilla.approvals.approvals import ApprovalNotFound
 from manilla.approvals.changes import ApprovalRequested
 from manilla.approvals.kinds import TeamChange
 from manilla.audit.actor import current
+from manilla.bulk import store as batches
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.ledger.scope import Tenant
-from manilla.payouts.bulk import store as batches
 from manilla.payouts.protection import protection
 from manilla.payouts.protection.protection import LockChange, ThresholdChange
 from manilla.people.roles import Permission
@@ -80,7 +80,7 @@ async def set_lock(request: PageRequest) -> PageResponse:
 
 async def _change(request: PageRequest, change: TeamChange, done: str) -> PageResponse:
     try:
-        result = await changes.apply_or_ask(request.services.approvals, change)
+        result = await changes.apply_or_ask(request.approvals, change)
     except Refusal as refusal:
         return request.redirect(PAGE, failed=refusal.text)
     return request.redirect(PAGE, done=ASKED if isinstance(result, ApprovalRequested) else done)
@@ -88,13 +88,13 @@ async def _change(request: PageRequest, change: TeamChange, done: str) -> PageRe
 
 async def approve(request: PageRequest) -> PageResponse:
     number, team = int(request.parameter("approval")), request.merchant_id
-    decision = approvals.approve(request.services.approvals, number, team=team)
+    decision = approvals.approve(request.approvals, number, team=team)
     return await _decide(request, decision, "Approved. The change was applied.")
 
 
 async def refuse(request: PageRequest) -> PageResponse:
     number, team = int(request.parameter("approval")), request.merchant_id
-    decision = approvals.refuse(request.services.approvals, number, REFUSED, team=team)
+    decision = approvals.refuse(request.approvals, number, REFUSED, team=team)
     return await _decide(request, decision, "Refused. Nothing was changed.")
 
 

@@ -9,16 +9,16 @@ from manilla.merchants.availability import MerchantSuspended
 from manilla.merchants.directory import Caller
 from manilla.merchants.merchants import MerchantStatus
 from manilla.methods.method import Method
-from manilla.payouts.beneficiaries import settlement
 from manilla.payouts.beneficiaries.accounts import ID_MAX
-from manilla.payouts.beneficiaries.settlement import (
+from manilla.payouts.ordering import AccountHolder
+from manilla.payouts.protection import protection
+from manilla.payouts.refusals import PayoutFailed
+from manilla.settlements import accounts
+from manilla.settlements.accounts import (
     NewSettlementAccount,
     SettlementAccountNotFound,
     SettlementAccountUnchanged,
 )
-from manilla.payouts.ordering import AccountHolder
-from manilla.payouts.protection import protection
-from manilla.payouts.refusals import PayoutFailed
 from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
@@ -38,11 +38,10 @@ async def show(request: PageRequest) -> PageResponse:
     return request.page(
         "settlement_account.html",
         accounts={
-            each: await settlement.settlement_account(request.db, *about, each)
-            for each in currencies
+            each: await accounts.settlement_account(request.db, *about, each) for each in currencies
         },
         waiting={
-            each: await settlement.waiting(request.db, request.tenant, each) for each in currencies
+            each: await accounts.waiting(request.db, request.tenant, each) for each in currencies
         },
         settable={method.currency for method in _methods(request, caller)},
         is_protected=await protection.is_on(request.db, request.merchant_id),
@@ -86,9 +85,7 @@ async def choose(request: PageRequest) -> PageResponse:
         await request.confirm_identity()
         wait = request.services.settling.account_wait
         new = NewSettlementAccount(method, holder.who, holder.bank_name, holder.account_name)
-        await settlement.choose(
-            request.db, request.tenant, new, by=request.visitor.email, wait=wait
-        )
+        await accounts.choose(request.db, request.tenant, new, by=request.visitor.email, wait=wait)
     except Refusal as refusal:
         return await _form(request, caller, method, refusal)
     return request.redirect("~/settlement-account", done="Settlement account saved.")
@@ -99,7 +96,7 @@ async def approve(request: PageRequest) -> PageResponse:
     if not 0 < account_id <= ID_MAX:
         raise PageNotFound
     try:
-        await settlement.approve(request.db, request.tenant, account_id, by=request.decider)
+        await accounts.approve(request.db, request.tenant, account_id, by=request.decider)
     except SettlementAccountNotFound:
         raise PageNotFound from None
     except Refusal as refusal:
@@ -109,7 +106,7 @@ async def approve(request: PageRequest) -> PageResponse:
 
 async def cancel(request: PageRequest) -> PageResponse:
     currency = request.form.required("currency", at_most=3)
-    canceled = await settlement.cancel(request.db, request.tenant, currency)
+    canceled = await accounts.cancel(request.db, request.tenant, currency)
     if canceled is None:
         return request.redirect("~/settlement-account", failed="There is no change to cancel.")
     return request.redirect("~/settlement-account", done="Change canceled.")
@@ -152,7 +149,7 @@ async def _form(
 async def _review(
     request: PageRequest, method: Method, holder: AccountHolder, problem: str | None = None
 ) -> PageResponse:
-    known = await settlement.settlement_account(
+    known = await accounts.settlement_account(
         request.db, request.merchant_id, request.environment, method.currency
     )
     is_protected = await protection.is_on(request.db, request.merchant_id)

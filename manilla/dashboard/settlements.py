@@ -12,11 +12,10 @@ from manilla.kit.listing.sorting import SortOrder
 from manilla.ledger.listing import STATEMENT_COLUMNS
 from manilla.merchants import merchants
 from manilla.payouts.beneficiaries import names
-from manilla.payouts.beneficiaries import settlement as accounts
-from manilla.payouts.beneficiaries.settlement import SettlementAccount, settlement_account
 from manilla.platform.settings import WEEKDAYS
-from manilla.settlements import plans, store
+from manilla.settlements import accounts, plans, store
 from manilla.settlements import statement as statements
+from manilla.settlements.accounts import SettlementAccount, settlement_account
 from manilla.settlements.offers import NotSettled
 from manilla.settlements.plans import DAYS, SettlementMode, SettlementPlan
 from manilla.settlements.store import (

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import structlog
 
 from manilla import metrics
+from manilla.job_kinds import JobKind
 from manilla.kit import crash
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
-from manilla.ledger.job_kinds import JobKind
 from manilla.mail import queries
 from manilla.mail.kinds import RULES, MailKind
 from manilla.mail.letter import LetterWriter

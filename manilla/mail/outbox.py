@@ -8,11 +8,11 @@ from collections.abc import Mapping
 
 import msgspec
 
+from manilla.job_kinds import JobKind
 from manilla.kit import jobs
 from manilla.kit.crypto import Keyring, SealedColumn
 from manilla.kit.db import Connection
 from manilla.kit.display import clean
-from manilla.ledger.job_kinds import JobKind
 from manilla.mail.kinds import RULES, Audience, MailKind, MailRule
 
 FACT_LENGTH_MAX = 300

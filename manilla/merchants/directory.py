@@ -7,7 +7,7 @@ from functools import partial
 
 import msgspec
 
-from manilla.kit import deadline
+from manilla.kit import changes, deadline
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
@@ -15,7 +15,6 @@ from manilla.merchants import api_keys, credentials, gateway_order, queries
 from manilla.merchants.api_keys import LiveKey
 from manilla.merchants.credentials import LiveCredential
 from manilla.merchants.merchants import CommissionBearer, MerchantLevel, MerchantStatus
-from manilla.platform import changes
 
 CALLERS_MAX = 50_000
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from manilla.audit import audit
-from manilla.kit import jobs, money
+from manilla.kit import changes, jobs, money
 from manilla.kit.crypto import Keyring, SealedColumn
 from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.environment import Environment
@@ -16,7 +16,6 @@ from manilla.kit.texts import is_email, is_line
 from manilla.merchants import credentials, notices, outgoing, queries, wallets
 from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.queries import MERCHANT, MerchantRow
-from manilla.platform import changes
 
 NAME_LENGTH_MAX, EMAIL_LENGTH_MAX = 100, 254
 BVN_DIGITS = 11

@@ -3,9 +3,9 @@
 from collections.abc import Collection
 from enum import StrEnum
 
+from manilla.job_kinds import JobKind
 from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
-from manilla.ledger.job_kinds import JobKind
 
 # Kinds of jobs that send money, and that wait while there is a hold.
 JOB_KINDS = (JobKind.TRANSFER, JobKind.SANDBOX_PAYOUT, JobKind.REFUND, JobKind.RETURN)

@@ -6,6 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from manilla.audit import audit
+from manilla.kit import changes
 from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
@@ -16,7 +17,6 @@ from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Line, Posting, PostingOutcome
 from manilla.merchants import queries
 from manilla.merchants.queries import WalletRow
-from manilla.platform import changes
 
 # Starting balance of sandbox wallets, in major units, so that new merchants can test payouts.
 SANDBOX_START = 1_000_000

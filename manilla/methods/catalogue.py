@@ -8,7 +8,7 @@ from decimal import Decimal
 import msgspec
 
 from manilla.audit import audit
-from manilla.kit import money
+from manilla.kit import changes, money
 from manilla.kit.amount_input import parse_amount
 from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.environment import Environment
@@ -16,7 +16,6 @@ from manilla.kit.errors import Refusal
 from manilla.methods import queries
 from manilla.methods.fees import Fee
 from manilla.methods.method import AUTO, Flow, Method, MethodKind
-from manilla.platform import changes
 from manilla.providers import accounts
 from manilla.providers.kind import Credentials, ProviderKind
 from manilla.providers.rails import Rails

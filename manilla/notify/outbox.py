@@ -5,10 +5,10 @@ Each notification is also an event. A trigger adds its deliveries to the merchan
 
 from typing import Any
 
+from manilla.job_kinds import JobKind
 from manilla.kit import jobs, strict_json
 from manilla.kit.db import Connection
 from manilla.kit.environment import Environment
-from manilla.ledger.job_kinds import JobKind
 from manilla.notify import notification_ids
 from manilla.notify.events.kinds import EventType
 

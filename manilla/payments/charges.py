@@ -7,12 +7,12 @@ import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
+from manilla.job_kinds import JobKind
 from manilla.kit import jobs, time_limits
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.ledger import timeline
-from manilla.ledger.job_kinds import JobKind
 from manilla.merchants import merchants
 from manilla.merchants.directory import Caller
 from manilla.methods.method import Flow, Method

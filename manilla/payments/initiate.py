@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from manilla.job_kinds import JobKind
 from manilla.kit import strict_json
 from manilla.kit.db import Database, shared
 from manilla.kit.errors import Refusal
@@ -15,7 +16,6 @@ from manilla.kit.ratelimit import RateTicket
 from manilla.ledger import trx_ids
 from manilla.ledger.idempotency import RepeatKey, Replayed
 from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult, NewItem
-from manilla.ledger.job_kinds import JobKind
 from manilla.ledger.transactions import (
     SANDBOX_REMARK,
     CurrencyNotEnabled,

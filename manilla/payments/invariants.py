@@ -1,7 +1,7 @@
 """Ledger invariants about payments, their charges and their refunds."""
 
+from manilla.job_kinds import JobKind
 from manilla.ledger.invariants import Invariant
-from manilla.ledger.job_kinds import JobKind
 
 PAYMENTS: tuple[Invariant, ...] = (
     Invariant(

@@ -11,11 +11,11 @@ import msgspec
 
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
+from manilla.job_kinds import JobKind
 from manilla.kit import jobs
 from manilla.kit.db import Connection
 from manilla.kit.money import Money
 from manilla.ledger import timeline
-from manilla.ledger.job_kinds import JobKind
 from manilla.merchants import queries as merchants
 from manilla.merchants.merchants import OverpaidRule, UnderpaidRule
 from manilla.merchants.queries import WrongAmountRules

@@ -1,7 +1,7 @@
 """Ledger invariants about payouts and money in flight."""
 
+from manilla.job_kinds import JobKind
 from manilla.ledger.invariants import Invariant
-from manilla.ledger.job_kinds import JobKind
 
 PAYOUTS: tuple[Invariant, ...] = (
     Invariant(

@@ -12,13 +12,11 @@ from msgspec import UNSET, UnsetType
 
 from manilla.kit.db import Connection
 from manilla.kit.display import money
-from manilla.kit.environment import Environment
 from manilla.mail import outbox as mail
 from manilla.mail.kinds import MailKind
 from manilla.merchants.directory import Caller
 from manilla.notify import outbox
 from manilla.notify.events.kinds import EventType
-from manilla.payouts.bulk.store import Batch
 from manilla.payouts.payout import NewPayout, Payout, PayoutStatus
 from manilla.payouts.verify import EVENT
 
@@ -151,16 +149,3 @@ def _facts(payout: Payout) -> dict[str, str]:
         "reference": payout.ref_trx,
         "trx_id": payout.trx_id,
     }
-
-
-async def report_bulk_done(connection: Connection, batch: Batch) -> None:
-    if batch.environment is Environment.SANDBOX:
-        return
-    facts = {
-        "file": batch.file_name,
-        "created": str(batch.paid),
-        "failed": str(batch.refused + batch.faulty),
-        "total": money(batch.total),
-    }
-    merchant_id = batch.merchant_id
-    await mail.put(connection, MailKind.BULK_DONE, facts, path=batch.path, merchant_id=merchant_id)

@@ -2,10 +2,10 @@
 
 from enum import StrEnum
 
+from manilla.job_kinds import JobKind
 from manilla.kit import jobs
 from manilla.kit.db import Connection, Database
 from manilla.ledger import timeline
-from manilla.ledger.job_kinds import JobKind
 
 
 class AttemptEnd(StrEnum):

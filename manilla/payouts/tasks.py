@@ -4,11 +4,11 @@ from datetime import timedelta
 from functools import partial
 
 from manilla.cases.cases import CaseKind
+from manilla.job_kinds import JobKind
 from manilla.kit import jobs
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
-from manilla.ledger.job_kinds import JobKind
 from manilla.ledger.transactions import Scenario
 from manilla.merchants import outgoing
 from manilla.payouts import notices, states, store

@@ -4,11 +4,11 @@ The page only stores this job, for known and unknown email addresses alike, so t
 takes does not reveal who has an account.
 """
 
+from manilla.job_kinds import JobKind
 from manilla.kit import jobs
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
-from manilla.ledger.job_kinds import JobKind
 from manilla.people import persons, resets
 from manilla.people.roles import Realm
 

@@ -10,12 +10,12 @@ import msgspec
 from msgspec import Meta
 
 from manilla.audit import audit
+from manilla.kit import changes
 from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.errors import Refusal
 from manilla.kit.http import is_web_address
 from manilla.kit.money import DECIMALS, Money
 from manilla.kit.texts import is_email
-from manilla.platform import changes
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from manilla.job_kinds import JobKind
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
-from manilla.ledger.job_kinds import JobKind
 from manilla.payouts import rail_change
 from manilla.platform import settings
 from manilla.providers.port import (

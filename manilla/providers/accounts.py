@@ -6,9 +6,9 @@ Each kind has an account of its own name. An administrator can add further ones.
 import re
 
 from manilla.audit import audit
+from manilla.kit import changes
 from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.errors import Refusal
-from manilla.platform import changes
 from manilla.providers.kind import ProviderKind
 from manilla.providers.kinds import KINDS
 

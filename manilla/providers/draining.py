@@ -4,8 +4,8 @@ Payouts that were already sent through it are followed to their end.
 """
 
 from manilla.audit import audit
+from manilla.kit import changes
 from manilla.kit.db import Database
-from manilla.platform import changes
 from manilla.providers import accounts, queries
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 import structlog
 
+from manilla.kit import changes
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
-from manilla.platform import changes
 from manilla.providers import queries
 from manilla.providers.port import Answer, Direction, Done, Refused, Unknown
 from manilla.providers.queries import RailHealth

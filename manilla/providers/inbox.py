@@ -4,9 +4,9 @@ import hashlib
 
 import msgspec
 
+from manilla.job_kinds import JobKind
 from manilla.kit.db import Database
 from manilla.ledger import trx_ids
-from manilla.ledger.job_kinds import JobKind
 from manilla.providers.port import EventKind, WebhookEvent
 
 # The jobs that query a provider for the status of a transaction.

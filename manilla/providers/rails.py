@@ -7,11 +7,10 @@ from typing import Any, Literal, overload
 
 import aiohttp
 
-from manilla.kit import time_limits
+from manilla.kit import changes, time_limits
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
-from manilla.platform import changes
 from manilla.providers import credentials
 from manilla.providers.health import Health, Rail
 from manilla.providers.kind import AdapterContext, Credentials

@@ -6,9 +6,9 @@ from enum import StrEnum
 
 import msgspec
 
+from manilla.job_kinds import JobKind
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.ledger.job_kinds import JobKind
 from manilla.ledger.posting import CUSTOMER_CREDIT
 from manilla.ledger.transactions import Scenario
 

@@ -6,8 +6,7 @@ from manilla.kit.db import Connection
 from manilla.kit.environment import Environment
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
-from manilla.payouts.beneficiaries import settlement as accounts
-from manilla.settlements import store
+from manilla.settlements import accounts, store
 from manilla.settlements.store import Settlement
 
 

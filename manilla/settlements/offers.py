@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from manilla.bulk import coverage
 from manilla.kit.clock import LAGOS, start_of_day
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
@@ -14,10 +15,9 @@ from manilla.merchants.directory import Caller, Directory
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method, MethodKind
 from manilla.payouts import figures
-from manilla.payouts.beneficiaries.settlement import SettlementAccount, settlement_account
-from manilla.payouts.bulk import coverage
 from manilla.platform.settings import CurrentSettings, LimitKind
 from manilla.settlements import amounts
+from manilla.settlements.accounts import SettlementAccount, settlement_account
 from manilla.settlements.plans import SettlementPlan
 
 NO_ACCOUNT = "Set a settlement account first."

@@ -7,6 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from manilla.audit import audit
+from manilla.job_kinds import JobKind
 from manilla.kit import jobs
 from manilla.kit.clock import LAGOS
 from manilla.kit.db import Connection, Database, columns
@@ -14,7 +15,6 @@ from manilla.kit.display import money
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.ledger.job_kinds import JobKind
 from manilla.ledger.scope import Tenant
 from manilla.platform.settings import WEEKDAYS
 

@@ -10,6 +10,10 @@ from datetime import UTC, date, datetime, timedelta
 import structlog
 
 from manilla.audit import audit
+from manilla.bulk import batches
+from manilla.bulk import store as batch_store
+from manilla.bulk.store import BatchStatus
+from manilla.job_kinds import JobKind
 from manilla.kit import crash, jobs
 from manilla.kit.clock import LAGOS
 from manilla.kit.db import Database
@@ -17,7 +21,6 @@ from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.jobs import Job, Work
 from manilla.kit.money import Money
-from manilla.ledger.job_kinds import JobKind
 from manilla.ledger.scope import Tenant
 from manilla.ledger.transactions import DuplicateReference
 from manilla.merchants.directory import Caller, Directory
@@ -27,10 +30,6 @@ from manilla.methods.method import Method
 from manilla.payouts import ordering, refusals
 from manilla.payouts import store as payouts
 from manilla.payouts.beneficiaries import names
-from manilla.payouts.beneficiaries.settlement import SettlementAccount
-from manilla.payouts.bulk import batches
-from manilla.payouts.bulk import store as batch_store
-from manilla.payouts.bulk.store import BatchStatus
 from manilla.payouts.initiate import PayoutInitiation, PayoutOrder
 from manilla.payouts.listing import named
 from manilla.payouts.ordering import AccountHolder, PayoutPreview, PayoutPreviews
@@ -42,6 +41,7 @@ from manilla.people import queries as people
 from manilla.people.roles import Realm
 from manilla.platform.settings import CurrentSettings
 from manilla.settlements import notices, plans, store
+from manilla.settlements.accounts import SettlementAccount
 from manilla.settlements.offers import NotSettled, SettlementOffer, SettlementOffers
 from manilla.settlements.plans import SettlementMode, SettlementPlan
 from manilla.settlements.store import AUTOMATIC, Settlement, SettlementOrder, SettlementState

@@ -8,10 +8,10 @@ from datetime import datetime
 
 import msgspec
 
+from manilla.job_kinds import JobKind
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job
 from manilla.kit.plans import by_key
-from manilla.ledger.job_kinds import JobKind
 from manilla.providers.port import EventKind
 from manilla.transfers import conclusive
 

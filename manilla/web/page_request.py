@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from manilla.approvals.approvals import Approvals
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.http import Network, client_address
@@ -204,6 +205,13 @@ class PageRequest:
             return None
         headers = NO_STORE if known == state else {**NO_STORE, "HX-Refresh": "true"}
         return PageResponse.empty(204, headers=headers)
+
+    @property
+    def approvals(self) -> Approvals:
+        """Applies changes that may need a second administrator."""
+        services = self.services
+        is_production_mode = not services.is_development
+        return Approvals(services.db, services.keyring, is_production_mode)
 
     def at(self, path: str) -> str:
         """Returns the full path of a page in this realm: `/payments` as `/dashboard/payments`.

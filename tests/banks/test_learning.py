@@ -12,8 +12,8 @@ from manilla.banks.learning import LISTED_MAX, BadMapping, RailBank, UnknownBank
 from manilla.banks.matching import Doubt, MatchedBy
 from manilla.banks.nigeria import BY_CODE
 from manilla.banks.registry import AmbiguousBankCode, BankRegistry
+from manilla.kit.changes import ChangeWatch
 from manilla.kit.db import Database
-from manilla.platform.changes import ChangeWatch
 from manilla.services import Services
 
 ACCESS, ZENITH = BY_CODE["044"], BY_CODE["057"]

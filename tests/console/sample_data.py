@@ -25,6 +25,7 @@ from manilla.providers.port import EVERY_MOVEMENT, StatementLine
 from manilla.reconciliation import figures, lines, signing
 from manilla.refunds import initiate, store
 from manilla.services import Services
+from tests.approving import approvals_of
 from tests.client import Merchant
 from tests.dashboard import sample_data
 
@@ -160,7 +161,7 @@ async def request_adjustment(services: Services, merchant: Merchant, reason: str
         merchant.new.id, Environment.SANDBOX, Money.of("25", "NGN"), reason[:200]
     )
     with acting(SOMEBODY):
-        return await approvals.request(services.approvals, change, reason[:200])
+        return await approvals.request(approvals_of(services), change, reason[:200])
 
 
 async def _person(services: Services, text: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from manilla.kit.money import Money
 from manilla.merchants import queries
 from manilla.people.roles import ConsoleRole
 from manilla.services import Services
+from tests.approving import approvals_of
 from tests.client import Merchant
 from tests.console.conftest import PopulatedConsole
 from tests.console.sample_data import SOMEBODY, request_adjustment
@@ -21,7 +22,7 @@ async def ask_as(services: Services, visitor: SignedInUser, merchant: Merchant) 
         merchant.new.id, Environment.SANDBOX, Money.of("7", "NGN"), "asked for"
     )
     with acting(Actor(ActorKind.PERSON, visitor.person_id, visitor.email, "console")):
-        return await approvals.request(services.approvals, change)
+        return await approvals.request(approvals_of(services), change)
 
 
 async def test_of_two_administrators_approving_concurrently_one_gets_an_error(
@@ -86,6 +87,6 @@ async def test_an_approval_describes_the_change_it_makes(
     services: Services, people: dict[ConsoleRole, SignedInUser]
 ) -> None:
     with acting(SOMEBODY):
-        await approvals.request(services.approvals, SettingChange("kyc_required", "true"))
+        await approvals.request(approvals_of(services), SettingChange("kyc_required", "true"))
     page = (await people[ConsoleRole.ADMINISTRATOR].get("/approvals")).body.decode()
     assert "Setting kyc_required: false → true" in page

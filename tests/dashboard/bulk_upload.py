@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from manilla.payouts.bulk import file
+from manilla.bulk import file
 from tests.client import Reply
 from tests.dashboard.merchant_dashboard import MerchantDashboard, redirect_target
 

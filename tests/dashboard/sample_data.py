@@ -6,6 +6,9 @@ from datetime import UTC, datetime
 
 from manilla.approvals import approvals
 from manilla.audit.actor import Actor, ActorKind, acting
+from manilla.bulk import drafts
+from manilla.bulk.drafts import Drafting
+from manilla.bulk.file import COLUMNS
 from manilla.compliance import documents, dossiers
 from manilla.compliance.documents import DocumentPurpose
 from manilla.compliance.dossiers import DossierState
@@ -21,14 +24,12 @@ from manilla.payments.checkout import SandboxOutcome
 from manilla.payments.payment_links import store as payment_links
 from manilla.payments.payment_links.link import LinkTerms
 from manilla.payouts.beneficiaries import accounts
-from manilla.payouts.bulk import drafts
-from manilla.payouts.bulk.drafts import Drafting
-from manilla.payouts.bulk.file import COLUMNS
 from manilla.payouts.protection.protection import ThresholdChange
 from manilla.people.roles import Realm
 from manilla.services import Services
 from manilla.settlements import store as settlements
 from manilla.settlements.store import SettlementOrder, SettlementState
+from tests.approving import approvals_of
 from tests.client import Merchant
 from tests.compliance.files import PNG
 from tests.payments.orders import INITIATE, order
@@ -111,7 +112,7 @@ async def _approval(services: Services, merchant: Merchant) -> str:
     asker = Actor(ActorKind.PERSON, 0, "Ada", Realm.DASHBOARD)
     with acting(asker):
         change = ThresholdChange(merchant.new.id, "NGN", None)
-        return str(await approvals.request(services.approvals, change))
+        return str(await approvals.request(approvals_of(services), change))
 
 
 async def _settlement(services: Services, merchant: Merchant, text: str) -> str:

@@ -2,9 +2,9 @@
 
 import pytest
 
+from manilla.bulk import batches
 from manilla.kit.environment import Environment
 from manilla.ledger.scope import Tenant
-from manilla.payouts.bulk import batches
 from manilla.payouts.protection.protection import Decider, TooNewToApprove
 from manilla.people import invitations, members
 from manilla.people.roles import Realm, Role

@@ -8,9 +8,9 @@ import pytest
 from playwright.async_api import Browser
 
 from manilla.banks import learning
+from manilla.bulk import file
 from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantUpdate
-from manilla.payouts.bulk import file
 from manilla.providers.health import FAILURES_TO_TRIP
 from manilla.providers.port import Direction, Unknown
 from manilla.services import Services

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from manilla.payouts.bulk import batches
+from manilla.bulk import batches
 from manilla.people.roles import Role
 from manilla.services import Services
 from tests.client import Reply, Site

@@ -10,10 +10,10 @@ from manilla.kit.environment import Environment
 from manilla.ledger.scope import Tenant
 from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
-from manilla.payouts.beneficiaries import settlement
-from manilla.payouts.beneficiaries.settlement import SettlementAccount
 from manilla.people.roles import Role
 from manilla.services import Services
+from manilla.settlements import accounts
+from manilla.settlements.accounts import SettlementAccount
 from tests.checkout.page_checks import accessibility_violations
 from tests.client import Site
 from tests.dashboard.bulk_upload import GTBANK
@@ -57,13 +57,13 @@ def _tenant(dashboard: MerchantDashboard) -> Tenant:
 
 async def _in_effect(dashboard: MerchantDashboard) -> SettlementAccount | None:
     tenant, db = _tenant(dashboard), dashboard.services.db
-    return await settlement.settlement_account(db, tenant.merchant_id, tenant.environment, "NGN")
+    return await accounts.settlement_account(db, tenant.merchant_id, tenant.environment, "NGN")
 
 
 async def _numbers(dashboard: MerchantDashboard) -> tuple[str | None, str | None]:
     """The numbers of the account in effect and of the one that waits."""
     known = await _in_effect(dashboard)
-    later = await settlement.waiting(dashboard.services.db, _tenant(dashboard), "NGN")
+    later = await accounts.waiting(dashboard.services.db, _tenant(dashboard), "NGN")
     return known.number if known else None, later.number if later else None
 
 

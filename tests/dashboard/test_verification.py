@@ -16,11 +16,11 @@ from manilla.ledger.scope import Tenant
 from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantUpdate
 from manilla.methods.method import MethodKind
-from manilla.payouts.beneficiaries import settlement
 from manilla.payouts.beneficiaries.beneficiary import Beneficiary
-from manilla.payouts.beneficiaries.settlement import NewSettlementAccount
 from manilla.people.roles import Role
 from manilla.services import Services
+from manilla.settlements import accounts
+from manilla.settlements.accounts import NewSettlementAccount
 from tests.checkout.page_checks import accessibility_violations
 from tests.client import Reply, Site
 from tests.compliance.files import JPEG, PDF, PNG, SVG
@@ -61,7 +61,7 @@ async def complete(dashboard: MerchantDashboard) -> None:
     method = services.methods.by_code(MethodKind.WITHDRAW, "providera_ngn_transfer")
     assert method is not None
     who = Beneficiary({"bank_code": "058", "account_number": "0123456789"})
-    await settlement.choose(
+    await accounts.choose(
         services.db,
         Tenant(merchant_id, Environment.PRODUCTION),
         NewSettlementAccount(method, who, "Guaranty Trust Bank", "ADA FOODS LIMITED"),

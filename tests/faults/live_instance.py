@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlencode, urlsplit
 
+from manilla.kit import changes
 from manilla.kit.db import Database
 from manilla.ledger import invariants
 from manilla.methods import catalogue
-from manilla.platform import changes
 from tests import kinds
 from tests.client import Reply
 from tests.instance import Instance

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from manilla.kit.db import Database
-from manilla.payouts import reconcile
 from manilla.providers.port import Direction
+from manilla.reconciliation import balances
 from tests import kinds
 from tests.client import Site
 from tests.faults import transfer_webhooks
@@ -111,7 +111,7 @@ async def _tell_or_reconcile(
     """We learn about the change by a webhook, or by reconciliation where there is none."""
     await _tell(site, rail, trx_id, status)
     if not kinds.BY_RAIL[rail].has_transfer_webhooks:
-        await reconcile.reconcile(payer.services.db, payer.services.rails)
+        await balances.compare_all(payer.services.db, payer.services.rails)
     await payer.simulator.run_jobs()
 
 
@@ -346,7 +346,7 @@ async def test_20_webhook_status_query_and_reconciliation_together_cause_one_tra
             _tell(site, rail, trx_id, outcome),
             payer.verify(trx_id),
             payer.check_now(trx_id),
-            reconcile.reconcile(payer.services.db, payer.services.rails),
+            balances.compare_all(payer.services.db, payer.services.rails),
             payer.check_now(trx_id),
         )
         await payer.simulator.run_jobs()
@@ -421,6 +421,6 @@ async def test_21_a_reversal_without_a_webhook_is_found_by_reconciliation(
     trx_id = await _ended(payer, rail, "success")
     await payer.settle(rail, trx_id, "reversed", provider_status=word)
     for _ in range(2):
-        await reconcile.reconcile(payer.services.db, payer.services.rails)
+        await balances.compare_all(payer.services.db, payer.services.rails)
         await payer.simulator.run_jobs()
     await _has_come_back(payer, trx_id, reversal)

@@ -2,9 +2,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from manilla.job_kinds import JobKind
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.ledger.job_kinds import JobKind
 from tests.mail.mail_server import MailServer, mail_server
 from tests.people.accounts import Accounts, Owner
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
 
+from manilla.job_kinds import JobKind
 from manilla.kit.jobs.runner import Runner
-from manilla.ledger.job_kinds import JobKind
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
 from manilla.mail.transport import Transport

@@ -19,6 +19,7 @@ from manilla.people import devices, sign_in, tasks
 from manilla.people.roles import Realm
 from manilla.people.tasks import ResetTasks
 from manilla.services import Services
+from tests.approving import approvals_of
 from tests.limits import limited
 from tests.mail.outbox_reader import letters_to, mails_to
 from tests.mail.post_office import put_failed_payout
@@ -67,7 +68,7 @@ async def test_the_other_administrators_are_asked_to_approve_a_change(
     amount = Money.of("25", "NGN")
     change = WalletAdjustment(owner.merchant_id, Environment.SANDBOX, amount, "A correction")
     with acting(Actor(ActorKind.PERSON, asking, asker, "console")):
-        await approvals.request(services.approvals, change, "A correction")
+        await approvals.request(approvals_of(services), change, "A correction")
     [letter] = await letters_to(services.db, services.letters, other)
     assert (asker in letter.text, "A correction" in letter.text) == (True, True)
     assert await mails_to(services.db, asker) == []

@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from manilla.kit.changes import ChangeWatch
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.merchants import merchants, queries
 from manilla.merchants.directory import Directory
 from manilla.merchants.merchants import MerchantUpdate
 from manilla.merchants.queries import MerchantRow
-from manilla.platform.changes import ChangeWatch
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
 from tests.timeouts import TIMEOUT_SECONDS

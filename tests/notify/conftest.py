@@ -2,9 +2,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from manilla.kit import changes
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.platform import changes
 from manilla.services import Services
 from manilla.settings import Settings
 from tests.client import Site, new_merchant

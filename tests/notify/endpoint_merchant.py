@@ -5,12 +5,12 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+from manilla.job_kinds import JobKind
 from manilla.kit import outbound, time_limits
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job, claims
 from manilla.kit.jobs.runner import Runner
-from manilla.ledger.job_kinds import JobKind
 from manilla.ledger.scope import Tenant
 from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.endpoints import store

@@ -7,10 +7,10 @@ import pytest
 
 from manilla.cases import cases
 from manilla.cases.cases import CaseAction
+from manilla.job_kinds import JobKind
 from manilla.kit import jobs
 from manilla.kit.money import Money
 from manilla.ledger import invariants
-from manilla.ledger.job_kinds import JobKind
 from manilla.merchants import wallets
 from manilla.merchants.merchants import (
     CommissionBearer,

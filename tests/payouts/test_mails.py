@@ -3,23 +3,23 @@
 import pytest
 
 from manilla import worker
+from manilla.bulk import batches
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
+from manilla.job_kinds import JobKind
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job, claims
-from manilla.ledger.job_kinds import JobKind
 from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.payouts import states
-from manilla.payouts.bulk import batches
 from manilla.people import members
 from manilla.people.roles import Role
 from manilla.settings import Settings
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from tests.bulk.payout_file import confirmed
 from tests.mail.outbox_reader import letters_to
 from tests.notify.deliveries import Deliveries, delivery_worker
 from tests.notify.receiver import answer, receiving
-from tests.payouts.bulk.payout_file import confirmed
 from tests.payouts.payout_merchant import MANUAL, PayoutMerchant, setting
 from tests.people.accounts import PASSWORD, Accounts, new_email
 

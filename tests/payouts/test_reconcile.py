@@ -13,10 +13,10 @@ from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.ledger import settlements
 from manilla.ledger.settlements import BadSettlement, SettlementKind
-from manilla.payouts import reconcile
-from manilla.payouts.reconcile import Reconciled
-from manilla.payouts.reconcile_tasks import ReconcileTasks
 from manilla.people.roles import ConsoleRole
+from manilla.reconciliation import balances
+from manilla.reconciliation.balance_tasks import BalanceTasks
+from manilla.reconciliation.balances import Reconciled
 from manilla.refunds import initiate
 from manilla.resolutions import resolutions
 from manilla.services import Services
@@ -51,7 +51,7 @@ async def _balances_match(payer: PayoutMerchant, db: Database, owner: Database) 
     await db.execute("UPDATE job SET due_at = 'infinity' WHERE kind IN ('charge', 'refund')")
     await owner.execute("DELETE FROM operator_case WHERE kind = 'clearing_differs'")
     await db.execute("UPDATE clearing_difference SET minor = 0, since = now()")
-    for report in await reconcile.reconcile(db, payer.services.rails):
+    for report in await balances.compare_all(db, payer.services.rails):
         lacking = 100_000_000_00 - report.ledger.minor
         kind = SettlementKind.TOP_UP if lacking > 0 else SettlementKind.SETTLEMENT
         if lacking:
@@ -61,7 +61,7 @@ async def _balances_match(payer: PayoutMerchant, db: Database, owner: Database) 
 
 
 async def reports(services: Services) -> dict[str, Reconciled]:
-    found = await reconcile.reconcile(services.db, services.rails)
+    found = await balances.compare_all(services.db, services.rails)
     return {report.provider[-1]: report for report in found}
 
 
@@ -434,7 +434,7 @@ async def test_reversals_are_checked_for_a_week(payer: PayoutMerchant, db: Datab
 async def test_transfers_queried_longest_ago_are_queried_first(
     payer: PayoutMerchant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reconcile, "PAYOUTS_MAX", 1)
+    monkeypatch.setattr(balances, "PAYOUTS_MAX", 1)
     quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
     await payer.simulator.control("a/faults", quiet)
     made = [await payer.pay_out() for _ in range(3)]
@@ -448,9 +448,9 @@ async def test_transfers_queried_longest_ago_are_queried_first(
     assert found[3] == found[0]
 
 
-def _tasks(payer: PayoutMerchant) -> ReconcileTasks:
+def _tasks(payer: PayoutMerchant) -> BalanceTasks:
     services = payer.services
-    return ReconcileTasks(
+    return BalanceTasks(
         services.db, services.platform, services.rails, lambda: nullcontext(services.db)
     )
 

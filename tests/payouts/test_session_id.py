@@ -5,10 +5,11 @@ import pytest
 from manilla.kit.db import Database
 from manilla.ledger.scope import Everyone, Tenant
 from manilla.lookup.find import find
-from manilla.payouts import listing, reconcile
+from manilla.payouts import listing
 from manilla.payouts.listing import PayoutFilter
 from manilla.providers import inbox
 from manilla.providers.port import EventKind, WebhookEvent
+from manilla.reconciliation import balances
 from manilla.services import Services
 from tests.payouts.payout_merchant import PayoutMerchant
 
@@ -74,7 +75,7 @@ async def test_a_session_id_reported_after_completion_is_saved(
     await forget_references(services.db, trx_id)
     before = await payer.payout(trx_id)
     if query == "reconciliation":
-        await reconcile.reconcile(services.db, services.rails)
+        await balances.compare_all(services.db, services.rails)
     else:  # a webhook about a completed payout schedules a query
         event = WebhookEvent(EventKind.TRANSFER, trx_id)
         await inbox.store(services.db, "providerb", event, b"{}")
@@ -109,7 +110,7 @@ async def test_reconciliation_queries_the_reference_that_was_sent(
     await services.db.execute(
         "UPDATE payout SET sent_reference = 'sent-otherwise' WHERE trx_id = $1", trx_id
     )
-    found = await reconcile.reconcile(services.db, services.rails)
+    found = await balances.compare_all(services.db, services.rails)
     [report] = [each for each in found if each.provider == "providera"]
     assert trx_id in report.transfers_differ  # the provider does not know that reference
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from manilla.kit import changes
+from manilla.kit.changes import STALE_AFTER_SECONDS, ChangeWatch
 from manilla.kit.db import Database
-from manilla.platform import changes
-from manilla.platform.changes import STALE_AFTER_SECONDS, ChangeWatch
 
 
 async def test_data_that_is_almost_a_second_old_is_read_again(

@@ -3,9 +3,9 @@
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 
+from manilla.kit.changes import ChangeWatch
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.platform.changes import ChangeWatch
 from manilla.providers import credentials
 from manilla.providers.port import Adapter
 from manilla.providers.rails import Rails, open_session

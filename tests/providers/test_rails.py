@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from manilla.kit.changes import ChangeWatch
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Unavailable
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import MethodKind
-from manilla.platform.changes import ChangeWatch
 from manilla.providers import credentials, queries
 from manilla.providers.credentials import BadCredentials
 from manilla.providers.health import FAILURES_TO_TRIP, Rail

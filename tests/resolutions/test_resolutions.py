@@ -7,7 +7,7 @@ from manilla.cases import cases
 from manilla.cases.cases import Case, CaseAction, CaseKind, CaseRefused
 from manilla.kit.db import Database
 from manilla.payments.suspense import NothingInSuspense
-from manilla.payouts import reconcile
+from manilla.reconciliation import balances
 from manilla.resolutions import resolutions
 from manilla.resolutions.clearing_adjustment import LossNotCovered
 from manilla.services import Services
@@ -80,7 +80,7 @@ async def test_a_payout_delivered_after_all_is_charged_to_the_merchant_or_to_us(
     step = (await payer.timeline(trx_id))[-1]
     assert (step.event, step.detail) == (f"case_{action}", f"case {case.id}: as the bank says")
     assert await actions(payer) == []
-    found = await reconcile.reconcile(payer.services.db, payer.services.rails)
+    found = await balances.compare_all(payer.services.db, payer.services.rails)
     assert not any(trx_id in report.transfers_differ for report in found)
 
 

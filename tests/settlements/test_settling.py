@@ -17,10 +17,9 @@ from manilla.kit.jobs import Job
 from manilla.ledger.scope import Tenant
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.methods.method import MethodKind
-from manilla.payouts.beneficiaries import settlement as accounts
 from manilla.payouts.beneficiaries.beneficiary import Beneficiary
-from manilla.payouts.beneficiaries.settlement import NewSettlementAccount
-from manilla.settlements import plans, statement, store
+from manilla.settlements import accounts, plans, statement, store
+from manilla.settlements.accounts import NewSettlementAccount
 from manilla.settlements.offers import NotSettled
 from manilla.settlements.plans import SettlementMode, SettlementPlan
 from manilla.settlements.settling import Settling

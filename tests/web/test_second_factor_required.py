@@ -10,12 +10,12 @@ import pytest
 
 from manilla.console import routes as console
 from manilla.dashboard import routes as dashboard
+from manilla.kit.changes import ChangeWatch
 from manilla.kit.environment import Environment
 from manilla.pages import app as pages
 from manilla.people import second_factor
 from manilla.people.roles import Role
 from manilla.platform import settings
-from manilla.platform.changes import ChangeWatch
 from manilla.platform.settings import CurrentSettings, PlatformSettings
 from manilla.services import Services
 from manilla.web.routes import Route

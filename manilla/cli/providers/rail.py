@@ -8,9 +8,9 @@ from manilla.banks.registry import BankRegistry
 from manilla.cli.instance import Tools, command
 from manilla.cli.options import ProviderName
 from manilla.cli.providers.rails import check_provider
+from manilla.kit.changes import ChangeWatch
 from manilla.payouts.routing.deliveries import Deliveries
 from manilla.payouts.routing.overview import BankReport, RailReport, overview
-from manilla.platform.changes import ChangeWatch
 from manilla.providers import credentials, draining, queries
 from manilla.providers.port import Direction
 

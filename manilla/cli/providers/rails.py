@@ -7,9 +7,9 @@ import typer
 
 from manilla.banks.registry import BankRegistry
 from manilla.cli.instance import Tools
+from manilla.kit.changes import ChangeWatch
 from manilla.methods.catalogue import Catalogue
 from manilla.payouts.beneficiaries.banks import Banks
-from manilla.platform.changes import ChangeWatch
 from manilla.providers import accounts
 from manilla.providers.rails import Rails, open_session
 

@@ -13,8 +13,8 @@ from manilla.kit.errors import Refusal
 from manilla.kit.fields import Fields
 from manilla.ledger import settlements
 from manilla.ledger.settlements import SettlementKind, SettlementResult
-from manilla.payouts import reconcile as reconciliation
-from manilla.payouts.reconcile import Reconciled
+from manilla.reconciliation import balances
+from manilla.reconciliation.balances import Reconciled
 
 SETTLED = Fields(SettlementResult, currency="amount.currency").select(
     "trx_id kind provider currency amount"
@@ -59,7 +59,7 @@ def reconcile(context: typer.Context, as_json: Json = False, data: Data = None) 
 
 async def _reconcile(tools: Tools) -> None:
     async with configured_rails(tools) as rails:
-        reports = await reconciliation.reconcile(tools.db, rails)
+        reports = await balances.compare_all(tools.db, rails)
     tools.print_rows(as_rows(COLUMNS, reports), empty="No provider is configured.")
     silent = [report.provider for report in reports if report.balance is None]
     if silent:

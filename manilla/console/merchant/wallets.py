@@ -60,9 +60,9 @@ async def adjust(request: PageRequest) -> PageResponse:
         )
         if amount.minor <= 0:
             raise BadForm(errors={"amount": "The amount must be greater than zero."})
-        await changes.check(request.services.approvals, change)
+        await changes.check(request.approvals, change)
         await request.confirm_identity()
-        result = await apply_or_ask(request.services.approvals, change, change.reason)
+        result = await apply_or_ask(request.approvals, change, change.reason)
     except Refusal as refusal:
         return request.redirect_with_errors(
             back, refusal, keep=("direction", "amount", "reason"), at=AT_FIELD

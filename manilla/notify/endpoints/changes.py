@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from manilla.audit import audit
+from manilla.kit.changes import known_everywhere
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
 from manilla.ledger.scope import Tenant
@@ -19,7 +20,6 @@ from manilla.notify.endpoints.endpoint import (
     TooManyEndpoints,
     WebhookEndpoint,
 )
-from manilla.platform.changes import known_everywhere
 
 BY_MERCHANT = "Disabled by you."
 

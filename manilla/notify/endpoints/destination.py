@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
+from manilla.job_kinds import JobKind
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.kit.plans import by_key
-from manilla.ledger.job_kinds import JobKind
 from manilla.mail import outbox as mail
 from manilla.mail.kinds import MailKind
 from manilla.merchants import merchants

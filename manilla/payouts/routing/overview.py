@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from manilla.banks.nigeria import BY_CODE, with_code
+from manilla.job_kinds import JobKind
 from manilla.kit.db import Database
-from manilla.ledger.job_kinds import JobKind
 from manilla.payouts.routing import deliveries
 from manilla.payouts.routing.outcomes import Outcomes, RailBank, quantile_seconds
 from manilla.providers import queries

@@ -11,18 +11,18 @@ from typing import Any
 
 import msgspec
 
+from manilla.job_kinds import JobKind
 from manilla.kit import crash, jobs
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job
 from manilla.kit.jobs.runner import Runner
-from manilla.ledger.job_kinds import JobKind
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.payouts import decisions
 from manilla.payouts.payout import Payout
-from manilla.payouts.reconcile import LOOK_BACK
 from manilla.payouts.routing import dead
 from manilla.providers.claims import CONFIRMATION_SECONDS
 from manilla.providers.port import Direction
+from manilla.reconciliation.balances import LOOK_BACK
 from tests.payouts.model import POINTS, SENDS, Killed
 from tests.payouts.model_machine import dying_at
 from tests.payouts.observer import PayoutObserver

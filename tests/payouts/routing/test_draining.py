@@ -4,10 +4,10 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from manilla.audit import audit
+from manilla.kit.changes import ChangeWatch
 from manilla.kit.environment import Environment
 from manilla.methods.method import MethodKind
 from manilla.payouts.routing.explanation import explained
-from manilla.platform.changes import ChangeWatch
 from manilla.providers import draining
 from manilla.providers.rails import Rails, open_session
 from manilla.services import Services

@@ -4,7 +4,7 @@ import pytest
 
 from manilla.cases import cases
 from manilla.cases.cases import Case, CaseAction, CaseRefused
-from manilla.payouts import reconcile
+from manilla.reconciliation import balances
 from manilla.resolutions import resolutions
 from tests.client import Site
 from tests.payouts.routing.routed import REFUSED, RoutedPayouts
@@ -38,7 +38,7 @@ class MovedPayout:
 
     async def rail_b_changes(self, status: str) -> None:
         await self.payer.settle("b", self.trx_id, status, insist=True)
-        await reconcile.reconcile_one(self.routed.services.db, self.routed.services.rails, SECOND)
+        await balances.compare(self.routed.services.db, self.routed.services.rails, SECOND)
 
     async def case(self) -> Case:
         [case] = [
@@ -100,9 +100,7 @@ async def test_a_payout_that_was_paid_twice_is_written_off_at_the_left_rail(
     await moved.resolve(CaseAction.WRITE_OFF)
     await moved.check_clearing()
     assert await moved.payer.balance() == FULL - AMOUNT
-    found = await reconcile.reconcile_one(
-        moved.routed.services.db, moved.routed.services.rails, FIRST
-    )
+    found = await balances.compare(moved.routed.services.db, moved.routed.services.rails, FIRST)
     assert moved.trx_id not in found.transfers_differ
 
 
@@ -137,7 +135,7 @@ async def test_nothing_is_posted_while_the_payout_is_open(moved: MovedPayout) ->
     assert await moved.options() == (FIRST, ["nothing"])
     await moved.resolve(CaseAction.NOTHING)
     await moved.ends("success")
-    await reconcile.reconcile_one(moved.routed.services.db, moved.routed.services.rails, FIRST)
+    await balances.compare(moved.routed.services.db, moved.routed.services.rails, FIRST)
     assert await moved.options() == (FIRST, ["write_off", "nothing"])
     await moved.resolve(CaseAction.WRITE_OFF)
     await moved.check_clearing()
@@ -155,7 +153,7 @@ async def test_the_fee_of_a_transfer_that_was_delivered_after_all_is_posted(
     assert (await routed.payer.payout(trx_id)).status == "failed"
     await routed.send_directly("a", trx_id)
     await routed.payer.settle("a", trx_id, "success")
-    await reconcile.reconcile_one(routed.services.db, routed.services.rails, FIRST)
+    await balances.compare(routed.services.db, routed.services.rails, FIRST)
     assert await payout.options() == (FIRST, ["debit", "write_off", "nothing"])
     await payout.resolve(CaseAction.WRITE_OFF)
     await payout.check_clearing()

@@ -22,12 +22,13 @@ from manilla.ledger.settlements import NOBODY, SettlementKind
 from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantUpdate
 from manilla.methods.method import MethodKind
-from manilla.payouts.beneficiaries import nuban, settlement
-from manilla.payouts.beneficiaries.settlement import NewSettlementAccount
+from manilla.payouts.beneficiaries import nuban
 from manilla.people import demo_login
 from manilla.reconciliation import days as imported
 from manilla.reconciliation import importing, signing
 from manilla.services import Services
+from manilla.settlements import accounts
+from manilla.settlements.accounts import NewSettlementAccount
 from manilla_simulator.state import OPENING_BALANCE
 
 CURRENCY = OPENING_BALANCE.currency
@@ -76,7 +77,7 @@ async def choose_settlement_account(services: Services, tenant: Tenant, by: str)
     """Sets the merchant's settlement account, unless it has one."""
     db = services.db
     about = tenant.merchant_id, tenant.environment, CURRENCY
-    if await settlement.settlement_account(db, *about) is not None:
+    if await accounts.settlement_account(db, *about) is not None:
         return
     method = services.methods.by_code(MethodKind.WITHDRAW, METHOD)
     assert method is not None
@@ -87,7 +88,7 @@ async def choose_settlement_account(services: Services, tenant: Tenant, by: str)
     holder = await services.previews.holder_of_own(caller, method, given)
     assert holder.account_name is not None
     new = NewSettlementAccount(method, holder.who, holder.bank_name, holder.account_name)
-    await settlement.choose(db, tenant, new, by=by, wait=timedelta())
+    await accounts.choose(db, tenant, new, by=by, wait=timedelta())
 
 
 async def submit_dossier(services: Services, merchant_id: int, email: str) -> None:

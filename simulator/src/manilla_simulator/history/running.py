@@ -5,15 +5,19 @@ from datetime import datetime, timedelta
 from functools import singledispatchmethod
 
 from manilla import worker
+from manilla.bulk import batches, drafts
+from manilla.bulk import store as bulk_store
+from manilla.bulk.drafts import Drafting
+from manilla.bulk.store import BatchStatus
 from manilla.cases import cases
 from manilla.cases.cases import CaseAction
+from manilla.job_kinds import JobKind
 from manilla.kit import jobs
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import RateTicket
 from manilla.ledger.idempotency import Replayed
-from manilla.ledger.job_kinds import JobKind
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.methods.method import Flow, MethodKind
@@ -23,10 +27,6 @@ from manilla.payments.initiate import PaymentOrder
 from manilla.payments.payment import Payment
 from manilla.payments.ways import way_of
 from manilla.payouts import store as payouts
-from manilla.payouts.bulk import batches, drafts
-from manilla.payouts.bulk import store as bulk_store
-from manilla.payouts.bulk.drafts import Drafting
-from manilla.payouts.bulk.store import BatchStatus
 from manilla.payouts.initiate import PayoutOrder
 from manilla.payouts.payout import PayoutStatus
 from manilla.payouts.protection.protection import Decider

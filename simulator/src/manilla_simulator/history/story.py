@@ -9,9 +9,9 @@ from enum import StrEnum
 
 import msgspec
 
+from manilla.bulk.file import COLUMNS
 from manilla.kit.environment import Environment
 from manilla.methods.method import Flow
-from manilla.payouts.bulk.file import COLUMNS
 from manilla_simulator.history.businesses import Business
 
 # Account numbers with which the simulator forces an outcome.

@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
+from manilla.bulk import store
+from manilla.bulk.store import Batch, RowState
 from manilla.kit.db import Connection, Database
-from manilla.payouts.bulk import store
-from manilla.payouts.bulk.store import Batch, RowState
 
 
 async def lock(connection: Connection, found: Batch) -> Batch:

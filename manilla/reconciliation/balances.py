@@ -9,11 +9,11 @@ import msgspec
 from manilla import metrics
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
+from manilla.job_kinds import JobKind
 from manilla.kit import time_limits
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import posting
-from manilla.ledger.job_kinds import JobKind
 from manilla.payouts import states, store
 from manilla.payouts.payout import Payout
 from manilla.payouts.routing import dead
@@ -88,12 +88,12 @@ class Books(msgspec.Struct, frozen=True):
         return self.ledger - self.under_way
 
 
-async def reconcile(db: Database, rails: Rails) -> list[Reconciled]:
+async def compare_all(db: Database, rails: Rails) -> list[Reconciled]:
     accounts = [provider for provider in rails.accounts if rails.adapter(provider) is not None]
-    return [await reconcile_one(db, rails, provider) for provider in accounts]
+    return [await compare(db, rails, provider) for provider in accounts]
 
 
-async def reconcile_one(db: Database, rails: Rails, provider: str) -> Reconciled:
+async def compare(db: Database, rails: Rails, provider: str) -> Reconciled:
     """Reconciles an account. Its credentials must be complete."""
     adapter = rails.adapter(provider)
     assert adapter is not None, provider

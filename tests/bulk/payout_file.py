@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
+from manilla.bulk import batches, drafts, file, store
+from manilla.bulk.drafts import Drafting
+from manilla.bulk.paying import BulkPayoutTasks
+from manilla.bulk.store import Batch, BatchRow
 from manilla.kit.jobs import Job
 from manilla.ledger.scope import Tenant
 from manilla.methods.method import MethodKind
-from manilla.payouts.bulk import batches, drafts, file, store
-from manilla.payouts.bulk.drafts import Drafting
-from manilla.payouts.bulk.paying import BulkPayoutTasks
-from manilla.payouts.bulk.store import Batch, BatchRow
 from manilla.payouts.protection.protection import Decider
 from tests.payouts.payout_merchant import BANKS, RAILS, PayoutMerchant, new_account
 

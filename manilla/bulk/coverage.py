@@ -2,10 +2,10 @@
 
 import msgspec
 
+from manilla.bulk.store import Batch
 from manilla.kit.db import Connection, Database
 from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
-from manilla.payouts.bulk.store import Batch
 
 
 class BatchCoverage(msgspec.Struct, frozen=True):

@@ -10,19 +10,8 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from manilla.audit import audit
-from manilla.kit import ids, jobs
-from manilla.kit.db import Connection, Database
-from manilla.kit.display import money
-from manilla.kit.environment import Environment
-from manilla.kit.errors import Refusal
-from manilla.kit.money import Money
-from manilla.ledger.job_kinds import JobKind
-from manilla.ledger.scope import Tenant
-from manilla.mail import outbox
-from manilla.mail.kinds import MailKind
-from manilla.merchants.directory import Caller
-from manilla.payouts.bulk import coverage, store, transitions
-from manilla.payouts.bulk.store import (
+from manilla.bulk import coverage, store, transitions
+from manilla.bulk.store import (
     Batch,
     BatchKind,
     BatchRow,
@@ -31,6 +20,17 @@ from manilla.payouts.bulk.store import (
     NewBatchRow,
     RowState,
 )
+from manilla.job_kinds import JobKind
+from manilla.kit import ids, jobs
+from manilla.kit.db import Connection, Database
+from manilla.kit.display import money
+from manilla.kit.environment import Environment
+from manilla.kit.errors import Refusal
+from manilla.kit.money import Money
+from manilla.ledger.scope import Tenant
+from manilla.mail import outbox
+from manilla.mail.kinds import MailKind
+from manilla.merchants.directory import Caller
 from manilla.payouts.initiate import PayoutOrder
 from manilla.payouts.ordering import PayoutPreview
 from manilla.payouts.protection import allowance, protection

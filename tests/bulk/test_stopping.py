@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from manilla.bulk import batches, paying, stopping
+from manilla.bulk.store import BatchStatus
 from manilla.kit.jobs.claims import hold_job
 from manilla.payouts import states
-from manilla.payouts.bulk import batches, paying, stopping
-from manilla.payouts.bulk.store import BatchStatus
 from manilla.payouts.initiate import SEND
-from tests.payouts.bulk.payout_file import (
+from tests.bulk.payout_file import (
     ADA,
     batch_of,
     confirmed,

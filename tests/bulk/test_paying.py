@@ -1,8 +1,8 @@
 """Rows of a confirmed payout file that temporarily cannot be paid."""
 
+from manilla.bulk import batches
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
-from manilla.payouts.bulk import batches
-from tests.payouts.bulk.payout_file import confirmed, rows_of
+from tests.bulk.payout_file import confirmed, rows_of
 from tests.payouts.payout_merchant import PayoutMerchant
 
 

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from manilla.payouts.bulk import batches, drafts
-from manilla.payouts.bulk.store import BatchRow
-from tests.payouts.bulk.payout_file import (
+from manilla.bulk import batches, drafts
+from manilla.bulk.store import BatchRow
+from tests.bulk.payout_file import (
     ADA,
     batch_of,
     confirmed,

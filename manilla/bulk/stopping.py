@@ -5,6 +5,8 @@ either sent or canceled, never both. Payouts that were sent continue. So do manu
 administrator may be paying right now.
 """
 
+from manilla.bulk import store
+from manilla.bulk.store import Batch
 from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
@@ -13,8 +15,6 @@ from manilla.merchants import outgoing
 from manilla.merchants.outgoing import OutgoingHold
 from manilla.payouts import states
 from manilla.payouts import store as payouts
-from manilla.payouts.bulk import store
-from manilla.payouts.bulk.store import Batch
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.providers.port import RefusalCode

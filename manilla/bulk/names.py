@@ -5,16 +5,16 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from manilla.bulk import checks, store
+from manilla.bulk.store import BatchRow, BatchStatus, NameCheck, NewBatchRow, RowState
+from manilla.job_kinds import JobKind
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job, Work
-from manilla.ledger.job_kinds import JobKind
 from manilla.merchants.directory import Caller, Directory
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method, MethodKind
 from manilla.payouts.beneficiaries import names, sandbox
-from manilla.payouts.bulk import checks, store
-from manilla.payouts.bulk.store import BatchRow, BatchStatus, NameCheck, NewBatchRow, RowState
 from manilla.payouts.ordering import PayoutPreviews
 from manilla.payouts.refusals import PROVIDER_RETRY_SECONDS, ProviderUnavailable, UnknownBank
 

@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from manilla.bulk.file import FileRow
+from manilla.bulk.store import NewBatchRow
 from manilla.kit.amount_input import parse_amount
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money, MoneyError
 from manilla.kit.texts import has_controls
 from manilla.methods.method import Method
 from manilla.payouts.beneficiaries import banks, beneficiary, methods, nuban
-from manilla.payouts.bulk.file import FileRow
-from manilla.payouts.bulk.store import NewBatchRow
 from manilla.payouts.rules import check_amount
 from manilla.providers.port import Bank
 

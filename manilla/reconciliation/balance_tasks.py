@@ -12,9 +12,9 @@ from manilla.kit.jobs import Job, Work
 from manilla.kit.money import Money
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
-from manilla.payouts import reconcile
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.rails import Rails
+from manilla.reconciliation import balances
 
 RECONCILE = "reconcile"
 CONCURRENCY = 4
@@ -28,7 +28,7 @@ SPREAD = 0.1  # random variation, so that not all providers are queried at the s
 Patient = Callable[[], AbstractAsyncContextManager[Database]]
 
 
-class ReconcileTasks:
+class BalanceTasks:
     def __init__(
         self, db: Database, platform: CurrentSettings, rails: Rails, patient: Patient
     ) -> None:
@@ -57,7 +57,7 @@ class ReconcileTasks:
         if self._rails.adapter(provider) is None:
             return None
         async with self._patient() as db:
-            report = await reconcile.reconcile_one(db, self._rails, provider)
+            report = await balances.compare(db, self._rails, provider)
         await self._report_low_balance(provider, report.balance)
         if report.result != "agrees" and not report.is_confirmed:
             return SOON_SECONDS

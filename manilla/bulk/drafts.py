@@ -9,17 +9,10 @@ from datetime import UTC, datetime
 import msgspec
 
 from manilla.audit import audit
-from manilla.kit import ids, jobs
-from manilla.kit.db import Connection, Database
-from manilla.kit.errors import Refusal
-from manilla.kit.threads import LimitedThreads
-from manilla.ledger.scope import Tenant
-from manilla.merchants.directory import Caller
-from manilla.methods.method import Method
-from manilla.payouts.bulk import checks, file, names, store, transitions
-from manilla.payouts.bulk.checks import SAME_REFERENCE, CheckedRow, RowChecks
-from manilla.payouts.bulk.file import FileRow
-from manilla.payouts.bulk.store import (
+from manilla.bulk import checks, file, names, store, transitions
+from manilla.bulk.checks import SAME_REFERENCE, CheckedRow, RowChecks
+from manilla.bulk.file import FileRow
+from manilla.bulk.store import (
     Batch,
     BatchRow,
     BatchStatus,
@@ -27,6 +20,13 @@ from manilla.payouts.bulk.store import (
     NewBatchRow,
     RowState,
 )
+from manilla.kit import ids, jobs
+from manilla.kit.db import Connection, Database
+from manilla.kit.errors import Refusal
+from manilla.kit.threads import LimitedThreads
+from manilla.ledger.scope import Tenant
+from manilla.merchants.directory import Caller
+from manilla.methods.method import Method
 from manilla.payouts.ordering import PayoutPreviews
 
 NAMES = names.CHECK

@@ -2,14 +2,14 @@
 
 from datetime import datetime
 
+from manilla.bulk import store
+from manilla.bulk.store import Batch, BatchStatus
 from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page
 from manilla.kit.listing.sorting import RecordFilter, Selection, SortKeys, SortOrder, Totals
 from manilla.ledger.scope import Tenant, within
-from manilla.payouts.bulk import store
-from manilla.payouts.bulk.store import Batch, BatchStatus
 
 FIELDS = Fields(Batch)
 _ORDERS = {

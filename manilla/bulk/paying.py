@@ -8,19 +8,23 @@ row of a file that was stopped.
 import time
 from datetime import UTC, datetime, timedelta
 
-from manilla.kit.db import Database
+from manilla.bulk import batches, checks, drafts, stopping, store, transitions
+from manilla.bulk.store import Batch, BatchKind, BatchRow, BatchStatus, RowState
+from manilla.kit.db import Connection, Database
+from manilla.kit.display import money
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.jobs import Job, Work
 from manilla.kit.money import Money
 from manilla.ledger.idempotency import RepeatKey
 from manilla.ledger.transactions import DuplicateReference
+from manilla.mail import outbox
+from manilla.mail.kinds import MailKind
 from manilla.merchants.directory import Caller, Directory
 from manilla.merchants.requests import limit as request_limit
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method, MethodKind
-from manilla.payouts import notices, ordering
-from manilla.payouts.bulk import batches, checks, drafts, stopping, store, transitions
-from manilla.payouts.bulk.store import Batch, BatchKind, BatchRow, BatchStatus, RowState
+from manilla.payouts import ordering
 from manilla.payouts.initiate import PayoutInitiation, PayoutOrder
 from manilla.payouts.refusals import (
     PROVIDER_RETRY_SECONDS,
@@ -80,7 +84,7 @@ class BulkPayoutTasks:
                 return wait
         async with self._db.transaction() as connection:
             if await transitions.end(connection, batch) and batch.kind is BatchKind.FILE:
-                await notices.report_bulk_done(connection, batch)
+                await _mail_result(connection, batch)
         return None
 
     async def _pay(self, caller: Caller, batch: Batch, row: BatchRow) -> bool:
@@ -151,4 +155,19 @@ def _order(batch: Batch, row: BatchRow, method: Method) -> PayoutOrder:
         batch_id=batch.id,
         batch_row=row.number,
         expected_name=row.resolved_name,
+    )
+
+
+async def _mail_result(connection: Connection, batch: Batch) -> None:
+    if batch.environment is Environment.SANDBOX:
+        return
+    facts = {
+        "file": batch.file_name,
+        "created": str(batch.paid),
+        "failed": str(batch.refused + batch.faulty),
+        "total": money(batch.total),
+    }
+    merchant_id = batch.merchant_id
+    await outbox.put(
+        connection, MailKind.BULK_DONE, facts, path=batch.path, merchant_id=merchant_id
     )

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import xlsxwriter
 
-from manilla.payouts.bulk import file, sheet
-from manilla.payouts.bulk.file import BadFile, FileRow
+from manilla.bulk import file, sheet
+from manilla.bulk.file import BadFile, FileRow
 
 HEADER = list(file.COLUMNS)
 SHEET = "xl/worksheets/sheet1.xml"

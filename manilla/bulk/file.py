@@ -7,9 +7,9 @@ from itertools import zip_longest
 
 import msgspec
 
+from manilla.bulk import sheet
+from manilla.bulk.sheet import Cell, UnreadableSheet
 from manilla.kit.errors import Refusal
-from manilla.payouts.bulk import sheet
-from manilla.payouts.bulk.sheet import Cell, UnreadableSheet
 
 MEBIBYTE = 1024 * 1024
 BYTES_MAX = 10 * MEBIBYTE

@@ -1,0 +1,8 @@
+"""Applies changes, or requests their approval, as the pages do."""
+
+from manilla.approvals.approvals import Approvals
+from manilla.services import Services
+
+
+def approvals_of(services: Services) -> Approvals:
+    return Approvals(services.db, services.keyring, is_production_mode=not services.is_development)
