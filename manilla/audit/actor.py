@@ -18,11 +18,11 @@ class Actor(msgspec.Struct, frozen=True):
     kind: ActorKind
     id: int | None
     name: str
-    realm: str | None = None  # realm of a user, because user ids are unique only within one
+    realm: str | None = None  # the user's realm, because user ids are unique only within a realm
 
     @property
     def public_name(self) -> str:
-        """The name for merchants, who do not know the operator's accounts."""
+        """The actor's name as merchants see it: an administrator appears only as the operator."""
         if self.realm == "console":
             return "The platform's operator"
         if self.kind is ActorKind.PERSON or self == API:

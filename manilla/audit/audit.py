@@ -1,4 +1,4 @@
-"""Adds entries to the audit log in the transaction of each change; lists and verifies entries."""
+"""Writes an audit entry in the same transaction as the change; lists and verifies entries."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

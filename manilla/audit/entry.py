@@ -12,7 +12,7 @@ from manilla.audit.actor import Actor, ActorKind
 from manilla.kit.clock import iso
 from manilla.kit.money import Money
 
-GENESIS = bytes(32)  # stands for the previous hash in the first entry
+GENESIS = bytes(32)  # used as the previous hash of the first entry
 
 
 class AuditEntry(msgspec.Struct, frozen=True):
@@ -45,9 +45,9 @@ class AuditEntry(msgspec.Struct, frozen=True):
 
 
 def plain(value: Any) -> Any:
-    """Converts a value to the form in which the database returns it.
+    """Converts a value to what the database returns after storing it as JSON.
 
-    A value whose form is ambiguous becomes text.
+    A value with several JSON forms, such as a Decimal, becomes text, so that its hash is stable.
     """
     match value:
         case None | bool() | int():
