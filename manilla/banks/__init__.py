@@ -1,1 +1,1 @@
-"""The registry of Nigerian banks, and what each provider account calls them."""
+"""The registry of Nigerian banks, with their codes and names at each provider account."""

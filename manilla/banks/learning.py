@@ -1,4 +1,4 @@
-"""Learns each provider account's own bank codes from its bank list, and maps codes manually."""
+"""Stores each provider account's bank codes from its bank list, and maps codes manually."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -31,15 +31,15 @@ class BadMapping(Refusal):
 
 
 class RailBank(msgspec.Struct, frozen=True):
-    """A bank code of a provider account, and the bank that it means."""
+    """A provider account's own bank code, and the bank that it stands for."""
 
     provider: str
     code: str
-    name: str  # as the provider gives it
+    name: str  # the provider's name for the bank
     bank: str | None
     matched_by: MatchedBy | None
     doubt: Doubt | None
-    is_listed: bool  # whether the latest list has it
+    is_listed: bool  # whether the provider's latest bank list has the code
     first_seen_at: datetime
     last_seen_at: datetime
 
@@ -81,7 +81,7 @@ async def learn(db: Database, provider: str, listed: Iterable[tuple[str, str]]) 
     is_changed = match(usable, known) != known
     if is_changed:
         async with db.transaction() as connection:
-            await changes.announce(connection, changes.BANKS)  # one process at a time from here
+            await changes.announce(connection, changes.BANKS)  # locks, so that processes take turns
             known = _matches(await load(connection, provider))
             await _store(connection, provider, known, match(usable, known))
     await db.execute(
@@ -94,7 +94,7 @@ async def learn(db: Database, provider: str, listed: Iterable[tuple[str, str]]) 
 
 
 async def map_code(db: Database, provider: str, code: str, bank: str | None) -> RailBank:
-    """Decides which bank a provider's code means; None: it means none that we know."""
+    """Maps a provider's code to a bank of our registry, or to None if it is none of them."""
     if bank is not None and bank not in BY_CODE:
         raise BadMapping(f"There is no bank {bank!r}.")
     async with db.transaction() as connection:

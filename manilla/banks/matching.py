@@ -1,4 +1,4 @@
-"""Decides which bank each entry of a provider's bank list is. In doubt, it is no bank."""
+"""Matches the entries of a provider's bank list with our banks. In doubt, there is no match."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -13,19 +13,19 @@ from manilla.banks.nigeria import BY_ANY_CODE, NigerianBank
 class MatchedBy(StrEnum):
     CODE = "code"
     NAME = "name"
-    MANUAL = "manual"  # an administrator decided; without a bank: that it is none
+    MANUAL = "manual"  # an administrator decided: it is this bank or, without a bank, none of ours
 
 
 class Doubt(StrEnum):
     """Why an entry has no bank, or why its bank is not used."""
 
-    CONTRADICTION = "contradiction"  # the code is one bank's, and the name is not
+    CONTRADICTION = "contradiction"  # the code belongs to a bank that does not have this name
     DUPLICATE = "duplicate"  # the list has several codes for one bank, or several names for a code
     RENAMED = "renamed"  # the provider changed the name after an administrator had mapped the code
 
 
 class Match(msgspec.Struct, frozen=True):
-    """An entry of a bank list, and the bank that it is."""
+    """An entry of a provider's bank list, and the bank that it was matched with."""
 
     name: str
     bank: str | None = None  # the bank's code in our registry
@@ -41,7 +41,7 @@ class Match(msgspec.Struct, frozen=True):
 def match(listed: Iterable[tuple[str, str]], known: Mapping[str, Match]) -> dict[str, Match]:
     """Returns the match of every listed code, and of every known code that is not listed any more.
 
-    What an administrator decided stays.
+    An administrator's decisions are kept.
     """
     found: dict[str, Match] = {}
     for code, name in listed:
@@ -74,7 +74,7 @@ def _single(code: str, name: str) -> Match:
 def _kept(decided: Match, seen: Match) -> Match:
     """Returns an administrator's decision with the name that the provider uses now.
 
-    A bank whose name has become another one is not used until an administrator confirms it.
+    If the provider has changed the name, the bank is not used until an administrator confirms it.
     """
     bank = names.named(seen.name)
     is_same = names.key(seen.name) == names.key(decided.name) or _is(bank, decided.bank)

@@ -19,9 +19,9 @@ _WORD_LENGTH_MIN = 3
 
 
 def key(name: str) -> str:
-    """Returns the normalized name; empty if nothing can be compared.
+    """Returns the normalized name, or an empty string if the name must not match any bank.
 
-    A name with a character outside ASCII is not compared, because it can resemble a bank's name.
+    A name with a non-ASCII character matches none, because the character may imitate a letter.
     """
     text = unicodedata.normalize("NFKC", name[: LENGTH_MAX + 1]).casefold()
     return "".join(_words(text)) if text.isascii() and len(text) <= LENGTH_MAX else ""
@@ -30,7 +30,7 @@ def key(name: str) -> str:
 def named(name: str) -> NigerianBank | None:
     """Returns the bank with this name, alias or former name.
 
-    `Name (other name)` is a bank if both are names of it.
+    `Name (other name)` matches if both are names of the same bank.
     """
     found = _BY_KEY.get(key(name))
     parts = _WITH_PARENTHESES.fullmatch(name)
@@ -41,12 +41,12 @@ def named(name: str) -> NigerianBank | None:
 
 
 def has_word_of(name: str, bank: NigerianBank) -> bool:
-    """Whether the name contains a word that the names of this bank have and of no other bank."""
+    """Whether the name contains a word that only this bank's names contain."""
     return bool(key(name)) and any(_OWNERS.get(word) == bank for word in _words(name.casefold()))
 
 
 def search(text: str, limit: int) -> list[NigerianBank]:
-    """Returns the banks whose name, alias or code contains the text, those that start so first."""
+    """Returns banks whose name, alias or code contains the text; those that start with it first."""
     wanted = "".join(_words(text.casefold())) or "".join(_WORD.findall(text.casefold()))
     if not wanted:
         return []

@@ -7,13 +7,13 @@ import msgspec
 
 
 def with_code(name: str | None, code: str) -> str:
-    """Returns a bank as people read it, `Guaranty Trust Bank (058)`; the code if it has no name."""
+    """Returns a bank's display name, `Guaranty Trust Bank (058)`, or its code if it has no name."""
     return f"{name} ({code})" if name and name != code else code
 
 
 class NigerianBank(msgspec.Struct, frozen=True):
-    code: str  # identifies the bank; see the head of the file
-    nip_code: str  # empty if the interbank system does not know the bank
+    code: str  # identifies the bank; see the comment in nigeria.csv
+    nip_code: str  # code in the interbank system NIP; empty if the bank has none
     kind: str
     is_in_sandbox: bool
     name: str

@@ -1,6 +1,6 @@
 """The registry of banks: finds a bank by any code or name, and its code at each provider.
 
-All of it is in memory, and at most a second behind the database.
+Everything is cached in memory, and at most a second behind the database.
 """
 
 import asyncio
@@ -24,12 +24,14 @@ class AmbiguousBankCode(Refusal):
 class BankRegistry:
     def __init__(self, db: Database, watch: changes.ChangeWatch) -> None:
         self._db = db
-        self._by_provider: dict[tuple[str, str], NigerianBank] = {}  # by account and its code
-        self._codes: dict[tuple[str, str], str] = {}  # by account and our code
-        self._listed: set[tuple[str, str]] = set()  # account and its code, with or without a bank
-        self._names: dict[tuple[str, str], str] = {}  # as the account's list has them, by its code
-        self._providers: dict[str, list[str]] = {}  # by our code
-        self._meanings: dict[str, set[str | None]] = {}  # by any account's code; None: unknown
+        # "Own code" means the code that a provider account uses for a bank.
+        self._by_provider: dict[tuple[str, str], NigerianBank] = {}  # by account and own code
+        self._codes: dict[tuple[str, str], str] = {}  # own codes by account and our code
+        self._listed: set[tuple[str, str]] = set()  # account and own code, even of unknown banks
+        self._names: dict[tuple[str, str], str] = {}  # the account's names, by account and own code
+        self._providers: dict[str, list[str]] = {}  # accounts that list a bank, by our code
+        # Our codes by the own code of any account; None stands for an unknown bank.
+        self._meanings: dict[str, set[str | None]] = {}
         self._loading = asyncio.Lock()
         watch.follow(changes.BANKS, self._refresh)
 
@@ -60,7 +62,7 @@ class BankRegistry:
         return self._by_provider.get((provider, code))
 
     def name_at(self, provider: str, code: str) -> str | None:
-        """Returns our name of the bank that a provider's own code means, or else the provider's."""
+        """Returns our name for the bank with this own code, or the provider's name if unknown."""
         bank = self.bank_at(provider, code)
         return self._names.get((provider, code)) if bank is None else bank.name
 
@@ -80,7 +82,7 @@ class BankRegistry:
         await self.load()
 
     async def load(self) -> None:
-        """Reads the codes again, one call at a time: an older answer never replaces a newer."""
+        """Reloads the codes. Calls run one at a time, so older data never replaces newer data."""
         async with self._loading:
             rows = await learning.load(self._db)
             certain = [row for row in rows if row.is_certain and row.bank is not None]
@@ -103,8 +105,11 @@ def _grouped(listed: list[RailBank]) -> dict[str, list[str]]:
 
 
 def _meanings(rows: list[RailBank]) -> dict[str, set[str | None]]:
-    """Returns what each code means. A code that a provider lists without a bank is unknown there,
-    so it can mean another bank than elsewhere."""
+    """Returns the banks that each code stands for at any provider.
+
+    If a provider lists a code for a bank that we do not know, the result includes None: there, the
+    code may stand for another bank than at other providers.
+    """
     meanings: dict[str, set[str | None]] = defaultdict(set)
     for row in rows:
         if row.is_certain or row.is_listed:
