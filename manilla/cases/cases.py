@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 class CaseKind(StrEnum):
     PAID_AFTER_DECLINE = "paid_after_decline"  # exists in older data only
     SECOND_CHARGE_PAID = "second_charge_paid"
-    LINK_ALREADY_PAID = "link_already_paid"  # a second payment of a link for a single payment
+    LINK_ALREADY_PAID = "link_already_paid"  # a second payment through a single-payment link
     WRONG_AMOUNT = "wrong_amount"  # received an amount or currency other than requested
     # A surplus or a part of the amount due could not be refunded; it is in suspense.
     NOT_RETURNED = "not_returned"
@@ -32,7 +32,7 @@ class CaseKind(StrEnum):
     STATEMENT_DIFFERS = "statement_differs"
     CLEARING_DIFFERS = "clearing_differs"  # our ledger and a provider's balance differ
     STILL_OPEN = "still_open"  # the provider has reported no final status for too long
-    NO_ANSWER = "no_answer"  # the provider has given no usable answer for too long
+    NO_ANSWER = "no_answer"  # the provider has sent no usable response for too long
 
 
 # Kinds of cases that are reopened after they were resolved: whenever the problem recurs, or only if

@@ -21,7 +21,7 @@ from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant, whose, within
 
 FIELDS = Fields(Case, merchant_id=lambda case: case.merchant_id or None)
-# A case without an amount sorts like one about nothing.
+# A case without an amount sorts as if its amount were zero.
 _TABLE = "(SELECT *, coalesce(amount_minor, 0) AS size FROM operator_case) AS listed"
 _ORDERS = {
     **NUMBERED,
