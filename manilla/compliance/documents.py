@@ -75,7 +75,7 @@ class DocumentNotFound(Refusal):
 
 
 def media_type_of(content: bytes) -> MediaType:
-    """Returns the type by the content. The file's name and its declared type prove nothing."""
+    """Detects the type from the content, because the file's name and declared type can be false."""
     if not content:
         raise BadDocument("The file is empty.")
     if len(content) > BYTES_MAX:

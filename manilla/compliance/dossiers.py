@@ -122,7 +122,7 @@ async def lock(connection: Connection, merchant_id: int) -> Dossier | None:
 
 
 async def lock_to_edit(connection: Connection, merchant_id: int) -> Dossier:
-    """Returns the dossier, which is created if there is none, if the merchant may change it."""
+    """Locks the dossier, creating it if necessary. Raises if the merchant may not change it now."""
     await connection.execute(
         "INSERT INTO dossier (merchant_id) VALUES ($1) ON CONFLICT DO NOTHING", merchant_id
     )
@@ -134,7 +134,7 @@ async def lock_to_edit(connection: Connection, merchant_id: int) -> Dossier:
 
 
 async def save(db: Database, merchant_id: int, values: Mapping[str, Any]) -> None:
-    """Saves the values of one section: columns of the dossier, which the caller has checked."""
+    """Saves one section: columns of the dossier with values that the caller has validated."""
     names = list(values)
     assert set(names) <= set(Dossier.__struct_fields__)
     changed = ", ".join(f"{name} = ${number}" for number, name in enumerate(names, start=2))
@@ -153,7 +153,7 @@ async def save(db: Database, merchant_id: int, values: Mapping[str, Any]) -> Non
 async def move(
     connection: Connection, dossier: Dossier, state: DossierState, *, note: str, reason: str = ""
 ) -> None:
-    """Changes the state of a locked dossier, and adds it to the history."""
+    """Changes the state of a locked dossier, and adds the change to its history."""
     if state not in NEXT[dossier.state]:
         raise DossierMoved(f"The dossier is now {dossier.state.replace('_', ' ')}. Check it again.")
     await connection.execute(
@@ -170,7 +170,7 @@ async def move(
 async def record_move(
     connection: Connection, dossier: Dossier, state: DossierState, **detail: Any
 ) -> None:
-    """Writes the audit entry of a transition. Call it last in the transaction."""
+    """Writes the audit entry for a transition. Call it last in the transaction."""
     await audit.record(
         connection,
         f"dossier.{state}",

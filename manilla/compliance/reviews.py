@@ -31,7 +31,7 @@ STATES = {
     MerchantStatus.REJECTED: DossierState.REJECTED,
 }
 
-# The email about each decision, and which of its facts is the note.
+# The email about each decision, and the template value in which it shows the note.
 MAILS = {
     DossierState.APPROVED: (MailKind.MERCHANT_APPROVED, ()),
     DossierState.NEEDS_INFORMATION: (MailKind.MERCHANT_NEEDS_INFORMATION, ("wanted",)),
@@ -72,7 +72,7 @@ async def decide_merchant(
 ) -> None:
     """Approves, rejects or disables a merchant whose status is still `was`.
 
-    The decision on a merchant that was not approved before is one on its dossier too.
+    If the merchant was pending or rejected, the decision also applies to its dossier.
     """
     reason = reason.strip()
     if status is MerchantStatus.REJECTED and not reason:
@@ -88,7 +88,7 @@ async def decide_merchant(
             await _move(connection, dossier, state, reason)
         wanted = MerchantUpdate(
             status=status,
-            # The merchant sees this reason. The reason of an approval is for administrators only.
+            # The merchant sees this reason. The reason for an approval is for administrators only.
             status_reason=None if is_approved else reason or None,
             status_was=was,
             level=MerchantLevel.VERIFIED if is_approved and state else None,

@@ -24,8 +24,8 @@ from manilla.settlements.accounts import SettlementAccount
 
 NAME_LENGTH_MAX, ADDRESS_LENGTH_MAX, WEBSITE_LENGTH_MAX = 100, 300, 200
 DIRECTORS_MAX = 20
-# A number of the Corporate Affairs Commission: a company (RC), a business name (BN), trustees (IT)
-# or a limited partnership (LP, LLP).
+# A registration number of the Corporate Affairs Commission: a company (RC), a business name (BN),
+# trustees (IT) or a limited partnership (LP, LLP).
 _REGISTRATION = re.compile(r"(RC|BN|IT|LP|LLP)?[0-9]{3,9}")
 
 
@@ -102,7 +102,7 @@ class DossierView(msgspec.Struct, frozen=True):
 
     @property
     def is_complete(self) -> bool:
-        """Whether it was submitted with all sections."""
+        """Whether the dossier was submitted and has all sections."""
         is_submitted = self.dossier is not None and self.dossier.state != DossierState.DRAFT
         return is_submitted and not self.missing
 
@@ -135,7 +135,7 @@ def checklist(
 
 
 async def _account(db: Database | Connection, merchant: MerchantRow) -> SettlementAccount | None:
-    """Returns the production account in the first currency that has one."""
+    """Returns the production settlement account in the first currency that has one."""
     for currency in merchant.currencies:
         found = await accounts.settlement_account(db, merchant.id, Environment.PRODUCTION, currency)
         if found is not None:
@@ -192,7 +192,7 @@ def _legal_name(merchant: MerchantRow, dossier: Dossier | None) -> str:
 async def other_name(
     db: Database | Connection, merchant: MerchantRow, account_name: str
 ) -> str | None:
-    """Returns the legal name if the account's name differs from it; None if they agree."""
+    """Returns the legal name if the account's name differs from it, or None if they agree."""
     legal_name = _legal_name(merchant, await dossiers.find(db, merchant.id))
     return None if names.agree(account_name, legal_name) else legal_name
 
@@ -206,7 +206,7 @@ def _papers_state(papers: Sequence[Document]) -> SectionState:
 
 
 def read(section: Section, given: Mapping[str, str], currency: str) -> dict[str, Any]:
-    """Returns the columns of a section that the merchant has filled in; raises on errors."""
+    """Validates a section's form. Returns the dossier's columns, or raises with the errors."""
     return _READERS[section](given, currency)
 
 
@@ -269,7 +269,7 @@ _READERS: dict[Section, Callable[[Mapping[str, str], str], dict[str, Any]]] = {
     Section.WEBSITE: _read_website,
     Section.VOLUME: _read_volume,
 }
-FORMS = tuple(_READERS)  # the sections that have a form of their own
+FORMS = tuple(_READERS)  # the sections that have their own form
 
 
 def _raise(errors: dict[str, str]) -> None:
