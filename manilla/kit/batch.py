@@ -22,7 +22,7 @@ CONFLICT_TRIES = 5
 
 
 class _Load:
-    """The submissions of this process, to all batchers, that have no result yet."""
+    """Counts this process's submissions, to all batchers, that have no result yet."""
 
     unanswered = 0
 
@@ -140,11 +140,11 @@ class SharedRead(msgspec.Struct, frozen=True):
 
 
 class SharedReads:
-    """Runs a query for many requests with one statement, over a connection of its own.
+    """Runs the same query for many requests as one statement, over a dedicated connection.
 
-    The SQL of a shared query selects from `unnest` of its parameters, which are arrays. The first
-    array has the places of the requests in the batch, and each other one has a value of each
-    request. The first column of a record is its request's place.
+    The SQL selects from `unnest` of its parameters, which are arrays with one element per request.
+    The first array has each request's index in the batch, and each other array has one of the
+    requests' values. The first column of each returned record is its request's index.
     """
 
     def __init__(self, db: Database, *, batch_max: int = 128) -> None:
@@ -154,7 +154,7 @@ class SharedReads:
     async def records(self, sql: str, *values: Any) -> list[Any]:
         """Returns the records for these values, in the order in which the statement returns them.
 
-        Use few different texts, because only requests with the same text share a statement.
+        Use few different SQL texts, because only requests with the same text share a statement.
         """
         return await self._batcher.submit(SharedRead(sql, values))
 

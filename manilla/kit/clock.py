@@ -1,10 +1,10 @@
-"""Formats timestamps as in the API, and computes days as merchants count them."""
+"""Formats timestamps as in the API, and computes calendar days in the merchants' time zone."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 LAGOS = ZoneInfo("Africa/Lagos")  # the time zone of merchants' days
-# PostgreSQL omits decimals that are zero at the end.
+# PostgreSQL omits trailing zeros of the fraction.
 _LENGTH_WITH_ALL_DECIMALS = len("2026-01-02 03:04:05.678901+00")
 
 
@@ -14,7 +14,7 @@ def iso(moment: datetime) -> str:
 
 
 def iso_of_sql(text: str) -> str:
-    """Formats a time that SQL has cast to text as `iso` does; the sessions' time zone is UTC."""
+    """Converts a time that SQL has cast to text, which is in UTC, to the format of `iso`."""
     if len(text) == _LENGTH_WITH_ALL_DECIMALS:
         return text.replace(" ", "T").replace("+00", "Z")
     seconds, _, decimals = text[11:-3].partition(".")

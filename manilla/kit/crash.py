@@ -14,7 +14,7 @@ _folder: Path | None = None
 
 
 def arm(folder: Path) -> None:
-    global _folder  # noqa: PLW0603 - of a process there is one
+    global _folder  # noqa: PLW0603 - there is one per process
     _folder = folder
 
 

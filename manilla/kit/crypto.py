@@ -23,7 +23,7 @@ KEY_BYTES = 32
 _VERSION = b"\x01"
 _NONCE_BYTES, _TAG_BYTES, _KEY_ID_BYTES = 12, 16, 8
 _WRAPPED_BYTES = _NONCE_BYTES + KEY_BYTES + _TAG_BYTES
-HEAD_BYTES = 1 + _KEY_ID_BYTES + _WRAPPED_BYTES  # before the encrypted content
+HEAD_BYTES = 1 + _KEY_ID_BYTES + _WRAPPED_BYTES  # the header before the encrypted content
 
 
 class SealError(Exception):
@@ -54,11 +54,11 @@ class Keyring:
         return _decrypt(self._unwrap(parts, context), parts.content, context)
 
     def rewrap(self, sealed: bytes, context: str) -> bytes:
-        """Returns the same encrypted secret, its data key wrapped by the current master key."""
+        """Returns the same encrypted secret with its data key wrapped by the current master key."""
         return self.rewrap_head(sealed[:HEAD_BYTES], context) + sealed[HEAD_BYTES:]
 
     def rewrap_head(self, head: bytes, context: str) -> bytes:
-        """Returns the new beginning of an encrypted value, without reading its content."""
+        """Returns the new header of an encrypted value, without reading its content."""
         return self._join(self._wrap(self._unwrap(_split(head), context), context), b"")
 
     def is_current(self, sealed: bytes) -> bool:
@@ -137,8 +137,8 @@ class SealedColumn(msgspec.Struct, frozen=True):
 async def rewrap_column(db: Database, keyring: Keyring, place: SealedColumn) -> int:
     """Rewraps a column's values and returns their number.
 
-    Values with the current key do not change. Only the beginning of each value is read, because a
-    document can have megabytes.
+    Values wrapped by the current key do not change. Only the header of each value is read, because
+    a document can have megabytes.
     """
     names, head = ", ".join(place.key), f"substring({place.column} FROM 1 FOR {HEAD_BYTES})"
     rest = f"substring({place.column} FROM {HEAD_BYTES + 1})"

@@ -30,8 +30,8 @@ Row = TypeVar("Row", bound=msgspec.Struct)
 
 _WRITE = re.compile(r"\b(INSERT|UPDATE|DELETE)\b")
 
-# Errors of a statement that conflicted with another one and had no effect. A retry sees the other
-# one's changes.
+# Errors of a statement that had no effect because it conflicted with another statement. A retry
+# sees the other statement's changes.
 CONFLICTS = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
@@ -42,7 +42,7 @@ CONFLICTS = (
 def columns(kind: type[msgspec.Struct], **computed: str) -> str:
     """Returns the struct's fields as a column list, so that only the struct names columns.
 
-    `computed` has the SQL of fields that are not columns.
+    `computed` maps fields that are not columns to their SQL.
     """
     return ", ".join(
         f"{computed[name]} AS {name}" if name in computed else name
@@ -51,16 +51,16 @@ def columns(kind: type[msgspec.Struct], **computed: str) -> str:
 
 
 def only_if(condition: str, *names: str, **computed: str) -> dict[str, str]:
-    """Returns the SQL of columns that are null unless a condition is met, which saves reading them.
+    """Returns SQL that selects each column only if the condition is met, and null otherwise.
 
-    `computed` has the SQL of those that are more than a column.
+    So columns that are not needed are not read. `computed` maps names to SQL expressions.
     """
     sources = {name: name for name in names} | computed
     return {name: f"CASE WHEN {condition} THEN {sql} END" for name, sql in sources.items()}
 
 
 def shared(kind: type[msgspec.Struct], source: msgspec.Struct) -> dict[str, Any]:
-    """Returns the fields of `kind` with their values from a struct that has them too."""
+    """Returns values for the fields of `kind` from a struct that has fields of the same names."""
     return {name: getattr(source, name) for name in kind.__struct_fields__}
 
 
@@ -128,8 +128,8 @@ class Connection(Queries):
 class KeptConnection:
     """A dedicated session for a statement that runs constantly, one call at a time.
 
-    It avoids the pool, whose overhead costs more than a small statement. If the session is lost,
-    the next statement opens another.
+    It avoids the pool, whose overhead exceeds that of a small statement. If the session is lost,
+    the next statement opens another one.
     """
 
     def __init__(
@@ -195,9 +195,10 @@ class Database(Queries):
     def keep_connection(
         self, settings: Mapping[str, str] | None = None, *, writes: bool = False
     ) -> KeptConnection:
-        """`writes`: whether its statements are logged, so that their commits wait for a standby.
+        """Returns a dedicated session, which opens at its first statement.
 
-        `settings`: the server's settings for this session, besides those of all sessions.
+        `writes`: whether its statements write to the WAL, so that their commits wait for a standby.
+        `settings`: server settings for this session, in addition to those of all sessions.
         """
         options = dict(self._kept_options)
         options["server_settings"] = {**options["server_settings"], **(settings or {})}
@@ -309,8 +310,8 @@ class Database(Queries):
             late.cancel()
 
     async def _waiting(self, pids: Sequence[int]) -> list[int]:
-        """Returns those of the server's processes that wait for a standby's confirmation."""
-        # Not a session of the pool, all of which may wait.
+        """Returns those of the server process ids that wait for a standby's confirmation."""
+        # Do not use the pool, because all of its sessions may be waiting.
         found = await self._looking.records(WAITING, list(pids))
         if not found:
             self._looking.terminate()

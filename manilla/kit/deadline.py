@@ -122,7 +122,7 @@ def _retrieve(shared: "asyncio.Future[Any]") -> None:
 class Waits:
     """Limits the time until futures get their results.
 
-    One timer looks at all futures, because a timer for each costs more.
+    One timer checks all futures, because a timer for each has more overhead.
     """
 
     LOOK_SECONDS = 0.05
@@ -131,7 +131,7 @@ class Waits:
         self._limited: list[tuple[float, asyncio.Future[Any]]] = []
 
     def limit(self, future: "asyncio.Future[Any]", seconds: float) -> None:
-        """After this time the future gets an exception, so that the batcher skips the item."""
+        """Sets an exception on the future after this time, so that the batcher skips the item."""
         loop = future.get_loop()
         if not self._limited:
             loop.call_later(min(seconds, self.LOOK_SECONDS), self._look, loop)

@@ -48,8 +48,8 @@ def duration(seconds: int) -> str:
 
 def clean(text: str, at_most: int = TEXT_MAX) -> str:
     """Removes invisible characters and extra whitespace, and limits the length for display."""
-    # Also cut the text before cleaning it, so that a huge text costs little: at most 8 * `at_most`
-    # characters are read.
+    # Also cut the text before cleaning it, so that a huge text takes little time: at most
+    # 8 * `at_most` characters are read.
     seen = _UNSEEN.sub("", _LINE_ENDS.sub("\n", text[: 8 * at_most]))
     lines = (" ".join(line.split()) for line in seen.split("\n"))
     joined = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()

@@ -1,6 +1,6 @@
-"""Declares, once for each kind of record, the fields that exports and commands show.
+"""Declares, once for each record type, the fields that exports and commands show.
 
-Also writes them as CSV.
+Also writes records as CSV.
 """
 
 import csv
@@ -30,7 +30,7 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 def insert_after(
     columns: Columns[Record], title: str, added: str, getter: Getter[Record]
 ) -> Columns[Record]:
-    """Returns the columns with another one after the column with this title."""
+    """Returns the columns with a column added after the one with this title."""
     result: Columns[Record] = {}
     for each, get in columns.items():
         result[each] = get
@@ -40,7 +40,7 @@ def insert_after(
 
 
 class Fields(Generic[Record]):
-    """The fields of one kind of record.
+    """The fields of one record type.
 
     Every attribute of the record is a field with the same name. `others` declares fields whose name
     differs from the attribute, or whose value a function computes.

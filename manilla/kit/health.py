@@ -8,7 +8,7 @@ from manilla.kit.db import Database
 
 
 class ConnectedProgram(msgspec.Struct, frozen=True):
-    """The database connections of programs with one name, on any number of hosts."""
+    """The database connections of all programs with the same name, across hosts."""
 
     name: str
     hosts: int

@@ -14,9 +14,9 @@ OWNER_MAX = 32**OWNER_CHARACTERS - 1
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# Encode two digits at a time, which halves the number of steps.
+# Encode two digits at a time, which halves the number of iterations.
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
-# Translates each random byte to a character. Each character stands for eight bytes.
+# Translates each random byte to a character. Eight of the 256 byte values give the same character.
 _OF_BYTE = (ALPHABET * 8).encode()
 
 
@@ -31,11 +31,14 @@ def random_base32(characters: int) -> str:
 
 
 _owner = lru_cache(maxsize=10_000)(partial(base32, characters=OWNER_CHARACTERS))
-_time = lru_cache(maxsize=16)(base32)  # a busy process makes several ids in a millisecond
+_time = lru_cache(maxsize=16)(base32)  # a busy process creates several ids per millisecond
 
 
 class TimedIds(msgspec.Struct, frozen=True):
-    """Ids of a prefix, the time, the owner's number and 65 random bits. They sort by time."""
+    """Generates ids from a prefix, the time, the owner's number and 65 random bits.
+
+    The ids sort by time.
+    """
 
     prefix: str
     unit_microseconds: int  # resolution of the time in the id
@@ -54,7 +57,7 @@ class TimedIds(msgspec.Struct, frozen=True):
         return self.new_at(owner, time.time_ns())
 
     def new_at(self, owner: int, nanoseconds: int) -> str:
-        """Returns a new id of this time, in nanoseconds since 1970."""
+        """Returns a new id for this time, in nanoseconds since 1970."""
         assert 0 <= owner <= OWNER_MAX
         return (
             self.prefix
@@ -71,14 +74,14 @@ class TimedIds(msgspec.Struct, frozen=True):
         return self.new_at(owner, 1_000 * microseconds), moment
 
     def owner_of(self, text: str) -> int | None:
-        """Returns the number of the owner from an id, or None if the text is not such an id."""
+        """Returns the owner's number from an id, or None if the text is not such an id."""
         digits = text.removeprefix(self.prefix)
         if len(text) != self.length or digits == text or not set(digits) <= set(ALPHABET):
             return None
         return number(digits[self.time_characters :][:OWNER_CHARACTERS])
 
     def floor(self, moment: datetime) -> str:
-        """Returns a text that sorts after the ids from before this time, and before all others.
+        """Returns a string that sorts after all ids from before this time, and before all others.
 
         The time in an id is a whole number of units, so this rounds up.
         """

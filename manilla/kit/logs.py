@@ -68,14 +68,14 @@ class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
 _encode_lines = msgspec.json.Encoder().encode_lines
 _program: str | None = None  # None if logging is not configured; then nothing is written
 
-# Lines of this turn of the event loop, which are written together. A pipe that several processes
-# share keeps a write together only up to this size.
+# Lines of this event-loop iteration, which are written together. A write to a pipe that several
+# processes share is atomic only up to this size.
 _lines: list[RequestLine] = []
 WRITE_BYTES_MAX = 4096
 
 
 def write_request(**fields: Any) -> None:
-    """Writes the log line of a request when the event loop has done what is due."""
+    """Queues a request's log line, which is written in the event loop's next iteration."""
     if _program is None:
         return
     if not _lines:
@@ -96,9 +96,9 @@ def _write_lines() -> None:
 
 
 class _Output:
-    """The standard error output. If its disk is full, lines are lost, and requests are not."""
+    """Standard error. If its disk is full, log lines are lost, but no request fails."""
 
-    _is_cut = False  # whether the last line has no end
+    _is_cut = False  # whether the last line was not written completely
 
     def write(self, text: bytes) -> None:
         if self._is_cut:

@@ -24,7 +24,7 @@ _UNITS = {code: Decimal(1).scaleb(-decimals) for code, decimals in DECIMALS.item
 
 _AMOUNT = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
 
-_ONE = Decimal(1)  # has no decimals, as most amounts
+_ONE = Decimal(1)  # has no decimals, like most amounts
 
 # The largest amount. A 64-bit integer can hold the sum of ninety such amounts.
 MINOR_MAX = 10**17 - 1

@@ -43,14 +43,14 @@ LOCK = "lock"
 
 
 class MetricsFile(MmapedDict):
-    """A file of values that has its space on the disk before it is used.
+    """A metrics file whose disk space is allocated before it is used.
 
     The library writes to memory that is mapped to a file. If that part of the file has no space
     yet and the disk is full, the kernel kills the process. Here an OSError is raised instead.
     """
 
     FIRST_BYTES = 64 * 1024
-    VALUE_BYTES_MAX = 28  # of a value, without its name
+    VALUE_BYTES_MAX = 28  # maximum size of a value without its name
 
     def __init__(self, filename: str | Path) -> None:
         with Path(filename).open("ab") as file:
@@ -72,7 +72,7 @@ values.MmapedDict = MetricsFile  # type: ignore[attr-defined, assignment]
 class RequestTimes:
     """Counts requests and their durations in memory, and writes the sums to the shared files.
 
-    Writing each request costs more than counting it.
+    Writing to the files for each request would have more overhead.
     """
 
     FLUSH_SECONDS = 0.5
@@ -113,7 +113,7 @@ def _observe_all(histogram: Any, values: list[float]) -> None:
 
 
 def gauge(name: str, text: str, *labels: str) -> Gauge:
-    """Creates a gauge whose value is the one that any process has set last."""
+    """Creates a gauge with the value that was set last, by any process."""
     return Gauge(name, text, labels, multiprocess_mode="mostrecent")
 
 

@@ -2,7 +2,7 @@
 
 msgspec decodes documents that are certainly unambiguous. For all others the standard library
 decides, because it passes on every key-value pair of an object (so repeated keys are detected) and
-every number as text (so no digit goes through a float). msgspec encodes.
+every number as text (so no digit goes through a float). Documents are encoded by msgspec.
 """
 
 import json

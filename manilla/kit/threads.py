@@ -1,4 +1,4 @@
-"""Threads for work that takes long, so that it cannot take up the whole machine."""
+"""Runs CPU-intensive work in a limited number of threads."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 class LimitedThreads:
-    """Runs a limited number of calls at once. Refuses a call if too many wait already."""
+    """Runs a limited number of calls at once. Rejects a call if too many are waiting already."""
 
     def __init__(self, name: str, *, at_once: int, waiting_max: int) -> None:
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix=name)

@@ -28,14 +28,15 @@ class TimeLimits(msgspec.Struct, frozen=True):
     statement_grace_seconds: float = 1
 
     # Requests to Manilla
-    request_seconds: float = 2.5  # in which a request may wait for the database, in total
+    request_seconds: float = 2.5  # total time that a request may wait for the database
     # For an optional part of a page, which is omitted if the database is slow. It is lower than the
     # request's limit, because the rest of the page needs time too.
     optional_seconds: float = 1.2
-    # A new item is refused if the first of those before it has waited this long: the database is
-    # slower than the submitters, and the new item would wait even longer.
+    # A new item is rejected if the first item in the queue has waited this long: items arrive
+    # faster than the database processes them, so the new item would wait even longer.
     batch_wait_seconds: float = 1
-    queue_wait_seconds: float = 0.5  # of the first request in the queue, until others are refused
+    # If the first request in the queue has waited this long, new requests are rejected.
+    queue_wait_seconds: float = 0.5
     head_seconds: float = 15
     body_seconds: float = 10  # for each part of the body
     web_stop_seconds: int = 10  # for requests in progress, when the web process stops
@@ -59,7 +60,7 @@ class TimeLimits(msgspec.Struct, frozen=True):
     bank_list_seconds: float = 5
     payouts_query_seconds: float = 45  # after which no more payouts are queried in one run
     charge_seconds: float = 20  # to try the gateways, while the customer waits
-    gateway_seconds_min: float = 4  # a gateway is not tried with less time than this
+    gateway_seconds_min: float = 4  # do not try a gateway if less time than this is left
     charge_opening_seconds: float = 30  # longer than any call to a provider takes
 
     # Notifications and emails
@@ -74,7 +75,7 @@ class TimeLimits(msgspec.Struct, frozen=True):
     # Generous, because initdb writes about 40 MB to a possibly slow disk.
     postgres_command_seconds: float = 120
     postgres_shutdown_seconds: float = 30
-    program_stop_seconds: float = 20  # longer than a program waits for what is in progress
+    program_stop_seconds: float = 20  # longer than a program waits for requests and jobs
     api_ready_seconds: float = 90
     api_probe_seconds: float = 2
 

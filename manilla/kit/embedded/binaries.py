@@ -135,7 +135,7 @@ def _copy(installation: Path, copy: Path) -> None:
 
 
 def _let_everybody_read(top: Path) -> None:
-    """Makes the copy readable, in case the original was installed with a restrictive umask."""
+    """Lets all accounts read the copy, in case the umask was restrictive at installation."""
     for path in (top, *top.rglob("*")):
         if not path.is_symlink():
             path.chmod(0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644)

@@ -64,6 +64,6 @@ def include(folder: Path) -> None:
 
 
 def finds_socket(folder: Path, directories: str) -> bool:
-    """Whether a value of `unix_socket_directories` has the cluster's folder in it."""
+    """Whether a value of `unix_socket_directories` contains the cluster's folder."""
     named = {each.strip().strip('"') for each in directories.split(",")}
     return bool(named & {".", str(folder), str(folder.resolve())})

@@ -210,7 +210,7 @@ def check_version(data: Path) -> None:
 
 
 def _account(folder: Path) -> SystemAccount | None:
-    """Returns the account to run the server as: None for ours, an unprivileged one for root."""
+    """Returns an unprivileged account to run the server as, or None for ours if we are not root."""
     if os.geteuid() != 0:
         return None
     if folder.exists() and folder.stat().st_uid != 0:
@@ -223,7 +223,7 @@ def _account(folder: Path) -> SystemAccount | None:
 
 
 def _can_use(binaries: Path, account: SystemAccount, *, is_named: bool) -> bool:
-    # The folder next to named binaries may be /usr, which is not ours to inspect.
+    # Binaries that the operator named may be in /usr/bin; then /usr as a whole is not checked.
     return _runs(binaries, account) and (is_named or is_readable(binaries.parent))
 
 

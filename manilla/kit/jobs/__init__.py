@@ -30,7 +30,7 @@ Handler = Callable[[Job], Awaitable[float | None]]
 
 
 class Work(msgspec.Struct, frozen=True):
-    """The handler for one kind of job, and how many of these jobs run at once."""
+    """The handler for one kind of job, and how many of these jobs a worker runs at once."""
 
     handler: Handler
     concurrency: int
@@ -62,7 +62,7 @@ async def put(
 async def put_missing(
     db: Database, kind: str, subjects: Sequence[str], *, in_seconds: float = 0
 ) -> None:
-    """Adds a job of the platform for each subject that has none."""
+    """Adds a platform job, which belongs to no merchant, for each subject that has none."""
     await db.execute(
         """
         INSERT INTO job (merchant_id, kind, subject, due_at)

@@ -15,7 +15,7 @@ FAILURE_WAIT_SECONDS_MAX = 300
 HELD_AT_MOST = timedelta(seconds=90)
 
 _IS_FREE = "parked_at IS NULL AND (leased_until IS NULL OR leased_until <= now())"
-# Finds the rows that `due` has locked by their ctid, a plan that suits any number of waiting jobs.
+# Finds the rows that `due` has locked by their ctid. This is fast for any number of waiting jobs.
 _CLAIM = """
         UPDATE job
            SET leased_until = now() + $3, attempts = attempts + 1,

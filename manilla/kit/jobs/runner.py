@@ -104,7 +104,7 @@ class Runner:
     def _free(self, kind: str) -> int:
         """Returns how many more jobs to claim; 0 until a quarter of the capacity is free.
 
-        Claiming several jobs in one statement reduces its cost per job.
+        Claiming several jobs in one statement reduces the overhead per job.
         """
         limit = self._works[kind].concurrency
         free = limit - len(self._running[kind])

@@ -1,7 +1,7 @@
 """Direct responses to requests of the merchant API.
 
-The pages are an ASGI application. The merchant API is not: it takes each request as a whole and
-returns a whole response, which costs less than ASGI's messages.
+The pages are an ASGI application. The merchant API is not: it takes a complete request and returns
+a complete response, which has less overhead than ASGI's messages.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ class HttpRequest(msgspec.Struct):
     headers: Mapping[bytes, bytes]
     peer: str  # the IP address of the other end of the connection
     body: bytes | None = b""  # None if it is too large
-    waited_seconds: float = 0.0  # in the queue of requests
+    waited_seconds: float = 0.0  # time spent in the request queue
 
 
 class HttpResponse(msgspec.Struct):
@@ -43,7 +43,7 @@ class HttpResponse(msgspec.Struct):
 
 
 class Direct(Interface):
-    """Responds to whole requests."""
+    """Responds to complete requests."""
 
     read_headers: frozenset[bytes]
 
@@ -56,9 +56,9 @@ class Direct(Interface):
 
 
 class DirectCycle:
-    """A request on a connection that gets a direct response.
+    """A request that gets a direct response, with the state of its connection.
 
-    It has the attributes that uvicorn's protocol reads of its own class for requests.
+    It has the attributes that uvicorn's protocol expects of its own request class.
     """
 
     __slots__ = (
@@ -137,7 +137,7 @@ class Protocol(LimitedProtocol):
             self._set_ready(cycle, None)
         if earlier is None or earlier.response_complete:
             self._set_next(cycle)
-        else:  # answer requests that were sent at once in their order
+        else:  # respond to pipelined requests in order
             self.flow.pause_reading()
             self.pipeline.appendleft((cycle, self.app))  # type: ignore[arg-type]
 
@@ -171,7 +171,7 @@ class Protocol(LimitedProtocol):
 
     def _create_task(self, cycle: DirectCycle, waited_seconds: float) -> None:
         if cycle.disconnected:
-            return  # the client has not waited for its turn, so nothing needs to happen
+            return  # the client disconnected while its request was in the queue
         cycle.request.waited_seconds = waited_seconds
         task = self.loop.create_task(self._run(cycle))
         task.add_done_callback(self.tasks.discard)
@@ -253,7 +253,7 @@ def _read(sent: Iterable[Header], wanted: frozenset[bytes]) -> dict[bytes, bytes
 
 
 def lines(headers: Iterable[Header]) -> bytes:
-    """Returns headers as they are sent."""
+    """Encodes headers as the lines of an HTTP response."""
     return b"".join([b"%b: %b\r\n" % header for header in headers])
 
 
@@ -261,7 +261,7 @@ _rendered: tuple[object, bytes] = (None, b"")
 
 
 def _default_lines(headers: list[Header]) -> bytes:
-    """Returns the server's own headers, which change once a second, when the date does."""
+    """Encodes the server's default headers. Cached, because they change only once a second."""
     global _rendered  # noqa: PLW0603
     if _rendered[0] is not headers:
         _rendered = headers, lines(headers)

@@ -15,28 +15,28 @@ HEADERS_MAX = 200
 # headers, and in addition this share of the body. So the average chunk of a large body has about
 # 100 bytes or more.
 FRAMING_SHARE = 1 / 16
-# After each of these many bytes of a body, the next may take the time limit again, so that a
-# phone can upload a document.
+# The time limit for a body starts again after each part of this size, so that a phone with a slow
+# connection can upload a document.
 BODY_PART_BYTES = 64 * 1024
 
 
 class LimitedProtocol(HttpToolsProtocol):
     """Limits the size of a request's headers, and the time until a request is complete.
 
-    Every byte counts as part of a body, or against the limit of the headers.
+    Every byte counts either as part of a body or toward the limit for headers.
     """
 
     flow: PacedFlow
-    _framing_bytes = 0  # that are not part of a body, since the last complete headers or request
+    _framing_bytes = 0  # bytes outside of a body since the last complete headers or request
     _body_bytes = 0  # of this request
     _has_advanced = False  # whether this data completed a request or its headers
-    _head_size = 0  # of the URL and all headers of this request
+    _head_size = 0  # size of all headers of this request
     _part_bytes = 0
     _hosts = 0
     _in_head = True
     _in_message = False
-    _phase = 0  # changes whenever the time limit for the next data begins again
-    _limited_phase = 0  # the phase that `_deadline` limits
+    _phase = 0  # changes whenever the time limit for the next data starts again
+    _limited_phase = 0  # the last phase for which a time limit was started
     _deadline: asyncio.TimerHandle | None = None
     _active_at = 0.0
     _problem = "Invalid HTTP request received."
@@ -82,7 +82,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self.send_400_response("The body's chunks are too small, or its trailers too large.")
 
     def _limit_wait(self) -> None:
-        """Limits the time until the rest of a request arrives. Most requests arrive at once."""
+        """Limits the time until the rest of an incomplete request arrives."""
         if self._limited_phase == self._phase:
             return
         self._limited_phase = self._phase

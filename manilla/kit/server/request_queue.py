@@ -1,4 +1,4 @@
-"""A queue of requests, so that the API also works well under overload."""
+"""A queue of requests that keeps the API responsive under overload."""
 
 import asyncio
 from collections import deque
@@ -8,37 +8,38 @@ from manilla.kit import batch, time_limits
 
 
 class RequestQueue:
-    """Requests that have arrived and that this process has not begun to process.
+    """Requests that have arrived and that this process has not started to process.
 
-    Each turn of the event loop begins only some of them, and none while many wait for the database,
-    so that the loop soon reads the next ones and sends what is ready. If requests arrive faster
-    than they are processed, the queue becomes full, and further ones are refused at once. Otherwise
-    each would wait longer than the one before, until all of them time out. A burst is not refused:
-    only the wait is limited, unless the process was paused.
+    Each event-loop iteration starts only some of them, and none while many requests wait for the
+    database, so that the loop soon reads new requests and sends responses. If requests arrive
+    faster than they are processed, the queue becomes full, and new requests are rejected
+    immediately. Otherwise each request would wait longer than the previous one, until all of them
+    time out. A burst of up to LENGTH_MAX requests is not rejected, because otherwise only the
+    waiting time of the first request decides, without times in which the process was paused.
     """
 
     TURN_MAX = 64
     UNANSWERED_MAX = 256
     LENGTH_MAX = 4096
-    DELAY_SECONDS = 0.001  # until the next look, while many requests wait for the database
-    TURN_SECONDS_MAX = 0.25  # the operating system has paused a process whose turn takes longer
+    DELAY_SECONDS = 0.001  # until the next check, while many requests wait for the database
+    TURN_SECONDS_MAX = 0.25  # if an iteration takes longer, the system has paused the process
 
     def __init__(self) -> None:
-        # When each of them arrived, and the function that begins it.
+        # When each request arrived, and the function that starts it.
         self._waiting: deque[tuple[float, Callable[[float], None]]] = deque()
-        self._left = self.TURN_MAX  # how many requests may still begin in this turn
+        self._left = self.TURN_MAX  # how many more requests may start in this iteration
         self._is_scheduled = False
-        self._is_late = False  # whether the first of them has waited for too long
+        self._is_late = False  # whether the first request has waited too long
         self._turn_at = 0.0
 
     def is_full(self) -> bool:
-        """Whether the next request must be refused."""
+        """Whether the next request must be rejected."""
         return self._is_late or len(self._waiting) >= self.LENGTH_MAX
 
     def add(self, loop: asyncio.AbstractEventLoop, begin: Callable[[float], None]) -> None:
-        """Calls `begin` as soon as it is the request's turn, with the seconds that it waited.
+        """Calls `begin` when the request may start, with the seconds that it has waited.
 
-        A request whose time is up is begun at once, so that it is refused.
+        A request whose time limit has passed is started immediately, and is then rejected.
         """
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -59,7 +60,7 @@ class RequestQueue:
             loop.call_later(self.DELAY_SECONDS, self._next_turn, loop)
         now = loop.time()
         was_paused = now - self._turn_at > self.TURN_SECONDS_MAX
-        if was_paused:  # their time begins now, because none of them could have begun before
+        if was_paused:  # count their waiting time from now, because none could start during a pause
             waiting = self._waiting = deque((now, begin) for _, begin in waiting)
         end_at = now - time_limits.current.request_seconds
         while waiting and (self._left > 0 or waiting[0][0] <= end_at):

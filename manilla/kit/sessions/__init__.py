@@ -1,1 +1,1 @@
-"""Sessions of the database: how they are opened, what their errors mean, and how many remain."""
+"""Database sessions: opens them, classifies their errors, and limits abandoned ones."""

@@ -1,4 +1,4 @@
-"""Decides what "the database went away" means: only here."""
+"""Decides which errors mean that the database is unavailable. No other module decides this."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,7 +45,7 @@ def is_closed(raw: Any) -> bool:
 
 
 def first_fault(error: BaseException) -> BaseException:
-    """Returns the error that began it: after a lost connection, the rollback fails as well."""
+    """Returns the first error in the chain: after a lost connection, the rollback fails as well."""
     while isinstance(error.__context__, AWAY) and not isinstance(error.__context__, ValueError):
         error = error.__context__
     return error

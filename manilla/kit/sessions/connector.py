@@ -43,8 +43,8 @@ PASSING = (
 class Session(asyncpg.Connection):  # type: ignore[misc]  # asyncpg has no types
     """A session that is closed at once if its server hangs, and that never cancels a commit.
 
-    The pool closes a session that has expired, before it opens another or when it is released. For
-    that asyncpg waits for the server, and so would the caller.
+    The pool closes an expired session when the session is released, or before it opens another one.
+    For that asyncpg waits for the server, and so would the caller.
 
     After a timeout asyncpg asks the server to cancel the statement. A canceled commit that waits
     for a synchronous standby would take effect without the standby.
@@ -82,7 +82,7 @@ class Connector:
     """Opens sessions on the host that accepts writes.
 
     The host of the last session is tried first. If it fails, all other hosts are tried at the same
-    time, so hanging hosts cost at most 2 s, regardless of their number and order.
+    time, so hanging hosts delay it by at most 2 s, regardless of their number and order.
     """
 
     def __init__(self, url: str, *, only_host_seconds: float | None = None) -> None:
@@ -96,7 +96,7 @@ class Connector:
         self._sessions: WeakSet[Session] = WeakSet()
 
     def lose_sessions(self) -> None:
-        """Lets no one wait for the server of the sessions that were opened so far."""
+        """Marks all sessions so far as lost, so that closing them does not wait for the server."""
         for session in self._sessions:
             session.is_lost = True
 

@@ -1,9 +1,9 @@
-"""Bounds the sessions whose commits wait for a standby that does not confirm them.
+"""Limits the sessions whose commits wait for a standby that does not confirm them.
 
 Such a session cannot be ended from outside: the server does not notice that its client has closed
-the connection, and canceling the wait would make the commit take effect without the standby. So the
-sessions that this process has left behind are the probe: until the server has ended them, new
-transactions are refused at once instead of leaving behind one more session each.
+the connection, and canceling the wait would make the commit take effect without the standby. So
+this process watches the sessions that it has abandoned. While one of them still waits for the
+standby, new transactions are rejected immediately, instead of each abandoning another session.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ Look = Callable[[Sequence[int]], Awaitable[list[int]]]
 
 class UnconfirmedCommits:
     def __init__(self, look: Look, sessions_max: int) -> None:
-        self._look = look  # returns those of the server's processes that wait for a standby
+        self._look = look  # returns those of the given server pids that wait for a standby
         self._sessions_max = sessions_max
-        self._left: set[int] = set()  # left behind, and not known to have ended
-        self._are_waiting = False  # whether some of them were found waiting for a standby
+        self._left: set[int] = set()  # server pids of abandoned sessions that may not have ended
+        self._are_waiting = False  # whether the last check found one that waits for a standby
         self._looking: asyncio.Task[None] | None = None
 
     @property
@@ -37,7 +37,7 @@ class UnconfirmedCommits:
         return self._are_waiting
 
     def check(self, *, writes: bool) -> None:
-        """Raises Unavailable if a commit would wait in vain, or if too many sessions were left."""
+        """Raises Unavailable if a commit would wait in vain or too many sessions are abandoned."""
         if self._are_waiting and (writes or len(self._left) >= self._sessions_max):
             raise Unavailable from TimeoutError("no standby confirms commits")
 
@@ -63,7 +63,7 @@ class UnconfirmedCommits:
         try:
             waiting = await self._look(asked)
         except Unavailable:
-            return  # without an answer nothing is known
+            return  # the database did not respond, so nothing is known
         if waiting and not self._are_waiting:
             log.error("commits_not_confirmed", sessions=len(waiting))
         self._left -= set(asked) - set(waiting)
