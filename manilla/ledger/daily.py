@@ -53,7 +53,7 @@ class DailyFigures(msgspec.Struct, frozen=True):
 
     @property
     def success_rate(self) -> float | None:
-        """The share of transactions with a final status that succeeded; None if there are none."""
+        """The share of final transactions that succeeded, or None if no transaction is final."""
         decided = self.succeeded + self.failed
         return self.succeeded / decided if decided else None
 

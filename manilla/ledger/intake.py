@@ -60,8 +60,8 @@ class NewRow(Protocol):
 class NewItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Values to write or check together with a new row. Payments and payouts add fields.
 
-    Most items leave most fields at their defaults. These are not sent, so that the database parses
-    half as many. The same applies to the row and to the place.
+    Fields with their default value, which most fields have, are not encoded, so that the database
+    parses half as many. The same applies to the row and to its ItemPlace.
     """
 
     bucket: str
@@ -73,10 +73,10 @@ class NewItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     job_kind: str | None = None
     due_in_seconds: float = 0  # counted by the database's clock, because hosts' clocks may differ
     dry_run: bool = False  # checks for reasons to reject the item, and writes nothing
-    # What the merchant's transactions since the id `day_from` may sum up to; None: no limit.
+    # Maximum sum of the merchant's transactions since the id `day_from`; None for no limit.
     day_limit_minor: int | None = None
     day_from: str | None = None
-    # The event that the transaction is pending; None if no endpoint receives it.
+    # The event for the new, pending transaction; None if no endpoint is subscribed to it.
     event_id: str | None = None
     event: str | None = None
     event_body: str | None = None
@@ -92,12 +92,12 @@ class ItemPlace(msgspec.Struct, frozen=True, omit_defaults=True):
 
     item: int  # the position in the batch
     cost: int = 1  # 1 if the item counts toward the rate limit
-    behind: int = 0  # how many later items in its bucket count toward the rate limit
+    behind: int = 0  # how many later items in the same rate limit bucket count
     repeats: bool = False  # whether an earlier item writes the same reference or key
-    # The sum of the earlier items of the batch that count toward the day's limit.
+    # The sum of the earlier items of the batch that count toward the daily limit.
     ahead_minor: int = 0
-    # Whether it is a dry run. The stored functions, which the previous version of the code calls
-    # too, know it by this name.
+    # Whether it is a dry run. The stored functions use this name, and the previous version of the
+    # code calls them too.
     only_look: bool = False
 
 
@@ -117,7 +117,7 @@ Taken = tuple[NewRow, NewItem, int]  # with the cost: 1 if the item counts towar
 class Intake:
     def __init__(self, db: Database, function: str) -> None:
         self._connection = db.keep_connection(writes=True)
-        # As bytes, the text is encoded only once.
+        # The JSON is passed as bytes, because asyncpg would encode a string again.
         self._sql = f"""
             SELECT {columns(IntakeResult)} FROM {function}(convert_from($1, 'UTF8')::jsonb, $2)"""
         self._batcher: Batcher[Taken, IntakeResult] = Batcher(self._write)
@@ -146,7 +146,7 @@ class Intake:
 
 
 def _encoded(new: Sequence[Taken]) -> bytearray:
-    """Returns a JSON list of flat objects with the fields of a row, its item and its place."""
+    """Encodes a JSON array of flat objects, each with the fields of a row, its item and place."""
     text = bytearray(b"[")
     for (row, item, _), place in zip(new, _places(new), strict=True):
         strict_json.encode_into(row, text, -1)

@@ -19,7 +19,7 @@ from manilla.ledger.scope import Scope, Tenant, within
 LOOK_MAX = 10_000  # maximum number of rows read for one page
 CHUNK_MAX = 1_000
 CLOSE = 20
-# If a page's first and last posting are at most this far apart, all postings between them are read.
+# If the ids of a page's first and last posting differ by less than this, the whole range is read.
 NEAR_MAX = 20_000
 # A posting gets its id slightly later than its timestamp, so the order of ids and the order of
 # times can differ by this much.
@@ -30,7 +30,7 @@ _ENTRIES = "entry e JOIN posting p ON p.merchant_id = e.merchant_id AND p.id = e
 
 
 class StatementFilter(AmountFilter, frozen=True, kw_only=True):
-    """The bounds of the amount apply to credits and to debits."""
+    """The amount limits apply to both credits and debits."""
 
     kind: str | None = None
     search: str | None = None  # an exact trx_id or charge reference
@@ -164,7 +164,7 @@ async def statement(
 async def statement_totals(
     db: Database, tenant: Tenant, currency: str, wanted: StatementFilter
 ) -> Totals:
-    """Counts the entries that the statement has, and sums them."""
+    """Returns the number and the sums of the statement's entries."""
     search = listing.searched(wanted.search)
     numbers = search and await _numbers_of(db, tenant.merchant_id, [search, *wanted.named])
     low = await _first_number(db, wanted.since, -ASTRAY) if wanted.since else None

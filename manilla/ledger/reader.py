@@ -44,9 +44,9 @@ class TransactionReader:
     ) -> Page[Columns] | None:
         """Returns a page of the tenant's transactions, newest first.
 
-        The statement looks only at as many of the merchant's newest rows as the page needs, so that
-        no request waits long for another. Returns None if that is not enough, because some are in
-        the other environment or outside the period.
+        The statement reads only as many of the merchant's rows as the page needs, so that no
+        request in the batch delays the others. Returns None if too few of these rows match, because
+        some are in the other environment or outside the period.
         """
         low, high = id_bounds(since, until)
         last = read_cursor(tuple[str], after)

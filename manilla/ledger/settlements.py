@@ -22,7 +22,7 @@ class SettlementKind(StrEnum):
     TOP_UP = "top_up"  # money from our bank to the provider's wallet
     SETTLEMENT = "settlement"  # money from the provider to our bank
     FEE = "fee"  # a fee that the provider has kept
-    FEE_RETURNED = "fee_returned"  # a fee that the provider has returned
+    FEE_RETURNED = "fee_returned"  # a fee that the provider has refunded
 
 
 class BadSettlement(Refusal):

@@ -17,7 +17,7 @@ class TimelineEvent(msgspec.Struct, frozen=True):
     from_status: str
     to_status: str
     detail: str | None  # a sentence for administrators
-    facts: dict[str, str]  # what merchants may read of the event
+    facts: dict[str, str]  # the event's details that merchants may see
 
 
 NO_FACTS: Mapping[str, str] = MappingProxyType({})
@@ -51,7 +51,7 @@ async def add(
 
 
 async def steps(db: Database | Connection, merchant_id: int, trx_id: str) -> list[TimelineEvent]:
-    """Returns the events in order. A payout's own row has its first event."""
+    """Returns the events in order. A payout's first event is stored in the payout's row."""
     records = await db.records(
         """
         SELECT row_number() OVER (ORDER BY place) AS number, at, event, from_status, to_status,

@@ -19,8 +19,8 @@ ASTRAY = timedelta(minutes=1)
 # No transaction is outside these years.
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
-# An administrator has to decide about the transaction. There are few such cases, so the planner
-# starts with them.
+# The transaction has an open case, which an administrator must decide. There are few open cases, so
+# the planner starts with them.
 UNDER_REVIEW = """
     (merchant_id, trx_id) IN (
         SELECT c.merchant_id, c.trx_id FROM operator_case c WHERE c.status = 'open')"""
