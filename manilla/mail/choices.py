@@ -20,7 +20,7 @@ TOKEN_LENGTH_MAX = 700
 
 
 class Subscription(msgspec.Struct, frozen=True, array_like=True):
-    """What a link to unsubscribe is about."""
+    """The recipient and the kind of email that an unsubscribe link is for."""
 
     merchant_id: int  # 0 for a user
     holder: str  # person:ID, or a customer's address
@@ -37,7 +37,7 @@ def holder_of(person_id: int) -> str:
 
 
 async def of_person(db: Database, person_id: int, kinds: Collection[MailKind]) -> set[MailKind]:
-    """Returns which of these kinds the user gets."""
+    """Returns those of these kinds of emails that the user is subscribed to."""
     rows = await db.records(
         "SELECT kind, is_on FROM mail_choice WHERE merchant_id = 0 AND holder = $1",
         holder_of(person_id),
@@ -49,7 +49,7 @@ async def of_person(db: Database, person_id: int, kinds: Collection[MailKind]) -
 async def choose(
     db: Database, person_id: int, kinds: Collection[MailKind], wanted: Collection[MailKind]
 ) -> None:
-    """Saves which of these kinds the user wants. Kinds about security stay on."""
+    """Saves which of these kinds of emails the user wants. Security emails always stay on."""
     for kind in kinds:
         if not RULES[kind].is_security:
             await _save(db, Subscription(0, holder_of(person_id), kind), is_on=kind in wanted)
@@ -72,7 +72,7 @@ async def _save(db: Database, subscription: Subscription, *, is_on: bool) -> Non
 
 
 def unsubscribe_url(keyring: Keyring, base_url: str, mail: Mail) -> str | None:
-    """Returns the link for this email; None if its kind is about security."""
+    """Returns the unsubscribe link for this email, or None for a security email."""
     kind = MailKind(mail.kind)
     if RULES[kind].is_security:
         return None
@@ -86,7 +86,7 @@ def unsubscribe_url(keyring: Keyring, base_url: str, mail: Mail) -> str | None:
 
 
 def read_token(keyring: Keyring, token: str) -> Subscription:
-    """Reads the signed token of a link. It has no time limit: an old email must work too."""
+    """Verifies and decodes a link's token. It never expires, so that old emails work too."""
     body, _, mac = token[:TOKEN_LENGTH_MAX].rpartition(".")
     given = mac.encode("utf-8", "replace")
     if not any(hmac.compare_digest(each.encode(), given) for each in _macs(keyring, body)):

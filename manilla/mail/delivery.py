@@ -21,15 +21,15 @@ log = structlog.get_logger(__name__)
 CONCURRENCY = 8
 # Minutes from a failed attempt to the next one; the last value repeats until the email is too old.
 RETRY_MINUTES = (1, 5, 15, 30, 60, 120, 240)
-# Makes the attachments of an email when it is sent, so that the outbox need not store them. They
-# must be the same for every attempt.
+# A function that creates an email's attachments when the email is sent, so that the outbox need not
+# store them. They must be the same for every attempt.
 Attach = Callable[[Mail], Awaitable[Sequence[MailAttachment]]]
 NO_ATTACHMENTS: Mapping[MailKind, Attach] = {}
 NO_TRANSPORT = "this installation is not configured to send email"
 
 
 class MailDelivery:
-    """Sends emails. Without a transport they are only kept, which development mode shows."""
+    """Sends emails. Without a transport, development mode stores and shows them instead."""
 
     def __init__(
         self,
@@ -53,10 +53,10 @@ class MailDelivery:
         }
 
     async def deliver(self, job: Job) -> float | None:
-        """Makes one attempt at a message.
+        """Tries once to send a message.
 
-        A crash after the mail server has accepted it causes the same message to be sent again, with
-        the same Message-ID.
+        A crash after the mail server has accepted the message causes it to be sent again, with the
+        same Message-ID.
         """
         mails = await queries.claim_message(self._db, job)
         if isinstance(mails, float):
@@ -84,7 +84,7 @@ class MailDelivery:
         return () if attach is None else await attach(mail)
 
     async def _retry(self, mails: list[Mail], failure: NotSent) -> float | None:
-        """Records the failure. Returns the seconds until the next attempt, or None to give up."""
+        """Records the failure. Returns the seconds until the next attempt, or None if final."""
         first = mails[0]
         wait = 60.0 * RETRY_MINUTES[min(first.attempts, len(RETRY_MINUTES) - 1)]
         is_final = failure.is_final or _age_seconds(first) + wait > lasts_seconds(first)

@@ -57,12 +57,12 @@ class MailRule(msgspec.Struct, frozen=True, kw_only=True):
     audience: Audience
     facts: frozenset[str]  # the names of the values that the template shows
     roles: frozenset[str] = frozenset()
-    is_security: bool = False  # whether nobody can switch it off
-    is_on: bool = True  # whether users get it who have not chosen
-    # How long further emails of this kind to one person wait after one was sent. Those that have
-    # waited are sent together.
+    is_security: bool = False  # a security email, which nobody can switch off
+    is_on: bool = True  # the default for users who have not chosen
+    # After an email of this kind was sent, additional ones to the same person wait for this long
+    # and are then sent as one message.
     gathered_for: timedelta | None = None
-    # How old an email may become; sending is retried until then.
+    # The maximum age of an email. Sending is retried until then.
     lasts: timedelta = timedelta(days=2)
 
 

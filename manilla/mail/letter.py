@@ -1,4 +1,4 @@
-"""Makes a message from its template: subject, plain text and HTML from one source."""
+"""Renders messages from templates: subject, plain text and HTML from one source."""
 
 from collections.abc import Callable, Mapping, Sequence
 from email.headerregistry import Address
@@ -20,7 +20,7 @@ from manilla.mail.server import Sender
 from manilla.mail.transport import MailAttachment, NotSent, OutgoingMail
 
 TEMPLATES = Path(str(resources.files("manilla.mail"))) / "templates"
-SHOWN_MAX = 20  # events that one message lists
+SHOWN_MAX = 20  # maximum number of events that one message lists
 SUBJECT_LENGTH_MAX = 150
 
 
@@ -35,7 +35,7 @@ class MailContent(msgspec.Struct, frozen=True):
 
 
 class LetterWriter:
-    """Makes messages for this site."""
+    """Renders messages with this site's name, URL and sender."""
 
     def __init__(
         self, keyring: Keyring, site_name: Callable[[], str], base_url: str, sender: Sender
@@ -49,7 +49,7 @@ class LetterWriter:
     def write(
         self, mails: Sequence[Mail], attachments: Sequence[MailAttachment] = ()
     ) -> OutgoingMail:
-        """Makes one message from the emails of one kind to one recipient."""
+        """Combines emails of one kind to one recipient into one message."""
         content, first = self.content(mails), mails[0]
         try:
             message = self._message(first, content)

@@ -20,7 +20,7 @@ class MailState(StrEnum):
     WAITING = "waiting"
     SENT = "sent"
     FAILED = "failed"
-    SKIPPED = "skipped"  # there was no way to send it
+    SKIPPED = "skipped"  # sending emails was not configured
 
 
 class ListedMail(msgspec.Struct, frozen=True):

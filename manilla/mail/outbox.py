@@ -1,7 +1,8 @@
 """Writes emails in the transaction of the event that they report; a job sends them later.
 
-A row of the outbox is one event for one recipient. It has the facts that the template shows, and
-not the text. A path with a token is encrypted. When the email is sent, facts and path are deleted.
+A row of the outbox is one event for one recipient. It has facts, which are the template's values,
+and not the text. A path with a token is encrypted. When the email is sent, facts and path are
+deleted.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from manilla.kit.display import clean
 from manilla.mail.kinds import RULES, Audience, MailKind, MailRule
 
 FACT_LENGTH_MAX = 300
-WAITING_MAX = 100  # emails of one kind that wait for one person; more are not written
+WAITING_MAX = 100  # maximum waiting emails of one kind per person; more are not written
 
 
 def job_kind(rule: MailRule) -> JobKind:
@@ -38,8 +39,8 @@ async def put(
     """Queues an email to everybody in the kind's audience who has not switched it off.
 
     `path` is the page that the email links to. A kind for one user needs `person_id`, a kind for
-    an address needs `address`. `except_person` gets no email. If the fact `merchant` is not given,
-    it is the merchant's name. Returns the ids of the emails.
+    an address needs `address`. `except_person` gets no email. The fact `merchant` defaults to the
+    merchant's name. Returns the ids of the emails.
     """
     rule = RULES[kind]
     if merchant_id and "merchant" in rule.facts - set(facts):
@@ -104,7 +105,7 @@ def context(row: Mapping[str, int]) -> str:
 
 SEALED = SealedColumn("mail", "sealed", ("merchant_id", "id"), context)
 
-# Whether the person's newest emails of this kind all wait, so that one more adds nothing.
+# Whether the person's newest WAITING_MAX emails of this kind are all waiting.
 _IS_FLOODED = f"""(
     SELECT count(*) = {WAITING_MAX} AND bool_and(state = 'waiting')
       FROM (SELECT m.state FROM mail m

@@ -10,7 +10,7 @@ from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.mail.kinds import RULES, MailKind
 
-TOGETHER_MAX = 1000  # emails that one message reports
+TOGETHER_MAX = 1000  # maximum number of emails in one message
 KEEP = timedelta(days=30)
 FORGET_MAX = 10_000
 
@@ -42,7 +42,7 @@ _MAIL = """
 
 
 async def claim_message(db: Database, job: Job) -> list[Mail] | float:
-    """Returns the emails that this job sends as one message, or the seconds until it can.
+    """Returns the emails that this job sends as one message, or the seconds until it may send.
 
     The first email of a message decides its Message-ID, so the emails of a message are fixed before
     it is sent: a message that is sent again after a crash is the same message.
@@ -52,7 +52,7 @@ async def claim_message(db: Database, job: Job) -> list[Mail] | float:
             return []
         mail = await _lock_waiting(connection, job.merchant_id, int(job.subject))
         if mail is None or mail.message_id not in (None, mail.id):
-            return []  # another message contains it, or it has ended
+            return []  # another message contains it, or it was sent or has failed
         if mail.message_id is None:
             wait = await _seconds_to_wait(connection, mail)
             if wait > 0:
@@ -66,7 +66,7 @@ async def claim_message(db: Database, job: Job) -> list[Mail] | float:
 
 
 async def _lock_waiting(connection: Connection, merchant_id: int, mail_id: int) -> Mail | None:
-    """Locks an email that waits, and all others of its kind to the same person."""
+    """Locks a waiting email, and all other emails of its kind to the same person."""
     await connection.execute(
         """
         SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(':', 'mail', merchant_id,
@@ -82,9 +82,9 @@ async def _lock_waiting(connection: Connection, merchant_id: int, mail_id: int) 
 
 
 async def _seconds_to_wait(connection: Connection, mail: Mail) -> float:
-    """Returns how long the email must wait after the person's previous one of this kind.
+    """Returns how long the email must wait after the person's previous email of this kind.
 
-    While that one is being sent, this is the whole interval.
+    While the previous email is being sent, this is the whole interval.
     """
     gathered_for = RULES[MailKind(mail.kind)].gathered_for
     if gathered_for is None:
@@ -101,7 +101,7 @@ async def _seconds_to_wait(connection: Connection, mail: Mail) -> float:
 
 
 async def _gather(connection: Connection, mail: Mail) -> None:
-    """Fixes the emails of the message: this one and, for some kinds, those that wait with it."""
+    """Fixes which emails the message contains: this one and, for some kinds, all that wait."""
     is_alone = RULES[MailKind(mail.kind)].gathered_for is None
     await connection.execute(
         """
@@ -116,7 +116,7 @@ async def _gather(connection: Connection, mail: Mail) -> None:
 
 
 async def record_sent(db: Database, sent: Sequence[Mail], *, keeps_content: bool) -> None:
-    """Records the message, and deletes its content except in development mode."""
+    """Marks the message's emails as sent, and deletes their content unless `keeps_content`."""
     await db.execute(
         """
         UPDATE mail SET state = 'sent', ended_at = now(), attempts = attempts + 1,
@@ -143,7 +143,7 @@ async def record_failure(
 
 
 async def forget_old(db: Database) -> None:
-    """Deletes old emails, some at a time."""
+    """Deletes old emails, a limited number per call."""
     await db.execute(
         """
         DELETE FROM mail WHERE ctid = ANY (ARRAY(
@@ -153,7 +153,7 @@ async def forget_old(db: Database) -> None:
 
 
 async def message_of(db: Database, mail_id: int) -> list[Mail]:
-    """Returns the emails of the message that contains this one; only itself if there is none."""
+    """Returns all emails of the message that contains this one, or only this one if none does."""
     mail = await find(db, mail_id)
     if mail is None or mail.message_id is None:
         return [] if mail is None else [mail]

@@ -57,7 +57,7 @@ def _is_loopback(host: str) -> bool:
 
 
 class Sender(msgspec.Struct, frozen=True):
-    """Who emails come from. Without a name, it is the site's name."""
+    """The sender of all emails. Without a name, the site's name is used."""
 
     address: str
     name: str = ""
@@ -68,7 +68,7 @@ class Sender(msgspec.Struct, frozen=True):
 
 
 def read_sender(text: str, base_url: str) -> Sender:
-    """Reads `pay@example.com` or `Example Pay <pay@example.com>`."""
+    """Parses `pay@example.com` or `Example Pay <pay@example.com>`."""
     if not text:
         return Sender(f"no-reply@{urlsplit(base_url).hostname or 'localhost'}")
     name, address = parseaddr(text)

@@ -25,7 +25,7 @@ class SmtpTransport:
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
-        """Holds all certificate authorities, so a process that sends no email never creates it."""
+        """Created at first use, because it loads all certificate authorities into memory."""
         return self._given_tls or ssl.create_default_context()
 
     async def send(self, mail: OutgoingMail) -> None:
@@ -47,7 +47,7 @@ class SmtpTransport:
             password=server.password,
             timeout=time_limits.current.smtp_step_seconds,
         )
-        # A rejection before the message is offered is about our configuration, so it is retried.
+        # A server that rejects us before it gets the message may be misconfigured, so retry.
         try:
             await client.connect()
         except aiosmtplib.SMTPTimeoutError:
@@ -73,7 +73,7 @@ class SmtpTransport:
 
 
 def _not_sent(code: int, message: str) -> NotSent:
-    """A code from 500 is the server's final decision; with any other it may accept later."""
+    """Returns the error for an SMTP reply. From code 500 on, a retry is useless."""
     return NotSent(f"the mail server rejected the email: {code} {message}", is_final=code >= 500)
 
 

@@ -43,4 +43,4 @@ class Transport(Protocol):
     name: str  # as shown on the system page, without credentials
 
     async def send(self, mail: OutgoingMail) -> None:
-        """Sends the message, within a deadline of its own. Raises NotSent otherwise."""
+        """Sends the message within its own time limit, or raises NotSent."""
