@@ -1,4 +1,4 @@
-"""Further API keys of a merchant, each with its own rights, allowed addresses and expiry.
+"""A merchant's additional API keys, each with its own rights, allowed addresses and expiry.
 
 The merchant's own API key and secret are in `credentials.py`. They have all rights.
 """
@@ -154,7 +154,7 @@ async def create(
 
 
 async def revoke(db: Database, merchant_id: int, environment: Environment, number: int) -> str:
-    """Revokes an active key: at once for payouts and refunds, within a second for all requests.
+    """Revokes an active key: immediately for payouts and refunds, within a second for the rest.
 
     Returns the key's name.
     """
@@ -202,7 +202,7 @@ async def live(
 
 
 async def check_active(connection: Connection, tenant: Tenant, number: int) -> None:
-    """Rejects a request whose cached key has ended. Call it in the transaction that debits."""
+    """Raises if the key was revoked or has expired. Call it in the transaction that debits."""
     if not await connection.has_row(
         f"""
         SELECT true FROM api_key

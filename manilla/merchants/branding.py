@@ -35,7 +35,7 @@ class Branding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def logo_url(self) -> str | None:
-        """The path of the logo, which never changes its content."""
+        """The logo's path. It contains the version, so its content never changes."""
         if self.logo_version is None:
             return None
         return f"{LOGO_PATH}/{self.merchant_id}/{self.logo_version}.png"

@@ -47,9 +47,9 @@ class Caller(msgspec.Struct, frozen=True):
     currencies: frozenset[str]
     active_wallets: frozenset[str]
     credentials: tuple[LiveCredential, ...]
-    # The kinds of new transactions that an endpoint receives events of: payment, payout.
+    # The transaction types (payment, payout) whose `pending` event an endpoint receives.
     pending_events: frozenset[str] = frozenset()
-    keys: tuple[LiveKey, ...] = ()  # further API keys
+    keys: tuple[LiveKey, ...] = ()  # additional API keys
 
     def live_credentials(self) -> Sequence[LiveCredential]:
         return credentials.live(self.credentials)

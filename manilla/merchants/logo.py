@@ -1,6 +1,6 @@
-"""Reads a logo that a merchant uploads, and encodes it again.
+"""Decodes a logo that a merchant uploads, and encodes it again.
 
-Only pixels survive: no metadata, no further frames, and nothing that a browser could run.
+Only pixels are kept: no metadata, no additional frames, and nothing that a browser could run.
 """
 
 from io import BytesIO

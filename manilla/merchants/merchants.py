@@ -21,7 +21,7 @@ NAME_LENGTH_MAX, EMAIL_LENGTH_MAX = 100, 254
 BVN_DIGITS = 11
 REASON_LENGTH_MAX = 300
 
-# Fields of a merchant that are written without further checks.
+# Fields of a merchant that are written without additional checks.
 UNCHECKED_FIELDS = (
     "status",
     "commission_percent",
@@ -276,14 +276,14 @@ async def _locked(connection: Connection, merchant_id: int) -> MerchantRow:
 
 
 async def touch(connection: Connection, merchant_id: int) -> None:
-    """Locks the merchant's row, and makes all processes read the merchant again."""
+    """Locks the merchant's row, and makes all processes reload the merchant."""
     version = await changes.announce(connection, changes.MERCHANTS)
     if not await queries.touch_merchant(connection, merchant_id, version):
         raise MerchantNotFound(f"There is no merchant {merchant_id}.")
 
 
 async def lock_accounts(connection: Connection, merchant_id: int, *, is_locked: bool) -> None:
-    """Limits payouts to the merchant's saved accounts, or no longer."""
+    """Restricts payouts to the merchant's saved accounts, or ends the restriction."""
     await touch(connection, merchant_id)
     await connection.execute(
         "UPDATE merchant SET accounts_locked = $2 WHERE id = $1", merchant_id, is_locked

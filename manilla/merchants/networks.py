@@ -1,4 +1,4 @@
-"""Reads the IP addresses and networks that an API key may be used from."""
+"""Parses the IP addresses and networks that an API key may be used from."""
 
 import ipaddress
 from collections.abc import Sequence

@@ -33,7 +33,7 @@ async def report_key(
     name: str,
     rights: Sequence[str],
 ) -> None:
-    """Emails every owner that an API key was created or, without rights, revoked."""
+    """Emails every owner that an API key was created or, if `rights` is empty, revoked."""
     facts = {"by": current.get().public_name, "environment": environment}
     await outbox.put(
         connection,

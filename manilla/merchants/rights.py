@@ -11,7 +11,7 @@ class Right(StrEnum):
     PAYOUTS = "payouts"  # send payouts
     REFUNDS = "refunds"  # refund payments
     READ = "read"  # read transactions, balances and events
-    MANAGE = "manage"  # change where notifications go; no further key can have this right
+    MANAGE = "manage"  # change where notifications go; no additional key can have this right
 
 
 GRANTABLE = (Right.PAYMENTS, Right.PAYOUTS, Right.REFUNDS, Right.READ)

@@ -59,7 +59,8 @@ class RequestLogLine(msgspec.Struct, frozen=True):
 
 
 _COLUMNS = columns(RequestLogLine)
-# One JSON text costs the program a fifth of sixteen arrays, whose elements asyncpg encodes singly.
+# Encoding one JSON text takes a fifth of the CPU time of sixteen arrays, because asyncpg encodes
+# each element separately.
 _INSERT = f"""
     INSERT INTO api_request ({_COLUMNS})
     SELECT {_COLUMNS.replace("errors", "errors::jsonb")}
@@ -75,7 +76,7 @@ class KeyUse(NamedTuple):
 
     merchant_id: int
     environment: str
-    number: int  # number of a further key, or generation of the merchant's own credentials
+    number: int  # number of an additional key, or generation of the merchant's own credentials
     is_further: bool
 
 
@@ -174,7 +175,7 @@ async def insert_lines(db: Database, lines: Sequence[RequestLogLine]) -> None:
     try:
         await db.execute(_INSERT, text)
     except CONFLICTS:
-        # Only in this case, because PostgreSQL writes more if it has to expect conflicts.
+        # Do not always use ON CONFLICT, because PostgreSQL then writes more.
         await db.execute(f"{_INSERT} ON CONFLICT DO NOTHING", text)
 
 
