@@ -58,7 +58,7 @@ class MethodUpdate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewMethod(msgspec.Struct, frozen=True):
-    """What is chosen when a method is added. All but the name stays as it is."""
+    """The values chosen when a method is added. All except the name are immutable."""
 
     kind: MethodKind
     code: str
@@ -76,7 +76,7 @@ class Catalogue:
         self._rails = rails
         self._all: list[Method] = []
         self._by_id: dict[tuple[MethodKind, int], Method] = {}
-        # Cached results of `offered`, until the methods, the credentials or drained rails change.
+        # Cached results of `offered`, until methods, credentials or drained rails change.
         self._offered: dict[tuple[MethodKind, str, Environment], list[Method]] = {}
         self._offered_of: tuple[int, Mapping[str, datetime]] = (-1, {})
         watch.follow(changes.METHODS, self._refresh)
@@ -115,7 +115,7 @@ class Catalogue:
         return offered
 
     def is_usable(self, method: Method, environment: Environment) -> bool:
-        """Whether the method's provider has credentials, is enabled and not drained."""
+        """Whether the provider has credentials and is enabled and, for payouts, not drained."""
         if method.is_auto:
             return any(self.offered_rails(method, environment))
         if method.provider is None:
@@ -124,7 +124,7 @@ class Catalogue:
         return is_offered and not self.is_drained(method, environment)
 
     def is_drained(self, method: Method, environment: Environment) -> bool:
-        """Whether payouts are stopped. Payouts in the sandbox never reach the provider."""
+        """Whether new payouts are stopped. Sandbox payouts never are: they reach no provider."""
         is_real_payout = (
             method.kind is MethodKind.WITHDRAW and environment is not Environment.SANDBOX
         )
@@ -143,7 +143,7 @@ class Catalogue:
         return [each for each in self.rails(auto.currency) if self.is_usable(each, environment)]
 
     def is_switched_off(self, method: Method) -> bool:
-        """Whether the provider has valid credentials, but is disabled or drained."""
+        """Whether the provider has valid credentials, but is disabled or, for payouts, drained."""
         if method.is_auto:
             return any(map(self.is_switched_off, self.rails(method.currency)))
         current = self._rails.accounts.get(method.provider or "")
@@ -230,7 +230,7 @@ async def check_new(connection: Connection, new: NewMethod) -> Method:
 
 
 async def add_missing(db: Database | Connection) -> None:
-    """Adds the automatic method, and those of each account's kind of provider, inactive."""
+    """Adds missing methods as inactive: the automatic one, and those of each provider account."""
     declared = {AUTO_NGN.code: AUTO_NGN} | {
         method.code: method
         for provider, kind in (await accounts.load(db)).items()
@@ -239,7 +239,7 @@ async def add_missing(db: Database | Connection) -> None:
     if declared.keys() <= {method.code for method in await load(db)}:
         return
     async with transaction_of(db) as connection:
-        await changes.announce(connection, changes.METHODS)  # one process at a time from here
+        await changes.announce(connection, changes.METHODS)  # locks, so that processes take turns
         known = {method.code for method in await load(connection)}
         for method in declared.values():
             if method.code not in known:

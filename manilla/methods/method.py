@@ -8,7 +8,7 @@ from manilla.kit.money import Money
 from manilla.methods.fees import Fee
 from manilla.providers.port import Direction
 
-AUTO = "auto"  # stands for the provider that is chosen for each payout
+AUTO = "auto"  # in place of a provider: one is chosen for each payout
 
 
 class MethodKind(StrEnum):
@@ -29,7 +29,7 @@ class Method(msgspec.Struct, frozen=True):
     id: int
     code: str
     name: str
-    # None: a manual method, which an administrator processes. AUTO: one of the other providers.
+    # None: a manual method, which an administrator processes. AUTO: chosen for each payout.
     provider: str | None
     flow: Flow | None  # None for withdrawal methods
     currency: str
