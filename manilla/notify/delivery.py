@@ -1,6 +1,6 @@
-"""Delivers messages to merchants' servers. A slow receiver does not delay those of others.
+"""Delivers messages to merchants' servers. A slow receiver does not delay other receivers.
 
-What differs between `ipn_url` and endpoints is in their `Destination`.
+`Destination` contains what differs between `ipn_url` and webhook endpoints.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ SLACK_SECONDS = 0.5  # allowance for a difference between the database's clock a
 class Destination(Protocol[Due]):
     """Where messages go: which ones are due, how they are signed, and where results are stored."""
 
-    kind: str  # of the jobs
+    kind: str  # the kind of its jobs
 
     async def due(self, jobs: Sequence[Job]) -> Sequence[Due | None]: ...
     def retry_seconds(self, due: Due) -> Sequence[float]:
@@ -59,7 +59,7 @@ class NotificationDelivery(Generic[Due]):
         return {self._destination.kind: Work(self.deliver, concurrency=CONCURRENCY, is_fair=True)}
 
     async def deliver(self, job: Job) -> float | None:
-        """Makes one attempt at the oldest undelivered message of the job.
+        """Tries once to deliver the job's oldest undelivered message.
 
         The messages of a job, which are about one transaction, are delivered in order.
         """
@@ -109,7 +109,7 @@ class NotificationDelivery(Generic[Due]):
         )
 
     async def _call(self, due: DueMessage, headers: dict[str, str]) -> DeliveryReply:
-        """Calls the URL. An incomplete response is returned too."""
+        """Sends the message. Returns the response even if it is incomplete."""
         status, answer, error, code = None, bytearray(), None, None
         seconds = time_limits.current.notification_seconds
         try:

@@ -1,4 +1,4 @@
-"""The destination `ipn_url` of a transaction's notifications."""
+"""Delivers notifications to the `ipn_url` of a transaction."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,7 @@ class IpnDestination:
 async def signed_headers(
     directory: Directory, notification: DueNotification | Notification, now: int
 ) -> dict[str, str]:
-    """Signs with the merchant's newest secret, which after a rotation is the new one."""
+    """Signs with the merchant's newest secret, even while an older one is still valid."""
     merchant = await directory.of(Environment(notification.environment), notification.merchant_id)
     return signing.headers(
         merchant.live_credentials()[0].secret,

@@ -29,7 +29,7 @@ async def enqueue(
 ) -> str:
     """Queues a notification and returns its id. If the URL is empty, it is only an event.
 
-    A test has no type: it is not an event of the merchant.
+    A test notification has no type, because it is not an event.
     Must be called within the transaction that makes the change.
     """
     notification_id = notification_ids.new(merchant_id)
@@ -61,7 +61,7 @@ async def has_readers(
 
 
 def pending(merchant_id: int, event: str, payload: Any) -> dict[str, str]:
-    """Returns the event of a new transaction, as fields of the item that creates both."""
+    """Returns the event for a new transaction, as fields of the intake item that creates both."""
     return {
         "event_id": notification_ids.new(merchant_id),
         "event": event,

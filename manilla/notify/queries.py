@@ -22,7 +22,7 @@ Due = TypeVar("Due", bound="DueMessage")
 
 
 class DueMessage(msgspec.Struct, frozen=True):
-    """The oldest undelivered message of a job. Each kind of destination adds its own facts."""
+    """The oldest undelivered message of a job. Each type of destination adds its own fields."""
 
     merchant_id: int
     subject: str  # of the job
@@ -62,7 +62,7 @@ class DeliveryAttempt(msgspec.Struct, frozen=True):
 
 
 class DeliveryErrorCode(StrEnum):
-    """Why an attempt failed, where other code depends on it."""
+    """The reasons for a failed attempt that other code depends on."""
 
     NOT_REACHED = "not_reached"  # the address is not public, or the name is not known
 
@@ -93,7 +93,7 @@ class Notification(msgspec.Struct, frozen=True):
 
 
 async def due(db: Database, jobs: Sequence[Job]) -> list[DueNotification | None]:
-    """Returns, for each job, the notification to deliver; None if all are delivered."""
+    """Returns, for each job, the notification to deliver, or None if all are delivered."""
     rows = await db.rows(
         DueNotification,
         """
@@ -129,7 +129,7 @@ def by_job(jobs: Sequence[Job], due: Sequence[Due]) -> list[Due | None]:
 
 
 def given(attempts: Sequence[AttemptResult]) -> list[list[Any]]:
-    """Returns the parameters of the part STORED of a statement."""
+    """Returns the parameters for a statement that starts with STORED."""
     values = {
         name: [getattr(each, name) for each in attempts] for name in AttemptResult.__struct_fields__
     }

@@ -1,4 +1,4 @@
-"""Redelivers notifications on request of a user."""
+"""Redelivers notifications when a user requests it."""
 
 from datetime import datetime
 
@@ -32,7 +32,7 @@ async def find(db: Database, notification_id: str) -> Notification:
 
 
 async def redeliver(db: Database, notification_id: str) -> Notification:
-    """Schedules up to three new attempts with the same id and body, even if it was delivered."""
+    """Schedules up to three new delivery attempts with the same id, even after a delivery."""
     found = await find(db, notification_id)
     if not found.url:
         raise NotificationNotSent

@@ -54,8 +54,9 @@ async def create(
         await store.insert(connection, endpoint)
         secret = await signing_keys.add(connection, keyring, endpoint)
         await _record(connection, "endpoint.create", endpoint)
-    # The event of a new transaction is written only if a cached merchant has an endpoint for it.
-    # Whoever has our response expects the events of everything that is created from then on.
+    # A new transaction's event is written only if the cached merchant has an endpoint for it. A
+    # client that has our response expects the events of all transactions that it creates from then
+    # on, so wait until all processes have refreshed their caches.
     await known_everywhere()
     return NewEndpoint(endpoint, secret)
 
@@ -70,7 +71,7 @@ async def update(
         await store.update(connection, after)
         await _record(connection, "endpoint.update", after)
     if after.disabled_at is None and (before.disabled_at or before.events != after.events):
-        await known_everywhere()  # as for a new endpoint
+        await known_everywhere()  # for the same reason as in `create`
     return after
 
 
@@ -91,7 +92,7 @@ async def rotate(
     endpoint_id: str,
     overlap_minutes: int = OVERLAP_MINUTES,
 ) -> str:
-    """Creates a new secret. Until the overlap ends, messages have a signature of each secret."""
+    """Creates a new secret. Until the overlap ends, messages are signed with the old ones too."""
     async with db.transaction() as connection:
         endpoint = await store.find(connection, tenant, endpoint_id, lock=True)
         await signing_keys.expire(connection, endpoint, overlap_minutes)

@@ -85,7 +85,7 @@ def _as_sent(record: Any) -> EndpointDelivery:
 
 
 async def resend_one(db: Database, endpoint: WebhookEndpoint, notification_id: str) -> None:
-    """Schedules a new series of attempts with the same id and body, even if it was delivered."""
+    """Schedules new attempts to deliver an event, with the same id, even if it was delivered."""
     _check_enabled(endpoint)
     await find(db, endpoint, notification_id)
     async with db.transaction() as connection:
@@ -96,7 +96,7 @@ async def resend_one(db: Database, endpoint: WebhookEndpoint, notification_id: s
 async def resend_since(
     db: Database, endpoint: WebhookEndpoint, since: datetime, *, with_delivered: bool = False
 ) -> None:
-    """Starts a job that sends the events since then which the endpoint has not received."""
+    """Starts a job that sends all events since this time, or those that were not delivered."""
     _check_enabled(endpoint)
     words = (endpoint.id, since.isoformat(), str(int(with_delivered)))
     async with db.transaction() as connection:
@@ -172,7 +172,7 @@ async def schedule(
 
 
 class EndpointTest(msgspec.Struct, frozen=True):
-    """What the endpoint answered to a test event; without an attempt, it is still waiting."""
+    """The result of a test event. Without an attempt, the event is still waiting."""
 
     id: str
     state: str
@@ -187,7 +187,7 @@ async def send_test(db: Database, endpoint: WebhookEndpoint) -> str:
         "message": "Test event",
         "status": "test",
         "data": {
-            "trx_id": event_id,  # receivers expect one; no transaction has it
+            "trx_id": event_id,  # receivers expect a trx_id; no transaction has this one
             "endpoint_id": endpoint.id,
             "environment": endpoint.environment,
         },
@@ -209,7 +209,7 @@ async def send_test(db: Database, endpoint: WebhookEndpoint) -> str:
 async def outcome(
     db: Database, endpoint: WebhookEndpoint, event_id: str, seconds: float | None = None
 ) -> EndpointTest:
-    """Waits for the attempt of a test event, without holding a database connection."""
+    """Waits for the delivery of a test event, without holding a database connection."""
     limit = time_limits.current.endpoint_test_seconds if seconds is None else seconds
     until = time.monotonic() + limit
     while True:

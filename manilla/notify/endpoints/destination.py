@@ -43,7 +43,7 @@ class DueDelivery(DueMessage, frozen=True):
         return attempts_key(self.id, self.endpoint_id)
 
     def busy_seconds(self, *, is_slow: bool) -> float:
-        """Waits longer the longer the endpoint fails, so that its backlog costs little."""
+        """Increases with the time for which the endpoint has failed, so that retries stay few."""
         least = super().busy_seconds(is_slow=is_slow)
         if self.failing_since is None:
             return least
@@ -187,9 +187,9 @@ def _keys(jobs: Sequence[Job]) -> tuple[list[int], list[str], list[str], list[st
 
 
 async def _judge(connection: Connection, results: Sequence[Any]) -> None:
-    """Remembers since when endpoints fail, and disables those that fail for too long.
+    """Records since when endpoints have been failing, and disables those that failed for too long.
 
-    Locks the merchant before the endpoint, as the changes by users do.
+    Locks the merchant before the endpoint, in the same order as changes by users.
     """
     key_of = itemgetter("merchant_id", "endpoint_id")
     well = {key_of(row) for row in results if row["error"] is None}
@@ -208,7 +208,7 @@ async def _judge(connection: Connection, results: Sequence[Any]) -> None:
 async def _set_failing(
     connection: Connection, keys: Sequence[tuple[int, str]], since: Sequence[datetime | None]
 ) -> None:
-    """Sets since when endpoints fail, or that they work. Most do not change: no row is locked."""
+    """Sets since when endpoints have been failing, or None. Locks only the rows that change."""
     if keys:
         await connection.execute(
             """

@@ -1,4 +1,4 @@
-"""A webhook endpoint, its limits, and why a change to it is refused."""
+"""A webhook endpoint, its limits, and the errors of changes to it."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -15,7 +15,7 @@ ENDPOINTS_MAX = 20  # per merchant and environment
 URL_LENGTH_MAX, DESCRIPTION_LENGTH_MAX = 2000, 200
 OVERLAP_MINUTES, OVERLAP_MINUTES_MAX = 24 * 60, 7 * 24 * 60
 FAILING_MAX = timedelta(days=3)
-# Seconds from a failed attempt to the next one: over three days.
+# Seconds from a failed attempt to the next one; in total a bit more than three days.
 RETRY_SECONDS = (5.0, 300.0, *(hours * 3600.0 for hours in (0.5, 2, 5, 10, 14, 20, 24)))
 
 
@@ -42,7 +42,7 @@ class WebhookEndpoint(msgspec.Struct, frozen=True):
 
 
 class EndpointTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What a merchant chooses. None leaves it as it is; an empty description removes it."""
+    """The values that a merchant sets. None keeps a value; an empty description removes it."""
 
     url: str | None = None
     events: list[str] | None = None

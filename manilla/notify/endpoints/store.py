@@ -52,7 +52,7 @@ async def find(
 
 
 async def find_any(db: Database, merchant_id: int, endpoint_id: str) -> WebhookEndpoint | None:
-    """Returns an endpoint of either environment; None if it was deleted."""
+    """Returns an endpoint of either environment, or None if it was deleted."""
     return await db.row(
         WebhookEndpoint,
         f"SELECT {_COLUMNS} FROM webhook_endpoint"

@@ -1,1 +1,1 @@
-"""Events: the status changes of a merchant's transactions, in an order that loses nothing."""
+"""Events: status changes of a merchant's transactions, listed so that no reader misses one."""

@@ -1,8 +1,8 @@
-"""Lists a merchant's events in an order in which a reader that continues misses none.
+"""Lists a merchant's events in an order in which a reader that resumes misses none.
 
-Ids are in the order of creation, but transactions commit in another order: an event can appear
-after a reader has seen one with a later id. So events are in the order of the transactions that
-wrote them, and the list ends before the oldest transaction that is still open.
+Ids are in the order of creation, but database transactions commit in another order: an event can
+become visible after a reader has seen one with a later id. So events are ordered by the database
+transaction that wrote them, and the list ends before the oldest one that is still open.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from manilla.kit.listing.sorting import KeyIndex, Selection, SortKeys, SortOrder
 from manilla.ledger.scope import Tenant, within
 from manilla.notify.events.kinds import EventType
 
-# No transaction that changes a status stays open as long as this.
+# No database transaction that changes a status stays open this long.
 TRANSACTION_MAX = timedelta(minutes=10)
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 IS_SETTLED = "(epoch, xid) < (current_event_epoch(), pg_snapshot_xmin(pg_current_snapshot()))"
@@ -98,7 +98,7 @@ async def position_of(db: Database, tenant: Tenant, event_id: str) -> Position |
 
 
 class EventReader(msgspec.Struct, frozen=True):
-    """Who waits for an event, of which kind, and after which position."""
+    """A client that waits for an event: its merchant, its filter and the position it has read."""
 
     tenant: Tenant
     wanted: EventFilter
@@ -133,10 +133,11 @@ async def have_news(db: Database, readers: Sequence[EventReader]) -> list[bool]:
 
 
 async def _start(db: Database, tenant: Tenant, since: datetime) -> Position | None:
-    """Returns a position before all events from a time on.
+    """Returns a position before all events from this time on.
 
-    A transaction gets its number after it began, and ends within TRANSACTION_MAX. So the last event
-    that is older by that much has a lower number than every transaction that began since then.
+    A database transaction gets its number (xid) after it starts, and ends within TRANSACTION_MAX.
+    So an event from more than TRANSACTION_MAX before `since` has a lower number than the events of
+    every transaction that started at `since` or later.
     """
     record = await db.record(
         """

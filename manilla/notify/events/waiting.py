@@ -28,10 +28,10 @@ class EventWaiting:
         self._polling: asyncio.Task[None] | None = None
 
     async def wait(self, reader: EventReader, seconds: float) -> None:
-        """Returns when there is an event for the reader, or when the time is over.
+        """Returns when there is an event for the reader, or when the time is up.
 
-        Raises if too many readers wait: an empty page at once would make them ask again and again.
-        No database connection is held meanwhile.
+        Raises if too many readers wait, because an immediate empty page would make them retry in a
+        loop. Holds no database connection while it waits.
         """
         if not self._has_room(reader):
             raise RateLimitExceeded(TOO_MANY, retry_after_seconds=math.ceil(seconds))
