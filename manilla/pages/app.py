@@ -49,7 +49,7 @@ def build(
     drain: Drain | None = None,
     has_shop: bool = False,
 ) -> Any:
-    """Builds the application. `groups` come from the other packages that have pages."""
+    """Builds the application. `groups` has the URL handlers of the other packages with pages."""
     templates = environment(FOLDER / "templates")
 
     def render(template: str, **values: Any) -> str:
@@ -108,7 +108,7 @@ def hardened(asgi: Any) -> Any:
             if message["type"] == "http.response.start":
                 request_id = (b"x-request-id", ids.new_request_id().encode())
                 own = [*message.get("headers", ())]
-                # A page can have a policy of its own.
+                # Keep headers that a page has set itself, such as its own content security policy.
                 named = {name.lower() for name, _ in own}
                 added = [each for each in fixed if each[0] not in named]
                 message["headers"] = [*own, *added, request_id]

@@ -11,7 +11,7 @@ from manilla.web.serving.request import WebRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound, UrlHandler
 
-# Commits that have waited this long for a standby's confirmation wait in vain.
+# If a commit has waited this long for a standby's confirmation, the standby does not respond.
 CONFIRM_SECONDS = 3
 
 _WRITES = """
@@ -28,7 +28,7 @@ def handlers(db: Database, drain: Drain) -> list[UrlHandler]:
         return await _ready(lambda writes: writes == "ok")
 
     async def readyz_reads(_request: WebRequest) -> PageResponse:
-        """The same for reads alone."""
+        """Readiness check for reads: succeeds even if writes do not work."""
         return await _ready(lambda _writes: True)
 
     async def _ready(is_ready: Callable[[str], bool]) -> PageResponse:
