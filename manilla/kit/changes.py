@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 POLL_SECONDS = 0.25
 STALE_AFTER_SECONDS = 0.9
-KNOWN_AFTER_SECONDS = STALE_AFTER_SECONDS + 0.05  # a timer may be early
+KNOWN_AFTER_SECONDS = STALE_AFTER_SECONDS + 0.05  # a timer may fire early
 
 SETTINGS = "settings"
 MERCHANTS = "merchants"
@@ -103,12 +103,12 @@ def _seen(shared: "asyncio.Task[None]") -> None:
 
 
 async def known_everywhere() -> None:
-    """Waits until all processes use what was committed before: their caches are not older."""
+    """Waits until the caches of all processes include everything that has been committed."""
     await asyncio.sleep(KNOWN_AFTER_SECONDS)
 
 
 async def announce(connection: Connection, topic: str) -> int:
-    """Records, in the transaction of a change, that data of this topic changes.
+    """Records, in the same transaction as a change, that data of this topic has changed.
 
     The topic's row stays locked until the commit, so versions become visible in order.
     """

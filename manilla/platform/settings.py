@@ -23,13 +23,13 @@ LIMIT_DIGITS_MAX = 12
 HOLIDAYS_MAX = 180
 
 ADDRESSES = ("site_logo", "site_url")
-AMOUNTS = ("adjustment_limits", "large_payouts", "low_balances")  # one per currency
+AMOUNTS = ("adjustment_limits", "large_payouts", "low_balances")  # an amount per currency
 
 Text = Annotated[str, Meta(max_length=500)]
 
 
 class LimitKind(StrEnum):
-    """What a limit of merchants applies to."""
+    """What a merchant's limit applies to."""
 
     PAYMENT = "payment"
     DAILY_PAYMENT = "daily_payment"
@@ -283,7 +283,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         return _limit_in(text, currency) if text else None
 
     def customer_email(self, base_url: str) -> str:
-        """Returns the email address for providers if the customer has none; never a merchant's."""
+        """Returns the address to send to providers if a customer has none; never a merchant's."""
         return self.customer_email_fallback or f"no-reply@{urlsplit(base_url).hostname}"
 
 
@@ -328,7 +328,7 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 _FIELDS = {field.name: field for field in msgspec.structs.fields(PlatformSettings)}
-# The limits of merchants: for each kind of limit and each level.
+# The settings for merchants' limits: one for each kind of limit and each level.
 MERCHANT_LIMITS = frozenset(name for name in _FIELDS if "_limits_" in name)
 
 
