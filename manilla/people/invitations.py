@@ -189,7 +189,7 @@ async def look_at(db: Database | Connection, realm: Realm, token: str) -> Invita
 
 
 async def has_account(db: Database, invitation: Invitation) -> bool:
-    """Whether the page asks the invited user to sign in instead of choosing a password."""
+    """Whether the invited user has an account, and must sign in instead of choosing a password."""
     person = await queries.person_by_email(db, Realm(invitation.realm), invitation.email)
     return person is not None and person.has_password
 

@@ -16,11 +16,11 @@ class NewKey(msgspec.Struct, frozen=True):
     environment: Environment
     by: str
     at: datetime
-    name: str | None  # the name of a further key; None if the main key was rotated
+    name: str | None  # the name of an additional key; None if the main key was rotated
 
 
 async def since(db: Database, merchant_id: int, start: datetime) -> list[NewKey]:
-    """Returns rotations and further keys, newest first."""
+    """Returns rotations of the main key and additional keys, newest first."""
     lines = [
         line
         for action in ("merchant.rotate", "merchant.key_create")

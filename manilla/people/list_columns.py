@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from manilla.kit.db import Database
 
-LISTS_MAX = 30  # of one user
+LISTS_MAX = 30  # maximum number of lists per user
 
 
 async def chosen(db: Database, person_id: int, name: str) -> list[str] | None:

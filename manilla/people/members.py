@@ -16,8 +16,8 @@ from manilla.people import passwords, persons, queries
 from manilla.people.queries import Person
 from manilla.people.roles import Permission, Realm, Role, permissions_of
 
-# A new member cannot be the second person at first: the inviter has the invitation's link, and
-# could be both people. The other owners get an email and have time to object.
+# A new member cannot approve as the second person at first: the inviter has the invitation's link,
+# and could be both people. The other owners get an email and have time to object.
 APPROVES_AFTER = timedelta(hours=24)
 ENDS_APPROVING = "ends_approving"  # a detail in the audit log
 
@@ -31,7 +31,7 @@ class Member(msgspec.Struct, frozen=True):
     has_totp: bool
     created_at: datetime
     last_login_at: datetime | None
-    approves_from: datetime  # from when the member can be the second person
+    approves_from: datetime  # from when the member can approve as the second person
 
 
 class MerchantMembership(msgspec.Struct, frozen=True):
@@ -122,7 +122,7 @@ async def join(
 async def add(
     db: Database, merchant_id: int, *, email: str, name: str, role: Role, password: str
 ) -> Person:
-    """Adds a member without an invitation, who can approve at once: only the operator does this.
+    """Adds a member without an invitation, who can approve immediately. Only for the operator.
 
     An existing user keeps their name and password.
     """
@@ -192,12 +192,12 @@ def _moves_money(role: str) -> bool:
 
 
 def _ends(is_so: bool) -> dict[str, bool]:
-    """Marks a line of the audit log after which the member can no longer approve."""
+    """Returns the detail of an audit entry after which the member can no longer approve."""
     return {ENDS_APPROVING: True} if is_so else {}
 
 
 async def has_lost_approver(connection: Connection, merchant_id: int) -> bool:
-    """Whether somebody who could approve was removed, or lost the role, a short while ago."""
+    """Whether, within APPROVES_AFTER, a member who could approve was removed or lost that role."""
     return await connection.has_row(
         """
         SELECT true FROM audit
@@ -211,7 +211,7 @@ async def has_lost_approver(connection: Connection, merchant_id: int) -> bool:
 async def approves_from(
     connection: Connection, merchant_id: int, person_id: int
 ) -> datetime | None:
-    """Returns from when the member can be the second person; None if it is not a member."""
+    """Returns from when the user can approve as the second person, or None if not a member."""
     found: datetime | None = await connection.value(
         "SELECT approves_from FROM membership WHERE merchant_id = $1 AND person_id = $2",
         *(merchant_id, person_id),
@@ -227,7 +227,7 @@ async def report(
     by: str | None = None,
     except_person: int | None = None,
 ) -> None:
-    """Emails every owner about a change of the team.
+    """Emails every owner about a change to the team.
 
     This includes the owner who made the change, because that session may have been stolen.
     """

@@ -26,7 +26,7 @@ COMMON = frozenset(
     resources.files("manilla.people").joinpath("common_passwords.txt").read_text().split()
 )
 
-# Tests replace it with a cheaper one. A hash with other parameters stays valid: sign-in renews it.
+# Tests replace it with a faster one. A hash with other parameters stays valid: sign-in replaces it.
 hasher = argon2.PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 # A hash that no known password matches. Verifying it takes as long as verifying a real one.
 NOBODYS = (
@@ -75,7 +75,7 @@ async def hash_of(password: str) -> str:
 
 
 async def verify(password_hash: str | None, password: str) -> PasswordCheck:
-    """Verifies a password. For an unknown email (no hash) it takes as long, and fails."""
+    """Verifies a password. Without a hash (unknown email), it takes just as long and fails."""
     plain = _normal(password)[:LENGTH_MAX]
     return await _threads.run(lambda: _verify(password_hash, plain))
 

@@ -100,7 +100,7 @@ async def confirm(db: Database, keyring: Keyring, visitor: Visitor, code: str) -
 async def _confirm(
     connection: Connection, person: PersonCredentials, step: int, recovery: list[bytes]
 ) -> bool:
-    """Turns it on. Returns False if it was confirmed or set up again in the meantime."""
+    """Turns the second factor on. Returns False if it was confirmed or replaced in the meantime."""
     return await connection.has_row(
         """
         UPDATE person SET totp_confirmed_at = now(), totp_last_step = $3, recovery_hashes = $4,

@@ -112,7 +112,7 @@ async def find(db: Database, realm: Realm, token: str) -> Visitor | None:
 
 
 async def person_of(db: Database, realm: Realm, token: str) -> int | None:
-    """Returns whose session it was, also if it has expired; None if nothing is known about it."""
+    """Returns the user of a session, even if it has expired, or None if the session is unknown."""
     person_id: int | None = await db.value(
         "SELECT person_id FROM session WHERE token_hash = $1 AND realm = $2",
         *(tokens.digest(token), realm),
@@ -160,10 +160,10 @@ async def step_up(
     password: str | None = None,
     code: str | None = None,
 ) -> None:
-    """Confirms the user's identity again before an important action, such as on an unlocked screen.
+    """Confirms the user's identity again before an important action.
 
-    Requires the second factor if the user has one (somebody who saw the password does not know the
-    next code), otherwise the password.
+    Another person may be using an unlocked screen. Requires the second factor if the user has one
+    (somebody who saw the password does not know the next code), otherwise the password.
     """
     buckets = throttle.proving(visitor.person_id)
     await throttle.take(db, buckets)
