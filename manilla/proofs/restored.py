@@ -1,9 +1,10 @@
-"""The end of the hold after a restore: nothing is sent until every provider has been queried.
+"""Ends the hold after a restore. Nothing is sent until every provider has been queried.
 
 A restored database is older than the state at the providers. A transfer that it has as unsent may
-have been sent after the backup, and a rejection of its "first" send would then wrongly end it. So
-before anything is sent again, the provider is asked about each of these transfers. Those that it
-knows are marked as sent: their status is queried, and they are never sent.
+have been sent after the backup. The provider would reject a second send, and the rejection would
+wrongly end the transfer as failed. So before anything is sent, the providers are queried about
+these transfers. Those that a provider knows are marked as sent: workers query their status and
+never send them.
 """
 
 import asyncio
@@ -55,7 +56,7 @@ class OpenTransfer(msgspec.Struct, frozen=True):
     currency: str
     amount_minor: int
     sent_at: datetime | None
-    is_routed: bool  # its provider was chosen automatically, and may have been another one
+    is_routed: bool  # its provider was chosen automatically, so another one may have it
 
     @property
     def amount(self) -> Money:
@@ -67,15 +68,15 @@ class FoundTransfer(msgspec.Struct, frozen=True):
 
     kind: EventKind
     transfer: OpenTransfer
-    said: ProviderState | None  # the provider's status; None without a usable response
+    said: ProviderState | None  # the provider's status; None if there was no usable response
     problem: str = ""
-    other_providers_doubt: bool = False  # another provider may have it
+    other_providers_doubt: bool = False  # another provider may have the transfer
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether our database has it as unsent, but the provider could not confirm that.
+        """Whether our database has the transfer as unsent, but no provider could confirm that.
 
-        A refund is never in doubt: it is then marked as sent, or left to an administrator.
+        A refund is never in doubt, because it is marked as sent or left to an administrator then.
         """
         if self.other_providers_doubt:
             return True
@@ -117,7 +118,8 @@ async def release(db: Database, rails: Rails) -> None:
 async def look(db: Database, rails: Rails) -> list[FoundTransfer]:
     """Queries the providers about open payouts and unsent refunds from before the hold.
 
-    Later ones cannot have been sent. Those that the provider knows are marked as sent.
+    Transfers created during the hold cannot have been sent. Those that a provider knows are marked
+    as sent.
     """
     since = await holding.held_since(db)
     payouts, refunds = await _open(db, PAYOUTS, since), await _open(db, REFUNDS, since)
@@ -167,8 +169,8 @@ def _may_pay(said: TransferState) -> bool:
 async def _look_at_refund(db: Database, rails: Rails, refund: OpenTransfer) -> FoundTransfer:
     """Queries a refund. If there is no usable response, it is marked as sent.
 
-    From then on its status is queried, and it is sent only if the provider says that it does not
-    know it. Where the provider has no status query, an administrator must decide it.
+    From then on its status is queried, and it is sent only if the provider reports that it does not
+    know the refund. If the provider has no status query, an administrator must decide.
     """
     answer = await rails.state(EventKind.REFUND, refund.provider, refund.trx_id)
     said, problem = (answer.value, "") if isinstance(answer, Done) else (None, "no usable answer")
