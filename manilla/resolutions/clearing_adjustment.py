@@ -1,4 +1,4 @@
-"""Adjusts the ledger after a provider contradicted itself and holds money that we count as ours.
+"""Adjusts the ledger after a provider contradicted itself and has money that we count as ours.
 
 The status of the transaction does not change. An administrator has found out who has the money and
 decides who bears the loss. Each adjustment is posted to the clearing account of the provider that
@@ -98,7 +98,7 @@ async def _options_of_payout(db: Database | Connection, transfer: PaidTransfer) 
 
 
 async def adjust(connection: Connection, case: Case, action: CaseAction, why: str) -> None:
-    """Posts the money that the provider has. Runs only once, under the lock on the case's row."""
+    """Posts the adjustment for the case. Runs only once, under the lock on the case's row."""
     transfer = await _transfer(connection, case)
     if transfer is not None:
         await _adjust_payout(connection, transfer, action, why)
@@ -129,7 +129,7 @@ async def _adjust_payout(
 
 
 def _payout_posting(transfer: PaidTransfer, action: CaseAction, common: dict[str, Any]) -> Posting:
-    """Returns the posting of the delivered payout: to the wallet with our fee, or to our loss."""
+    """Returns the posting for the payout: debits the wallet with our fee, or posts our loss."""
     payout = transfer.payout
     amount, fee = payout.amount_minor, payout.fee_minor
     is_debit = action is CaseAction.DEBIT
