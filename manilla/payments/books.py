@@ -88,7 +88,7 @@ async def keep_credit(
 async def use_credit(
     connection: Connection, payment: Payment, charge: Charge, amount: Money, payer: str
 ) -> None:
-    """Posts a part to the clearing account from which the payment is then credited."""
+    """Moves a part from customer credit to clearing, from where the payment is then credited."""
     used = Line(posting.clearing(payer), amount.minor)
     await _post_credit(connection, payment, charge, -amount.minor, "part_used", used)
 

@@ -41,7 +41,7 @@ FIRST_CHECK_SECONDS = 10
 TRIES_MAX = 20
 DESCRIPTION_LENGTH_MAX = 200
 SANDBOX_BVN = "22222222222"
-# What a charge of the merchants' sandbox shows: a page of ours, or an account that cannot exist.
+# What checkout shows for a sandbox charge: a page of ours, or an account that cannot exist.
 SANDBOX_PAGE = "/sandbox"
 SANDBOX_BANK, SANDBOX_ACCOUNT = "Sandbox Bank", "0000000000"
 NO_NAME = "Customer"
@@ -87,10 +87,10 @@ class ChargeService:
         self._base_url = base_url
 
     async def open(self, payment: Payment, caller: Caller, wish: CustomerWish) -> Charge:
-        """Returns the customer's charge, or a new one of the first gateway that creates one.
+        """Returns the customer's open charge, or creates one at the first gateway that accepts it.
 
         Creating a charge moves no money, so the next gateway can be tried even if it is unknown
-        whether the last one has created a charge.
+        whether the previous gateway has created a charge.
         """
         assert not payment.is_sandbox, "no provider is called for the sandbox"
         limits = time_limits.current
@@ -129,7 +129,7 @@ class ChargeService:
     async def _try(
         self, payment: Payment, caller: Caller, wish: CustomerWish, method: Method, number: int
     ) -> Charge | Refusal:
-        """Returns the charge of one gateway, or why there is none."""
+        """Returns the charge at one gateway, or the error if the gateway did not create one."""
         assert method.provider is not None
         adapter = self._rails.adapter(method.provider)
         if adapter is None:
@@ -245,9 +245,9 @@ class ChargeService:
                 await self.ask(charge)
 
     async def ask_about_payable(self, payment: Payment) -> None:
-        """Queries the charges that the customer can have paid, while the customer waits.
+        """Queries the status of charges that the customer may have paid, while the customer waits.
 
-        Jobs query the others. Their providers did not respond before and may be slow.
+        Jobs query the other charges, whose providers did not respond before and may be slow.
         """
         if payment.is_sandbox:
             return

@@ -1,4 +1,4 @@
-"""What a customer can do with a payment. The checkout pages call this and decide nothing."""
+"""What a customer can do with a payment. The checkout pages only call these functions."""
 
 import asyncio
 import time
@@ -31,9 +31,9 @@ from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import Channel, Direction
 from manilla.providers.rails import Rails
 
-# In the sandbox, a payment whose checkout was opened completes this many times later than an
-# unopened one: a person needs more time to choose an outcome than a program needs to continue
-# without one. A customer who has chosen how to pay is a person, who reads the next page too.
+# Sandbox payments complete automatically after a delay. It is multiplied by the first factor after
+# checkout was opened, because a person needs more time to choose an outcome than a program needs to
+# continue without one, and by the second factor after the customer has chosen how to pay.
 SANDBOX_PATIENCE = 3
 SANDBOX_PATIENCE_AFTER_CHOICE = 12
 RECEIPT_MAILED = "receipt_mailed"
@@ -72,7 +72,7 @@ class CheckoutView(msgspec.Struct, frozen=True):
     released: CaseAction | None  # how an administrator resolved the held money
     # The latest charge, if it was declined and the customer must choose again.
     declined: Charge | None
-    returned: Money  # what goes back to the customer of a decided payment
+    returned: Money  # refunded to the customer automatically, once the payment is not pending
 
 
 class SandboxOutcome(StrEnum):
@@ -252,7 +252,7 @@ class Checkout:
     async def mail_receipt(self, trx_id: str, address: str) -> None:
         """Emails a receipt to an address that the customer entered.
 
-        Never in the sandbox: whoever has sandbox keys could send emails to anybody.
+        Never in the sandbox, because anyone with sandbox keys could send emails to anybody.
         """
         found = await self._find(trx_id)
         async with self._db.transaction() as connection:

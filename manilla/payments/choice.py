@@ -52,7 +52,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     method: Method
     name: str
     fee: Money  # for this payment
-    place: int | None = None  # in the merchant's order; None if the merchant did not place it
+    place: int | None = None  # position in the merchant's order; None if it has none
     down_since: datetime | None = None  # None: the provider responds
     # Whether the customer must leave checkout, although another gateway may show an account on it.
     is_detour: bool = False
@@ -92,7 +92,7 @@ class GatewayChoice(msgspec.Struct, frozen=True):
         return "; ".join(parts) + "."
 
     def facts(self, number: int) -> dict[str, str]:
-        """Returns what merchants may read of the choice: no provider's fee."""
+        """Returns the details of the choice that merchants may see, without the provider's fee."""
         name = self.ranked[number].name
         if number > 0:
             before = self.ranked[number - 1].name
@@ -122,12 +122,13 @@ class CustomerWish(msgspec.Struct, frozen=True):
     choice: GatewayChoice
     channel: Channel | None = None  # None: the customer chose a gateway
     shown: str = ""  # the entries that the customer saw, and the chosen one
-    seen: int = 0  # number of the latest charge that the page said was started
+    seen: int = 0  # number of the latest charge that the page showed as started
 
     def accepts(self, charge: Charge, method: Method) -> bool:
         """Whether an open charge fulfills the wish, so that no new one is needed.
 
-        Not if the customer saw it and chose again, because its gateway may not have worked.
+        A charge that the customer saw before choosing again does so only for its own method,
+        because its gateway may not have worked.
         """
         if charge.channel is not self.channel:
             return False
@@ -141,9 +142,10 @@ class CustomerWish(msgspec.Struct, frozen=True):
 
 
 def choose(candidates: Sequence[Candidate]) -> GatewayChoice:
-    """Ranks by setbacks in this payment, the merchant's order, the fee, and the platform's order.
+    """Ranks the gateways, and skips those that are down.
 
-    Skips gateways that are down.
+    The criteria are, in this order: setbacks in this payment, whether the customer must leave
+    checkout, the merchant's order, the fee, and the platform's order.
     """
     ranked = sorted(candidates, key=lambda each: each.rank)
     return GatewayChoice(
@@ -176,7 +178,7 @@ def _since(skipped: Candidate) -> str:
 
 
 def setback(charge: Charge, channel: Channel | None, seen: int) -> str | None:
-    """Returns what went wrong with a charge, for a customer who now pays with this channel."""
+    """Returns what went wrong with a charge, for a customer who now uses this channel, or None."""
     if charge.error_code is None and (charge.status is ChargeStatus.FAILED or charge.is_uncertain):
         return "it did not create a charge"
     if charge.channel is not channel:

@@ -51,7 +51,7 @@ def quote(amount: Money, percent: Decimal, bearer: CommissionBearer) -> Quote:
 
 
 def amount_problem(amount: Money) -> str | None:
-    """Returns why nobody can pay this amount; None if it is valid."""
+    """Returns why the amount is invalid for a payment, or None if it is valid."""
     if amount.amount < MINIMUM:
         return TOO_SMALL
     if amount.minor > AMOUNT_MINOR_MAX:

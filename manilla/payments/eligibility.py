@@ -42,7 +42,7 @@ def eligible(
 
 
 def place(caller: Caller, method: Method) -> int | None:
-    """Returns the gateway's place in the merchant's order; None if the merchant set none."""
+    """Returns the gateway's position in the merchant's order, or None if it has none."""
     order = caller.gateway_order
     return order.index(method.code) if method.code in order else None
 
@@ -140,7 +140,7 @@ def gateways(catalogue: Catalogue, rails: Rails, caller: Caller) -> list[Gateway
 
 
 def _obstacle(catalogue: Catalogue, rails: Rails, caller: Caller, method: Method) -> str | None:
-    """Returns why the method is not offered; of several reasons, the one to fix first."""
+    """Returns the reason to fix first why the method is not offered, or None if it is offered."""
     code, currency = method.code, method.currency
     reasons = {
         f"{currency} is not enabled for you.": currency not in caller.currencies,

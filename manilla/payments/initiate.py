@@ -148,7 +148,7 @@ class PaymentInitiation:
         return Replayed(answer) if answer is not None else session
 
     def check_limit(self, caller: Caller, amount: Money) -> None:
-        """Raises PaymentLimitExceeded if no payment of the merchant may have this amount."""
+        """Raises PaymentLimitExceeded if the amount exceeds the merchant's limit for a payment."""
         about = self._platform.now, caller, LimitKind.PAYMENT, amount.currency
         limit = limits.of(*about)
         if limit is not None and limit < amount:

@@ -19,12 +19,12 @@ _METHOD = """
     EXISTS (SELECT FROM charge c
              WHERE c.merchant_id = payment.merchant_id AND c.trx_id = payment.trx_id
                AND c.method_code = {})"""
-# Money that the merchant must not count on yet: an administrator has to decide about it.
+# The payment has an open case, so the merchant must not count on its money yet.
 _UNDER_REVIEW = """
     EXISTS (SELECT FROM operator_case c
              WHERE c.merchant_id = payment.merchant_id AND c.trx_id = payment.trx_id
                AND c.status = 'open')"""
-# What refunds have paid back, without the commission. `refunded_minor` also has pending refunds.
+# The sum of completed refunds, without the commission. `refunded_minor` also includes pending ones.
 _PAID_BACK = """
     (SELECT coalesce(sum(r.amount_minor - r.commission_minor - r.customer_credit_minor), 0)::bigint
        FROM refund r

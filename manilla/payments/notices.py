@@ -85,7 +85,7 @@ class LegacyNotice(msgspec.Struct, frozen=True):
 async def enqueue_payment(connection: Connection, payment: Payment) -> None:
     """Queues the notification in the transaction that changes the status.
 
-    Without `ipn_url` it is only an event.
+    Without `ipn_url`, the notification is only an event.
     """
     assert payment.status is not PaymentStatus.PENDING
     merchant_name = await _merchant_name(connection, payment)
@@ -95,7 +95,7 @@ async def enqueue_payment(connection: Connection, payment: Payment) -> None:
 
 
 def pending(caller: Caller, new: NewPayment) -> dict[str, str]:
-    """Returns the event of a new payment; nothing if no endpoint receives it."""
+    """Returns the event for a new payment, or an empty dict if no endpoint is subscribed to it."""
     if EVENT not in caller.pending_events:
         return {}
     payment = Payment(
@@ -113,9 +113,9 @@ def pending(caller: Caller, new: NewPayment) -> dict[str, str]:
 
 
 async def mail_receipt(connection: Connection, payment: Payment) -> None:
-    """Emails the customer a receipt, if the merchant has chosen so.
+    """Emails the customer a receipt, if the merchant has enabled receipts.
 
-    Never in the sandbox: whoever has sandbox keys could send emails to anybody.
+    Never in the sandbox, because anyone with sandbox keys could send emails to anybody.
     """
     if payment.is_sandbox or not payment.customer_email or not is_email(payment.customer_email):
         return
@@ -152,7 +152,7 @@ async def enqueue_refund(
     status: str,
     source: str | None = None,
 ) -> None:
-    """Queues the notification of a completed refund, or the event of another status."""
+    """Queues the notification about a completed refund, or the event about another status."""
     event_type = EventType(f"refund.{status}")
     if status == "pending" and not await outbox.has_readers(
         connection, payment.merchant_id, payment.environment, event_type

@@ -12,7 +12,7 @@ from manilla.merchants.merchants import CommissionBearer
 from manilla.payments.commission import Quote
 from manilla.providers.port import Channel
 
-# The provider of charges in the merchants' sandbox, and the payer of their payments. No provider
+# Stands in place of a provider for charges and payments in the merchants' sandbox. No provider
 # account can have this name.
 SANDBOX = "sandbox"
 
@@ -98,7 +98,7 @@ class Payment(NewPayment, frozen=True, kw_only=True, omit_defaults=False):
 
     @property
     def rest(self) -> Money:
-        """What a customer has to pay: the amount due, without parts that have arrived."""
+        """The amount that the customer still has to pay: the amount due minus received parts."""
         due = self.quote.customer_pays
         return Money(self.currency, max(0, due.minor - (self.received_minor or 0)))
 
@@ -113,8 +113,8 @@ class Payment(NewPayment, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class ChargeStatus(StrEnum):
-    # Saved, and being sent to the provider. With a reason: the provider's answer is unknown, and
-    # the charge may exist.
+    # Saved, and being sent to the provider. With a reason: there was no usable response, and the
+    # charge may exist.
     OPENING = "opening"
     OPEN = "open"  # the customer can pay it
     PAID = "paid"  # credited to the merchant
@@ -182,7 +182,7 @@ class Charge(msgspec.Struct, frozen=True):
 
     @property
     def is_uncertain(self) -> bool:
-        """Whether the provider may or may not have created it.
+        """Whether it is unknown if the provider has created the charge.
 
         The customer was not shown how to pay it. Its status is queried as for any open charge.
         """

@@ -1,9 +1,9 @@
-"""How a sandbox payment ends by itself: as the caller's scenario says, or else by its amount."""
+"""How a sandbox payment ends automatically: by the caller's scenario, or else by its amount."""
 
 from manilla.ledger.transactions import Scenario
 from manilla.payments.payment import NewPayment, PaymentErrorCode
 
-# In minor units: 666.61, 666.62 and 666.63 in a currency with two decimals. All others succeed.
+# In minor units: 666.61, 666.62 and 666.63 in a currency with two decimals. Other amounts succeed.
 FAILURES = {
     66_661: PaymentErrorCode.PAYMENT_DECLINED,
     66_662: PaymentErrorCode.INSUFFICIENT_FUNDS,

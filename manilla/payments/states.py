@@ -152,7 +152,7 @@ async def expire(db: Database, merchant_id: int, trx_id: str) -> bool:
 
 
 async def conclude(db: Database, charge: Charge, state: ChargeState) -> None:
-    """Applies the provider's status of a charge, whatever caused the status query."""
+    """Applies the status that a provider reports for a charge, whatever caused the status query."""
     async with db.transaction() as connection:
         payment = await _locked(connection, charge.merchant_id, charge.trx_id)
         current = await store.charge(connection, charge.merchant_id, charge.reference)
@@ -237,7 +237,7 @@ async def _accept(connection: Connection, received: ReceivedAmount) -> tuple[Cas
 
 
 def _trouble(received: ReceivedAmount, said: Sequence[Claimed]) -> tuple[CaseKind, str] | None:
-    """Returns why the money must not be accepted; None if it can be."""
+    """Returns the case to open if the money must not be accepted, or None if it may be."""
     payment, obstacle = received.payment, received.obstacle()
     if obstacle is not None:
         return CaseKind.WRONG_AMOUNT, obstacle

@@ -149,7 +149,7 @@ async def conclude_charge(
 
 
 async def set_credit(connection: Connection, changed: Charge, credit_minor: int) -> None:
-    """Writes which part of a charge is customer credit. The caller has locked the payment's row."""
+    """Writes how much of a charge is customer credit. The caller has locked the payment's row."""
     await connection.execute(
         """
         UPDATE charge SET credit_minor = $3, updated_at = now()
@@ -161,7 +161,7 @@ async def set_credit(connection: Connection, changed: Charge, credit_minor: int)
 async def save_provider_reference(
     connection: Connection, paid: Charge, provider_reference: str
 ) -> None:
-    """Saves the provider's own reference of a charge, which its statement may name."""
+    """Saves the provider's own reference for a charge, which its statement may contain."""
     await connection.execute(
         "UPDATE charge SET provider_reference = $3 WHERE merchant_id = $1 AND reference = $2",
         *(paid.merchant_id, paid.reference, provider_reference),
@@ -171,7 +171,7 @@ async def save_provider_reference(
 async def last_decline(
     connection: Connection, merchant_id: int, trx_id: str
 ) -> PaymentErrorCode | None:
-    """Returns the error code of the most recent declined charge; None if no charge was declined."""
+    """Returns the error code of the last declined charge, or None if no charge was declined."""
     code: str | None = await connection.value(
         """
         SELECT error_code FROM charge

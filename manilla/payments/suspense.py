@@ -93,7 +93,7 @@ async def is_held(connection: Connection | Database, merchant_id: int, reference
 async def released(
     db: Connection | Database, merchant_id: int, reference: str
 ) -> CaseAction | None:
-    """Returns how the money was released; None if that is not decided."""
+    """Returns how the money was released, or None if it was not released yet."""
     account: str | None = await db.value(
         """
         SELECT e.account FROM posting p

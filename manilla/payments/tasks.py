@@ -1,4 +1,4 @@
-"""Jobs of payments: completion in the sandbox, expiry, and status queries of charges."""
+"""Payment jobs: completion in the sandbox, expiry, and status queries of charges."""
 
 from datetime import UTC, datetime, timedelta
 

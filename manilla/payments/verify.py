@@ -17,7 +17,7 @@ EVENT = "payment"
 PENDING = "Payment is still pending."
 FAILED = "Payment failed or was canceled."
 
-# Read once, because Python looks up members of an enum slowly, and a page has many payments.
+# Looked up once, because access to enum members is slow, and a page has many payments.
 _SUCCESS, _PENDING = PaymentStatus.SUCCESS, PaymentStatus.PENDING
 
 
@@ -78,9 +78,9 @@ class ListedUnfinishedPayment(
 class ReportedPayment(msgspec.Struct, frozen=True, gc=False):
     """The columns of a payment that the response needs.
 
-    A page has many, so they are read without conversion: statuses and other words are plain texts,
-    which equal the members of their enum. Columns that the response of an unfinished payment does
-    not show are null.
+    A page has many payments, so their columns are not converted: enum values are plain strings,
+    which compare equal to the enum's members. Columns that the response for an unfinished payment
+    does not contain are null.
     """
 
     status: PaymentStatus
@@ -96,7 +96,7 @@ class ReportedPayment(msgspec.Struct, frozen=True, gc=False):
     description: str | None
     error_code: PaymentErrorCode | None
     received_minor: int | None
-    created_at: str  # as SQL writes it
+    created_at: str  # in PostgreSQL's text format
     updated_at: str
 
 

@@ -85,7 +85,7 @@ def entries(offers: Sequence[GatewayOffer], choice: CheckoutChoice) -> list[Chec
 
 
 def find(offers: Sequence[GatewayOffer], value: str) -> CheckoutEntry | None:
-    """Returns the entry with this value of the form's field, whatever the page shows."""
+    """Returns the entry with this form value, even if the page does not show it."""
     every = (*_ways(offers), *_gateways(offers))
     return next((entry for entry in every if entry.value == value), None)
 

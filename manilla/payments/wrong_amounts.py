@@ -1,7 +1,7 @@
 """Bank transfers of a wrong amount, which the merchant's rules may accept.
 
 Money that is not credited to the merchant is customer credit: a surplus, or a part of the amount
-due. It is in a ledger account of its own until it completes the payment or is refunded. Each
+due. It is in its own ledger account until it completes the payment or is refunded. Each
 function runs in a transaction that has locked the payment's row.
 """
 
@@ -24,7 +24,7 @@ from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentStatu
 
 
 class ReceivedAmount(msgspec.Struct, frozen=True):
-    """The amount that a charge has brought, beside the parts that other charges brought before."""
+    """The amount received through a charge, and the parts received through earlier charges."""
 
     payment: Payment
     charge: Charge
@@ -92,7 +92,7 @@ async def received_amount(
 
 
 async def keep_part(connection: Connection, received: ReceivedAmount) -> None:
-    """Keeps a part of the amount due until the rest arrives, or returns it if the link expired."""
+    """Keeps a part of the amount due until the rest arrives, or refunds it if the link expired."""
     payment, charge, paid = received.payment, received.charge, received.paid
     await store.conclude_charge(
         connection, charge, ChargeStatus.PART, paid_minor=paid.minor, credit_minor=paid.minor
@@ -131,7 +131,7 @@ async def complete(connection: Connection, received: ReceivedAmount) -> Payment:
 
 
 def returned(payment: Payment) -> Money:
-    """Returns what goes back to the customer of a payment that is no longer pending."""
+    """Returns the amount to refund to the customer of a payment that is no longer pending."""
     nothing = Money(payment.currency, 0)
     match payment.status:
         case PaymentStatus.SUCCESS:

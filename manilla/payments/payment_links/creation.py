@@ -17,7 +17,7 @@ LONGEST = timedelta(days=3653)
 async def create(
     db: Database, initiation: PaymentInitiation, caller: Caller, terms: LinkTerms
 ) -> PaymentLink:
-    """Creates a link whose payments the merchant could take now."""
+    """Creates a link, if the merchant could accept its payments now."""
     _check(initiation, caller, terms)
     return await store.create(db, Tenant(caller.merchant_id, caller.environment), terms)
 
@@ -25,7 +25,7 @@ async def create(
 async def edit(
     db: Database, initiation: PaymentInitiation, caller: Caller, link: PaymentLink, terms: LinkTerms
 ) -> PaymentLink:
-    """Edits a link. Its currency and its use stay as they are."""
+    """Edits a link. Its currency and whether it is for a single payment cannot change."""
     _check(initiation, caller, terms)
     return await store.edit(db, Tenant(caller.merchant_id, caller.environment), link.id, terms)
 
@@ -41,7 +41,7 @@ def _check(initiation: PaymentInitiation, caller: Caller, terms: LinkTerms) -> N
 
 
 def expiry_problem(expires_at: datetime | None) -> str | None:
-    """Returns what is wrong with the time at which a link expires; None if it is valid."""
+    """Returns why a link cannot expire at this time, or None if it can."""
     if expires_at is None:
         return None
     now = datetime.now(UTC)

@@ -11,8 +11,8 @@ class LinkAlreadyPaid(Exception):
 async def count(connection: Connection, payment: Payment) -> None:
     """Counts a payment that is being credited, if it was created with a link.
 
-    The statement locks the link's row before the wallet is locked, so of two payments of a link for
-    a single payment, only the first is credited.
+    The statement locks the link's row before the wallet is locked, so of two payments through a
+    single-payment link, only the first is credited.
     """
     if payment.link_id is None:
         return

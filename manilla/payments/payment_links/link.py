@@ -18,17 +18,17 @@ SLUG_RANDOM_CHARACTERS = 9
 
 
 def new_slug(merchant_id: int) -> str:
-    """Returns a short address: the merchant's number and 45 random bits, such as `1f-3k9wq0c7h`.
+    """Returns a short URL part: the merchant's number and 45 random bits, as in `1f-3k9wq0c7h`.
 
-    The merchant's number makes it unique with the others of the same merchant only, and tells
-    which database of several has it.
+    With the merchant's number, the random part must be unique only within one merchant. If there
+    are several databases, the number also tells which one has the link.
     """
     owner = ids.base32(merchant_id, ids.OWNER_CHARACTERS).lstrip("0")
     return f"{owner}-{ids.random_base32(SLUG_RANDOM_CHARACTERS)}".lower()
 
 
 def owner_of_slug(slug: str) -> int | None:
-    """Returns the number of the merchant from a slug, or None if the text is not a slug."""
+    """Returns the merchant's number from a slug, or None if the text is not a slug."""
     owner, dash, rest = slug.upper().partition("-")
     is_slug = dash and 0 < len(owner) <= ids.OWNER_CHARACTERS and ids.number(rest) is not None
     return ids.number(owner) if is_slug and len(rest) == SLUG_RANDOM_CHARACTERS else None
@@ -74,7 +74,7 @@ class StoredLink(LinkTerms, frozen=True, kw_only=True):
 
     merchant_id: int
     id: str
-    slug: str | None  # None for links from before there were slugs
+    slug: str | None  # None for links that are older than slugs
     environment: Environment
     paid_count: int
     paid_minor: int

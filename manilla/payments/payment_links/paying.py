@@ -30,8 +30,8 @@ from manilla.payments.link import CheckoutLinks
 from manilla.payments.payment_links import store
 from manilla.payments.payment_links.link import LinkStatus, PaymentLink
 
-# How many payments can be started in a minute from one address, where a mobile network can have
-# many customers, and with one link.
+# Maximum number of payments started in a minute: from one IP address, which many customers of a
+# mobile network can share, and with one link.
 ADDRESS_LIMIT, LINK_LIMIT = 30, 120
 TRIES = 5
 RANDOM_CHARACTERS = 13
@@ -58,7 +58,7 @@ class AmountNotPossible(PaymentNotPossible):
 
 
 class PaymentInProgress(Refusal):
-    """A customer has started to pay another amount with this link for a single payment."""
+    """A customer has started to pay another amount with this single-payment link."""
 
     status, code = 409, "PAYMENT_IN_PROGRESS"
 

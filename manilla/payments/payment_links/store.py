@@ -33,8 +33,8 @@ _STATUS = """
          ELSE 'active' END"""
 
 
-# The currency and the use of a link stay: its earnings are counted in one currency, and payments
-# of a link for a single payment share a checkout.
+# A link's currency and single use cannot be edited: its earnings are counted in one currency, and
+# all customers of a single-payment link share a checkout.
 EDITABLE = ("title", "description", "amount_minor", "expires_at", "success_redirect")
 
 _COLUMNS = f"{columns(StoredLink)}, {_STATUS} AS status"
@@ -82,7 +82,7 @@ def _places(count: int, first: int) -> str:
 
 
 async def find(db: Database | Connection, address: str) -> PaymentLink:
-    """Returns a link to whoever has its id or its slug, such as a customer."""
+    """Returns the link with this id or slug, of any merchant, because customers open links too."""
     merchant_id, column = LINK_IDS.owner_of(address), "id"
     if merchant_id is None:
         merchant_id, column, address = owner_of_slug(address), "slug", address.lower()
@@ -114,12 +114,12 @@ async def disable(db: Database, tenant: Tenant, link_id: str) -> PaymentLink:
 
 
 async def enable(db: Database, tenant: Tenant, link_id: str) -> PaymentLink:
-    """Allows new payments again. A link for a single payment that was made stays closed."""
+    """Allows new payments again. A single-payment link that was paid stays closed."""
     return await _update(db, tenant, link_id, "payment_link.enable", "disabled_at = NULL")
 
 
 async def edit(db: Database, tenant: Tenant, link_id: str, terms: LinkTerms) -> PaymentLink:
-    """Changes what new payments are created with. Started payments keep what they have."""
+    """Changes the values for new payments. Payments that were already started keep theirs."""
     assignments = ", ".join(f"{name} = ${place}" for place, name in enumerate(EDITABLE, 4))
     values = [getattr(terms, name) for name in EDITABLE]
     return await _update(db, tenant, link_id, "payment_link.edit", assignments, *values)
