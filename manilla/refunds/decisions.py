@@ -1,7 +1,7 @@
 """Administrators' decisions on refunds that were left to them, or that are on hold.
 
-A refund that may have been sent is decided only if its provider says at that moment that it failed
-or that it does not know it. An administrator who has already paid the customer can record that in
+A refund that may have been sent can be decided only if its provider reports at that moment that the
+refund failed or is unknown. An administrator who has already paid the customer can record that in
 any case.
 """
 
@@ -34,11 +34,11 @@ from manilla.refunds.books import RefundRefused
 from manilla.refunds.refund import REASON_LENGTH_MAX, SEND, Refund
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
-# Excludes the hold on all payouts after a restore, because the database may then be older than a
-# send.
+# Excludes the hold on all payouts after a restore, because the refund may have been sent after the
+# backup.
 REJECTED_WHILE = frozenset(OutgoingHold) - {OutgoingHold.PAYOUTS_HELD}
 NOT_PAID = (ReportedRefundStatus.FAILED, ReportedRefundStatus.NOT_FOUND)
-# By then, a refund that was sent has arrived or never will.
+# After this time, a refund that was sent has arrived at the provider or never will.
 QUIET = timedelta(minutes=10)
 _NO_QUERY = "The provider has no status query for refunds. Look the refund up at the provider."
 ASK_AND_PAY = f"{_NO_QUERY} If it is not there, pay the customer, then confirm it as already paid."
@@ -174,7 +174,7 @@ async def _end(
 
 
 async def decision(db: Database, refund: Refund) -> str | None:
-    """Returns a sentence that says who decided and how; None if no administrator decided."""
+    """Returns a sentence that says who decided and how, or None if no administrator decided."""
     about = AuditFilter(
         action="refund", merchant_id=refund.merchant_id, subject=f"refund:{refund.trx_id}"
     )
@@ -186,7 +186,7 @@ async def decision(db: Database, refund: Refund) -> str | None:
 
 
 async def hold_of(db: Database, refund: Refund) -> OutgoingHold | None:
-    """Returns why an unsent refund is on hold; None if it is not on hold, or was sent."""
+    """Returns why an unsent refund is on hold, or None if it is not on hold or was sent."""
     is_open = refund.is_open and not refund.by_operator
     if not is_open or refund.sent_at is not None:
         return None

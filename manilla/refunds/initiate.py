@@ -101,7 +101,7 @@ async def write(connection: Connection, payment: Payment, refund: Refund) -> boo
 
 
 def refundable(payment: Payment, wanted: Money | None, refunded_before: int | None = None) -> Money:
-    """Returns the amount to refund: what is wanted, or else all that is left.
+    """Returns the amount to refund: the wanted amount, or else all that is left.
 
     `refunded_before`: see `start`.
     """
@@ -151,7 +151,7 @@ async def new_refund(
 async def _covering(
     connection: Connection, payment: Payment, first: Charge, amount: Money
 ) -> Charge | None:
-    """Returns a charge of which enough is left for the refund; None if no charge covers it."""
+    """Returns a charge of which enough is left for the refund, or None if no charge covers it."""
     charges = await payments.charges(connection, payment.merchant_id, payment.trx_id)
     refunds = await store.refunds_of(connection, payment.merchant_id, payment.trx_id)
     for charge in sorted(charges, key=lambda each: each.reference != first.reference):
@@ -168,7 +168,7 @@ async def _covering(
 
 
 def refund_of(payment: Payment, charge: Charge | None, amount: Money, reason: str) -> Refund:
-    """Returns a new refund of a charge; None: of a sandbox payment."""
+    """Returns a new refund of a charge or, without a charge, of a sandbox payment."""
     trx_id, created_at = trx_ids.new_with_time(payment.merchant_id)
     return Refund(
         merchant_id=payment.merchant_id,

@@ -35,13 +35,13 @@ class InvalidRefundAmount(Refusal):
 class OrderedRefund(msgspec.Struct, frozen=True, kw_only=True):
     """A refund request whose format has been validated."""
 
-    trx_id: str  # of the payment
+    trx_id: str  # the payment's id
     ref_trx: str
     amount: Decimal | None = None  # None: all that is left of the payment
     reason: str | None = None
     scenario: Scenario | None = None
     repeat_key: RepeatKey | None = None
-    api_key: int | None = None  # number of the further API key that ordered it, if any
+    api_key: int | None = None  # number of the additional API key that ordered it, if any
 
 
 class RefundInfo(msgspec.Struct, frozen=True):
@@ -67,7 +67,8 @@ class InitiatedRefund(msgspec.Struct, frozen=True):
 async def place(db: Database, caller: Caller, order: OrderedRefund) -> InitiatedRefund:
     """Debits the wallet and leaves the rest to the refund's job, all in one transaction.
 
-    The kernel answers a repeated request with the first response, so a used key is an error here.
+    The API kernel has already responded to repeated requests, so a used idempotency key is an error
+    here.
     """
     tenant = Tenant(caller.merchant_id, caller.environment)
     with acting(API):

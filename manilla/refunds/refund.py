@@ -88,7 +88,7 @@ class Refund(msgspec.Struct, frozen=True):
 
     @property
     def source(self) -> str | None:
-        """What the API names as the source of the money; None: the wallet."""
+        """The source of the money in the API, or None for the wallet."""
         return CUSTOMER_CREDIT if self.is_of_customer_credit else None
 
     @property
@@ -97,5 +97,5 @@ class Refund(msgspec.Struct, frozen=True):
 
 
 def refunded_minor(refunds: Iterable[Refund], status: RefundStatus) -> int:
-    """Returns the part of a payment's amount that its refunds with this status are about."""
+    """Returns how much of a payment's amount its refunds with this status return."""
     return sum(each.from_wallet_minor for each in refunds if each.status is status)

@@ -1,7 +1,7 @@
 """Refunds of customer credit: a surplus, or a part of an amount that was never completed.
 
-The merchant's rules for wrong amounts order them, and a job starts them. From then on they are
-refunds like all others, except that customer credit is debited and not the wallet.
+They follow from the merchant's rules for wrong amounts, and a job starts them. From then on they
+are refunds like all others, except that customer credit is debited and not the wallet.
 """
 
 import msgspec
@@ -45,7 +45,7 @@ async def start(db: Database, job: Job) -> float | None:
 async def start_on_behalf(db: Database, trx_id: str) -> list[Refund]:
     """Starts all refunds of a payment's customer credit, whatever the merchant's status.
 
-    A customer keeps the claim after the merchant's account is disabled.
+    The customer is entitled to the money even after the merchant was disabled.
     """
     merchant_id = trx_ids.merchant_of(trx_id)
     if merchant_id is None:

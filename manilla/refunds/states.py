@@ -120,7 +120,8 @@ async def _change(
     )
     await store.decide(connection, refund, status, detail)
     await add_to_timeline(connection, payment, status, refund, detail)
-    if not (is_paid and by_administrator and refund.sent_at):  # else the provider may pay it too
+    # Keep the job if an administrator paid a refund that was sent: the provider may pay it too.
+    if not (is_paid and by_administrator and refund.sent_at):
         await jobs.forget(connection, refund.merchant_id, SEND, refund.trx_id)
     if by_administrator:
         await record(connection, "refund.confirm" if is_paid else "refund.reject", refund, detail)
@@ -136,7 +137,7 @@ def _detail(event: SettlementEvent) -> str:
 async def _report_contradiction(
     connection: Connection, refund: Refund, event: SettlementEvent
 ) -> None:
-    """Opens a case, unless an administrator caused the event, who gets an error directly."""
+    """Opens a case, unless an administrator caused the event and gets an error directly."""
     if event.source is Source.ADMINISTRATOR:
         return
     said = NEXT.get((RefundStatus.PENDING, event.event))
@@ -171,7 +172,7 @@ async def record(connection: Connection, action: str, refund: Refund, reason: st
 async def add_to_timeline(
     connection: Connection, payment: Payment, what: str, refund: Refund, detail: str
 ) -> None:
-    """Adds what happened to the refund: it was started, completed or failed."""
+    """Adds an event to the payment's timeline: the refund was started, completed or failed."""
     event = f"return_{what}" if refund.is_of_customer_credit else f"refund_{what}"
     await timeline.add(
         connection,

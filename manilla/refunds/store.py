@@ -43,7 +43,7 @@ async def refunds_of(
 async def refund_by_reference(
     connection: Connection, tenant: Tenant, ref_trx: str
 ) -> Refund | None:
-    """Returns the refund with this reference of the merchant."""
+    """Returns the merchant's refund with this reference."""
     # The same as an equality, but in the order of the unique index, so that the planner uses it.
     record = await connection.record(
         _REFUND
@@ -115,7 +115,7 @@ async def save_provider_reference(db: Database, refund_: Refund, reference: str)
 
 
 async def known_as(db: Database, refund_: Refund) -> KnownAs:
-    """Returns what the provider may know the refund by, besides our reference."""
+    """Returns what the provider may identify the refund by, besides our reference."""
     return KnownAs(
         provider_reference=refund_.provider_reference,
         charge_reference=refund_.charge_reference,
@@ -126,7 +126,7 @@ async def known_as(db: Database, refund_: Refund) -> KnownAs:
 
 
 async def references_of_others(db: Database, refund_: Refund) -> frozenset[str]:
-    """Returns the provider's references of the other refunds of the same payment."""
+    """Returns the provider's references for the other refunds of the same payment."""
     if refund_.provider_reference is not None:
         return frozenset()
     refunds = await refunds_of(db, refund_.merchant_id, refund_.payment_trx_id)

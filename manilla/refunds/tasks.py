@@ -37,7 +37,7 @@ from manilla.transfers.sending import REFUNDS
 SCHEDULE = Schedule(((timedelta(hours=1), 20), (timedelta(days=3), 900)))
 
 
-# How long the provider of a refund that was paid from our bank is queried.
+# How long a refund that was paid from our bank is still queried at its provider.
 WATCHED = timedelta(days=7)
 WATCH_SECONDS = 3600.0
 
@@ -79,7 +79,7 @@ class RefundTasks:
         return await store.known_as(self._db, refund)
 
     def prepare(self, adapter: Adapter, refund: Refund, reference: str) -> Send:
-        del reference  # providers that have one take our transaction id as it is
+        del reference  # providers that accept a reference take our transaction id unchanged
         assert refund.charge_reference is not None
         order = RefundOrder(
             reference=refund.trx_id,
@@ -117,7 +117,7 @@ class RefundTasks:
         return False
 
     def watch_seconds(self, refund: Refund) -> float | None:
-        """A refund that was paid from our bank is queried for some days: nobody may pay it too."""
+        """A refund that was paid from our bank is queried for days: the provider may pay it too."""
         decided_at = refund.updated_at or datetime.now(UTC)
         is_watched = refund.by_operator and datetime.now(UTC) - decided_at < WATCHED
         return WATCH_SECONDS if is_watched else None

@@ -12,7 +12,7 @@ from manilla.ledger.reader import TransactionReader
 from manilla.ledger.scope import Tenant
 from manilla.refunds.refund import NO_REASON, RefundStatus
 
-# The stored status for each word of verify-refund.
+# The stored status for each status in the response of verify-refund.
 STATUSES = {
     "pending": RefundStatus.PENDING,
     "success": RefundStatus.COMPLETED,
@@ -45,7 +45,7 @@ class VerifiedRefund(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ReportedRefund(msgspec.Struct, frozen=True):
-    """The columns of a refund that the response needs: read as those of ReportedPayment."""
+    """The columns of a refund that the response needs; not converted, like ReportedPayment."""
 
     status: RefundStatus
     trx_id: str
@@ -54,7 +54,7 @@ class ReportedRefund(msgspec.Struct, frozen=True):
     currency: str
     amount_minor: int
     reason: str
-    created_at: str  # as SQL writes it
+    created_at: str  # in PostgreSQL's text format
     updated_at: str
     customer_credit_minor: int
 
