@@ -1,1 +1,1 @@
-"""Automatic settlements: the merchant's balance, paid to its own account by a plan."""
+"""Settlements: pays a merchant's balance to its own account, manually or by its plan."""

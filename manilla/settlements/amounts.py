@@ -7,9 +7,9 @@ from manilla.methods.method import Method
 
 
 def largest(method: Method, available: Money, limit: Money | None = None) -> Money | None:
-    """Returns the largest amount up to the limit that costs at most `available` with its fee.
+    """Returns the largest amount up to the limit that `available` covers together with its fee.
 
-    None if even the method's smallest amount costs more, or exceeds the limit.
+    Returns None if even the method's minimum is not covered, or exceeds the limit.
     """
 
     def cost(minor: int) -> int:
@@ -23,6 +23,6 @@ def largest(method: Method, available: Money, limit: Money | None = None) -> Mon
 
 
 def is_partial(method: Method, available: Money, amount: Money) -> bool:
-    """Whether a limit keeps part of the balance in the wallet that could be settled as well."""
+    """Whether, because of a limit, a part stays in the wallet that is large enough to settle."""
     rest = available - amount - method.fee.of(amount)
     return largest(method, rest) is not None

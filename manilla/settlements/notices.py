@@ -33,13 +33,13 @@ async def report_end(connection: Connection, settlement: Settlement, remark: str
 
 async def _account(connection: Connection, settlement: Settlement) -> str:
     """Returns the account that was paid, which may have been replaced in the meantime."""
-    if settlement.account_id is None:  # it was ordered by the previous version
+    if settlement.account_id is None:  # the previous version of the code ordered it
         return ""
     found = await accounts.find(connection, settlement.tenant, settlement.account_id)
     return "" if found is None else f"{found.bank_name}, {found.account_name}"
 
 
 def _period(before: Settlement | None, settlement: Settlement) -> str:
-    """Returns the days of the settlement's statement."""
+    """Returns the period of the settlement's statement as text."""
     days = [each.created_at.astimezone(LAGOS) for each in (before, settlement) if each]
     return " to ".join(f"{day:%d %b %Y %H:%M}" for day in days)

@@ -59,11 +59,11 @@ class SettlementOffers:
         self._catalogue = catalogue
 
     async def find(self, plan: SettlementPlan) -> SettlementOffer:
-        """Returns what would be settled now, by this plan or manually.
+        """Returns the settlement that is possible now, by this plan or manually.
 
-        The reserve and what confirmed bulk files will still cost stay in the wallet. The amount
-        fits the method's maximum, the merchant's limit for a payout and the rest of its limit for
-        the day.
+        The reserve, and the amount that confirmed bulk files will still debit, stay in the wallet.
+        The amount is within the method's maximum, the merchant's limit for a payout and what
+        remains of its daily limit.
         """
         tenant = Tenant(plan.merchant_id, plan.environment)
         account = await self.account(tenant, plan.currency)
@@ -78,12 +78,12 @@ class SettlementOffers:
         return SettlementOffer(account, method, amount, balance, is_partial)
 
     async def available(self, plan: SettlementPlan) -> Money:
-        """Returns the balance minus the reserve and what confirmed bulk files will still cost."""
+        """Returns the balance minus the reserve and what confirmed bulk files will still debit."""
         tenant = Tenant(plan.merchant_id, plan.environment)
         return await coverage.not_promised(self._db, tenant, plan.currency) - plan.reserve
 
     async def _limit(self, caller: Caller, method: Method) -> Money | None:
-        """Returns the merchant's limit for a payout now; None if it has none."""
+        """Returns the largest payout that the merchant's limits allow now, or None if unlimited."""
         settings, currency = self._platform.now, method.currency
         one = limits.of(settings, caller, LimitKind.PAYOUT, currency)
         day = limits.of(settings, caller, LimitKind.DAILY_PAYOUT, currency)

@@ -55,9 +55,9 @@ class SettlementPlan(msgspec.Struct, frozen=True, kw_only=True):
         return "" if self.weekday is None else WEEKDAYS[self.weekday]
 
     def wanted_on(self, today: date) -> date | None:
-        """Returns the last day up to today for which the plan wants a settlement.
+        """Returns the last day up to today on which the plan requires a settlement.
 
-        A plan applies from the day after it was set. The owners thus have time to notice it.
+        A plan takes effect on the day after it was set, so that the owners have time to notice it.
         """
         if self.mode is SettlementMode.MANUAL or self.set_at is None:
             return None
@@ -70,7 +70,7 @@ class SettlementPlan(msgspec.Struct, frozen=True, kw_only=True):
     def is_due(self, today: date, last: date | None) -> bool:
         """Whether a settlement is due today. `last` is the day of the last settlement.
 
-        A settlement that was wanted on a holiday is due on the next day that is not one.
+        A settlement that was required on a holiday is due on the next day that is not a holiday.
         """
         wanted = self.wanted_on(today)
         return wanted is not None and (last is None or last < wanted)
@@ -86,7 +86,7 @@ def subject(environment: Environment, currency: str) -> str:
 
 
 async def find(db: Database | Connection, tenant: Tenant, currency: str) -> SettlementPlan:
-    """Returns the merchant's plan; without one, settlements are made manually."""
+    """Returns the merchant's plan, or a plan for manual settlements if it has none."""
     record = await db.record(
         f"""
         SELECT {columns(SettlementPlan)} FROM settlement_plan
@@ -101,7 +101,7 @@ async def find(db: Database | Connection, tenant: Tenant, currency: str) -> Sett
 
 
 async def change(db: Database, plan: SettlementPlan) -> None:
-    """Saves the plan, and lets the worker follow it."""
+    """Saves the plan, and adds the job that settles by it."""
     _check(plan)
     tenant = Tenant(plan.merchant_id, plan.environment)
     async with db.transaction() as connection:

@@ -1,8 +1,8 @@
-"""Settles balances by their plans: each settlement is one ordinary payout, and never two.
+"""Settles balances according to their plans: each settlement is exactly one ordinary payout.
 
 A settlement is stored before its payout is created. The payout has the settlement's reference,
-which can be used only once. So a worker that dies in between creates no second payout: the next
-one finds the first by its reference.
+which can be used only once. If a worker dies in between, the next worker finds the existing payout
+by its reference and does not create a second one.
 """
 
 from datetime import UTC, date, datetime, timedelta
@@ -50,9 +50,9 @@ log = structlog.get_logger(__name__)
 
 CONCURRENCY = 4
 NO_LIMIT = 2**31  # no limit: the rate limit applies to API callers, not to this job
-LOOK_SECONDS = 900.0  # how often a plan is looked at
-REQUEST_SECONDS = 60.0  # how often a request to a second person is looked at
-# How often a pending payout is looked at: often at first, because most are delivered in seconds.
+LOOK_SECONDS = 900.0  # how often a plan is checked
+REQUEST_SECONDS = 60.0  # how often a request for a second person's approval is checked
+# How often a pending payout is checked: often at first, because most are delivered in seconds.
 FOLLOW_SECONDS_MIN, FOLLOW_SECONDS_MAX = 2.0, 15.0
 FAILURES_A_DAY = 3
 SETTLEMENTS_A_DAY = 50  # if limits allow only part of the balance in one payout
@@ -105,13 +105,13 @@ class Settling:
         return await allowance.is_exceeded(self._db, tenant, offer.total, by)
 
     async def holder(self, offer: SettlementOffer) -> AccountHolder:
-        """Returns the account's holder as the bank names it now."""
+        """Returns the account's holder, with the name that the bank reports now."""
         account = offer.account
         caller = await self._directory.of(account.environment, account.merchant_id)
         return await self._previews.holder(caller, offer.method, dict(account.beneficiary))
 
     async def advance(self, job: Job) -> float | None:
-        """Follows the open settlement, or starts one that is due."""
+        """Continues the open settlement, or starts one that is due."""
         environment, _, currency = job.subject.partition(":")
         tenant = Tenant(job.merchant_id, Environment(environment))
         newest = await store.newest(self._db, tenant, currency)
@@ -178,7 +178,7 @@ class Settling:
                 return await self._follow_request(settlement, settlement.batch_id)
             payout = payout or await self._order(settlement)
         except Unavailable:
-            raise  # it is unknown whether the payout was created, so the job looks again
+            raise  # it is unknown whether the payout was created, so the job is retried
         except ProviderUnavailable:
             return PROVIDER_RETRY_SECONDS  # nothing was debited
         except Refusal as refusal:
@@ -208,7 +208,7 @@ class Settling:
         return None
 
     async def _ordered_by(self, settlement: Settlement) -> set[str | None]:
-        """Returns who can be responsible for the payout of this settlement."""
+        """Returns who may have ordered this settlement's payout."""
         if settlement.batch_id is None:
             return {settlement.ordered_by}
         batch = await batch_store.batch(self._db, settlement.merchant_id, settlement.batch_id)
@@ -225,7 +225,7 @@ class Settling:
         raise NotSettled((rows[0].remark if rows else None) or NOT_APPROVED)
 
     async def look_again(self, tenant: Tenant, batch_id: str) -> None:
-        """Follows the settlement at once, if a second person has decided on it."""
+        """Continues the settlement immediately after a second person has decided on it."""
         found = await store.of_request(self._db, tenant, batch_id)
         if found is not None:
             subject = plans.subject(found.environment, found.currency)
@@ -271,10 +271,10 @@ class Settling:
         holder: AccountHolder,
         wanted: PayoutOrder,
     ) -> bool:
-        """Asks a second person, and returns False, if a payout like this one needs one.
+        """Returns False, and requests a second person's approval, if such a payout needs it.
 
-        A trusted account needs none, because two people have agreed to it and others had time to
-        notice it.
+        A payout to a trusted account does not, because two people have agreed to the account and
+        others had time to notice it.
         """
         if account.is_trusted(self.account_wait):
             return True
@@ -293,10 +293,10 @@ class Settling:
         return False
 
     async def _responsible(self, settlement: Settlement, account: SettlementAccount) -> Decider:
-        """Returns the person on whose word the money leaves, who cannot approve it.
+        """Returns the person who is responsible for the payout and therefore cannot approve it.
 
         For an automatic settlement it is the person who set the account, not the one who set the
-        plan: only the account says where the money goes.
+        plan, because only the account decides where the money goes.
         """
         is_automatic = settlement.ordered_by == AUTOMATIC
         email = account.set_by if is_automatic else settlement.ordered_by
@@ -311,7 +311,7 @@ class Settling:
     async def _check_name(
         self, caller: Caller, method: Method, account: SettlementAccount
     ) -> AccountHolder:
-        """Resolves the account again: it must still be the one that the merchant confirmed."""
+        """Resolves the account's name again: it must match the one that the merchant confirmed."""
         holder = await self._previews.holder(caller, method, dict(account.beneficiary))
         name = holder.account_name or ""
         if not names.agree(name, account.account_name):
@@ -327,10 +327,10 @@ class Settling:
                 await notices.report_end(connection, settlement, remark)
 
     async def _is_wanted(self, plan: SettlementPlan, newest: Settlement | None) -> bool:
-        """Whether the plan wants a settlement now.
+        """Whether the plan requires a settlement now.
 
-        On the same day it wants another one after one that failed, or after one that limits kept
-        from settling the whole balance.
+        It requires another one on the same day if the last one failed, or if limits allowed only a
+        part of the balance.
         """
         today = _today()
         if newest is None or newest.day != today:
@@ -340,13 +340,13 @@ class Settling:
         if newest.state is SettlementState.PAID:
             return newest.is_partial
         if newest.batch_id is not None:
-            return False  # a person refused it, so nobody is asked again today
+            return False  # a person rejected it, so nobody is asked again today
         assert newest.ended_at is not None
         is_late = datetime.now(UTC) - newest.ended_at >= RETRY_AFTER
         return is_late and await store.count_failures(self._db, newest) < FAILURES_A_DAY
 
     def _is_open_now(self) -> bool:
-        """Whether settlements are made now: a payout day that is no holiday, after the set hour."""
+        """Whether settlements can start now: on a payout day, no holiday, after the set hour."""
         now, platform = datetime.now(LAGOS), self._platform.now
         return now.hour >= platform.settlement_hour and platform.is_settlement_day(now.date())
 

@@ -1,4 +1,4 @@
-"""The statement of a settlement: all changes of the wallet since the settlement before it."""
+"""The statement of a settlement: all changes to the wallet since the previous settlement."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -33,7 +33,7 @@ def pages(
 async def attach(db: Database, mail: Mail) -> Sequence[MailAttachment]:
     """Returns the statement as a CSV file for the email about the settlement.
 
-    Returns nothing if the file is too large for an email, which also links to the statement.
+    Returns an empty list if the file is too large. The email also links to the statement.
     """
     tenant = Tenant(mail.merchant_id, Environment.PRODUCTION)
     settlement = await store.named(db, tenant, mail.shown_facts["reference"])

@@ -28,20 +28,20 @@ REFERENCE = "SETTLEMENT-"  # the start of each settlement's reference; its numbe
 class SettlementState(StrEnum):
     OPEN = "open"  # the payout is being created, or it is pending
     PAID = "paid"
-    FAILED = "failed"  # the payout was refused, or it failed and was refunded
+    FAILED = "failed"  # the payout was rejected, or it failed and was refunded
 
 
 class SettlementOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What is decided before the payout is created."""
+    """The values of a settlement that are fixed before its payout is created."""
 
     merchant_id: int
     environment: Environment
     currency: str
     day: date
-    attempt: int  # 1 for the first try of this day
+    attempt: int  # 1 for the first attempt of this day
     amount_minor: int
     is_partial: bool = False  # whether limits left part of the balance in the wallet
-    account_id: int | None = None  # that a user has confirmed; None: the one then in effect
+    account_id: int | None = None  # the account that a user confirmed; None: the one in effect
     ordered_by: str  # a user's name, or AUTOMATIC
 
 
@@ -72,7 +72,7 @@ class Settlement(SettlementOrder, frozen=True, kw_only=True):
 
     @property
     def is_asked(self) -> bool:
-        """Whether it waits for a second person."""
+        """Whether it waits for a second person's approval."""
         return self.is_open and self.batch_id is not None and self.trx_id is None
 
 
@@ -116,7 +116,7 @@ async def named(db: Database, tenant: Tenant, ref_trx: str) -> Settlement | None
 
 
 async def before(db: Database | Connection, settlement: Settlement) -> Settlement | None:
-    """Returns the previous settlement that was paid, with which this one's statement begins."""
+    """Returns the previous paid settlement, with which this settlement's statement starts."""
     return await _row(
         db,
         _SETTLEMENT + " AND currency = $3 AND id < $4 AND state = 'paid' ORDER BY id DESC LIMIT 1",
@@ -168,7 +168,7 @@ def _selected(tenant: Tenant, wanted: SettlementFilter) -> Selection:
 
 
 async def start(connection: Connection, order: SettlementOrder) -> Settlement | None:
-    """Returns the new settlement; None if one is open, or if this attempt was made before."""
+    """Creates a settlement. Returns None if one is open, or if this attempt was made before."""
     return await _row(
         connection,
         f"""
@@ -216,7 +216,7 @@ async def set_request(connection: Connection, settlement: Settlement, batch_id: 
 
 
 async def of_request(db: Database, tenant: Tenant, batch_id: str) -> Settlement | None:
-    """Returns the open settlement for which a second person was asked with this batch."""
+    """Returns the open settlement whose approval was requested with this batch."""
     return await _row(
         db,
         _SETTLEMENT + " AND state = 'open' AND batch_id = $3",
