@@ -17,8 +17,9 @@ QUERIES = (Source.STATUS_QUERY, Source.RECONCILIATION)
 _SAYS_PAID = (TransferStatus.DELIVERED, ReportedRefundStatus.PAID)
 _SAYS_FAILED = (TransferStatus.FAILED, ReportedRefundStatus.FAILED)
 
-# The dead attempts of the payout `t` whose rail has reported since that it has the transfer. At
-# the time of death nothing said so. The minute covers webhooks that were being stored then.
+# Finds rails that the payout `t` was moved away from, and that have since reported that they have
+# the transfer. When the attempt was marked as dead, no report said so. The minute covers webhooks
+# that were being stored at that time.
 LEFT_RAIL_HAS_IT = """
     SELECT a.provider FROM payout_attempt a
      WHERE a.merchant_id = t.merchant_id AND a.trx_id = t.trx_id AND a.dead_at IS NOT NULL
@@ -33,10 +34,10 @@ LEFT_RAIL_HAS_IT = """
 def doubts(event: SettlementEvent, said: Sequence[Claimed]) -> list[Claimed]:
     """Returns the signed webhooks because of which this event must not be applied now.
 
-    A status query comes after the webhooks and decides, but not in the first seconds after a
-    webhook that says the opposite: the provider may have answered before it sent the webhook.
-    Without a status query, any webhook that does not report a failure shows that the provider may
-    have the transfer, although it rejected it. Then the provider must be queried.
+    A status query is newer than the webhooks, so it decides. The exception are the first seconds
+    after a webhook that says the opposite: the provider may have responded to the query before it
+    sent the webhook. Without a status query, any webhook that does not report a failure shows that
+    the provider may have the transfer, although it rejected it. Then the provider must be queried.
     """
     if event.event not in NOT_PAID:
         return []

@@ -25,7 +25,7 @@ class TransferEvent(StrEnum):
     DELIVERED = "delivered"
     FAILED = "failed"
     REVERSED = "reversed"  # the bank returned the transfer after delivery
-    RETURNED = "returned"  # what we know of the transfer decides whether this is FAILED or REVERSED
+    RETURNED = "returned"  # means REVERSED if we know of a delivery, otherwise FAILED
     REJECTED = "rejected"  # an administrator rejected the transfer, or the merchant stopped it
 
 

@@ -62,7 +62,7 @@ class TransferOperations(Protocol[AnyTransfer]):
     async def find(self, job: Job) -> AnyTransfer | None: ...
 
     async def known_as(self, transfer: AnyTransfer) -> KnownAs:
-        """Returns what the provider may know it by, besides our reference."""
+        """Returns what the provider may identify the transfer by, besides our reference."""
 
     def prepare(self, adapter: Adapter, transfer: AnyTransfer, reference: str) -> Send:
         """Builds the order, and returns the function that sends it."""
@@ -89,7 +89,7 @@ class TransferOperations(Protocol[AnyTransfer]):
         """Whether another rail may have the transfer, so that a failure is not conclusive."""
 
     def watch_seconds(self, transfer: AnyTransfer) -> float | None:
-        """Returns when a final transfer is queried again that its provider has not decided."""
+        """Returns the seconds until the next query of a final transfer, or None for no query."""
 
     async def report_overdue(self, transfer: AnyTransfer, answer: ProviderAnswer) -> None: ...
 
@@ -99,7 +99,7 @@ class TransferOperations(Protocol[AnyTransfer]):
 class TransferMachine(Generic[AnyTransfer]):
     """Processes payouts or refunds.
 
-    `direction` is the rail that must be up before a call; None if there is no such check.
+    `direction` is that of the rail which must be up before a call, or None to skip this check.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class TransferMachine(Generic[AnyTransfer]):
     ) -> bool:
         """Whether the transfer was moved to another rail, because this one certainly will not pay.
 
-        `was_sent`: the answer is that to the first send. Otherwise nothing was sent.
+        `was_sent`: `answer` is the response to the first send. Otherwise nothing was sent.
         """
         if not transfer.is_open or transfer.sent_at is not None:
             return False
@@ -297,7 +297,8 @@ class TransferMachine(Generic[AnyTransfer]):
         A timeout is not a rejection, because the provider may still pay.
         """
         if not transfer.is_open:
-            return DECIDED_SECONDS  # a webhook caused this query, which is repeated until answered
+            # A webhook caused this query. It is repeated until the provider responds.
+            return DECIDED_SECONDS
         if self._schedule.is_overdue(transfer.age):
             await self._operations.report_overdue(transfer, answer)
         return max(self._schedule.seconds(transfer.age), at_least_seconds)

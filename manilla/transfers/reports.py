@@ -22,7 +22,7 @@ async def report(
     *,
     provider: str | None = None,
 ) -> None:
-    """Opens a case about the transfer at its provider, or at this one, which it was moved from."""
+    """Opens a case about the transfer at its provider, or at `provider`, if it was moved away."""
     await cases.open_case(
         db,
         kind,

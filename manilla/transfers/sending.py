@@ -24,11 +24,11 @@ class TransferTable(msgspec.Struct, frozen=True):
     job_kind: str
     sent_column: str
     mark: str
-    unmark: str  # takes the mark back, if `is_first_send`
+    unmark: str  # reverts the mark, if `is_first_send`
     is_first_send: str
     may_send: str = "true"
     on_behalf: str = "false"
-    is_routed: str = "false"  # of the row `found`
+    is_routed: str = "false"  # SQL about the row `found`
 
 
 PAYOUTS = TransferTable(
@@ -63,7 +63,7 @@ class Mark(msgspec.Struct, frozen=True):
 
     job: Job
     sent_at: datetime | None
-    provider: str | None  # that the worker is about to call
+    provider: str | None  # the provider that the worker is about to call
     reference: str | None = None  # our reference in the form that the provider accepts
 
 
@@ -110,7 +110,7 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
 
 
 async def unmark(db: Database, table: TransferTable, job: Job) -> None:
-    """Takes back the mark of a first send of which certainly no byte has left this machine.
+    """Reverts the mark of a first send, of which certainly no byte has left this machine.
 
     The transfer is then unsent again. A worker that has lost its job changes nothing.
     """
