@@ -37,7 +37,7 @@ ANONYMOUS = "manilla_visit"  # the cookie to which the CSRF token is bound befor
 ANONYMOUS_SECONDS = 12 * 3600
 STEP_UP = "step_up_secret"
 FORBIDDEN = 403
-NEW = "/new"  # below the URL that a form is submitted to: the page that has the form
+NEW = "/new"  # added to the URL that a form is submitted to: the page that has the form
 SESSION_ENDED = "Your session has ended. Sign in again to continue."
 NOT_SUBMITTED = "Your session had ended, so the form was not submitted. Sign in to return to it."
 STEP_UP_OUTCOMES: dict[type[Refusal], SecurityOutcome] = {
@@ -183,14 +183,14 @@ class Authentication:
             raise NotAllowed
 
     async def _confirm_identity(self, route: Route, request: PageRequest, visitor: Visitor) -> None:
-        is_unconfirmed.set(False)  # if they do not confirm it, the handler ends here
+        is_unconfirmed.set(False)  # if the user does not confirm, the handler ends here
         if (page := await self._step_up_page(route, request, visitor)) is not None:
             raise _IdentityNotConfirmed(page)
 
     async def _step_up_page(
         self, route: Route, request: PageRequest, visitor: Visitor
     ) -> PageResponse | None:
-        """Returns the page that asks users to confirm their identity; None if that is not needed.
+        """Returns the page that asks users to confirm their identity, or None if not needed.
 
         The page keeps the submitted fields.
         """
@@ -248,7 +248,7 @@ class Authentication:
         return request.redirect(to, warning=why) if token else request.redirect(to)
 
     async def _keep_form(self, request: PageRequest, token: str, page: str) -> None:
-        """Keeps the submitted values for the session's user, if a page of this site sent them."""
+        """Keeps the submitted values in a cookie for the session's user, unless they are forged."""
         person_id = await sessions.person_of(self._db, self._layout.realm, token) if token else None
         if person_id is None:
             return
@@ -294,7 +294,7 @@ def _subject(visitor: Visitor) -> SecuritySubject:
 
 
 def _kept(request: PageRequest) -> list[tuple[str, str]]:
-    """Returns the submitted fields."""
+    """Returns the submitted fields, without the CSRF token and the password or code."""
     return [pair for pair in request.form.pairs() if pair[0] not in (FIELD, STEP_UP)]
 
 

@@ -1,8 +1,8 @@
-"""The chart of all pages, drawn as SVG on the server.
+"""The chart that all pages use, drawn as SVG on the server.
 
-It has an axis and a grid, shows each point's values on hover and by keyboard, can compare with the
-period before, and stays readable if one point is much larger than the others: that one is drawn
-up to the end of the axis, with a cut and its value. A table of the figures belongs to each chart.
+It has an axis and a grid, shows each point's values on hover and by keyboard, and can compare with
+the previous period. It stays readable if one point is much larger than the others: that point is
+cut at the end of the axis and labeled with its value. Each chart comes with a table of its figures.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,24 +15,24 @@ from manilla.kit.display import money, money_symbol
 from manilla.kit.money import DECIMALS, Money
 from manilla.ledger.daily import DailyFigures
 
-INTERVALS = 4  # of the axis
+INTERVALS = 4  # number of intervals of the axis
 STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)  # sizes of an interval, times a power of ten
 HEADROOM = 100 / 12.5 * 1.5  # percent of the plot's height above the axis, for the values' text
 OUTLIER_FACTOR = 2  # a value is cut if the next lower one is smaller by more than this
 OUTLIER_SHARE = 0.1  # at most this share of the points is cut
 TICKS_MAX = 7
-BAR_SHARE = 0.7  # width of a bar as a share of its place
+BAR_SHARE = 0.7  # width of a bar as a share of the space for its point
 COMPACT = ((1_000_000_000, "B"), (1_000_000, "M"), (1_000, "k"))
 
 Values = Sequence[float | None]  # None: there is no value
 
 
 class ChartUnit(msgspec.Struct, frozen=True):
-    """How a chart writes its values."""
+    """How a chart formats its values."""
 
     exact: Callable[[float], str]
     short: Callable[[float], str]  # on the axis
-    top: float | None = None  # the end of the axis, if it is always the same
+    top: float | None = None  # the highest value of the axis, if it is fixed
 
 
 class ChartSeries(msgspec.Struct, frozen=True):
@@ -43,10 +43,10 @@ class ChartSeries(msgspec.Struct, frozen=True):
 class Chart(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     points: Sequence[str]  # the full name of each point: `Tue, 3 Nov`
-    ticks: Sequence[str]  # its name below the axis: `3 Nov`
+    ticks: Sequence[str]  # the short name of each point below the axis: `3 Nov`
     series: Sequence[ChartSeries]
     unit: ChartUnit
-    before: ChartSeries | None = None  # the period before, point by point; it can be shorter
+    before: ChartSeries | None = None  # the previous period, point by point; it can be shorter
     is_bars: bool = True
     nothing: str = "Nothing in this period"  # the text of a chart without values
 
@@ -75,7 +75,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def top(self) -> float:
-        """The end of the axis."""
+        """The highest value of the axis."""
         if self.unit.top is not None:
             return self.unit.top
         drawn = [*self.series, self.before] if self.before else self.series
@@ -152,7 +152,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _point(self, place: int) -> Markup:
-        """Returns the place of one point: its bar, the area that reacts, and its values."""
+        """Returns the shapes of one point: its bar or dots, the hover area, and its values."""
         width = 100 / len(self.points)
         middle = self._middle(place)
         shapes = Markup('<rect class="chart-hit" x="{:.2f}%" y="0" width="{:.2f}%" height="100%"/>')
@@ -220,7 +220,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
         yield Markup("</svg>")
 
     def _runs(self, values: Values) -> Iterator[str]:
-        """Yields the coordinates of each line without a gap."""
+        """Yields the coordinates of each part of a line between two gaps."""
         places = list(enumerate(values[: len(self.points)]))
         for has_value, run in groupby(places, key=lambda pair: pair[1] is not None):
             if has_value:
@@ -229,7 +229,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
                 )
 
     def _beyond(self) -> Iterator[Markup]:
-        """Yields the values that the axis does not reach."""
+        """Yields labels with the values that exceed the axis."""
         if not self.is_bars:
             return
         for place, value in enumerate(self.series[0].values):
@@ -243,7 +243,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def usual_highest(values: Sequence[float]) -> float:
-    """Returns the highest value apart from a few that are much larger than all others."""
+    """Returns the highest value, ignoring a few that are much larger than all others."""
     ordered = sorted(values, reverse=True)
     for cut in range(1, max(1, int(len(ordered) * OUTLIER_SHARE)) + 1):
         if cut < len(ordered) and 0 < ordered[cut] * OUTLIER_FACTOR < ordered[cut - 1]:
@@ -252,7 +252,7 @@ def usual_highest(values: Sequence[float]) -> float:
 
 
 def _round_up(value: float) -> float:
-    """Returns the end of an axis with round numbers at its lines."""
+    """Returns the highest value of an axis with round numbers at its grid lines."""
     if value <= 0:
         return float(INTERVALS)
     size = 10.0 ** (len(str(int(max(value / INTERVALS, 1)))) - 1)
@@ -260,7 +260,7 @@ def _round_up(value: float) -> float:
 
 
 def money_unit(currency: str) -> ChartUnit:
-    """Returns the unit of amounts in minor units."""
+    """Returns the unit for amounts in minor units."""
     factor, symbol = 10 ** DECIMALS[currency], money_symbol(currency)
     return ChartUnit(
         lambda value: money(Money(currency, int(value))),

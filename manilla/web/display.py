@@ -69,7 +69,7 @@ LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 def badge(state: str, text: str | None = None) -> Markup:
-    """Returns a status as a colored label. The text alone carries the meaning."""
+    """Returns a status as a colored label. Its text is understandable without the color."""
     tone = TONES.get(state, OTHER_TONE)
     shown = escape(text or title(state))
     return Markup('<span class="state state-{}">{}</span>').format(tone, shown)

@@ -22,13 +22,13 @@ async def read_form(http: WebRequest) -> Form:
 
 
 async def read_parts(http: WebRequest) -> Sequence[Part]:
-    """Returns the fields and files of a form. A body of another type has none, and is not read."""
+    """Returns the fields and files of a form. A body of another type is not read."""
     media_type, options = parse_options_header(http.headers.get("content-type", ""))
     try:
         if media_type == "multipart/form-data":
             return await _multipart(http, options.get("boundary", ""))
         if media_type == "application/x-www-form-urlencoded":
-            # A form without files is short, also where a route permits files.
+            # A form without files is short, even if the route permits files.
             http.body_bytes_max = min(http.body_bytes_max, BODY_BYTES_MAX)
             return parse_pairs(await http.body())
         return []

@@ -29,7 +29,7 @@ class InterruptedForm(msgspec.Struct, frozen=True):
 
 
 def write(keyring: Keyring, form: InterruptedForm) -> str | None:
-    """Encrypts the form for a cookie; None if it is too large for one."""
+    """Encrypts the form for a cookie. Returns None if the form is too large for a cookie."""
     until = time.time() + SECONDS
     packed = zlib.compress(msgspec.json.encode(msgspec.structs.replace(form, until=until)))
     text = base64.urlsafe_b64encode(keyring.seal(packed, _CONTEXT)).decode()

@@ -32,7 +32,7 @@ class OfferedPage(msgspec.Struct, frozen=True):
     url: str
 
 
-# Returns how many things wait for the user behind navigation links, by the links' paths.
+# A function that returns how many items wait for the user at navigation links, by the links' paths.
 NavigationCounts = Callable[[Any], Awaitable[Mapping[str, int]]]
 
 # Navigation links by the title of their section.
@@ -62,7 +62,7 @@ class Layout:
         self.services = services
         self.platform = services.platform
         self.navigation = navigation
-        self.actions = actions  # what the search offers to do, besides opening pages
+        self.actions = actions  # actions that the search offers, besides pages
         self.counts = counts
         self.demo_login = services.demo_login
         self.is_development = services.is_development
@@ -90,7 +90,7 @@ class Layout:
     def offered(
         self, may: Callable[[Permission], bool], environment: str, text: str = ""
     ) -> list[OfferedPage]:
-        """Returns the actions and pages whose titles contain all words; without text, actions."""
+        """Returns the actions and pages whose titles contain all words, or all actions."""
         items = [("Actions", item) for item in self.actions]
         if text:
             pages = [item for section in self.navigation.values() for item in section]

@@ -90,7 +90,7 @@ async def show(
 ) -> PageResponse:
     """Shows one page of a list, or sends the whole list as a file if the request asks for one.
 
-    `fetch` reads one page; it takes the arguments `after` and `limit`. `more` returns further
+    `fetch` reads one page; it takes the arguments `after` and `limit`. `more` returns additional
     values for the template, which depend on the rows.
     """
     if exports.is_wanted(request):

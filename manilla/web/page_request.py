@@ -103,7 +103,7 @@ class PageRequest:
 
     @property
     def decider(self) -> Decider:
-        """The user, as the one who asks for a payout or approves it."""
+        """The user, as the requester or the approver of a payout."""
         return Decider(self.visitor.person_id, self.visitor.email)
 
     async def caller(self) -> Caller:
@@ -158,11 +158,11 @@ class PageRequest:
 
     @property
     def _is_compressible(self) -> bool:
-        """Whether the size of the response may depend on its content.
+        """Whether the response may be compressed without revealing secrets.
 
-        The size of a compressed page tells whether a text of the request also occurs elsewhere in
-        the page. So a page is not compressed if another site can have caused the request, or if it
-        answers a form or shows one again: only such pages show new secrets.
+        The size of a compressed page reveals whether a text from the request also occurs elsewhere
+        in the page. So a page is not compressed if another site may have caused the request, or if
+        it responds to a form or shows one again, because only such pages show new secrets.
         """
         headers = self.http.headers
         return (
@@ -196,7 +196,7 @@ class PageRequest:
         return PageResponse.redirect(target, headers=NO_STORE, cookies=self._cookies)
 
     def poll_response(self, state: str) -> PageResponse | None:
-        """Responds to an open page that polls for a new state; None if the request is not a poll.
+        """Responds to an open page that polls for a new state, or returns None for other requests.
 
         The response is empty, or makes the page reload.
         """
@@ -281,7 +281,7 @@ class PageRequest:
             self.interrupted_form, self.form = form, Form(form.pairs)
 
     def mark_stepped_up(self) -> None:
-        """Marks this request, too, as one whose user has just confirmed their identity."""
+        """Records in this request that the user has just confirmed their identity."""
         self._visitor = msgspec.structs.replace(
             self.visitor,
             stepped_up_at=datetime.now(UTC),

@@ -1,8 +1,8 @@
-"""What merchants read about the events of their transactions.
+"""The texts that merchants see about the events of their transactions.
 
 The stored details are for administrators: they contain the names of provider accounts, providers'
-own words and administrators' notes. Merchants read the sentences of this table instead, with the
-event's facts. An event that is not in the table has no details.
+own words and administrators' notes. Merchants see the sentences of this table instead, filled in
+with the event's facts. For an event that is not in the table, merchants see no details.
 """
 
 from collections.abc import Callable, Mapping

@@ -17,9 +17,9 @@ def data_uri(text: str) -> str:
 
 @lru_cache(CODES_CACHED)
 def draw(text: str, kind: str) -> bytes:
-    """Returns a file of this kind, large enough to print."""
+    """Returns an SVG or PNG file (`kind`) that is large enough to print."""
     file = io.BytesIO()
-    # An SVG has no size of its own, so that pages can scale it.
+    # Omit the size of an SVG, so that pages can scale it.
     options = {"omitsize": True} if kind == "svg" else {}
     _code(text).save(file, kind=kind, scale=16, border=BORDER, light="#fff", **options)
     return file.getvalue()

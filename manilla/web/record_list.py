@@ -1,7 +1,7 @@
 """List pages. Each list is declared as data: its columns, filters and query.
 
-Every list has periods, a search, filters, the count of the filtered rows and their total, orders,
-columns that each user chooses, and exports.
+Every list has periods, a search, filters, the count and the total of the filtered rows, sort
+orders, columns that each user chooses, and exports.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -46,7 +46,7 @@ PAGER = {SortOrder.NEWEST: ("Newest", "Older"), SortOrder.OLDEST: ("Oldest", "Ne
 
 
 class Place(StrEnum):
-    """Where a phone shows a column: it has two lines for each row, and leaves out the rest."""
+    """Where a phone shows a column. A row has two lines there; other columns are omitted."""
 
     NAME = "name"  # first line
     AMOUNT = "amount"  # end of the first line; wide screens keep it in view
@@ -106,7 +106,7 @@ def time_column(title: str, attribute: str, *, is_default: bool = True) -> ListC
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """A status whose rows are counted and summed on their own: what was paid, and what was not."""
+    """A status whose rows have their own count and sum, such as paid or failed."""
 
     label: str
     status: str
@@ -117,18 +117,18 @@ class ShownOutcome(msgspec.Struct, frozen=True):
     outcome: Outcome
     count: int
     sums: str
-    url: str  # the list with this status only, or with all if it is shown alone
+    url: str  # the list filtered by this status, or unfiltered if it already is
     is_here: bool
 
 
 class RecordList(msgspec.Struct, frozen=True):
-    name: str  # under which a user's columns are saved
+    name: str  # the name under which a user's columns are saved
     noun: str
     columns: tuple[ListColumn, ...]
     fetch: Callable[..., Awaitable[Page[Any]]]
-    # None: the rows are found in another way than by reading them, and cannot be counted quickly.
+    # None if the rows cannot be counted quickly, such as payouts that are found by their jobs.
     totals: Callable[..., Awaitable[Totals]] | None
-    # The statuses to tell apart in the totals, and the filter's field for them.
+    # The statuses that have their own totals, and the filter's field for the status.
     outcomes: tuple[Outcome, ...] = ()
     status_field: str = "status"
 
@@ -149,7 +149,7 @@ class RecordList(msgspec.Struct, frozen=True):
         """Shows a page of the list, or exports the list in its usual order.
 
         `fetch` and `totals` get the database, `about` and `wanted`. `prepare` adds to the rows what
-        the cells and the export need besides them.
+        the cells and the export need in addition.
         """
         usual = type(wanted)().sort
         if exports.is_wanted(request):
@@ -193,7 +193,7 @@ class RecordList(msgspec.Struct, frozen=True):
         nouns = plural(self.noun)
         if not totals.is_exact:
             return f"More than {ROWS_MAX:,} {nouns}. Choose a shorter period to see the total."
-        # Rows with different outcomes have no total in common.
+        # A sum over rows with different outcomes would be meaningless.
         sums = "" if self.outcomes else _sums(totals.sums)
         noun = self.noun if totals.count == 1 else nouns
         return f"{totals.count:,} {noun}" + (f", total {sums}" if sums else "")
@@ -280,7 +280,7 @@ class RecordListView(ListView):
         return self.with_values(sort=column.sorts[(current + 1) % len(column.sorts)])
 
     def direction(self, column: ListColumn) -> str | None:
-        """Returns the value of `aria-sort`; None if the list is not sorted by the column."""
+        """Returns the value of `aria-sort`, or None if the list is not sorted by the column."""
         if not self.is_sorted or self.sort not in column.sorts:
             return None
         return "descending" if self.sort in FALLING else "ascending"
@@ -289,7 +289,7 @@ class RecordListView(ListView):
 def read_amounts(
     request: PageRequest, kind: type[Amounts], *names: str, currency: str = ""
 ) -> Amounts:
-    """Reads the filters of a list with amounts in this currency, or in the filter's."""
+    """Reads the filters of a list with amounts in this currency, or in the filter's currency."""
     wanted = lists.read_filter(request, kind, *names)
     unit = currency or request.query.text("currency") or DEFAULT_CURRENCY
     bounds = {

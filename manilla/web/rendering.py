@@ -47,9 +47,9 @@ def environment(folder: Path) -> jinja2.Environment:
 
 
 def unique_names() -> Callable[[str], str]:
-    """Returns a function for one page: it returns a name as it is, and then with a number.
+    """Returns a function that makes names unique within a page: it adds a number to repeated ones.
 
-    Two forms on a page may have a field of the same name, but no two elements the same id.
+    Two forms on a page may have fields of the same name, but element ids must be unique.
     """
     used: Counter[str] = Counter()
 
@@ -61,6 +61,6 @@ def unique_names() -> Callable[[str], str]:
 
 
 def error_place(name: str, body: str) -> str:
-    """Returns the name in the ids of the field that shows this field's error, or an empty text."""
+    """Returns the unique name of the field that shows this field's error, or an empty string."""
     found = re.search(f'id="h-({re.escape(name)}(-[0-9]+)?)"', body)
     return found[1] if found else ""

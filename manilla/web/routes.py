@@ -29,11 +29,11 @@ class Route(msgspec.Struct, frozen=True):
     path: str  # path relative to the realm's root
     handler: Handler
     needs: Needs
-    # a further permission that is needed if the route can affect production
+    # an additional permission that is needed if the route can affect production
     needs_in_production: Permission | None = None
     step_up: bool = False  # whether the user must have confirmed their identity recently
-    # whether the handler asks for that itself, with `PageRequest.confirm_identity`, after it has
-    # checked the form
+    # whether the handler itself requests the confirmation, with `PageRequest.confirm_identity`,
+    # after it has checked the form
     checks_first: bool = False
     # Whether it is available to users who still lack a required second factor.
     enrolls: bool = False

@@ -56,7 +56,7 @@ def handler() -> UrlHandler:
 def folder_handlers(
     path: str, folder: Path, headers: Mapping[str, str] | None = None
 ) -> list[UrlHandler]:
-    """Serves the few small files of a folder as they are."""
+    """Serves a folder of few small files from memory, without compression."""
     files = _read_all(folder, lambda file: _plain_file(file, headers or {}))
 
     async def respond(request: WebRequest) -> PageResponse:

@@ -1,4 +1,4 @@
-"""Volume by day over a chosen period, compared with the period before, and its chart."""
+"""Volume by day over a chosen period, compared with the previous period, and its chart."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import date, datetime, timedelta
@@ -123,7 +123,7 @@ async def volume(db: Database, scope: Scope, currency: str, period: str) -> Volu
 
 
 def _days(period: str) -> tuple[list[date], list[date]]:
-    """Returns the days of the period and, of the same number, those of the period before."""
+    """Returns the days of the period, and the same number of days of the previous period."""
     if period in LENGTHS:
         days = last_days(2 * LENGTHS[period])
         return days[LENGTHS[period] :], days[: LENGTHS[period]]

@@ -28,7 +28,7 @@ LIST = RecordList(
     "statement",
     "entry",
     (
-        # The balance after each entry makes sense in one order only.
+        # Without sorting, because the balance after each entry makes sense in one order only.
         ListColumn(
             "time", "Time", lambda _, line: display.short_moment(line.posted_at), place=Place.TIME
         ),

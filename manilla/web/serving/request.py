@@ -74,7 +74,7 @@ def parse_pairs(encoded: bytes) -> Pairs:
 def parse_cookies(header: str) -> dict[str, str]:
     """Parses the Cookie header. A malformed cookie, which another site may set, affects no other.
 
-    Quotation marks are removed: Python's cookies have them around values with an equals sign.
+    Quotation marks are removed, because Python puts them around values with an equals sign.
     """
     found = (each.partition("=") for each in header.split(";"))
     return {name.strip(): value.strip().strip('"') for name, equals, value in found if equals}

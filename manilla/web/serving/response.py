@@ -41,7 +41,7 @@ class SetCookie(msgspec.Struct, frozen=True):
 
 
 class PageResponse:
-    """A whole response: a page, a file or a redirect."""
+    """A complete response: a page, a file or a redirect."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class PageResponse:
         return cls(text.encode(), status, media_type=HTML, headers=headers, cookies=cookies)
 
     def compressed(self) -> Self:
-        """Compresses the body. The headers say that it depends on the request's headers."""
+        """Compresses the body. `Vary` tells caches that it depends on the request's headers."""
         self.body = gzip.compress(self.body, COMPRESSION_LEVEL, mtime=0)
         self.headers |= {"content-encoding": "gzip", "vary": "Accept-Encoding, Sec-Fetch-Site"}
         return self
@@ -137,7 +137,7 @@ class StreamedResponse(PageResponse):
         return {}
 
     async def send_body(self, receive: Any, send: Any) -> None:
-        """Sends what the generator yields, and closes it if the client disconnects before."""
+        """Sends what the generator yields, and closes it early if the client disconnects."""
         gone = asyncio.create_task(_until_disconnected(receive))
         try:
             async with contextlib.aclosing(self._content) as content:

@@ -16,7 +16,7 @@ OnError = Callable[[WebRequest, Exception], PageResponse]
 
 TYPES: dict[str, Callable[[str], str | int]] = {"str": str, "int": int, "path": str}
 _PARAMETER = re.compile(r"\{([a-z_]+):([a-z]+)\}")
-# Any other character in a host name is an attempt to confuse whoever reads it.
+# A host name with any other character is an attempt to mislead a parser.
 _HOST = re.compile(r"[0-9A-Za-z!$&'()*+,;=\-._~:\[\]@%]*")
 
 
@@ -40,17 +40,17 @@ class InvalidHost(Refusal):
 
 
 class UrlHandler(msgspec.Struct, frozen=True):
-    """Responds to a method of the URLs that match a path, such as `/pay/{link_id:str}`.
+    """Handles one HTTP method of the URLs that match a path, such as `/pay/{link_id:str}`.
 
-    A parameter is a segment of the path (`str`, or `int` for a whole number), or all that follow
-    (`path`).
+    A parameter matches one segment of the path (`str`, or `int` for a whole number), or all
+    remaining segments (`path`).
     """
 
     method: str
     path: str
     respond: Respond
     body_bytes_max: int = BODY_BYTES_MAX
-    on_error: OnError | None = None  # None: the site's own
+    on_error: OnError | None = None  # None for the router's own error handler
 
 
 class UrlPatterns:
@@ -90,15 +90,15 @@ class _Node(msgspec.Struct):
 
     children: dict[str, "_Node"] = {}
     parameter: "_Node | None" = None
-    takes_rest: bool = False  # whether the parameter is all that follows
+    takes_rest: bool = False  # whether the parameter matches all remaining segments
     handlers: _Handlers | None = None
 
 
 class PageRouter:
     """An ASGI application.
 
-    A path without parameters is preferred to others. In all others, each segment is decided for
-    itself from the left: a literal one is preferred to a parameter.
+    A path without parameters takes precedence. All others are matched segment by segment from the
+    left, and a literal segment takes precedence over a parameter.
     """
 
     def __init__(self, handlers: Iterable[UrlHandler], on_error: OnError) -> None:
@@ -178,7 +178,7 @@ class PageRouter:
 
 
 def _child(node: _Node, segment: str) -> _Node:
-    """Returns the node of a path's next segment, which is created if it is new."""
+    """Returns the node for a path's next segment, and creates it if necessary."""
     parameter = _PARAMETER.fullmatch(segment)
     if parameter is None:
         return node.children.setdefault(segment, _Node())
