@@ -64,7 +64,7 @@ async def show_waiting(request: CheckoutRequest) -> PageResponse:
 
 
 async def show_sandbox_page(request: CheckoutRequest) -> PageResponse:
-    """Shows the page that stands for a provider's page in the merchants' sandbox."""
+    """Shows the page that replaces a provider's page in the merchants' sandbox."""
     view = await request.view()
     if not (view.payment.is_sandbox and is_unfinished(view)):
         return request.redirect()
@@ -119,8 +119,8 @@ async def _after(
 ) -> PageResponse:
     """Redirects to a page after the action.
 
-    If the action is rejected, shows the page again with the reason, or the outcome if the payment
-    was decided meanwhile.
+    If the action is rejected, shows the page again with the reason, or the outcome if the payment's
+    status has become final in the meantime.
     """
     try:
         await action

@@ -78,7 +78,7 @@ def show_receipt_page(
 
 
 def show_sandbox_provider(request: CheckoutRequest, view: CheckoutView) -> PageResponse:
-    """Shows the page that stands for the provider's page in the merchants' sandbox."""
+    """Shows the page that replaces the provider's page in the merchants' sandbox."""
     assert view.charge is not None
     return _respond(
         request,

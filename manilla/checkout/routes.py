@@ -52,7 +52,7 @@ ROUTES: list[tuple[Literal["GET", "POST"], str, Handler]] = [
 ]
 
 
-# What customers keep stays available after the link has expired.
+# Customers keep their receipts, which stay available after the link has expired.
 LASTING: tuple[Handler, ...] = (receipts.show, receipts.send_pdf)
 
 
