@@ -1,7 +1,7 @@
 """Approvals: a second person, never the requester, decides on each of them exactly once.
 
-Administrators decide on changes to the platform, and a merchant's team on its own: `team` is the
-merchant's id, or None for the administrators.
+Administrators decide on changes to the platform, and a merchant's team on changes that it has
+requested: `team` is the merchant's id, or None for the administrators.
 """
 
 import msgspec
@@ -61,7 +61,7 @@ async def request(services: Approvals, change: Change, reason: str = "") -> int:
 async def request_in(
     connection: Connection, keyring: Keyring, change: Change, reason: str = ""
 ) -> int:
-    """Stores a change that was checked."""
+    """Stores a change that `check` has accepted. Returns the id of the new approval."""
     if len(reason) > REASON_LENGTH_MAX or not reason.isprintable():
         raise ApprovalNotAllowed(
             f"A reason can have at most {REASON_LENGTH_MAX} printable characters."
@@ -105,7 +105,7 @@ async def check(connection: Connection, services: Approvals, change: Change) -> 
 
 
 async def _mail_administrators(connection: Connection, change: str, reason: str) -> None:
-    """Emails the administrators who can approve: all but the one who asks."""
+    """Emails the administrators who can approve: all except the requester."""
     actor = current.get()
     await outbox.put(
         connection,

@@ -53,7 +53,7 @@ class WalletAdjustment(msgspec.Struct, frozen=True, tag="wallet_adjustment"):
     amount: Money
     reason: str
     needs_second: bool = False
-    trx_id: str | None = None  # id that makes a form that is submitted twice move money once
+    trx_id: str | None = None  # the same id moves money only once if a form is submitted twice
 
 
 class ProviderChange(msgspec.Struct, frozen=True, tag="provider"):
@@ -66,7 +66,7 @@ class ProviderClearing(msgspec.Struct, frozen=True, tag="provider_clearing"):
 
 
 class ProviderAddition(msgspec.Struct, frozen=True, tag="provider_addition"):
-    """A new account of a kind of provider; `provider` is the account's name."""
+    """A new account at a provider of this kind; `provider` is the account's name."""
 
     kind: str
     provider: str
@@ -89,7 +89,7 @@ class MethodChange(msgspec.Struct, frozen=True, tag="method"):
 
 
 class MethodAddition(msgspec.Struct, frozen=True, tag="method_addition"):
-    """A new method, which is active at once."""
+    """A new method, which is active immediately."""
 
     method: catalogue.NewMethod
 
@@ -258,7 +258,7 @@ async def _resolution_needs_second(connection: Connection, change: CaseResolutio
 
 
 async def _is_above_limit(connection: Connection, change: Change, amount: Money) -> bool:
-    """Whether the amount is above the limit, with what the user moved alone in 24 hours."""
+    """Whether the limit is exceeded, including what the user moved without approval in 24 hours."""
     limit = (await settings.load(connection)).adjustment_limit_in(amount.currency)
     if limit is None:
         return True

@@ -1,8 +1,8 @@
 """Which changes to providers and methods need a second administrator in production mode.
 
 Real money goes wherever a valid account's base_url points, and a server that reports a charge as
-paid credits a wallet. So one administrator alone can neither connect a server beside the providers
-in use, nor direct payments or payouts to another account.
+paid credits a wallet. So one administrator alone can neither connect another server in addition to
+the providers in use, nor direct payments or payouts to another account.
 """
 
 from collections.abc import Mapping

@@ -105,7 +105,7 @@ async def count_waiting(db: Database, team: int) -> int:
 class ApprovalFilter(RecordFilter, frozen=True, kw_only=True):
     status: ApprovalStatus | None = None
     kind: str | None = None
-    search: str | None = None  # the approval's number, or what it is about
+    search: str | None = None  # the approval's number or subject
 
 
 async def ended(
