@@ -39,7 +39,7 @@ class ApprovalNotAllowed(Refusal):
 
 
 class Approvals(msgspec.Struct, frozen=True):
-    """Applies changes, or requests their approval, with the services that this needs."""
+    """The services that are needed to apply changes or to request their approval."""
 
     db: Database
     keyring: Keyring
@@ -186,7 +186,7 @@ def _check_second(actor: Actor, asked: Approval) -> None:
 async def _change(connection: Connection, keyring: Keyring, asked: Approval) -> Change:
     sealed = await queries.payload(connection, asked.id)
     change = _DECODER.decode(keyring.open(sealed, _context(asked.id)))
-    # Apply only exactly what the second administrator was shown.
+    # Apply the change only if it is exactly what the second administrator was shown.
     if plain(await kinds.describe(connection, change)) != asked.detail:
         raise ApprovalNotAllowed(
             f"Approval {asked.id} would do something other than what it shows."
