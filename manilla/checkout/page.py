@@ -91,14 +91,13 @@ def _page_of_charge(view: CheckoutView, charge: Charge) -> CheckoutPage:
 def _is_being_created(charge: Charge) -> bool:
     """Whether another request may still be creating the charge.
 
-    After a time limit, it has failed.
+    After a time limit, the creation counts as failed.
     """
     limit = timedelta(seconds=time_limits.current.charge_opening_seconds)
     return datetime.now(UTC) - charge.created_at < limit
 
 
 def _is_account_expired(charge: Charge) -> bool:
-    """Whether the virtual account has expired."""
     ends = charge.account_expires_at
     return ends is not None and ends <= datetime.now(UTC)
 
