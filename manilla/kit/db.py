@@ -310,7 +310,7 @@ class Database(Queries):
             late.cancel()
 
     async def _waiting(self, pids: Sequence[int]) -> list[int]:
-        """Returns those of the server process ids that wait for a standby's confirmation."""
+        """Returns which of these server processes wait for a standby's confirmation."""
         # Do not use the pool, because all of its sessions may be waiting.
         found = await self._looking.records(WAITING, list(pids))
         if not found:

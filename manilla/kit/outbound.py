@@ -76,7 +76,7 @@ def _written_address(host: str) -> str | None:
 class ThreadedResolver(AbstractResolver):
     """Resolves host names in its own threads.
 
-    If a name server does not answer, the system's resolver blocks a thread for longer than any call
+    If a name server is silent, the system's resolver blocks a thread for longer than any call
     waits. In the shared thread pool, a few such names would prevent the process from resolving the
     names of its own database and providers.
     """
@@ -137,7 +137,7 @@ def open_session(*, is_public_only: bool, connections: int, seconds: float) -> A
 
 
 def is_not_reached(error: Exception) -> bool:
-    """Whether the call failed because the address is not public or the name is not known."""
+    """Whether the call failed because the address is not public or the host is unknown."""
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     return isinstance(error, aiohttp.ClientConnectorDNSError) or isinstance(cause, AddressRefused)
 

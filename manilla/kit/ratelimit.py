@@ -1,7 +1,7 @@
 """A rate limit that is exact across all processes and hosts.
 
-The counts are in an unlogged database table: a crash may lose one minute of counts, which costs no
-money. One statement counts all requests that arrive at the same time.
+The counts are in an unlogged database table: a crash may lose one minute of counts, which affects
+no money. One statement counts all requests that arrive at the same time.
 """
 
 import ipaddress

@@ -1,4 +1,4 @@
-"""Jobs: work that a worker process does now or later, stored beside the data it works on.
+"""Jobs: work that a worker process does later, stored in the same database as the data.
 
 A worker claims a job by taking a lease, and renews it while it works, so the jobs of a dead worker
 soon become free. Each claim and each new event about the job's subject raises the job's fence, a

@@ -1,7 +1,7 @@
 """Opens database sessions for a URL that may name several hosts.
 
 asyncpg tries the hosts one after the other with one timeout for all, so a host that accepts
-connections but never answers would keep it from trying the others.
+connections but never responds would prevent it from trying the others.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ import msgspec
 
 from manilla.kit import time_limits
 
-# TCP settings that detect within about 20 s that a host stopped answering without closing its
+# TCP settings that detect within about 20 s that a host stopped responding without closing its
 # connections, even during a statement that may run for an hour.
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -41,7 +41,7 @@ PASSING = (
 
 
 class Session(asyncpg.Connection):  # type: ignore[misc]  # asyncpg has no types
-    """A session that is closed at once if its server hangs, and that never cancels a commit.
+    """A session that is closed immediately if its server hangs, and that never cancels a commit.
 
     The pool closes an expired session when the session is released, or before it opens another one.
     For that asyncpg waits for the server, and so would the caller.
@@ -121,7 +121,7 @@ class Connector:
             except Exception as error:
                 failed[last] = error
                 rest = [host for host in self._hosts if host != last]
-        self._last = None  # if this attempt fails too, the next call tries all hosts at once
+        self._last = None  # if this attempt fails too, the next call tries all hosts in parallel
         self._last, session = await _first(rest, options, failed)
         return session
 

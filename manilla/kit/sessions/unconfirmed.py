@@ -26,7 +26,7 @@ Look = Callable[[Sequence[int]], Awaitable[list[int]]]
 
 class UnconfirmedCommits:
     def __init__(self, look: Look, sessions_max: int) -> None:
-        self._look = look  # returns those of the given server pids that wait for a standby
+        self._look = look  # returns which of the given server pids wait for a standby
         self._sessions_max = sessions_max
         self._left: set[int] = set()  # server pids of abandoned sessions that may not have ended
         self._are_waiting = False  # whether the last check found one that waits for a standby
