@@ -1,4 +1,4 @@
-"""Which emails people want: their own choices, and links to unsubscribe."""
+"""Email preferences: users' own choices, and unsubscribe links."""
 
 import base64
 import binascii
@@ -37,7 +37,7 @@ def holder_of(person_id: int) -> str:
 
 
 async def of_person(db: Database, person_id: int, kinds: Collection[MailKind]) -> set[MailKind]:
-    """Returns those of these kinds of emails that the user is subscribed to."""
+    """Returns which of these kinds of emails the user is subscribed to."""
     rows = await db.records(
         "SELECT kind, is_on FROM mail_choice WHERE merchant_id = 0 AND holder = $1",
         holder_of(person_id),
