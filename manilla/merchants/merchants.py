@@ -44,7 +44,7 @@ class MerchantStatus(StrEnum):
 
 
 class MerchantLevel(StrEnum):
-    """How well the operator knows a merchant. Each level has limits of its own."""
+    """How well the operator knows a merchant. Each level has its own limits."""
 
     UNVERIFIED = "unverified"
     VERIFIED = "verified"
@@ -72,7 +72,7 @@ class UnderpaidRule(StrEnum):
     HOLD = "hold"  # everything is held until an administrator decides
 
 
-# Merchants from before these rules keep `hold`, the default of the columns.
+# Merchants that are older than these rules keep `hold`, the default of the columns.
 NEW_RULES = queries.WrongAmountRules(OverpaidRule.SETTLE, UnderpaidRule.ASK)
 
 

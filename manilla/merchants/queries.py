@@ -211,7 +211,7 @@ async def credentials(
 async def pending_events(
     db: Database, merchant_id: int, environment: Environment
 ) -> frozenset[str]:
-    """Returns the kinds of transactions whose `pending` event an endpoint receives."""
+    """Returns the transaction types whose `pending` event an endpoint receives."""
     records = await db.records(
         """
         SELECT kind FROM unnest(ARRAY['payment', 'payout']) AS kind

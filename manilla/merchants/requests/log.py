@@ -175,12 +175,11 @@ async def insert_lines(db: Database, lines: Sequence[RequestLogLine]) -> None:
     try:
         await db.execute(_INSERT, text)
     except CONFLICTS:
-        # Do not always use ON CONFLICT, because PostgreSQL then writes more.
+        # Use ON CONFLICT only after a conflict, because it makes PostgreSQL write more.
         await db.execute(f"{_INSERT} ON CONFLICT DO NOTHING", text)
 
 
 async def _set_last_used(db: Database, uses: Mapping[KeyUse, datetime]) -> None:
-    """Updates when API keys were last used."""
     for table, number, is_further in (
         ("credential", "generation", False),
         ("api_key", "number", True),
