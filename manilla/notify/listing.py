@@ -54,7 +54,7 @@ class NotificationFilter(RecordFilter, frozen=True, kw_only=True):
 
 
 class NotificationWithAttempts(msgspec.Struct, frozen=True):
-    """A notification with its delivery attempts, as long as they are stored."""
+    """A notification with those of its delivery attempts that are still stored."""
 
     notification: Notification
     attempts: list[DeliveryAttempt]

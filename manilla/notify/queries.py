@@ -64,7 +64,7 @@ class DeliveryAttempt(msgspec.Struct, frozen=True):
 class DeliveryErrorCode(StrEnum):
     """The reasons for a failed attempt that other code depends on."""
 
-    NOT_REACHED = "not_reached"  # the address is not public, or the name is not known
+    NOT_REACHED = "not_reached"  # the address is not public, or the host is unknown
 
 
 class AttemptResult(DeliveryAttempt, frozen=True, kw_only=True):

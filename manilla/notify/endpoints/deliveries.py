@@ -96,7 +96,7 @@ async def resend_one(db: Database, endpoint: WebhookEndpoint, notification_id: s
 async def resend_since(
     db: Database, endpoint: WebhookEndpoint, since: datetime, *, with_delivered: bool = False
 ) -> None:
-    """Starts a job that sends all events since this time, or those that were not delivered."""
+    """Starts a job that sends the events since this time again: the undelivered ones, or all."""
     _check_enabled(endpoint)
     words = (endpoint.id, since.isoformat(), str(int(with_delivered)))
     async with db.transaction() as connection:
