@@ -64,7 +64,7 @@ class CheckoutView(msgspec.Struct, frozen=True):
     merchant_name: str
     branding: Branding
     offers: list[GatewayOffer]  # methods; if empty, the customer can only return to the merchant
-    entries: list[CheckoutEntry]  # the same methods, as the customer chooses between them
+    entries: list[CheckoutEntry]  # the same methods, grouped into the customer's choices
     charge: Charge | None  # the latest undecided charge
     completes_at: datetime | None  # when a sandbox payment completes automatically
     is_blocked: bool  # whether the merchant cannot accept payments now
@@ -72,7 +72,7 @@ class CheckoutView(msgspec.Struct, frozen=True):
     released: CaseAction | None  # how an administrator resolved the held money
     # The latest charge, if it was declined and the customer must choose again.
     declined: Charge | None
-    returned: Money  # refunded to the customer automatically, once the payment is not pending
+    returned: Money  # amount that is refunded automatically after the payment's status is final
 
 
 class SandboxOutcome(StrEnum):

@@ -1,6 +1,6 @@
 """Chooses the gateway for a way to pay that several gateways offer.
 
-The choice depends only on its arguments. It says why each gateway was chosen, ranked lower or
+The result depends only on the arguments. It explains why each gateway was chosen, ranked lower or
 skipped.
 """
 

@@ -48,7 +48,7 @@ def place(caller: Caller, method: Method) -> int | None:
 
 
 def in_order(caller: Caller, methods: Sequence[Method]) -> list[Method]:
-    """Sorts gateways in the merchant's order, and then in the platform's."""
+    """Sorts gateways by the merchant's order, and those without a position by the platform's."""
     last = len(caller.gateway_order)
 
     def key(method: Method) -> tuple[int, int, int]:

@@ -38,7 +38,7 @@ class LinkStatus(StrEnum):
     ACTIVE = "active"
     DISABLED = "disabled"
     EXPIRED = "expired"
-    USED = "used"  # a link for a single payment, which succeeded
+    USED = "used"  # a single-payment link that was paid
 
 
 class LinkNotFound(Refusal):
