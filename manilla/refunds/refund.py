@@ -43,7 +43,7 @@ class Refund(msgspec.Struct, frozen=True):
     commission_minor: int = 0  # the part of the amount that the platform bears
     first_sent_at: datetime | None = None
     provider_reference: str | None = None
-    ref_trx: str | None = None  # the merchant's reference; None if the API did not create it
+    ref_trx: str | None = None  # the merchant's reference; None if not created through the API
     scenario: Scenario | None = None
     updated_at: datetime | None = None
     # The part of the amount that is customer credit: a surplus, or a part of the amount due.
@@ -97,5 +97,5 @@ class Refund(msgspec.Struct, frozen=True):
 
 
 def refunded_minor(refunds: Iterable[Refund], status: RefundStatus) -> int:
-    """Returns how much of a payment's amount its refunds with this status return."""
+    """Returns how much of a payment's amount the refunds with this status cover."""
     return sum(each.from_wallet_minor for each in refunds if each.status is status)
