@@ -1,7 +1,7 @@
-"""When it is certain that a transfer was not paid, so that its money may return to the wallet.
+"""Decides when it is certain that a transfer was not paid, so that its money may be returned.
 
 Both rules are checked in the transaction that moves the money, while the transfer is locked. After
-a rejection the worker's job is locked too, and a webhook that arrives from then on waits for it.
+a rejection the worker's job is locked too, and a webhook that arrives then waits for that lock.
 """
 
 from collections.abc import Sequence
@@ -34,10 +34,10 @@ LEFT_RAIL_HAS_IT = """
 def doubts(event: SettlementEvent, said: Sequence[Claimed]) -> list[Claimed]:
     """Returns the signed webhooks because of which this event must not be applied now.
 
-    A status query is newer than the webhooks, so it decides. The exception are the first seconds
-    after a webhook that says the opposite: the provider may have responded to the query before it
-    sent the webhook. Without a status query, any webhook that does not report a failure shows that
-    the provider may have the transfer, although it rejected it. Then the provider must be queried.
+    A status query is newer than the webhooks, so it decides, except in the first seconds after a
+    webhook that says the opposite: the provider may have responded to the query before it sent the
+    webhook. Without a status query, any webhook that does not report a failure shows that the
+    provider may have the transfer, although it rejected it. Then the provider must be queried.
     """
     if event.event not in NOT_PAID:
         return []

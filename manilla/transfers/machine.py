@@ -269,7 +269,7 @@ class TransferMachine(Generic[AnyTransfer]):
         return await self._wait(transfer, answer)
 
     async def _report_needed_action(self, transfer: AnyTransfer, state: ProviderState) -> None:
-        """Opens a case at once if the transfer waits for a person at the provider."""
+        """Opens a case immediately if the transfer waits for a person at the provider."""
         if state.needs_action:
             await reports.report(self._db, transfer, CaseKind.STILL_OPEN, state.needs_action)
 
