@@ -90,7 +90,7 @@ class Layout:
     def offered(
         self, may: Callable[[Permission], bool], environment: str, text: str = ""
     ) -> list[OfferedPage]:
-        """Returns the actions and pages whose titles contain all words, or all actions."""
+        """Returns actions and pages whose titles contain all words; without text, all actions."""
         items = [("Actions", item) for item in self.actions]
         if text:
             pages = [item for section in self.navigation.values() for item in section]

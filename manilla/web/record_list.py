@@ -64,7 +64,7 @@ class ListColumn(msgspec.Struct, frozen=True):
     place: Place = Place.WIDE_SCREENS
     is_number: bool = False
     is_default: bool = True  # whether it is shown until the user chooses columns
-    # The orders that the column's title switches between; the first one applies first.
+    # The sort orders that a click on the column's title switches between, starting with the first.
     sorts: tuple[SortOrder, ...] = ()
     is_wide: bool = False  # whether long text continues on the next line
 
@@ -260,7 +260,7 @@ class RecordListView(ListView):
 
     @property
     def chosen(self) -> list[tuple[str, str]]:
-        """The filters that are set, as texts, each with the URL of the list without it."""
+        """The text of each filter that is set, with the URL of the list without that filter."""
         labels = {**RANGES, **{filter.name: filter.label for filter in self.filters}}
         texts = {
             (filter.name, option[0]): option[1]

@@ -103,7 +103,7 @@ def _request(request: Request) -> TimelineEntry:
 
 
 def _charge(charge: Charge, *, is_internal: bool) -> TimelineEntry:
-    """Shows when the charge was created. Its result has an event of its own, with its own time."""
+    """Shows when the charge was created. Its result is a separate event with its own time."""
     words: dict[str, str] = {"suspense": "held for review", "part": "paid in part"}
     status = words.get(charge.status, charge.status)
     if charge.is_uncertain:
