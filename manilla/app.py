@@ -25,7 +25,7 @@ from manilla.reference import routes as reference
 from manilla.services import Services
 from manilla.settings import Settings
 from manilla.web.serving.router import UrlHandler
-from manilla.wiring import opened
+from manilla.wiring import open_services
 
 CONNECTIONS = 10
 GARBAGE_MIN = 50_000  # number of objects allocated before the garbage collector runs
@@ -39,7 +39,7 @@ class WebApplication:
         description = openapi.document(endpoints, services.base_url, __version__)
         self._api = MerchantApi(services, endpoints)
         self._documents = _documents(description)
-        self._inbox = pages.hardened(webhooks.build(services))
+        self._inbox = pages.harden(webhooks.build(services))
         self._site = _site(services, description, drain)
         self.read_headers = self._api.read_headers
         self.respond, self.busy = self._api.respond, self._api.busy
@@ -88,7 +88,7 @@ def _shop(services: Services) -> list[list[UrlHandler]]:
 
 async def serve(settings: Settings, listener: socket.socket) -> None:
     """Serves until a stop signal arrives, then waits for requests in progress."""
-    async with opened(
+    async with open_services(
         settings,
         name="manilla api",
         connections=CONNECTIONS,
@@ -127,7 +127,7 @@ def _documents(description: dict[str, Any]) -> dict[str, Any]:
         "/llms.txt": (llms.short(description).encode(), text),
         "/llms-full.txt": (llms.full(description).encode(), text),
     }
-    return {path: pages.hardened(_document(*content)) for path, content in contents.items()}
+    return {path: pages.harden(_document(*content)) for path, content in contents.items()}
 
 
 def _document(content: bytes, media_type: bytes) -> Any:

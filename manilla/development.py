@@ -54,12 +54,12 @@ class Development(Protocol):
 def find() -> Development | None:
     """Returns the functions for development, or None if the distribution is not installed."""
     try:
-        return required()
+        return require()
     except NotInstalled:
         return None
 
 
-def required() -> Development:
+def require() -> Development:
     return cast(Development, _load("manilla_simulator", "development", "simulator"))
 
 

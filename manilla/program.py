@@ -69,7 +69,7 @@ def simulator(fd: str, base_url: str, platform_url: str) -> None:
     from manilla.settings import Mode, read_mode
 
     logs.configure("simulator")
-    simulation = development.required().simulate(
+    simulation = development.require().simulate(
         socket.socket(fileno=int(fd)),
         mode=read_mode(os.environ, Mode.DEVELOPMENT),
         base_url=base_url,

@@ -53,7 +53,7 @@ class DatabaseAway(Refusal):
 
 
 @contextlib.asynccontextmanager
-async def opened(
+async def open_services(
     settings: Settings,
     *,
     name: str,

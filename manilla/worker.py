@@ -46,7 +46,7 @@ from manilla.refunds.tasks import RefundTasks
 from manilla.services import Services
 from manilla.settings import Settings
 from manilla.settlements import statement
-from manilla.wiring import opened
+from manilla.wiring import open_services
 
 log = structlog.get_logger(__name__)
 
@@ -171,7 +171,7 @@ def _statements(services: Services) -> StatementTasks:
 
 
 async def work(settings: Settings) -> None:
-    async with opened(settings, name="manilla worker", connections=CONNECTIONS) as services:
+    async with open_services(settings, name="manilla worker", connections=CONNECTIONS) as services:
         await run(services, stop_on_signal())
 
 

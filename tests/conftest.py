@@ -38,7 +38,7 @@ from manilla.kit.server.request_queue import RequestQueue
 from manilla.people import passwords
 from manilla.services import Services
 from manilla.settings import Mode, Settings
-from manilla.wiring import opened
+from manilla.wiring import open_services
 from tests import browser as browsers
 from tests import clock, limits, ordering, template
 from tests.clean_database import CleanDatabase
@@ -206,7 +206,7 @@ def _templates_are_compiled_once() -> Iterator[None]:
 @pytest.fixture(scope="session")
 async def services(cluster: Cluster, settings: Settings) -> AsyncIterator[Services]:
     async with (
-        opened(settings, name="tests", connections=20) as services,
+        open_services(settings, name="tests", connections=20) as services,
         CleanDatabase.opened(cluster) as database,
     ):
         _shared.append((services, database))

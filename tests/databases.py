@@ -12,7 +12,7 @@ from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from manilla.services import Services
 from manilla.settings import Settings
-from manilla.wiring import opened
+from manilla.wiring import open_services
 from tests import template
 from tests.client import Site
 from tests.conftest import serving
@@ -44,7 +44,7 @@ async def running(settings: Settings) -> AsyncIterator[tuple[Services, Site]]:
     port = urlsplit(settings.base_url).port
     assert port is not None
     async with (
-        opened(settings, name="tests", connections=5) as services,
+        open_services(settings, name="tests", connections=5) as services,
         serving(WebApplication(services), port),
     ):
         yield services, Site(port)

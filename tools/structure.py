@@ -82,6 +82,25 @@ def package_imports() -> dict[str, set[str]]:
     return imports
 
 
+# Nouns and verbs that end like a participle, or have the form of one.
+_NOT_PARTICIPLES = frozenset({"feed", "need", "seed", "speed"})
+_IRREGULAR = frozenset(
+    {"bound", "built", "chosen", "done", "found", "given", "held", "hidden", "kept", "known"}
+    | {"left", "lost", "made", "paid", "said", "seen", "sent", "shown", "taken", "told", "written"}
+)
+
+
+def find_participles() -> Iterator[str]:
+    """Finds public functions whose name is a participle. A function is a verb or a noun."""
+    for path, tree in _modules():
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                name = node.name
+                is_regular = name.endswith("ed") and "_" not in name
+                if name in _IRREGULAR or (is_regular and name not in _NOT_PARTICIPLES):
+                    yield f"{path}:{node.lineno}: function {name} is named by a participle"
+
+
 CHECKS: tuple[Callable[[], Iterator[str]], ...] = (
     count_modules,
     find_families,
@@ -89,6 +108,7 @@ CHECKS: tuple[Callable[[], Iterator[str]], ...] = (
     find_bag_classes,
     find_circles,
     find_foreign_tables,
+    find_participles,
 )
 
 

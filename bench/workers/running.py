@@ -55,7 +55,7 @@ async def _main(kind: str, opened: Works, counter: Counter, total: str) -> None:
     settings = Settings.read(os.environ, assumed_mode=Mode.DEVELOPMENT)
     in_all = 0
     async with (
-        wiring.opened(settings, name="bench", connections=CONNECTIONS) as opened_services,
+        wiring.open_services(settings, name="bench", connections=CONNECTIONS) as opened_services,
         opened(opened_services) as works,
     ):
         before = await opened_services.db.value(total)

@@ -84,7 +84,7 @@ class Cursors:
         if text is None:
             return None
         try:
-            raw = listing.decoded(text)
+            raw = listing.decode(text)
         except BadCursor:
             raise _bad_cursor() from None
         signature, content = raw[:_SIGNATURE_BYTES], raw[_SIGNATURE_BYTES:]
@@ -93,14 +93,14 @@ class Cursors:
             hmac.compare_digest(_sign(key, scope, content), signature) for key in self._keys
         ):
             raise _bad_cursor()
-        return listing.encoded(content)
+        return listing.encode(content)
 
     def write(self, call: Call, cursor: str | None) -> str | None:
         """Returns the signed cursor; None if there is no next page."""
         if cursor is None:
             return None
-        content = listing.decoded(cursor)
-        return listing.encoded(_sign(self._keys[0], self._scope(call), content) + content)
+        content = listing.decode(cursor)
+        return listing.encode(_sign(self._keys[0], self._scope(call), content) + content)
 
     def _scope(self, call: Call) -> bytes:
         filters = msgspec.structs.asdict(call.query)

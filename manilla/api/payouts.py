@@ -109,7 +109,7 @@ def endpoints(services: Services) -> list[Endpoint]:
         return PayoutList(found, cursor)
 
     async def payout_methods(call: Call) -> PayoutMethods:
-        return methods.offered(services.methods, call.caller, call.query.currency)
+        return methods.payout_methods(services.methods, call.caller, call.query.currency)
 
     async def bank_list(call: Call) -> BankList:
         return await services.banks.listed(call.caller, call.query.method_code)

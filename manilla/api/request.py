@@ -98,7 +98,7 @@ class ApiRequest(msgspec.Struct):
             status=status,
             error_code=code,
             error=request_log.reason(self._logged(refusal)) if refusal else None,
-            errors=request_log.named(refusal.errors) if refusal else None,
+            errors=request_log.encode_errors(refusal.errors) if refusal else None,
             milliseconds=self._milliseconds,
             address=self.address,
             user_agent=request_log.agent(self.sent.headers.get(b"user-agent")),

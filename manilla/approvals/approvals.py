@@ -162,7 +162,9 @@ async def count_waiting(db: Database, *, team: int) -> int:
     return await queries.count_waiting(db, team)
 
 
-async def listed(db: Database, before_id: int | None = None, limit: int = 100) -> list[Approval]:
+async def list_approvals(
+    db: Database, before_id: int | None = None, limit: int = 100
+) -> list[Approval]:
     """Returns all approvals, newest first."""
     return await queries.approvals(db, waiting_only=False, before_id=before_id, limit=limit)
 

@@ -108,7 +108,7 @@ class ApprovalFilter(RecordFilter, frozen=True, kw_only=True):
     search: str | None = None  # the approval's number or subject
 
 
-async def ended(
+async def past_approvals(
     db: Database,
     wanted: ApprovalFilter,
     *,
@@ -131,7 +131,7 @@ def _selected(wanted: ApprovalFilter) -> Selection:
         .add_given("kind = {}", wanted.kind)
         .add_given("asked_at >= {}", wanted.since)
         .add_given("asked_at < {}", wanted.until)
-        .add_given("{} IN (id::text, subject)", listing.searched(wanted.search))
+        .add_given("{} IN (id::text, subject)", listing.search_text(wanted.search))
     )
     return Selection(f"({_APPROVAL}) AS approval", "*", NUMBERED, conditions)
 

@@ -103,7 +103,7 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str,
     }
 
 
-async def listed(
+async def list_entries(
     db: Database | Connection,
     filters: AuditFilter | None = None,
     before_id: int | None = None,

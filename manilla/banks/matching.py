@@ -63,7 +63,7 @@ def match(listed: Iterable[tuple[str, str]], known: Mapping[str, Match]) -> dict
 
 
 def _single(code: str, name: str) -> Match:
-    by_code, by_name = BY_ANY_CODE.get(code), names.named(name)
+    by_code, by_name = BY_ANY_CODE.get(code), names.find_bank(name)
     if by_code is not None:
         if by_name == by_code or (by_name is None and names.has_word_of(name, by_code)):
             return Match(name, by_code.code, MatchedBy.CODE)
@@ -76,7 +76,7 @@ def _kept(decided: Match, seen: Match) -> Match:
 
     If the provider has changed the name, the bank is not used until an administrator confirms it.
     """
-    bank = names.named(seen.name)
+    bank = names.find_bank(seen.name)
     is_same = names.key(seen.name) == names.key(decided.name) or _is(bank, decided.bank)
     is_clear = (is_same or decided.bank is None) and seen.doubt is not Doubt.DUPLICATE
     doubt = decided.doubt if is_clear else Doubt.RENAMED

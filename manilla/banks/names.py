@@ -27,7 +27,7 @@ def key(name: str) -> str:
     return "".join(_words(text)) if text.isascii() and len(text) <= LENGTH_MAX else ""
 
 
-def named(name: str) -> NigerianBank | None:
+def find_bank(name: str) -> NigerianBank | None:
     """Returns the bank with this name, alias or former name.
 
     `Name (other name)` matches if both are names of the same bank.

@@ -51,7 +51,7 @@ class BankRegistry:
 
     def understand(self, text: str) -> NigerianBank | None:
         """Returns the bank with this code or exactly this name."""
-        return self.find(text) or names.named(text.strip())
+        return self.find(text) or names.find_bank(text.strip())
 
     def search(self, text: str) -> list[NigerianBank]:
         """Returns banks for a picker: those whose name, alias or code contains the text."""

@@ -110,7 +110,9 @@ async def draft(drafting: Drafting, *, file_name: str, raw: bytes, uploaded_by: 
     )
     stored = [_row(batch.id, drafting, _unless_used(each, used)) for each in checked]
     if caller.is_sandbox:  # no provider is called there
-        stored = [await names.resolved(drafting.previews, caller, method, row) for row in stored]
+        stored = [
+            await names.resolve_name(drafting.previews, caller, method, row) for row in stored
+        ]
     async with drafting.db.transaction() as connection:
         await store.insert(connection, batch, stored)
         await jobs.put(connection, batch.merchant_id, NAMES, batch.id)
@@ -197,7 +199,7 @@ async def _save(
     rows = [_row(batch.id, drafting, each) for each in checked]
     if drafting.caller.is_sandbox:
         shown = drafting.previews, drafting.caller, drafting.method
-        rows = [await names.resolved(*shown, row) for row in rows]
+        rows = [await names.resolve_name(*shown, row) for row in rows]
     await store.replace_rows(connection, batch, rows)
     await store.raise_revision(connection, batch)
     await jobs.put(connection, batch.merchant_id, NAMES, batch.id)

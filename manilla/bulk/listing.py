@@ -43,7 +43,7 @@ async def totals(db: Database, tenant: Tenant, wanted: BatchFilter) -> Totals:
 
 
 def _selected(tenant: Tenant, wanted: BatchFilter) -> Selection:
-    text = listing.searched(wanted.search)
+    text = listing.search_text(wanted.search)
     conditions = (
         within(tenant)
         .add("kind = 'file'")

@@ -65,12 +65,12 @@ class NameTasks:
     ) -> NewBatchRow | None:
         """Returns the row with its account's name; None if the provider does not answer now."""
         try:
-            return await resolved(self._previews, caller, method, row)
+            return await resolve_name(self._previews, caller, method, row)
         except ProviderUnavailable:
             return None if is_patient else _with_fault(row, "account_number", NOT_ANSWERED)
 
 
-async def resolved(
+async def resolve_name(
     previews: PayoutPreviews, caller: Caller, method: Method, row: NewBatchRow
 ) -> NewBatchRow:
     """Returns the row with the name that the bank has, or with the error that prevents paying it.

@@ -67,7 +67,7 @@ def _selected(scope: Scope, wanted: CaseFilter) -> Selection:
         .add_given("amount_minor >= {}", wanted.min_minor)
         .add_given("amount_minor <= {}", wanted.max_minor)
     )
-    text = listing.searched(wanted.search)
+    text = listing.search_text(wanted.search)
     if text is not None:
         conditions.add(
             "(reference = {} OR trx_id = {} OR id = {}::bigint)", text, text, listing.number(text)

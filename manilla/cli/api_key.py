@@ -62,7 +62,7 @@ async def _create(
 async def list_(tools: Tools, merchant_id: MerchantId, environment: ForEnvironment) -> None:
     """List active keys, and those that ended in the last 30 days."""
     await merchants.get(tools.db, merchant_id)
-    found = await api_keys.listed(tools.db, merchant_id, environment)
+    found = await api_keys.list_keys(tools.db, merchant_id, environment)
     rows = [{**msgspec.structs.asdict(row), "status": row.status} for row in found]
     tools.print_rows(rows, empty="There are no further API keys.", shown=SHOWN)
 

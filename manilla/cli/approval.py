@@ -42,7 +42,7 @@ async def list_approvals(
 ) -> None:
     """List pending approvals, newest first."""
     if decided:
-        found = await approvals.listed(tools.db, limit=approvals.LIST_MAX)
+        found = await approvals.list_approvals(tools.db, limit=approvals.LIST_MAX)
     else:
         found = await approvals.waiting(tools.db)
     empty = "Nothing is waiting for a second administrator."

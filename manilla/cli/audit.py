@@ -67,7 +67,7 @@ async def list_lines(
 ) -> None:
     """List entries, newest first."""
     filters = AuditFilter(search=actor, action=action, merchant_id=merchant)
-    rows = as_rows(COLUMNS, await audit.listed(tools.db, filters, None, limit))
+    rows = as_rows(COLUMNS, await audit.list_entries(tools.db, filters, None, limit))
     if not tools.as_json:
         rows = [{**row, "detail": strict_json.encode(row["detail"]).decode()} for row in rows]
     tools.print_rows(rows, empty="There are no such entries.")

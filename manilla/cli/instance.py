@@ -222,7 +222,7 @@ def ensure_master_key(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def claimed(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Locks the data folder. The operating system releases the lock when the process ends."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

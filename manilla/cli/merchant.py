@@ -120,7 +120,7 @@ def set_(
         level=level,
         overpaid=overpaid,
         underpaid=underpaid,
-        bvn=None if bvn is None else secret_input.revealed("--bvn", bvn),
+        bvn=None if bvn is None else secret_input.read_secret("--bvn", bvn),
         currencies=currency or None,
     )
     run(data, lambda tools: _update(tools, merchant_id, wanted), as_json=as_json)

@@ -17,7 +17,7 @@ from manilla.payouts.beneficiaries.banks import Banks
 from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.payout import DETAILS, Payout, PayoutStatus
 from manilla.payouts.queue import QueueFilter, Waiting
-from manilla.payouts.routing.explanation import ExplainedAttempt, explained
+from manilla.payouts.routing.explanation import ExplainedAttempt, explain_attempts
 from manilla.proofs import restored
 from manilla.transfers import holding
 
@@ -139,7 +139,7 @@ async def _print(tools: Tools, payout: Payout) -> None:
 async def _described(tools: Tools, payout: Payout) -> dict[str, Any]:
     hold = await decisions.hold_of(tools.db, payout)
     steps = await timeline.steps(tools.db, payout.merchant_id, payout.trx_id)
-    attempts = await explained(tools.db, payout.merchant_id, payout.trx_id)
+    attempts = await explain_attempts(tools.db, payout.merchant_id, payout.trx_id)
     async with known_banks(tools) as banks:
         fields = as_row(_with_bank_names(COLUMNS, banks), Waiting(payout, hold))
     return {

@@ -8,7 +8,7 @@ import typer
 FROM_INPUT = "-"
 
 
-def revealed(name: str, given: str) -> str:
+def read_secret(name: str, given: str) -> str:
     """Returns the given value, or the next line of standard input if it is `-`."""
     return read_line(name) if given == FROM_INPUT else given
 

@@ -69,7 +69,7 @@ LIST = RecordList(
             is_default=False,
         ),
     ),
-    queries.ended,
+    queries.past_approvals,
     queries.totals,
 )
 COLUMNS = queries.FIELDS.select(

@@ -70,5 +70,5 @@ async def verify(request: PageRequest) -> PageResponse:
                 verdict = await audit.verify(request.db)
         except Unavailable:
             return request.redirect("/audit", failed=TOO_LONG)
-    last = await audit.listed(request.db, limit=1)
+    last = await audit.list_entries(request.db, limit=1)
     return request.page("audit_verdict.html", verdict=verdict, last=last[0] if last else None)

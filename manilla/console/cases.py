@@ -103,7 +103,7 @@ LIST = RecordList(
 
 
 async def show_all(request: PageRequest) -> PageResponse:
-    status = list_pages.selected(request, "status", list(CaseStatus))
+    status = list_pages.selection(request, "status", list(CaseStatus))
     wanted = msgspec.structs.replace(
         record_list.read_amounts(request, CaseFilter, "kind"),
         status=None if status == list_pages.ALL else CaseStatus(status),
@@ -187,7 +187,7 @@ async def _details(request: PageRequest, case: Case) -> dict[str, Any]:
         "actions": ACTIONS,
         "providers": titles(request),
         "history": await cases.history(db, case),
-        "lines": await audit.listed(db, about),
+        "lines": await audit.list_entries(db, about),
         "approvals": [
             each for each in await approvals.waiting(db) if each.subject == about.subject
         ],

@@ -66,7 +66,7 @@ def merchant(request: PageRequest, name: str = "merchant") -> int | None:
     return int(digits[1])
 
 
-def selected(request: PageRequest, name: str, options: Sequence[str]) -> str:
+def selection(request: PageRequest, name: str, options: Sequence[str]) -> str:
     """Returns the selected option, or the first option if the query selects none.
 
     A search without a selected option covers all options.
@@ -162,12 +162,12 @@ async def show(
     return await shown.show(
         *(request, template, columns, about, wanted, filters),
         views=views,
-        prepare=partial(named, request.db, export),
+        prepare=partial(with_merchants, request.db, export),
         **values,
     )
 
 
-async def named(db: Database, export: Columns[Row], rows: Sequence[Row]) -> list[NamedRow]:
+async def with_merchants(db: Database, export: Columns[Row], rows: Sequence[Row]) -> list[NamedRow]:
     """Returns the rows with their merchants, which the columns of the export name."""
     owners = [export["merchant_id"](row) for row in rows]
     names = await roster.names(db, filter(None, owners))

@@ -65,7 +65,7 @@ async def show_all(request: PageRequest) -> PageResponse:
     """Lists failed emails; in development mode, where the list is a mailbox, all of them."""
     options = (MailState.FAILED, MailState.WAITING, MailState.SENT, MailState.SKIPPED)
     default = list_pages.ALL if request.services.is_development else MailState.FAILED
-    state = list_pages.selected(request, "state", (default, *options))
+    state = list_pages.selection(request, "state", (default, *options))
     wanted = msgspec.structs.replace(
         lists.read_filter(request, MailFilter, "kind"),
         state=None if state == list_pages.ALL else MailState(state),

@@ -134,7 +134,7 @@ async def show(request: PageRequest) -> PageResponse:
         ],
         **await _recent(request, merchant.id),
         people=await members.list_of(db, merchant.id),
-        lines=await audit.listed(db, AuditFilter(merchant_id=merchant.id), limit=AUDIT_ROWS),
+        lines=await audit.list_entries(db, AuditFilter(merchant_id=merchant.id), limit=AUDIT_ROWS),
     )
 
 
@@ -257,7 +257,7 @@ async def _further_keys(request: PageRequest, merchant_id: int) -> list[ApiKeyRo
     return [
         row
         for environment in Environment
-        for row in await api_keys.listed(request.db, merchant_id, environment)
+        for row in await api_keys.list_keys(request.db, merchant_id, environment)
     ]
 
 

@@ -58,7 +58,7 @@ async def change(request: PageRequest) -> PageResponse:
     try:
         if request.form.text("seen") not in ("", _version(method)):
             raise catalogue.ChangedMeanwhile
-        wanted = catalogue.narrowed(_change(request.form, method), method)
+        wanted = catalogue.only_changes(_change(request.form, method), method)
         change = MethodChange(method.kind, method.code, wanted)
         await changes.check(request.approvals, change)
         await request.confirm_identity()

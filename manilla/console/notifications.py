@@ -34,7 +34,7 @@ COLUMNS = listing.FIELDS.select(
 
 
 async def show_all(request: PageRequest) -> PageResponse:
-    state = list_pages.selected(request, "state", STATES)
+    state = list_pages.selection(request, "state", STATES)
     wanted = msgspec.structs.replace(
         lists.read_filter(request, NotificationFilter),
         state=None if state == list_pages.ALL else NotificationState(state),

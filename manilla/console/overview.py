@@ -39,7 +39,7 @@ async def show(request: PageRequest) -> PageResponse:
     is_sandbox = request.query.text("environment") == Environment.SANDBOX
     environment = Environment.SANDBOX if is_sandbox else Environment.PRODUCTION
     scope = Everyone(environment=environment)
-    period = volume.chosen(request.query.text("period"))
+    period = volume.chosen_period(request.query.text("period"))
     return request.page(
         "overview.html",
         waiting=await _open_tasks(request, environment),

@@ -227,7 +227,7 @@ async def _details(request: PageRequest) -> dict[str, Any]:
         "cases": await cases.about(db, payout.merchant_id, payout.trx_id),
         "decision": await decisions.decision(db, payout),
         "hold": await decisions.hold_of(db, payout),
-        "lines": await audit.listed(db, about),
+        "lines": await audit.list_entries(db, about),
         "NO_ANSWER": CaseKind.NO_ANSWER,
         "providers": titles(request),
     }

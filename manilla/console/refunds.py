@@ -111,7 +111,7 @@ async def show_all(request: PageRequest) -> PageResponse:
         *(request, LIST, "queue_refunds.html", COLUMNS),
         *([scope], wanted, transaction_columns.refund_filters(request)),
         views=list_pages.VIEWS,
-        waiting=await list_pages.named(db, COLUMNS, waiting),
+        waiting=await list_pages.with_merchants(db, COLUMNS, waiting),
         is_plain=is_plain,
     )
 
@@ -172,7 +172,7 @@ async def _details(request: PageRequest) -> dict[str, Any]:
         "hold": await decisions.hold_of(db, refund),
         "has_query": _has_query(request, refund),
         "providers": titles(request),
-        "lines": await audit.listed(db, about),
+        "lines": await audit.list_entries(db, about),
     }
 
 

@@ -40,7 +40,7 @@ async def show(request: PageRequest) -> PageResponse:
         "credentials.html",
         merchant_key=rows[0].merchant_key,
         credentials=rows,
-        keys=await api_keys.listed(request.db, request.merchant_id, request.environment),
+        keys=await api_keys.list_keys(request.db, request.merchant_id, request.environment),
         overlaps=OVERLAPS,
         base_url=request.services.base_url,
         may_rotate=_may_rotate(request),

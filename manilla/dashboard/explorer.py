@@ -113,7 +113,7 @@ async def receiver_url(request: PageRequest) -> str | None:
     if url is not None or not request.services.is_development:
         return url
     [row, *_] = await queries.credentials(db, request.merchant_id, environment)
-    shop = credentials.derived(request.services.keyring, environment)
+    shop = credentials.derive(request.services.keyring, environment)
     is_shop = row.merchant_key == shop.merchant_key
     return f"{request.services.base_url}/shop/ipn" if is_shop else None
 

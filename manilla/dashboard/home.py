@@ -84,7 +84,7 @@ async def show(request: PageRequest) -> PageResponse:
     wallets = await merchant_queries.wallets(db, request.merchant_id)
     wanted = request.query.text("currency")
     currency = wanted if wanted in merchant.currencies else merchant.currencies[0]
-    period = volume.chosen(request.query.text("period"))
+    period = volume.chosen_period(request.query.text("period"))
     latest = await payment_listing.payments(db, tenant, PaymentFilter(), limit=LATEST_ROWS)
     return request.page(
         "home.html",

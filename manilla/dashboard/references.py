@@ -11,8 +11,11 @@ async def transactions_named(request: PageRequest) -> tuple[str, ...]:
 
     A payment and a payout may have the same reference.
     """
-    text = listing.searched(request.query.text("q"))
+    text = listing.search_text(request.query.text("q"))
     if text is None:
         return ()
     db, tenant = request.db, request.tenant
-    return (*await payments.named(db, tenant, text), *await payouts.named(db, tenant, text))
+    return (
+        *await payments.ids_of_reference(db, tenant, text),
+        *await payouts.ids_of_reference(db, tenant, text),
+    )

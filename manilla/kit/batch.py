@@ -27,7 +27,7 @@ class _Load:
     unanswered = 0
 
 
-def unanswered() -> int:
+def count_unanswered() -> int:
     return _Load.unanswered
 
 
@@ -69,13 +69,15 @@ class Batcher(Generic[Item, Result]):
             or now - queue[0][2] > time_limits.current.batch_wait_seconds
         ):
             raise Unavailable
-        seconds = deadline.left()  # raises if the request's time is up, because it must not write
+        seconds = (
+            deadline.remaining_seconds()
+        )  # raises if the request's time is up, because it must not write
         future: asyncio.Future[Result] = loop.create_future()
         if seconds is not None:
             self._waits.limit(future, seconds)
         queue.append((item, future, now))
         if self._drain is None:
-            self._drain = deadline.detached(self._settle_all())
+            self._drain = deadline.start_detached(self._settle_all())
         _Load.unanswered += 1
         try:
             with deadline.counted():

@@ -64,7 +64,7 @@ class ChangeWatch:
         if self.is_fresh:
             return
         if self._shared is None or self._shared.done():
-            self._shared = deadline.detached(self._look_once())
+            self._shared = deadline.start_detached(self._look_once())
             self._shared.add_done_callback(_seen)
         await deadline.wait_for(self._shared)
 

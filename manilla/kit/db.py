@@ -59,7 +59,7 @@ def only_if(condition: str, *names: str, **computed: str) -> dict[str, str]:
     return {name: f"CASE WHEN {condition} THEN {sql} END" for name, sql in sources.items()}
 
 
-def shared(kind: type[msgspec.Struct], source: msgspec.Struct) -> dict[str, Any]:
+def common_fields(kind: type[msgspec.Struct], source: msgspec.Struct) -> dict[str, Any]:
     """Returns values for the fields of `kind` from a struct that has fields of the same names."""
     return {name: getattr(source, name) for name in kind.__struct_fields__}
 
@@ -288,7 +288,7 @@ class Database(Queries):
         The statement is not canceled. A cancel request needs a responding server, and it would make
         a commit that waits for a synchronous standby take effect without the standby.
         """
-        left = deadline.left()
+        left = deadline.remaining_seconds()
         if left is None:
             yield
             return
@@ -385,7 +385,7 @@ async def session(url: str, *, statement_seconds: float | None) -> AsyncIterator
 
 
 def _seconds_to_acquire() -> float:
-    left, limit = deadline.left(), time_limits.current.acquire_seconds
+    left, limit = deadline.remaining_seconds(), time_limits.current.acquire_seconds
     return limit if left is None else min(left, limit)
 
 

@@ -69,7 +69,7 @@ def renew() -> None:
         budget.renew(time_limits.current.request_seconds)
 
 
-def left() -> float | None:
+def remaining_seconds() -> float | None:
     """Returns the remaining seconds, or None outside of requests.
 
     Raises Unavailable if none remain.
@@ -95,7 +95,7 @@ class counted:  # noqa: N801 (it is used like a function)
             self._budget.end()
 
 
-def detached(work: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":
+def start_detached(work: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":
     """Starts a task that outlives the request and is not bound by its time limit."""
     context = copy_context()
     context.run(_budget.set, None)
@@ -105,7 +105,7 @@ def detached(work: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":
 async def wait_for(shared: "asyncio.Future[Result]") -> Result:
     """Waits for a task that others may wait for too, so a timeout here does not cancel it."""
     with counted():
-        done, _ = await asyncio.wait({shared}, timeout=left())
+        done, _ = await asyncio.wait({shared}, timeout=remaining_seconds())
     if not done:
         # If nobody waits any more, asyncio would log the task's exception as never retrieved.
         shared.add_done_callback(_retrieve)

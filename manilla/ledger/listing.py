@@ -140,7 +140,7 @@ async def statement(
     limit = min(limit, PAGE_ROWS_MAX)
     high = listing.read_cursor(int, after) or await _first_number(db, wanted.until, ASTRAY)
     low = await _first_number(db, wanted.since, -ASTRAY) if wanted.since else 0
-    search = listing.searched(wanted.search)
+    search = listing.search_text(wanted.search)
     numbers = (
         None
         if search is None
@@ -165,7 +165,7 @@ async def statement_totals(
     db: Database, tenant: Tenant, currency: str, wanted: StatementFilter
 ) -> Totals:
     """Returns the number and the sums of the statement's entries."""
-    search = listing.searched(wanted.search)
+    search = listing.search_text(wanted.search)
     numbers = search and await _numbers_of(db, tenant.merchant_id, [search, *wanted.named])
     low = await _first_number(db, wanted.since, -ASTRAY) if wanted.since else None
     high = await _first_number(db, wanted.until, ASTRAY) if wanted.until else None
@@ -204,7 +204,7 @@ async def postings(
         .add_given("posted_at >= {}", wanted.since)
         .add_given("posted_at < {}", wanted.until)
     )
-    search = listing.searched(wanted.search)
+    search = listing.search_text(wanted.search)
     if search is not None:
         conditions.add("merchant_id = {}", trx_ids.merchant_of(search.partition("-")[0]))
         conditions.add("trx_id = {}", search)

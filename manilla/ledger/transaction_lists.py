@@ -114,7 +114,7 @@ def id_bounds(
 _floor = lru_cache(TimedIds.floor)
 
 
-async def searched(
+async def first_match(
     db: Database, steps: Selection, matches: Sequence[IndexedMatch], otherwise: Selection
 ) -> Selection:
     """Returns the rows of the first match that finds one, or `otherwise` if none does."""

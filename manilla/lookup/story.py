@@ -25,7 +25,7 @@ from manilla.payments.payment import Charge, Payment, PaymentStatus
 from manilla.payments.suspense import HeldMoney, held_money
 from manilla.payouts import store as payouts
 from manilla.payouts.payout import Payout
-from manilla.payouts.routing.explanation import ExplainedAttempt, explained
+from manilla.payouts.routing.explanation import ExplainedAttempt, explain_attempts
 from manilla.providers import listing as providers
 from manilla.providers.listing import ReceivedWebhook
 from manilla.refunds import store as refund_queries
@@ -163,7 +163,7 @@ async def payout_story(
     if payout is None or environment not in (None, payout.environment):
         return None
     common = await _common(db, payout, {trx_id: payout.provider}, [trx_id])
-    attempts = await explained(db, merchant_id, trx_id) if payout.is_routed else []
+    attempts = await explain_attempts(db, merchant_id, trx_id) if payout.is_routed else []
     return PayoutStory(**common, payout=payout, attempts=attempts)
 
 

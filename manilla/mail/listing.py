@@ -79,7 +79,7 @@ def _selected(wanted: MailFilter) -> Selection:
         .add_given("created_at >= {}", wanted.since)
         .add_given("created_at < {}", wanted.until)
     )
-    text = listing.searched(wanted.search)
+    text = listing.search_text(wanted.search)
     if text is not None:
         conditions.add(
             "(lower(recipient) = {} OR id = {}::bigint)", text.lower(), listing.number(text)

@@ -212,7 +212,7 @@ async def check_active(connection: Connection, tenant: Tenant, number: int) -> N
         raise InvalidCredentials
 
 
-async def listed(db: Database, merchant_id: int, environment: Environment) -> list[ApiKeyRow]:
+async def list_keys(db: Database, merchant_id: int, environment: Environment) -> list[ApiKeyRow]:
     """Returns active keys and those that ended in the last 30 days, newest first."""
     return await db.rows(
         ApiKeyRow,

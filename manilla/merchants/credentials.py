@@ -58,7 +58,7 @@ def generate(environment: Environment, merchant_key: str | None = None) -> NewCr
     )
 
 
-def derived(keyring: Keyring, environment: Environment) -> NewCredentials:
+def derive(keyring: Keyring, environment: Environment) -> NewCredentials:
     """Derives the demo merchant's credentials from the master key, so they are always the same."""
     prefix = "test_" if environment is Environment.SANDBOX else ""
 

@@ -115,7 +115,7 @@ class Directory:
         # announced.
         flight = self._flights.get((key, self._round))
         if flight is None:
-            flight = deadline.detached(self._fetch(key, look_up))
+            flight = deadline.start_detached(self._fetch(key, look_up))
             self._flights[key, self._round] = flight
             flight.add_done_callback(partial(self._landed, (key, self._round)))
         # A caller that times out must not cancel the load for the others.

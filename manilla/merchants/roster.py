@@ -56,7 +56,7 @@ def _selected(wanted: MerchantFilter) -> Selection:
         .add_given("created_at >= {}", wanted.since)
         .add_given("created_at < {}", wanted.until)
     )
-    text = listing.searched(wanted.search)
+    text = listing.search_text(wanted.search)
     if text is not None:
         conditions.add(
             "(position(lower({}) IN lower(concat_ws(E'\\n', name, email))) > 0 OR id = {}::bigint"

@@ -175,7 +175,7 @@ def terms(method: Method) -> tuple[object, ...]:
     return method.fee, method.min_minor, method.max_minor
 
 
-def narrowed(wanted: MethodUpdate, before: Method) -> MethodUpdate:
+def only_changes(wanted: MethodUpdate, before: Method) -> MethodUpdate:
     """Returns the change without the fields that already have the wanted value."""
     given = msgspec.structs.asdict(wanted)
     unchanged = [

@@ -91,7 +91,7 @@ def _query(scope: Scope, wanted: NotificationFilter) -> Selection:
     bounds = floor(wanted.since or EARLIEST), floor(wanted.until or LATEST)
     index = KeyIndex(whose(scope), bounds)
     steps = Selection("notification", NOTIFICATION_COLUMNS, orders, conditions, index)
-    text = listing.searched(wanted.search)
+    text = listing.search_text(wanted.search)
     return steps if text is None else _found_by(steps, scope, wanted, text)
 
 

@@ -128,7 +128,7 @@ def by_job(jobs: Sequence[Job], due: Sequence[Due]) -> list[Due | None]:
     return [found.get((job.merchant_id, job.subject)) for job in jobs]
 
 
-def given(attempts: Sequence[AttemptResult]) -> list[list[Any]]:
+def parameters(attempts: Sequence[AttemptResult]) -> list[list[Any]]:
     """Returns the parameters for a statement that starts with STORED."""
     values = {
         name: [getattr(each, name) for each in attempts] for name in AttemptResult.__struct_fields__
@@ -165,7 +165,7 @@ async def record(db: Database, attempts: Sequence[AttemptResult]) -> list[None]:
            -- If it was scheduled again during this attempt, a failure does not count.
            AND (n.attempts = g.attempts - 1 OR g.state = 'delivered')
         RETURNING n.merchant_id, n.environment, n.url, n.trx_id, n.state, g.error""",
-            *given(attempts),
+            *parameters(attempts),
         )
         for row in changed:
             if row["state"] == "failed" and row["environment"] == Environment.PRODUCTION:

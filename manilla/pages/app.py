@@ -68,7 +68,7 @@ def build(
         static_files.handler(),
         *unsubscribe.handlers(services, render),
     ]
-    return hardened(PageRouter(chain(own, *groups), _error_handler(render)))
+    return harden(PageRouter(chain(own, *groups), _error_handler(render)))
 
 
 def _error_handler(render: Callable[..., str]) -> OnError:
@@ -99,7 +99,7 @@ def _headers(refusal: Refusal) -> dict[str, str]:
     return {} if seconds is None else {"Retry-After": str(seconds)}
 
 
-def hardened(asgi: Any) -> Any:
+def harden(asgi: Any) -> Any:
     """Adds the security headers and a request id to every response, including errors and files."""
     fixed = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 

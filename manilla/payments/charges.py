@@ -103,7 +103,7 @@ class ChargeService:
             if left < limits.gateway_seconds_min:
                 break
             is_last = number == len(gateways) - 1
-            with wire.limited(left if is_last else max(left / 2, limits.gateway_seconds_min)):
+            with wire.limit_calls(left if is_last else max(left / 2, limits.gateway_seconds_min)):
                 opened = await self._try(payment, caller, wish, gateway.method, number)
             if isinstance(opened, Charge):
                 return opened

@@ -139,11 +139,11 @@ class Checkout:
             held=held,
             released=None if held is None else await self._released(held),
             declined=None if latest is None or latest.is_undecided else latest,
-            returned=wrong_amounts.returned(payment),
+            returned=wrong_amounts.amount_to_return(payment),
         )
 
     async def _released(self, held: Charge) -> CaseAction | None:
-        return await suspense.released(self._db, held.merchant_id, held.reference)
+        return await suspense.release_action(self._db, held.merchant_id, held.reference)
 
     async def choose(self, trx_id: str, chosen: str, seen: int = 0) -> Charge:
         """Returns the charge for a method's code, or for a way to pay.

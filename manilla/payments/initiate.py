@@ -9,7 +9,7 @@ import msgspec
 
 from manilla.job_kinds import JobKind
 from manilla.kit import strict_json
-from manilla.kit.db import Database, shared
+from manilla.kit.db import Database, common_fields
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import RateTicket
@@ -187,7 +187,7 @@ def _row(
     caller: Caller, order: PaymentOrder, quote: Quote, trx_id: str, times: dict[str, Any]
 ) -> NewPayment:
     return NewPayment(
-        **shared(PaymentTerms, order),
+        **common_fields(PaymentTerms, order),
         merchant_id=caller.merchant_id,
         trx_id=trx_id,
         environment=caller.environment,

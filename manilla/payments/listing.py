@@ -130,7 +130,7 @@ async def _query(db: Database, scope: Scope, wanted: PaymentFilter) -> Selection
         steps = steps.narrowed(_METHOD, wanted.method)
     if wanted.link_id is not None:
         steps = steps.narrowed("link_id = {}", wanted.link_id)
-    text = listing.searched(wanted.search)
+    text = listing.search_text(wanted.search)
     if text is None:
         return steps
     partly = steps.narrowed(
@@ -138,7 +138,7 @@ async def _query(db: Database, scope: Scope, wanted: PaymentFilter) -> Selection
         " lower(concat_ws(E'\\n', ref_trx, customer_name, customer_email))) > 0",
         text,
     )
-    return await transaction_lists.searched(db, steps, matches(scope, text), partly)
+    return await transaction_lists.first_match(db, steps, matches(scope, text), partly)
 
 
 def matches(scope: Scope, text: str) -> list[IndexedMatch]:
@@ -156,7 +156,7 @@ def matches(scope: Scope, text: str) -> list[IndexedMatch]:
     return found
 
 
-async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
+async def ids_of_reference(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
     """Returns the ids of the payment with this merchant reference and of its refunds."""
     records = await db.records(
         """

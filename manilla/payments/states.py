@@ -157,7 +157,7 @@ async def conclude(db: Database, charge: Charge, state: ChargeState) -> None:
         payment = await _locked(connection, charge.merchant_id, charge.trx_id)
         current = await store.charge(connection, charge.merchant_id, charge.reference)
         assert current is not None
-        said = await claims.claimed(
+        said = await claims.claims_of(
             *(connection, EventKind.CHARGE, charge.merchant_id, charge.reference, charge.provider)
         )
         match state.status:

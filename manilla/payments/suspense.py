@@ -90,7 +90,7 @@ async def is_held(connection: Connection | Database, merchant_id: int, reference
     return await _held(connection, merchant_id, reference) is not None
 
 
-async def released(
+async def release_action(
     db: Connection | Database, merchant_id: int, reference: str
 ) -> CaseAction | None:
     """Returns how the money was released, or None if it was not released yet."""
@@ -115,7 +115,7 @@ async def held_money(db: Database, charges: Sequence[Charge]) -> list[HeldMoney]
             reference=charge.reference,
             received=Money(charge.currency, charge.paid_minor or 0),
             expected=charge.amount,
-            outcome=await released(db, charge.merchant_id, charge.reference),
+            outcome=await release_action(db, charge.merchant_id, charge.reference),
         )
         for charge in charges
         if charge.status is ChargeStatus.SUSPENSE

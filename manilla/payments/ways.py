@@ -59,7 +59,7 @@ class CheckoutEntry(msgspec.Struct, frozen=True):
         if self.channel is not None:
             return LABELS[self.channel]
         names = [LABELS[channel] for channel in Channel if channel in self.offers[0].channels]
-        return listed(names)
+        return join_names(names)
 
     @property
     def name(self) -> str:
@@ -67,7 +67,7 @@ class CheckoutEntry(msgspec.Struct, frozen=True):
         return f"{name} (unavailable)" if self.is_down else name
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Joins names as in `Card, bank transfer or USSD`."""
     first, *rest = names
     names = [first, *(name if name.isupper() else name.lower() for name in rest)]

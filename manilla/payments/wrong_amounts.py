@@ -130,7 +130,7 @@ async def complete(connection: Connection, received: ReceivedAmount) -> Payment:
     return payment if received.is_usual else add_received(payment, received.paid)
 
 
-def returned(payment: Payment) -> Money:
+def amount_to_return(payment: Payment) -> Money:
     """Returns the amount to refund to the customer of a payment that is no longer pending."""
     nothing = Money(payment.currency, 0)
     match payment.status:

@@ -244,7 +244,7 @@ async def decision(db: Database, payout: Payout) -> str | None:
     about = AuditFilter(
         action="payout", merchant_id=payout.merchant_id, subject=f"payout:{payout.trx_id}"
     )
-    for line in await audit.listed(db, about):
+    for line in await audit.list_entries(db, about):
         match line.action:
             case "payout.complete":
                 reference = line.detail.get("bank_reference")

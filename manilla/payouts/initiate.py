@@ -9,7 +9,7 @@ import msgspec
 
 from manilla.job_kinds import JobKind
 from manilla.kit import strict_json
-from manilla.kit.db import Database, shared
+from manilla.kit.db import Database, common_fields
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money, amount_of
@@ -333,7 +333,7 @@ def _row(
     trx_id, created_at = trx_ids.new_with_time(caller.merchant_id)
     columns = {"provider": method.provider, "beneficiary": {}, "account_name": None, **destination}
     return NewPayout(
-        **shared(PayoutTerms, order),
+        **common_fields(PayoutTerms, order),
         merchant_id=caller.merchant_id,
         trx_id=trx_id,
         created_at=created_at,

@@ -85,7 +85,7 @@ async def known_elsewhere_as(db: Database, reference: str) -> list[Payout]:
 
 async def _query(db: Database, scope: Scope, wanted: PayoutFilter) -> Selection:
     steps = _filtered(transaction_lists.query("payout", PAYOUT_COLUMNS, scope, wanted), wanted)
-    text = listing.searched(wanted.search)
+    text = listing.search_text(wanted.search)
     if text is None:
         return steps
     partly = steps.narrowed(
@@ -93,7 +93,7 @@ async def _query(db: Database, scope: Scope, wanted: PayoutFilter) -> Selection:
         " OR position(lower({}) IN lower(concat_ws(E'\\n', ref_trx, account_name))) > 0)",
         *(text, text),
     )
-    return await transaction_lists.searched(db, steps, matches(scope, text), partly)
+    return await transaction_lists.first_match(db, steps, matches(scope, text), partly)
 
 
 def _filtered(steps: Selection, wanted: PayoutFilter) -> Selection:
@@ -151,7 +151,7 @@ async def saved_accounts(
         .add_given("active = {}", wanted.active)
         .add_given("method_code = {}", wanted.method)
     )
-    text = listing.searched(wanted.search)
+    text = listing.search_text(wanted.search)
     if text is not None:
         conditions.add(
             f"({_ACCOUNT_NUMBER} = {{}}"
@@ -162,7 +162,7 @@ async def saved_accounts(
     return await selected.page(db, accounts.read, SortOrder.NEWEST, after, limit)
 
 
-async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
+async def ids_of_reference(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
     """Returns the ids of the payout with this merchant reference; empty if there is none."""
     records = await db.records(
         """

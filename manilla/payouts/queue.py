@@ -180,7 +180,7 @@ def _within(scope: Everyone, wanted: QueueFilter) -> Conditions:
         .add_given("amount_minor >= {}", wanted.min_minor)
         .add_given("amount_minor <= {}", wanted.max_minor)
     )
-    text = listing.searched(wanted.search)
+    text = listing.search_text(wanted.search)
     if text is None:
         return conditions
     merchant_id = trx_ids.merchant_of(text)

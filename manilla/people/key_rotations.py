@@ -24,7 +24,7 @@ async def since(db: Database, merchant_id: int, start: datetime) -> list[NewKey]
     lines = [
         line
         for action in ("merchant.rotate", "merchant.key_create")
-        for line in await audit.listed(
+        for line in await audit.list_entries(
             db,
             AuditFilter(action=action, merchant_id=merchant_id, since=start),
             limit=SHOWN_MAX,

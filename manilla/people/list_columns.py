@@ -7,7 +7,7 @@ from manilla.kit.db import Database
 LISTS_MAX = 30  # maximum number of lists per user
 
 
-async def chosen(db: Database, person_id: int, name: str) -> list[str] | None:
+async def columns_of(db: Database, person_id: int, name: str) -> list[str] | None:
     """Returns the chosen columns of a list, or None if the user has chosen none."""
     columns: list[str] | None = await db.value(
         """

@@ -40,7 +40,7 @@ class Claimed(msgspec.Struct, frozen=True):
         return f"{amount} {self.currency or ''}".strip()
 
 
-async def claimed(
+async def claims_of(
     db: Database | Connection, kind: EventKind, merchant_id: int, reference: str, provider: str
 ) -> list[Claimed]:
     """Returns what this provider's webhooks claimed about the transaction."""

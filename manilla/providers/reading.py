@@ -150,7 +150,7 @@ def optional_id(data: Any, name: str) -> str | None:
     return None if data.get(name) is None else text_or_number(data, name)
 
 
-def claimed(data: Any, *, in_minor_units: bool = False) -> Claim | None:
+def read_claim(data: Any, *, in_minor_units: bool = False) -> Claim | None:
     """Returns the amount, in major units, and the currency that a webhook names.
 
     A value that is unreadable agrees with none.
@@ -238,7 +238,7 @@ def banks(data: Any) -> list[Bank]:
     return [Bank(text(bank, "code"), text(bank, "name")) for bank in items(data)]
 
 
-def resolved(data: Any) -> ResolvedAccount:
+def read_account(data: Any) -> ResolvedAccount:
     return ResolvedAccount(text(data, "account_name"))
 
 

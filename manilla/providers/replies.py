@@ -84,7 +84,7 @@ def read_word(document: Mapping[str, Any]) -> Enveloped:
     return Enveloped(is_success, document.get("message"), document.get("data"))
 
 
-def done(reply: Reply, read: Read[Value]) -> Answer[Value]:
+def require_success(reply: Reply, read: Read[Value]) -> Answer[Value]:
     """Returns Done if the status is 2xx, the envelope says success and the data is valid."""
     if 200 <= reply.status < 300 and reply.is_success:
         return Done(read(reply.data))
@@ -99,7 +99,7 @@ def decide_payment(reply: Reply, read: Read[Value]) -> Answer[Value]:
     """
     if is_refusal(reply) and not is_duplicate(reply):
         return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
-    return done(reply, read)
+    return require_success(reply, read)
 
 
 def decide_transfer(reply: Reply, read: Read[Value], refusals: Refusals = ()) -> Answer[Value]:
@@ -107,7 +107,7 @@ def decide_transfer(reply: Reply, read: Read[Value], refusals: Refusals = ()) ->
 
     `refusals` are the provider's own words, which are looked for before the common ones.
     """
-    return refused_transfer(reply, refusals) if is_refusal(reply) else done(reply, read)
+    return refused_transfer(reply, refusals) if is_refusal(reply) else require_success(reply, read)
 
 
 DUPLICATE = ("duplicate", "already exist", "already used", "already been used", "unique reference")
@@ -148,7 +148,7 @@ def found_or(missing: Value, is_missing: Callable[[Reply], bool] = is_not_found)
     """
 
     def decide(reply: Reply, read: Read[Value]) -> Answer[Value]:
-        return Done(missing) if is_missing(reply) else done(reply, read)
+        return Done(missing) if is_missing(reply) else require_success(reply, read)
 
     return decide
 

@@ -17,7 +17,7 @@ from manilla.kit.logs import HIDDEN
 from manilla.providers import reading
 from manilla.providers.health import Rail
 from manilla.providers.port import Answer, Unknown
-from manilla.providers.replies import UNAUTHORIZED, Decide, Envelope, Read, Reply, done
+from manilla.providers.replies import UNAUTHORIZED, Decide, Envelope, Read, Reply, require_success
 
 log = structlog.get_logger(__name__)
 
@@ -30,7 +30,7 @@ _ends: ContextVar[float] = ContextVar("calls_end", default=math.inf)
 
 
 @contextmanager
-def limited(seconds: float) -> Iterator[None]:
+def limit_calls(seconds: float) -> Iterator[None]:
     """Limits the total time of the calls in this block. Each call keeps its own limit too."""
     token = _ends.set(min(asyncio.get_running_loop().time() + seconds, _ends.get()))
     try:
@@ -93,7 +93,7 @@ class Wire:
         self,
         path: str,
         read: Read[Value],
-        decide: Decide[Value] = done,
+        decide: Decide[Value] = require_success,
         *,
         query: Mapping[str, str] | None = None,
     ) -> Answer[Value]:
@@ -104,7 +104,7 @@ class Wire:
         path: str,
         body: Mapping[str, Any] | None,
         read: Read[Value],
-        decide: Decide[Value] = done,
+        decide: Decide[Value] = require_success,
     ) -> Answer[Value]:
         return await self.call("POST", path, lambda reply: decide(reply, read), body=body)
 

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 import msgspec
 
 from manilla.audit import actor, audit
-from manilla.kit.db import Connection, Database, columns, shared
+from manilla.kit.db import Connection, Database, columns, common_fields
 from manilla.kit.errors import Refusal
 from manilla.kit.texts import is_line
 from manilla.reconciliation import days, lines
@@ -62,7 +62,7 @@ def changes(signed: DayFigures, current: DayFigures) -> list[FigureChange]:
 
 def digest(figures: DayFigures) -> str:
     """Identifies these figures, so that nobody signs others than those that they have seen."""
-    content = msgspec.json.encode(shared(DayFigures, figures))
+    content = msgspec.json.encode(common_fields(DayFigures, figures))
     return hashlib.sha256(content).hexdigest()[:32]
 
 
@@ -115,7 +115,7 @@ def _check(current: ReconciledDay | None, note: str, seen: str | None) -> None:
 
 
 async def _insert(connection: Connection, current: ReconciledDay, note: str) -> SignOff:
-    figures = shared(DayFigures, current)
+    figures = common_fields(DayFigures, current)
     by = {"provider": current.provider, "day": current.day}
     values = {**figures, **by, "signed_by": actor.current.get().name, "note": note}
     places = ", ".join(f"${place}" for place in range(1, len(values) + 1))

@@ -54,7 +54,7 @@ class Unmatched(msgspec.Struct, frozen=True):
         return "only in our ledger" if self.statement_minor is None else "the amounts differ"
 
 
-async def unmatched(
+async def find_unmatched(
     db: Database | Connection,
     provider: str,
     *,
@@ -99,12 +99,12 @@ async def unmatched(
 
 
 async def of_day(db: Database, day: ReconciledDay) -> list[Unmatched]:
-    return await unmatched(db, day.provider, currency=day.currency, day=day.day)
+    return await find_unmatched(db, day.provider, currency=day.currency, day=day.day)
 
 
 async def report(connection: Connection, provider: str, now: datetime) -> None:
     """Opens a case for what has not matched within a day, and closes those that match now."""
-    due = await unmatched(
+    due = await find_unmatched(
         connection, provider, before=now - DUE_AFTER, neighbors=1, limit=CASES_MAX
     )
     for each in due:

@@ -87,7 +87,7 @@ def command(method: str, target: str, body: str | None) -> str:
 
 
 @cache
-def coloured(text: str) -> Markup:
+def highlight(text: str) -> Markup:
     parts: list[Markup | str] = []
     end = 0
     for match in TOKENS.finditer(text):
@@ -105,7 +105,7 @@ def json(value: Any) -> str:
     return msgspec.json.format(strict_json.encode(value), indent=2).decode()
 
 
-def ticked(text: str) -> Markup:
+def render_backticks(text: str) -> Markup:
     """Converts text in backticks to HTML code elements."""
     pieces = text.split("`")
     return Markup("").join(_alternating(pieces))

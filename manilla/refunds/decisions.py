@@ -179,7 +179,7 @@ async def decision(db: Database, refund: Refund) -> str | None:
         action="refund", merchant_id=refund.merchant_id, subject=f"refund:{refund.trx_id}"
     )
     words = {"refund.confirm": "has paid it", "refund.reject": "has rejected it"}
-    for line in await audit.listed(db, about):
+    for line in await audit.list_entries(db, about):
         if line.action in words:
             return f"{line.actor_name} {words[line.action]}: {line.detail.get('reason')}"
     return None

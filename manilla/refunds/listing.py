@@ -44,11 +44,11 @@ async def _query(db: Database, scope: Scope, wanted: RefundFilter) -> Selection:
     steps = transaction_lists.query("refund", REFUND_COLUMNS, scope, wanted)
     if wanted.by_operator is not None:
         steps = steps.narrowed("by_operator = {}", wanted.by_operator)
-    text = listing.searched(wanted.search)
+    text = listing.search_text(wanted.search)
     if text is None:
         return steps
     nothing = msgspec.structs.replace(steps.narrowed("false"), index=None)
-    return await transaction_lists.searched(db, steps, matches(text), nothing)
+    return await transaction_lists.first_match(db, steps, matches(text), nothing)
 
 
 def matches(text: str) -> list[IndexedMatch]:

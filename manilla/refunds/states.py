@@ -77,7 +77,7 @@ async def _claims(connection: Connection, refund: Refund, event: SettlementEvent
     if refund.provider is None or sent_at is None or is_named:
         return said
     assert refund.charge_reference is not None
-    of_charge = await claims.claimed(
+    of_charge = await claims.claims_of(
         *(connection, EventKind.CHARGE_REFUNDS, refund.merchant_id),
         *(refund.charge_reference, refund.provider),
     )

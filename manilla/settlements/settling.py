@@ -31,7 +31,7 @@ from manilla.payouts import ordering, refusals
 from manilla.payouts import store as payouts
 from manilla.payouts.beneficiaries import names
 from manilla.payouts.initiate import PayoutInitiation, PayoutOrder
-from manilla.payouts.listing import named
+from manilla.payouts.listing import ids_of_reference
 from manilla.payouts.ordering import AccountHolder, PayoutPreview, PayoutPreviews
 from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.payouts.protection import allowance
@@ -197,7 +197,7 @@ class Settling:
 
     async def _payout(self, settlement: Settlement) -> Payout | None:
         """Returns the payout of this settlement, if it exists."""
-        for trx_id in await named(self._db, settlement.tenant, settlement.ref_trx):
+        for trx_id in await ids_of_reference(self._db, settlement.tenant, settlement.ref_trx):
             payout = await payouts.payout(self._db, settlement.merchant_id, trx_id)
             assert payout is not None
             if payout.ordered_by not in await self._ordered_by(settlement):

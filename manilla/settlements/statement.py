@@ -36,7 +36,7 @@ async def attach(db: Database, mail: Mail) -> Sequence[MailAttachment]:
     Returns an empty list if the file is too large. The email also links to the statement.
     """
     tenant = Tenant(mail.merchant_id, Environment.PRODUCTION)
-    settlement = await store.named(db, tenant, mail.shown_facts["reference"])
+    settlement = await store.find_by_reference(db, tenant, mail.shown_facts["reference"])
     assert settlement is not None
     lines = in_pages(pages(db, settlement, await store.before(db, settlement)))
     content = b""

@@ -110,7 +110,7 @@ async def find(db: Database, tenant: Tenant, settlement_id: int) -> Settlement |
     )
 
 
-async def named(db: Database, tenant: Tenant, ref_trx: str) -> Settlement | None:
+async def find_by_reference(db: Database, tenant: Tenant, ref_trx: str) -> Settlement | None:
     """Returns the settlement with this reference."""
     return await find(db, tenant, int(ref_trx.removeprefix(REFERENCE)))
 
@@ -162,7 +162,7 @@ def _selected(tenant: Tenant, wanted: SettlementFilter) -> Selection:
         .add_given("amount_minor <= {}", wanted.max_minor)
         .add_given("created_at >= {}", wanted.since)
         .add_given("created_at < {}", wanted.until)
-        .add_given("{} IN (trx_id, id::text)", listing.searched(wanted.search))
+        .add_given("{} IN (trx_id, id::text)", listing.search_text(wanted.search))
     )
     return Selection("settlement", _COLUMNS, _ORDERS, conditions, status="state")
 

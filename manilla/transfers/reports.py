@@ -72,6 +72,6 @@ async def claims_about(
     """Returns the claims about the transfer in signed webhooks from its own provider."""
     if transfer.provider is None or transfer.environment is Environment.SANDBOX:
         return []
-    return await claims.claimed(
+    return await claims.claims_of(
         *(db, kind, transfer.merchant_id, transfer.trx_id, transfer.provider)
     )

@@ -2,7 +2,7 @@
 
 from markupsafe import Markup
 
-from manilla.web.display import badge, clean, shortened, title
+from manilla.web.display import badge, clean, shorten, title
 from manilla.web.page_request import PageRequest
 
 TEXT_LENGTH_MAX, LONG_TEXT_LENGTH_MAX = 60, 600
@@ -16,7 +16,7 @@ def link(request: PageRequest, path: str, text: str) -> Markup:
 def id_link(request: PageRequest, path: str, identifier: str) -> Markup:
     """Shows a long id, shortened in the middle, as a link."""
     return Markup('<a class="row-link" href="{}">{}</a>').format(
-        request.at(path), shortened(identifier)
+        request.at(path), shorten(identifier)
     )
 
 
@@ -27,7 +27,7 @@ def identifier(value: str | None) -> Markup | str:
     return Markup(
         '<span class="copyable">{}<button type="button" class="copy" data-copy="{}">'
         '<span class="visually-hidden">Copy {}</span></button></span>'
-    ).format(shortened(value), value, value)
+    ).format(shorten(value), value, value)
 
 
 def long_text(value: object) -> str:

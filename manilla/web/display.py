@@ -19,7 +19,7 @@ __all__ = [
     "moment",
     "money",
     "short_moment",
-    "shortened",
+    "shorten",
     "title",
 ]
 
@@ -75,7 +75,7 @@ def badge(state: str, text: str | None = None) -> Markup:
     return Markup('<span class="state state-{}">{}</span>').format(tone, shown)
 
 
-def shortened(value: str) -> Markup:
+def shorten(value: str) -> Markup:
     """Returns a long id whose middle is hidden where it does not fit.
 
     The hidden part is in the page, so that selecting, copying and searching find the whole id.

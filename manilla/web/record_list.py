@@ -162,7 +162,7 @@ class RecordList(msgspec.Struct, frozen=True):
         ordered = msgspec.structs.replace(wanted, sort=wanted.sort if is_sortable else usual)
         after = lists.after(request)
         found = await self._rows(prepare, request.db, *about, ordered, after=after)
-        chosen = await list_columns.chosen(request.db, request.visitor.person_id, self.name)
+        chosen = await list_columns.columns_of(request.db, request.visitor.person_id, self.name)
         view = RecordListView(request, found.next, self, chosen, wanted, views)
         view.filters, view.is_sorted = filters, ordered.sort is wanted.sort
         view.summary = "" if self.totals is None else self._summary(totals)

@@ -32,7 +32,7 @@ def environment(folder: Path) -> jinja2.Environment:
         browser=display.browser,
         clean=display.clean,
         duration=duration,
-        shortened=display.shortened,
+        shorten=display.shorten,
         titled=display.title,
         changes=display.describe_changes,
     )

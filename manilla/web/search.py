@@ -49,7 +49,7 @@ class RealmSearch(msgspec.Struct, frozen=True):
         return request.page("search_results.html", **await self._values(request))
 
     async def _values(self, request: PageRequest) -> dict[str, Any]:
-        text = listing.searched(request.query.text("q")) or ""
+        text = listing.search_text(request.query.text("q")) or ""
         is_long = len(text) >= LENGTH_MIN or text.isdigit()
         hits = search.exact_first(await self.find(request, text), text) if is_long else []
         groups = groupby(hits, lambda hit: hit.kind)

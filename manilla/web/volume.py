@@ -104,7 +104,7 @@ class Volume(msgspec.Struct, frozen=True):
         )
 
 
-def chosen(text: str) -> str:
+def chosen_period(text: str) -> str:
     return text if text in PERIODS else DEFAULT
 
 

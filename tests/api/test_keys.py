@@ -26,7 +26,7 @@ from manilla.refunds import order as refunds
 from manilla.refunds.order import OrderedRefund
 from manilla.services import Services
 from manilla.settings import Settings
-from manilla.wiring import opened
+from manilla.wiring import open_services
 from tests.client import Merchant, Reply, Site, new_merchant
 from tests.conftest import serving
 from tests.dashboard.merchant_dashboard import new_dashboard
@@ -63,7 +63,7 @@ async def new_key(
 
 
 async def shown(services: Services, merchant: Merchant) -> list[ApiKeyRow]:
-    return await api_keys.listed(services.db, merchant.new.id, merchant.environment)
+    return await api_keys.list_keys(services.db, merchant.new.id, merchant.environment)
 
 
 def coming_from(merchant: Merchant, address: str) -> Merchant:
@@ -280,7 +280,7 @@ async def test_every_process_rejects_a_revoked_key_within_a_second(
 ) -> None:
     key = await new_key(services, merchant)
     async with (
-        opened(settings, name="second process", connections=4) as others,
+        open_services(settings, name="second process", connections=4) as others,
         serving(WebApplication(others)) as port,
     ):
         elsewhere = msgspec.structs.replace(key, site=Site(port))

@@ -42,11 +42,11 @@ PRODUCTION = Environment.PRODUCTION
 
 async def of_merchant(db: Database, merchant: Merchant) -> list[AuditEntry]:
     """The audit log entries about this merchant, oldest first."""
-    return (await audit.listed(db, AuditFilter(merchant_id=merchant.new.id)))[::-1]
+    return (await audit.list_entries(db, AuditFilter(merchant_id=merchant.new.id)))[::-1]
 
 
 async def last(db: Database, action: str) -> AuditEntry:
-    return (await audit.listed(db, AuditFilter(action=action), limit=1))[0]
+    return (await audit.list_entries(db, AuditFilter(action=action), limit=1))[0]
 
 
 def changed(before: Any, after: Any) -> dict[str, Any]:

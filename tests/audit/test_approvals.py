@@ -74,7 +74,7 @@ async def test_an_adjustment_above_the_limit_waits_for_approval(
     assert await balance(db, merchant) == 2_000_000_001
     assert (approved.approval.status, approved.approval.decided_by) == ("approved", BOLA)
     assert number not in [each.id for each in await approvals.waiting(db)]
-    lines = (await audit.listed(db, AuditFilter(merchant_id=merchant.new.id)))[:3]
+    lines = (await audit.list_entries(db, AuditFilter(merchant_id=merchant.new.id)))[:3]
     assert [(line.action, line.actor_name) for line in lines] == [
         ("approval.approve", "Bola"),
         ("wallet.adjust", "Bola"),

@@ -23,7 +23,7 @@ async def write(db: Database, action: str, subject: str = "test") -> None:
 
 
 async def newest(db: Database) -> int:
-    [line] = await audit.listed(db, limit=1)
+    [line] = await audit.list_entries(db, limit=1)
     return line.id
 
 
@@ -34,7 +34,7 @@ async def test_an_entry_records_who_did_what_to_which_object(db: Database) -> No
                 connection, "test.say", "thing:1", merchant_id=3, amount=Money("NGN", 150050)
             )
     assert current.get() == SYSTEM
-    [line] = await audit.listed(db, AuditFilter(action="test.say"))
+    [line] = await audit.list_entries(db, AuditFilter(action="test.say"))
     assert (line.actor, line.subject, line.merchant_id) == (ADA, "thing:1", 3)
     assert line.detail == {"amount": "1500.50 NGN"}
 
@@ -48,7 +48,7 @@ async def test_a_failed_change_leaves_no_entry_and_no_gap(db: Database) -> None:
             raise ZeroDivisionError
     await write(db, "test.after")
     assert await newest(db) == before + 1
-    assert await audit.listed(db, AuditFilter(action="test.undone")) == []
+    assert await audit.list_entries(db, AuditFilter(action="test.undone")) == []
     assert (await audit.verify(db)).is_whole
 
 
@@ -56,7 +56,7 @@ async def test_twenty_concurrent_entries_form_one_chain_without_a_gap(db: Databa
     await write(db, "test.before")
     before = await newest(db)
     await asyncio.gather(*(write(db, "test.at_once", f"n:{n}") for n in range(20)))
-    lines = await audit.listed(db, AuditFilter(action="test.at_once"), limit=20)
+    lines = await audit.list_entries(db, AuditFilter(action="test.at_once"), limit=20)
     assert [line.id for line in reversed(lines)] == list(range(before + 1, before + 21))
     verdict = await audit.verify(db)
     assert (verdict.is_whole, verdict.count, verdict.last_id) == (True, before + 20, before + 20)
@@ -69,11 +69,13 @@ async def test_the_log_is_read_in_pages_and_filtered(db: Database) -> None:
             await write(db, "pages.read", f"n:{n}")
     await write(db, "pagesnot.read")
     filters = AuditFilter(search="Ada", action="pages")
-    first = await audit.listed(db, filters, None, 2)
-    second = await audit.listed(db, filters, first[-1].id, 2)
+    first = await audit.list_entries(db, filters, None, 2)
+    second = await audit.list_entries(db, filters, first[-1].id, 2)
     assert [line.subject for line in first + second] == ["n:4", "n:3", "n:2", "n:1"]
-    assert await audit.listed(db, AuditFilter(subject="n:4", action="pages.read")) == first[:1]
-    assert await audit.listed(db, AuditFilter(merchant_id=987654)) == []
+    assert (
+        await audit.list_entries(db, AuditFilter(subject="n:4", action="pages.read")) == first[:1]
+    )
+    assert await audit.list_entries(db, AuditFilter(merchant_id=987654)) == []
 
 
 @pytest.mark.parametrize(
@@ -176,7 +178,7 @@ async def test_an_entry_with_a_recomputed_hash_does_not_match_the_next(
 ) -> None:
     for n in range(2):
         await write(db, "test.forge", f"n:{n}")
-    target = (await audit.listed(db, AuditFilter(subject="n:0"), limit=1))[0]
+    target = (await audit.list_entries(db, AuditFilter(subject="n:0"), limit=1))[0]
     forged = type(target)(
         **{name: getattr(target, name) for name in target.__struct_fields__} | {"subject": "n:9"}
     )

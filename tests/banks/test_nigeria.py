@@ -109,7 +109,7 @@ def test_every_sandbox_bank_has_all_codes_that_the_sandbox_needs() -> None:
 def test_a_name_is_a_bank_only_if_it_is_exactly_one_of_its_names(
     text: str, code: str | None
 ) -> None:
-    found = names.named(text)
+    found = names.find_bank(text)
     assert (found.code if found else None) == code
 
 
@@ -119,14 +119,14 @@ def test_a_name_is_a_bank_only_if_it_is_exactly_one_of_its_names(
 def test_a_name_with_another_word_is_never_taken_for_the_bank(bank, word) -> None:  # type: ignore[no-untyped-def]
     if word in names._DROPPED:
         return
-    found = names.named(f"{bank.name} {word}")
+    found = names.find_bank(f"{bank.name} {word}")
     known = {names.key(name) for name in found.names} if found else set()
     assert found is None or names.key(f"{bank.name} {word}") in known
 
 
 @given(texts())
 def test_any_text_can_be_searched(text: str) -> None:
-    assert names.named(text) is None or names.named(text) in BANKS
+    assert names.find_bank(text) is None or names.find_bank(text) in BANKS
     assert len(names.search(text, 5)) <= 5
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from manilla.cli import output
-from manilla.cli.instance import claimed
+from manilla.cli.instance import lock_folder
 from manilla.platform.settings import PlatformSettings
 from tests.command import manilla
 from tests.instance import InstanceFolder
@@ -291,5 +291,5 @@ def test_an_empty_directory_becomes_private_and_another_is_unchanged(tmp_path: P
         folder.chmod(0o755)
         if name == "used":
             (folder / "file").touch()
-        with claimed(folder):
+        with lock_folder(folder):
             assert folder.stat().st_mode & 0o777 == mode

@@ -84,7 +84,7 @@ async def test_a_pending_merchant_is_found_approved_and_can_use_production(
     await context.close()
     row = await merchants.get(services.db, merchant.new.id)
     assert (row.status, row.kyc_verified) == (MerchantStatus.APPROVED, True)
-    lines = await audit.listed(services.db, AuditFilter(merchant_id=merchant.new.id))
+    lines = await audit.list_entries(services.db, AuditFilter(merchant_id=merchant.new.id))
     assert lines[1].detail["changed"]["status"] == {"before": "pending", "after": "approved"}
     assert lines[1].actor_name == populated.administrator.email
 

@@ -25,7 +25,7 @@ async def test_a_user_is_added_by_a_link_that_is_shown_once(
     again = (await visitor.get("/people")).body.decode()
     assert "chidi@console.example" in again
     assert "/invitation/" not in again
-    [line] = await audit.listed(services.db, AuditFilter(action="person.create"), limit=1)
+    [line] = await audit.list_entries(services.db, AuditFilter(action="person.create"), limit=1)
     assert line.detail == {"realm": "console", "email": form["email"], "role": "operations"}
     assert line.actor_name == visitor.email
     twice = await visitor.post("/people/add", form)
@@ -53,7 +53,7 @@ async def test_a_changed_role_applies_to_the_next_request(
     for path, status in (("/disable", "disabled"), ("/enable", "active")):
         assert (await visitor.post(one + path, {})).status == 303
         assert (await persons.get(services.db, dayo.person_id)).status == status
-    lines = await audit.listed(services.db, AuditFilter(subject=f"person:{dayo.person_id}"))
+    lines = await audit.list_entries(services.db, AuditFilter(subject=f"person:{dayo.person_id}"))
     assert [line.action for line in lines] == [
         "person.enable",
         "person.disable",

@@ -115,7 +115,7 @@ async def test_credentials_can_be_set_and_are_never_shown(
     now = (await credentials.load(services.db, services.keyring))["providerb"]
     assert now.is_valid
     assert (now.value("api_key"), now.given.get("webhook_secret")) == (SECRET, None)
-    for line in await audit.listed(services.db, AuditFilter(subject="provider:providerb")):
+    for line in await audit.list_entries(services.db, AuditFilter(subject="provider:providerb")):
         assert SECRET not in str(line.detail)
 
     # In production mode another administrator must approve new credentials. Disabling payouts needs
@@ -180,7 +180,7 @@ async def test_a_settlement_form_sent_twice_posts_once(
     second = await visitor.post(at, {**fields, "once": once})
     assert (first.status, second.status) == (303, 303)
     assert f"Recorded ₦1,250.50 as {once}." in await visitor.follow(first)
-    lines = await audit.listed(services.db, AuditFilter(action="settle.top_up"))
+    lines = await audit.list_entries(services.db, AuditFilter(action="settle.top_up"))
     assert [line.detail["trx_id"] for line in lines].count(once) == 1
     postings = (await visitor.get(f"/ledger/postings?q={once}")).body.decode()
     assert '<span>clearing: providerc</span> <span class="num">-₦1,250.50</span>' in postings
@@ -283,7 +283,7 @@ async def test_an_account_is_added_with_its_own_webhook_url_and_inactive_methods
         assert "Not used. Payouts are sent over TLS" in page
         methods = {method.code: method for method in await catalogue.load(services.db)}
         assert not methods["shopfour-ngn"].active
-        [line] = await audit.listed(services.db, AuditFilter(subject="provider:shopfour"))
+        [line] = await audit.list_entries(services.db, AuditFilter(subject="provider:shopfour"))
         assert (line.action, line.detail) == ("provider.add", {"kind": "kora"})
     finally:
         await owner.execute("DELETE FROM method WHERE provider = 'shopfour'")

@@ -77,7 +77,7 @@ async def test_a_file_is_imported_once_and_the_page_says_what_was_new(
     assert "Imported 2 lines: 1 new, 1 already known." in page
     assert str(day(3)) in page
     assert await _lines(account) == 2
-    entries = await audit.listed(account.db, AuditFilter(subject=f"provider:{account.name}"))
+    entries = await audit.list_entries(account.db, AuditFilter(subject=f"provider:{account.name}"))
     imports = [entry for entry in entries if entry.action == "statement.import"]
     assert [entry.actor_name for entry in imports] == [visitor.email] * 2
     assert imports[0].detail == {"lines": 2, "new": 1, "changed": 0}

@@ -90,7 +90,7 @@ async def create_key(services: Services, merchant: Merchant, text: str) -> str:
     terms = ApiKeyTerms(name=text[:60], rights=[Right.READ], networks=["203.0.113.0/24"])
     db, merchant_id, environment = services.db, merchant.new.id, merchant.environment
     await api_keys.create(db, services.keyring, merchant_id, environment, terms)
-    return str((await api_keys.listed(db, merchant_id, environment))[0].number)
+    return str((await api_keys.list_keys(db, merchant_id, environment))[0].number)
 
 
 async def _dossier(services: Services, merchant: Merchant, text: str) -> dict[str, str]:

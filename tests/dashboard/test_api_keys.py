@@ -124,7 +124,7 @@ async def test_a_developer_can_neither_create_nor_revoke_production_keys(
     ):
         assert (await developer.post(path, fields)).status == 403
     assert (await developer.get(f"{there}/keys/new")).status == 403
-    [row] = await api_keys.listed(services.db, live.new.id, Environment.PRODUCTION)
+    [row] = await api_keys.list_keys(services.db, live.new.id, Environment.PRODUCTION)
     assert row.status == "active"
 
 

@@ -8,7 +8,7 @@ import msgspec
 from manilla.app import WebApplication
 from manilla.kit import time_limits
 from manilla.settings import Settings
-from manilla.wiring import opened
+from manilla.wiring import open_services
 from tests.client import Site
 from tests.conftest import serving
 from tests.payouts.payout_merchant import PayoutMerchant
@@ -19,7 +19,7 @@ async def second_process(
     payer: PayoutMerchant, settings: Settings, *, connections: int
 ) -> AsyncIterator[PayoutMerchant]:
     async with (
-        opened(
+        open_services(
             settings,
             name="second process",
             connections=connections,

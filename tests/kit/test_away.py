@@ -174,7 +174,7 @@ async def test_a_shared_task_that_fails_after_all_have_left_is_not_logged_as_unr
         await release.wait()
         raise Unavailable
 
-    shared = deadline.detached(fail())
+    shared = deadline.start_detached(fail())
     waiting: Awaitable[None] = deadline.wait_for(shared)
     with pytest.raises(Unavailable), deadline.limited(0.01):
         await waiting

@@ -15,7 +15,7 @@ from manilla.kit.errors import Unavailable
 from manilla.kit.sessions import connector
 from manilla.kit.sessions.connector import Connector
 from manilla.settings import Settings
-from manilla.wiring import opened
+from manilla.wiring import open_services
 from tests import clock
 from tests.faults.proxy import Proxy, proxied
 from tests.instance import free_port
@@ -88,7 +88,7 @@ async def test_the_processes_start_while_the_first_host_hangs(
     with hanging() as first, hanging() as second:
         url = url_of([first, second, proxy.host], proxy.url)
         elsewhere = msgspec.structs.replace(settings, database_url=url)
-        async with opened(elsewhere, name="tests hosts", connections=2) as services:
+        async with open_services(elsewhere, name="tests hosts", connections=2) as services:
             assert await services.db.value("SELECT 1") == 1
 
 

@@ -93,7 +93,7 @@ def test_an_impossible_filter_is_rejected(given: dict[str, str]) -> None:
 @pytest.mark.parametrize("text", ["\x00", "a\nb", "x" * 201])
 def test_an_impossible_search_is_rejected(text: str) -> None:
     with pytest.raises(BadFilter):
-        listing.searched(text)
+        listing.search_text(text)
 
 
 def test_values_are_never_interpolated_into_sql() -> None:

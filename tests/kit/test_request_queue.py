@@ -154,7 +154,7 @@ async def test_a_request_whose_time_is_up_is_begun_so_that_it_is_refused() -> No
     limit = time_limits.current.request_seconds
     assert limit <= queue.waited_seconds[1] < limit + 2 * step
     with deadline.limited(waited_seconds=queue.waited_seconds[1]), pytest.raises(Unavailable):
-        deadline.left()
+        deadline.remaining_seconds()
     for each in submitted:
         each.cancel()
     await asyncio.gather(*submitted, return_exceptions=True)

@@ -22,7 +22,7 @@ NEW_PASSWORD = "another long enough phrase"
 
 async def about(accounts: Accounts, person_id: int) -> list[AuditEntry]:
     """The audit log entries about this user, oldest first."""
-    return (await audit.listed(accounts.db, AuditFilter(subject=f"person:{person_id}")))[::-1]
+    return (await audit.list_entries(accounts.db, AuditFilter(subject=f"person:{person_id}")))[::-1]
 
 
 async def test_changes_to_console_users_are_logged(accounts: Accounts) -> None:
@@ -90,7 +90,7 @@ async def test_changes_to_merchant_users_are_logged(accounts: Accounts) -> None:
         await invitations.invite(db, accounts.keyring, None, merchant_id, new_email(), Role.VIEWER)
         [left] = await invitations.list_open(db, merchant_id)
         await invitations.withdraw(db, merchant_id, left.id)
-    lines = (await audit.listed(db, AuditFilter(merchant_id=merchant_id)))[::-1]
+    lines = (await audit.list_entries(db, AuditFilter(merchant_id=merchant_id)))[::-1]
     assert [line.action for line in lines if line.actor_name == "Ada"] == [
         "member.add",
         "member.role",

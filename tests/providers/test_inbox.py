@@ -110,9 +110,9 @@ async def test_claims_of_another_provider_or_kind_do_not_count(
 ) -> None:
     await inbox.store(db, "providera", event(reference, "7"), b"a")
     await inbox.store(db, "providerb", event(reference, "8"), b"b")
-    [claimed] = await claims.claimed(db, EventKind.TRANSFER, 0, reference, "providera")
+    [claimed] = await claims.claims_of(db, EventKind.TRANSFER, 0, reference, "providera")
     assert (claimed.amount, claimed.currency, claimed.status) == (Decimal(7), "NGN", "delivered")
-    assert await claims.claimed(db, EventKind.CHARGE, 0, reference, "providera") == []
+    assert await claims.claims_of(db, EventKind.CHARGE, 0, reference, "providera") == []
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ class Account:
         await importing.compare(self.db, self.name, noon(9), EVERY_MOVEMENT)
 
     async def unmatched(self) -> list[Unmatched]:
-        return await unmatched.unmatched(self.db, self.name)
+        return await unmatched.find_unmatched(self.db, self.name)
 
     async def findings(self) -> list[tuple[str, int | None, int | None]]:
         found = await self.unmatched()

@@ -137,7 +137,7 @@ class ProviderStory:
         ]
 
     async def _unmatched(self) -> list[Unmatched]:
-        return await unmatched.unmatched(self.db, self.kind.provider)
+        return await unmatched.find_unmatched(self.db, self.kind.provider)
 
     async def cases(self, *trx_ids: str) -> list[Case]:
         """The cases about these transactions, and about lines without a transaction."""

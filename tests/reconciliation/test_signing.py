@@ -34,7 +34,7 @@ async def test_a_signed_day_has_its_figures_its_signer_and_an_audit_entry(accoun
     assert (report.sign_off, report.signed_by, report.changes) == ("signed", ADA.name, [])
     assert report.signed is not None
     assert (report.signed.ledger, report.signed.statement) == (naira(5000), naira(5000))
-    [entry] = await audit.listed(account.db, AuditFilter(subject=f"provider:{account.name}"))
+    [entry] = await audit.list_entries(account.db, AuditFilter(subject=f"provider:{account.name}"))
     assert (entry.action, entry.actor_name) == ("statement.sign_off", ADA.name)
     assert entry.detail["day"] == day(3).isoformat()
 

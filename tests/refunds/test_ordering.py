@@ -365,6 +365,6 @@ async def test_a_refund_of_the_api_does_not_wait_for_the_audit_log(shop: Shop) -
     started = await _paid(shop)
     trx_id = (await _refund(shop, _order(started))).json["trx_id"]
     about = AuditFilter(merchant_id=shop.merchant.new.id, subject=f"refund:{trx_id}")
-    assert await audit.listed(shop.services.db, about) == []
+    assert await audit.list_entries(shop.services.db, about) == []
     events = await steps(shop.services.db, shop.merchant.new.id, started.trx_id)
     assert [each.event for each in events if trx_id in (each.detail or "")] == ["refund_started"]

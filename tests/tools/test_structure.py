@@ -63,6 +63,8 @@ def test_clean_tree_has_no_violation(tree: Path) -> None:
             {"manilla/kit/circle.py": "from manilla.payouts import sending\n"},
             "manilla.payouts imports itself",
         ),
+        ({"manilla/kit/texts.py": "def searched(): ...\n"}, "searched is named by a participle"),
+        ({"manilla/kit/texts.py": "async def sent(): ...\n"}, "sent is named by a participle"),
         (
             {**TABLE, "manilla/payouts/store.py": """SQL = "INSERT INTO thing VALUES (1)"\n"""},
             "table thing: kit, payouts name it",

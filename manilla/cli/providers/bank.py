@@ -89,7 +89,7 @@ async def _change(tools: Tools, provider: str, code: str, bank: str | None) -> N
 
 
 def _bank(text: str) -> NigerianBank:
-    bank = BY_ANY_CODE.get(text) or names.named(text)
+    bank = BY_ANY_CODE.get(text) or names.find_bank(text)
     if bank is None:
         similar = ", ".join(each.text for each in names.search(text, 5))
         raise NoSuchBank(

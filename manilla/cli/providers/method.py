@@ -38,7 +38,7 @@ def _add_list(app: typer.Typer, kind: MethodKind) -> None:
     async def list_(tools: Tools) -> None:
         """List the methods in display order."""
         methods = await catalogue.load(tools.db)
-        tools.print_rows([described(method) for method in methods if method.kind is kind])
+        tools.print_rows([describe(method) for method in methods if method.kind is kind])
 
 
 def _add_deposit_set(app: typer.Typer) -> None:
@@ -129,10 +129,10 @@ def _add_add(app: typer.Typer, kind: MethodKind) -> None:
 
 
 async def _apply(tools: Tools, change: MethodChange | MethodAddition) -> None:
-    tools.print_fields(described(await changes.apply(tools, change)))
+    tools.print_fields(describe(await changes.apply(tools, change)))
 
 
-def described(method: Method) -> dict[str, Any]:
+def describe(method: Method) -> dict[str, Any]:
     return {
         "id": method.id,
         "code": method.code,

@@ -164,7 +164,7 @@ async def check(
 
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
-    return name, secret_input.revealed(name, value) if equals else secret_input.ask(name)
+    return name, secret_input.read_secret(name, value) if equals else secret_input.ask(name)
 
 
 def _described(current: Credentials) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def simulator(
     """Simulate providers A, B and C over HTTP, with faults on demand; never in production."""
     logs.configure("simulator")
     mode = read_mode(os.environ, Mode.DEVELOPMENT)
-    development.required()
+    development.require()
     listener = listen(host, port)
     base_url = local_address(host, listener.getsockname()[1])
     if mode is not Mode.PRODUCTION:

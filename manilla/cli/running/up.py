@@ -83,7 +83,7 @@ def up(
         with_history=history is not False,
         as_json=as_json,
     )
-    with instance.claimed(plan.folder):
+    with instance.lock_folder(plan.folder):
         asyncio.run(until_stopped(_start(plan)))
 
 
@@ -95,7 +95,7 @@ def _wants_demo(mode: Mode, wanted: bool | None) -> bool:
     if wanted is None:
         return mode is Mode.DEVELOPMENT and development.find() is not None
     if wanted:
-        development.required()
+        development.require()
     return wanted
 
 
@@ -147,7 +147,7 @@ async def _start_programs(plan: _Plan, supervisor: Supervisor) -> None:
         history_folder = plan.folder if plan.with_history else None
         seeded = await _seed(settings, simulator_url, history_folder)
         if plan.with_history:
-            worker = development.required().history_command(plan.folder, simulator_url)
+            worker = development.require().history_command(plan.folder, simulator_url)
     _write_running(plan, settings)
     from manilla.cli.running.summary import print_summary  # loaded while the API process starts
 
@@ -277,7 +277,7 @@ async def _seed(
     db = await Database.open(settings.database_url, size=1, name="manilla up")
     try:
         keyring = Keyring(settings.master_keys)
-        return await development.required().seed(db, keyring, simulator_url, history_folder)
+        return await development.require().seed(db, keyring, simulator_url, history_folder)
     finally:
         await db.close()
 

@@ -61,7 +61,7 @@ def _selected(wanted: FailedJobFilter) -> Selection:
         .add("parked_at IS NOT NULL")
         .add_given("merchant_id = {}", wanted.merchant_id)
         .add_given("kind = {}", wanted.kind)
-        .add_given("subject = {}", listing.searched(wanted.search))
+        .add_given("subject = {}", listing.search_text(wanted.search))
         .add_given("parked_at >= {}", wanted.since)
         .add_given("parked_at < {}", wanted.until)
     )

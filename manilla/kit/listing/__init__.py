@@ -65,7 +65,7 @@ def _label(field: str) -> str:
     return field.replace("_", " ") or "filter"
 
 
-def searched(text: str | None) -> str | None:
+def search_text(text: str | None) -> str | None:
     """Returns the trimmed search text, or None if there is none."""
     if text is None or not text.strip():
         return None
@@ -82,7 +82,7 @@ def number(text: str) -> int | None:
 
 def cursor(key: Any) -> str:
     """Returns the cursor of the page that starts after the key."""
-    return encoded(msgspec.json.encode(key))
+    return encode(msgspec.json.encode(key))
 
 
 def read_cursor(kind: type[Key], text: str | None) -> Key | None:
@@ -90,7 +90,7 @@ def read_cursor(kind: type[Key], text: str | None) -> Key | None:
     if text is None:
         return None
     try:
-        key = msgspec.json.decode(decoded(text), type=kind)
+        key = msgspec.json.decode(decode(text), type=kind)
     except msgspec.MsgspecError:
         raise BadCursor from None
     for part in key if isinstance(key, tuple) else (key,):
@@ -99,11 +99,11 @@ def read_cursor(kind: type[Key], text: str | None) -> Key | None:
     return key
 
 
-def encoded(raw: bytes) -> str:
+def encode(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
-def decoded(text: str) -> bytes:
+def decode(text: str) -> bytes:
     """Decodes the base64 of a cursor."""
     if len(text) > CURSOR_LENGTH_MAX:
         raise BadCursor
@@ -112,7 +112,7 @@ def decoded(text: str) -> bytes:
     except (binascii.Error, ValueError):
         raise BadCursor from None
     # Base64 has several texts for the same bytes; only the one that we wrote is valid.
-    if encoded(raw) != text:
+    if encode(raw) != text:
         raise BadCursor
     return raw
 

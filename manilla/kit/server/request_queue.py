@@ -52,7 +52,7 @@ class RequestQueue:
 
     def _next_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         waiting = self._waiting
-        self._left = min(self.TURN_MAX, self.UNANSWERED_MAX - batch.unanswered())
+        self._left = min(self.TURN_MAX, self.UNANSWERED_MAX - batch.count_unanswered())
         self._is_scheduled = bool(waiting)
         if waiting and self._left > 0:
             loop.call_soon(self._next_turn, loop)

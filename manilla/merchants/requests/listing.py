@@ -104,7 +104,7 @@ def _query(scope: Scope, wanted: RequestFilter) -> Selection:
         .add("at >= {}", since)
         .add_given("at < {}", wanted.until)
     )
-    text = listing.searched(wanted.search)
+    text = listing.search_text(wanted.search)
     if text is not None:
         conditions.add("{} IN (request_id, ref_trx, trx_id)", text)
         conditions.add_given("merchant_id = {}", trx_ids.merchant_of(text))

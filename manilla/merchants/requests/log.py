@@ -157,7 +157,7 @@ def reason(text: str) -> str:
     return _LONG_NUMBER.sub("******", plain(text))
 
 
-def named(errors: Mapping[str, str] | None) -> str | None:
+def encode_errors(errors: Mapping[str, str] | None) -> str | None:
     """Encodes the errors per field as JSON for storage."""
     if not errors:
         return None

@@ -102,7 +102,7 @@ class EndpointDestination:
            AND (d.attempts = g.attempts - 1 OR g.state = 'delivered')
         RETURNING d.merchant_id, d.endpoint_id, g.at, g.status, g.error,
                   d.trx_id = d.notification_id AS is_test""",
-                *queries.given(attempts),
+                *queries.parameters(attempts),
             )
             await _judge(connection, [row for row in changed if not row["is_test"]])
         return [None] * len(attempts)

@@ -38,7 +38,7 @@ class EventWaiting:
         arrived = asyncio.Event()
         self._waiting[arrived] = reader
         if self._polling is None or self._polling.done():
-            self._polling = deadline.detached(self._poll())
+            self._polling = deadline.start_detached(self._poll())
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):

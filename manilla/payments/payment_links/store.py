@@ -211,7 +211,7 @@ def _selected(tenant: Tenant, wanted: LinkFilter) -> Selection:
         .add_given("status = {}", wanted.status)
         .add_given("created_at >= {}", wanted.since)
         .add_given("created_at < {}", wanted.until)
-        .add_given(_MATCHES, listing.searched(wanted.search))
+        .add_given(_MATCHES, listing.search_text(wanted.search))
     )
     bounds = transaction_lists.id_bounds(wanted.since, wanted.until, LINK_IDS)
     return Selection(_TABLE, _COLUMNS, _ORDERS, conditions, KeyIndex(whose(tenant), bounds))

@@ -50,7 +50,7 @@ class PayoutMethods(msgspec.Struct, frozen=True):
     methods: list[WithdrawalMethod]
 
 
-def offered(catalogue: Catalogue, caller: Caller, currency: str) -> PayoutMethods:
+def payout_methods(catalogue: Catalogue, caller: Caller, currency: str) -> PayoutMethods:
     if currency not in caller.currencies:
         raise CurrencyNotEnabled
     methods = catalogue.offered(MethodKind.WITHDRAW, currency, caller.environment)

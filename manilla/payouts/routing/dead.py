@@ -88,4 +88,4 @@ async def _reported(db: Database, payout: Payout) -> list[Attempt]:
 
 async def _claims(db: Database, attempt: Attempt) -> list[claims.Claimed]:
     key = attempt.merchant_id, attempt.trx_id, attempt.provider
-    return await claims.claimed(db, EventKind.TRANSFER, *key)
+    return await claims.claims_of(db, EventKind.TRANSFER, *key)

@@ -61,7 +61,7 @@ def chosen_because(decision: RouteDecision) -> str:
     return OTHERS_FAIL if is_preferred and not chosen.is_failing else FIRST
 
 
-async def explained(db: Database, merchant_id: int, trx_id: str) -> list[ExplainedAttempt]:
+async def explain_attempts(db: Database, merchant_id: int, trx_id: str) -> list[ExplainedAttempt]:
     """Returns the payout's attempts, the first one first; empty if it has a fixed rail."""
     records = await db.records(
         f"""

@@ -170,7 +170,7 @@ def not_answered(text: str) -> CheckFinding:
     return CheckFinding(CheckResult.NOT_ANSWERED, text)
 
 
-def said(session: CheckSession) -> str:
+def last_reply(session: CheckSession) -> str:
     """Returns what the provider said last, such as `HTTP 404: Transfer not found`."""
     last = session.last
     if last is None:
@@ -187,12 +187,12 @@ def reply_to(session: CheckSession) -> Reply | None:
     return reply if is_about_call else None
 
 
-def unexpected(session: CheckSession, answer: Answer[Any]) -> CheckFinding:
+def judge_unexpected(session: CheckSession, answer: Answer[Any]) -> CheckFinding:
     """Judges an answer that is not the expected one."""
     if reply_to(session) is None:
-        reason = said(session) if session.last else reading_of(answer)
+        reason = last_reply(session) if session.last else reading_of(answer)
         return not_answered(f"No usable answer: {reason}.")
-    return differs(f"{said(session)}. Manilla reads this as {reading_of(answer)}.")
+    return differs(f"{last_reply(session)}. Manilla reads this as {reading_of(answer)}.")
 
 
 def reading_of(answer: Answer[Any]) -> str:

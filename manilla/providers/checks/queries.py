@@ -9,9 +9,9 @@ from manilla.providers.checks.check import (
     CheckSession,
     check,
     differs,
+    judge_unexpected,
+    last_reply,
     matches,
-    said,
-    unexpected,
 )
 from manilla.providers.port import (
     Answer,
@@ -30,7 +30,7 @@ from manilla.providers.port import (
 async def balance(session: CheckSession) -> CheckFinding:
     answer = await session.adapter.balance("NGN")
     if not isinstance(answer, Done):
-        return unexpected(session, answer)
+        return judge_unexpected(session, answer)
     session.balance = answer.value
     return matches(f"The balance is {answer.value}.")
 
@@ -39,7 +39,7 @@ async def balance(session: CheckSession) -> CheckFinding:
 async def banks(session: CheckSession) -> CheckFinding:
     answer = await session.adapter.banks()
     if not isinstance(answer, Done):
-        return unexpected(session, answer)
+        return judge_unexpected(session, answer)
     return matches(f"{len(answer.value)} banks.") if answer.value else differs("The list is empty.")
 
 
@@ -55,8 +55,8 @@ async def name_lookup(session: CheckSession) -> CheckFinding:
         session.resolved = answer.value
         return matches("A name was returned.")
     if session.is_live and isinstance(answer, Refused):
-        return matches(f"{said(session)}.")
-    return unexpected(session, answer)
+        return matches(f"{last_reply(session)}.")
+    return judge_unexpected(session, answer)
 
 
 @check(
@@ -69,8 +69,8 @@ async def invalid_lookup(session: CheckSession) -> CheckFinding:
     account = session.samples.invalid
     answer = await session.adapter.resolve(account.bank_code, account.account_number)
     if isinstance(answer, Refused) and answer.code is RefusalCode.INVALID_BENEFICIARY:
-        return matches(f"{said(session)}.")
-    return unexpected(session, answer)
+        return matches(f"{last_reply(session)}.")
+    return judge_unexpected(session, answer)
 
 
 @check(
@@ -81,8 +81,8 @@ async def invalid_lookup(session: CheckSession) -> CheckFinding:
 async def unknown_charge(session: CheckSession) -> CheckFinding:
     answer = await session.adapter.charge_state(references.new())
     if isinstance(answer, Done) and answer.value.status is ReportedChargeStatus.NOT_FOUND:
-        return matches(f"{said(session)}. Manilla reads this as not found.")
-    return unexpected(session, answer)
+        return matches(f"{last_reply(session)}. Manilla reads this as not found.")
+    return judge_unexpected(session, answer)
 
 
 @check(
@@ -95,8 +95,8 @@ async def unknown_transfer(session: CheckSession) -> CheckFinding:
     reference = session.adapter.transfer_reference(references.new())
     answer = await session.adapter.transfer_state(reference)
     if isinstance(answer, Done) and answer.value.status is TransferStatus.NOT_FOUND:
-        return matches(f"{said(session)}. Manilla reads this as not found.")
-    return unexpected(session, answer)
+        return matches(f"{last_reply(session)}. Manilla reads this as not found.")
+    return judge_unexpected(session, answer)
 
 
 @check(
@@ -107,8 +107,8 @@ async def unknown_transfer(session: CheckSession) -> CheckFinding:
 async def unknown_refund(session: CheckSession) -> CheckFinding:
     answer = await query_unknown_refund(session)
     if isinstance(answer, Done) and answer.value.status is ReportedRefundStatus.NOT_FOUND:
-        return matches(f"{said(session)}. Manilla reads this as not found.")
-    return unexpected(session, answer)
+        return matches(f"{last_reply(session)}. Manilla reads this as not found.")
+    return judge_unexpected(session, answer)
 
 
 async def query_unknown_refund(session: CheckSession) -> Answer[RefundState]:
@@ -125,7 +125,7 @@ async def statement(session: CheckSession) -> CheckFinding:
     now = datetime.now(UTC)
     answer = await session.adapter.statement(now - timedelta(days=1), now, "NGN")
     if not isinstance(answer, Done):
-        return unexpected(session, answer)
+        return judge_unexpected(session, answer)
     return matches(f"{len(answer.value.lines)} lines on the first page.")
 
 

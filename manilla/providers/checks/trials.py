@@ -7,12 +7,12 @@ from manilla.providers.checks.check import (
     CheckSession,
     check,
     differs,
+    judge_unexpected,
+    last_reply,
     matches,
     not_answered,
     reading_of,
     reply_to,
-    said,
-    unexpected,
 )
 from manilla.providers.checks.references import new
 from manilla.providers.port import (
@@ -43,7 +43,7 @@ async def hosted_checkout(session: CheckSession) -> CheckFinding:
     order = session.charge_order()
     answer = await session.adapter.create_checkout(order)
     if not isinstance(answer, Done):
-        return unexpected(session, answer)
+        return judge_unexpected(session, answer)
     session.charge = order
     return matches(f"A checkout was opened for {order.reference}.")
 
@@ -59,8 +59,8 @@ async def unpaid_charge(session: CheckSession) -> CheckFinding:
         return NO_CHARGE
     answer = await session.adapter.charge_state(session.charge.reference)
     if isinstance(answer, Done) and answer.value.status in UNPAID:
-        return matches(f"{said(session)}. Manilla reads this as {answer.value.status}.")
-    return unexpected(session, answer)
+        return matches(f"{last_reply(session)}. Manilla reads this as {answer.value.status}.")
+    return judge_unexpected(session, answer)
 
 
 @check(
@@ -81,8 +81,8 @@ async def used_charge_reference(session: CheckSession) -> CheckFinding:
 def _judge_rejection_of_used(session: CheckSession, answer: Answer[object]) -> CheckFinding:
     reply = reply_to(session)
     if isinstance(answer, Refused) or reply is None or reply.is_success:
-        return unexpected(session, answer)
-    return matches(f"{said(session)}. Manilla then queries the status.")
+        return judge_unexpected(session, answer)
+    return matches(f"{last_reply(session)}. Manilla then queries the status.")
 
 
 @check(
@@ -95,7 +95,7 @@ async def one_time_account(session: CheckSession) -> CheckFinding:
     order = session.charge_order()
     answer = await session.adapter.create_virtual_account(order, session.samples.bvn)
     if not isinstance(answer, Done):
-        return unexpected(session, answer)
+        return judge_unexpected(session, answer)
     if answer.value.amount != order.amount:
         return differs(
             f"The customer must transfer {answer.value.amount} for a charge of {order.amount}. "
@@ -119,12 +119,12 @@ async def impossible_refund(session: CheckSession) -> CheckFinding:
     if isinstance(answer, Refused) and answer.code is RefusalCode.NOT_SUPPORTED:
         return not_answered("The provider has no refunds, so nothing was sent.")
     if isinstance(answer, Refused):
-        return matches(f"{said(session)}.")
+        return matches(f"{last_reply(session)}.")
     last = session.last
     if last is not None and last.call.method == "GET":
         # The adapter looks the charge up first, and found nothing that it could refund.
         return not_answered(f"No refund was sent: {reading_of(answer)}.")
-    return unexpected(session, answer)
+    return judge_unexpected(session, answer)
 
 
 @check(
@@ -137,11 +137,11 @@ async def transfer(session: CheckSession) -> CheckFinding:
     order = session.transfer_order(session.samples.good)
     answer = await session.adapter.send(order)
     if not isinstance(answer, Done):
-        return unexpected(session, answer)
+        return judge_unexpected(session, answer)
     session.transfer, session.sent = order, answer.value
     if answer.value.needs_action:
         return differs(f"The transfer {order.reference} waits. {answer.value.needs_action}")
-    return matches(f"{said(session)}. The reference is {order.reference}.")
+    return matches(f"{last_reply(session)}. The reference is {order.reference}.")
 
 
 @check(
@@ -155,7 +155,7 @@ async def transfer_status(session: CheckSession) -> CheckFinding:
         return NO_TRANSFER
     answer = await session.adapter.transfer_state(session.transfer.reference)
     if not isinstance(answer, Done):
-        return unexpected(session, answer)
+        return judge_unexpected(session, answer)
     state = answer.value
     if state.status not in ACCEPTED:
         return differs(f"The transfer is {state.status}: {state.message or 'no reason'}.")
@@ -202,7 +202,11 @@ async def long_narration(session: CheckSession) -> CheckFinding:
         return NO_TRANSFER
     order = session.transfer_order(session.samples.good, narration=LONGEST_NARRATION)
     answer = await session.adapter.send(order)
-    return matches(f"{said(session)}.") if isinstance(answer, Done) else unexpected(session, answer)
+    return (
+        matches(f"{last_reply(session)}.")
+        if isinstance(answer, Done)
+        else judge_unexpected(session, answer)
+    )
 
 
 @check(
@@ -219,8 +223,8 @@ async def invalid_transfer(session: CheckSession) -> CheckFinding:
     if isinstance(answer, Refused):
         session.rejected = order
         if answer.code is RefusalCode.INVALID_BENEFICIARY:
-            return matches(f"{said(session)}.")
-    return unexpected(session, answer)
+            return matches(f"{last_reply(session)}.")
+    return judge_unexpected(session, answer)
 
 
 @check(
@@ -234,12 +238,12 @@ async def rejected_transfer(session: CheckSession) -> CheckFinding:
         return not_answered("The provider did not reject the transfer, so nothing was sent.")
     answer = await session.adapter.transfer_state(session.rejected.reference)
     if isinstance(answer, Done) and answer.value.status is TransferStatus.NOT_FOUND:
-        return matches(f"{said(session)}. Manilla reads this as not found.")
+        return matches(f"{last_reply(session)}. Manilla reads this as not found.")
     if isinstance(answer, Done):
         return differs(
             f"The provider rejected the transfer, but reports it as {answer.value.status}."
         )
-    return unexpected(session, answer)
+    return judge_unexpected(session, answer)
 
 
 @check(
@@ -255,9 +259,9 @@ async def transfer_above_balance(session: CheckSession) -> CheckFinding:
     order = session.transfer_order(session.samples.good, amount=amount)
     answer = await session.adapter.send(order)
     if isinstance(answer, Refused) and answer.code is RefusalCode.PROVIDER_INSUFFICIENT_BALANCE:
-        return matches(f"{said(session)}.")
+        return matches(f"{last_reply(session)}.")
     if not isinstance(answer, Done):
-        return unexpected(session, answer)
+        return judge_unexpected(session, answer)
     state = await session.adapter.transfer_state(order.reference)
     if isinstance(state, Done) and state.value.status is TransferStatus.FAILED:
         return matches(f"Accepted, then failed: {state.value.message or 'no reason'}.")

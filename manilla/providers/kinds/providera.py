@@ -115,7 +115,7 @@ class ProviderA(BaseAdapter):
         return await self._pay_out.post(
             f"{API}/misc/banks/resolve",
             {"bank": bank_code, "account": account_number, "currency": "NGN"},
-            reading.resolved,
+            reading.read_account,
             replies.decide_transfer,
         )
 
@@ -163,7 +163,7 @@ def _event(document: Any) -> port.WebhookEvent:
         raise Malformed("the event is not in the contract")
     kind, status = EVENTS[event]
     reference = reading.text(data, "reference")
-    return port.WebhookEvent(kind, reference, reading.claimed(data), status)
+    return port.WebhookEvent(kind, reference, reading.read_claim(data), status)
 
 
 def _charge(order: port.ChargeOrder) -> dict[str, Any]:

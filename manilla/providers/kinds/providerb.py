@@ -148,7 +148,7 @@ def _event(document: Any) -> port.WebhookEvent:
     reference = reading.text(reading.field(document, "transaction"), "reference")
     is_paid = document.get("code") == "00"
     status = port.ReportedChargeStatus.PAID if is_paid else port.ReportedChargeStatus.FAILED
-    claim = reading.claimed(document.get("order"))
+    claim = reading.read_claim(document.get("order"))
     return port.WebhookEvent(port.EventKind.CHARGE, reference, claim, status)
 
 

@@ -92,7 +92,7 @@ class ProviderC(BaseAdapter):
     async def resolve(self, bank_code: str, account_number: str) -> Answer[port.ResolvedAccount]:
         body = {"account_number": account_number, "account_bank": bank_code}
         return await self._pay_out.post(
-            "/v3/accounts/resolve", body, reading.resolved, replies.decide_transfer
+            "/v3/accounts/resolve", body, reading.read_account, replies.decide_transfer
         )
 
     async def balance(self, currency: str) -> Answer[Money]:
@@ -131,7 +131,7 @@ class ProviderC(BaseAdapter):
 
 def _event(document: Any) -> port.WebhookEvent:
     event, data = reading.text(document, "event"), reading.field(document, "data")
-    claim, status = reading.claimed(data), reading.optional_text(data, "status")
+    claim, status = reading.read_claim(data), reading.optional_text(data, "status")
     if event == "charge.completed":
         reference = reading.text(data, "tx_ref")
         paid = CHARGE_STATUSES.get(status)

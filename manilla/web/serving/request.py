@@ -17,7 +17,7 @@ class WebRequest:
         self._scope = scope
         self._receive = receive
         self.method: str = scope["method"]
-        self.path = normalized(scope["path"])
+        self.path = normalize(scope["path"])
         client = scope.get("client")
         self.peer: str = client[0] if client else ""  # IP address of the other end, if known
         # Set when the router has found the handler:
@@ -59,7 +59,7 @@ class WebRequest:
         return b"".join([chunk async for chunk in self.chunks()])
 
 
-def normalized(path: str) -> str:
+def normalize(path: str) -> str:
     """Removes empty segments: `/docs/` and `//docs` are the same page as `/docs`."""
     if "//" not in path and (path == "/" or not path.endswith("/")) and path.startswith("/"):
         return path

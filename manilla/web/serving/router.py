@@ -8,7 +8,7 @@ import msgspec
 
 from manilla.kit.errors import Refusal
 from manilla.kit.http import ClientGone
-from manilla.web.serving.request import BODY_BYTES_MAX, WebRequest, normalized
+from manilla.web.serving.request import BODY_BYTES_MAX, WebRequest, normalize
 from manilla.web.serving.response import PageResponse
 
 Respond = Callable[[WebRequest], Awaitable[PageResponse]]
@@ -106,7 +106,7 @@ class PageRouter:
         self._root = _Node()
         self._on_error = on_error
         for handler in handlers:
-            self._handlers_at(normalized(handler.path)).add(handler)
+            self._handlers_at(normalize(handler.path)).add(handler)
 
     def _handlers_at(self, path: str) -> _Handlers:
         if "{" not in path:

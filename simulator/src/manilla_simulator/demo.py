@@ -43,8 +43,8 @@ async def ensure(
 
     Returns None if its keys were rotated: they can no longer be shown.
     """
-    sandbox = credentials.derived(keyring, Environment.SANDBOX)
-    production = credentials.derived(keyring, Environment.PRODUCTION)
+    sandbox = credentials.derive(keyring, Environment.SANDBOX)
+    production = credentials.derive(keyring, Environment.PRODUCTION)
     merchant_id = await queries.merchant_id_by_key(db, Environment.SANDBOX, sandbox.merchant_key)
     if merchant_id is None:
         with file.begun(history_folder):

@@ -28,7 +28,7 @@ def shop(db: Database, keyring: Keyring, base_url: str) -> "list[UrlHandler]":
     """The routes of the demo shop, which uses the demo merchant's sandbox credentials."""
     from manilla_simulator.shop import routes
 
-    return routes.build(db, base_url, credentials.derived(keyring, Environment.SANDBOX))
+    return routes.build(db, base_url, credentials.derive(keyring, Environment.SANDBOX))
 
 
 async def seed(

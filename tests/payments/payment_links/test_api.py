@@ -52,7 +52,7 @@ async def test_creating_and_disabling_a_link_is_in_the_audit_log(
     link_id = (await create(sandbox))["id"]
     await sandbox.post(f"{LINKS}/{link_id}/disable", {})
     wanted = AuditFilter(merchant_id=sandbox.new.id, subject=f"payment_link:{link_id}")
-    entries = await audit.listed(services.db, wanted)
+    entries = await audit.list_entries(services.db, wanted)
     assert [(entry.action, entry.actor_name) for entry in entries] == [
         ("payment_link.disable", "API"),
         ("payment_link.create", "API"),

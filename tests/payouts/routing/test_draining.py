@@ -7,7 +7,7 @@ from manilla.audit import audit
 from manilla.kit.changes import ChangeWatch
 from manilla.kit.environment import Environment
 from manilla.methods.method import MethodKind
-from manilla.payouts.routing.explanation import explained
+from manilla.payouts.routing.explanation import explain_attempts
 from manilla.providers import draining
 from manilla.providers.rails import Rails, open_session
 from manilla.services import Services
@@ -62,7 +62,7 @@ async def test_the_automatic_method_skips_a_drained_rail_and_says_why(
     async with drained(routed.services, FIRST):
         trx_id = await routed.pay_out()
     assert await routed.provider(trx_id) == SECOND
-    [attempt] = await explained(routed.services.db, routed.payer.merchant.new.id, trx_id)
+    [attempt] = await explain_attempts(routed.services.db, routed.payer.merchant.new.id, trx_id)
     assert attempt.skipped[FIRST] == "drained by an administrator"
 
 

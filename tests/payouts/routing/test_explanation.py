@@ -6,7 +6,7 @@ from manilla.lookup.story import payout_story
 from manilla.payouts import rail_change
 from manilla.payouts.routing import explanation
 from manilla.payouts.routing.choice import RailSnapshot
-from manilla.payouts.routing.explanation import AttemptState, chosen_because, explained
+from manilla.payouts.routing.explanation import AttemptState, chosen_because, explain_attempts
 from manilla.web import timeline
 from tests.payouts.routing.routed import REFUSED, RoutedPayouts
 from tests.payouts.routing.test_choice import chosen, rail
@@ -32,7 +32,7 @@ async def test_each_attempt_says_why_it_was_made_and_why_it_ended(routed: Routed
     await routed.plan("a", REFUSED)
     await routed.simulator.run_jobs()
     key = routed.services.db, routed.payer.merchant.new.id, trx_id
-    first, second = await explained(*key)
+    first, second = await explain_attempts(*key)
     assert (first.provider, first.chosen_because) == ("providera", explanation.FIRST)
     assert first.state == AttemptState.REJECTED
     assert "Not enabled" in (first.dead_because or "")
@@ -53,7 +53,7 @@ async def test_each_attempt_says_why_it_was_made_and_why_it_ended(routed: Routed
 async def test_a_payout_with_a_fixed_rail_has_no_attempts(routed: RoutedPayouts) -> None:
     trx_id = await routed.payer.pay_out("a")
     merchant_id = routed.payer.merchant.new.id
-    assert await explained(routed.services.db, merchant_id, trx_id) == []
+    assert await explain_attempts(routed.services.db, merchant_id, trx_id) == []
 
 
 async def test_an_attempt_on_a_rail_that_we_did_not_choose_is_explained(
@@ -62,7 +62,7 @@ async def test_an_attempt_on_a_rail_that_we_did_not_choose_is_explained(
     trx_id = await routed.pay_out()
     key = routed.services.db, routed.payer.merchant.new.id, trx_id
     await rail_change.adopt(*key, "providerc")
-    first, second = await explained(*key)
+    first, second = await explain_attempts(*key)
     assert (first.provider, first.state) == ("providera", AttemptState.ELSEWHERE)
     assert (second.provider, second.state) == ("providerc", AttemptState.CURRENT)
     assert (second.chosen_because, second.skipped) == (explanation.FOUND, {})

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from manilla.payouts.beneficiaries.beneficiary import Beneficiary
-from manilla.payouts.routing.explanation import AttemptState, explained
+from manilla.payouts.routing.explanation import AttemptState, explain_attempts
 from manilla.platform import settings as platform
 from manilla.proofs import restored
 from manilla.providers import credentials
@@ -25,7 +25,7 @@ async def test_a_payout_goes_to_the_first_rail_under_its_own_code(routed: Routed
     payout = await routed.payer.payout(trx_id)
     assert (payout.provider, payout.bank, payout.rail_bank_code) == (FIRST, "058", "058")
     assert await routed.transfers(trx_id) == {"a": "processing"}
-    [attempt] = await explained(routed.services.db, payout.merchant_id, trx_id)
+    [attempt] = await explain_attempts(routed.services.db, payout.merchant_id, trx_id)
     assert (attempt.provider, attempt.state) == (FIRST, AttemptState.CURRENT)
 
 

@@ -103,7 +103,7 @@ class Flutterwave(BaseAdapter):
         return await self._pay_out.post(
             f"{API}/accounts/resolve",
             {"account_number": account_number, "account_bank": bank_code},
-            lambda data: answers.resolved(data, account_number),
+            lambda data: answers.read_account(data, account_number),
             answers.decide_lookup,
         )
 
@@ -136,7 +136,7 @@ class Flutterwave(BaseAdapter):
         return await self._pay_out.post(
             f"{API}/transfers",
             body,
-            lambda data: answers.sent(data, order),
+            lambda data: answers.read_transfer(data, order),
             answers.decide_transfer,
         )
 
@@ -156,7 +156,7 @@ class Flutterwave(BaseAdapter):
     def _event(self, document: Any) -> port.WebhookEvent:
         """Both events are also sent for failures: `data.status` tells."""
         event, data = reading.text(document, "event"), reading.field(document, "data")
-        claim, status = reading.claimed(data), reading.optional_text(data, "status")
+        claim, status = reading.read_claim(data), reading.optional_text(data, "status")
         if event == "charge.completed":
             reference = reading.text(data, "tx_ref")
             charge = answers.CHARGE_STATUSES.get(status)

@@ -46,7 +46,9 @@ UNCLEAR_REFUND = "Flutterwave reports the refund as {}. Check in its dashboard h
 
 def decide_payment(reply: Reply, read: Read[Value]) -> Answer[Value]:
     is_unclear = _is_about_reference(reply)
-    return replies.done(reply, read) if is_unclear else replies.decide_payment(reply, read)
+    return (
+        replies.require_success(reply, read) if is_unclear else replies.decide_payment(reply, read)
+    )
 
 
 def _says_charge_is_unknown(reply: Reply) -> bool:
@@ -66,7 +68,7 @@ def decide_lookup(reply: Reply, read: Read[Value]) -> Answer[Value]:
 
 def decide_transfer(reply: Reply, read: Read[Value]) -> Answer[Value]:
     if not replies.is_refusal(reply):
-        return replies.done(reply, read)
+        return replies.require_success(reply, read)
     has_transfer = isinstance(reply.data, dict) and reply.data.get("id") is not None
     if has_transfer or _is_about_reference(reply):
         return Unknown(f"the transfer may exist: {reply.message}")
@@ -160,9 +162,9 @@ def refund_state(data: Any, transaction: str, currency: str) -> port.RefundState
     )
 
 
-def resolved(data: Any, account_number: str) -> port.ResolvedAccount:
+def read_account(data: Any, account_number: str) -> port.ResolvedAccount:
     reading.same_reference(data, "account_number", account_number)
-    return reading.resolved(data)
+    return reading.read_account(data)
 
 
 def balance(data: Any, currency: str) -> Money:
@@ -176,7 +178,7 @@ def _is_in(data: Any, currency: str) -> bool:
     return isinstance(data, dict) and data.get("currency") == currency
 
 
-def sent(data: Any, order: port.TransferOrder) -> port.Sent:
+def read_transfer(data: Any, order: port.TransferOrder) -> port.Sent:
     reading.same_reference(data, "reference", order.reference)
     currency = order.amount.currency
     if data.get("currency") is not None:

@@ -93,7 +93,7 @@ class Kora(BaseAdapter):
             return wire.post(
                 f"{API}/misc/banks/resolve",
                 {"bank": bank_code, "account": account_number, "currency": answers.NAIRA},
-                lambda data: answers.resolved(data, account_number),
+                lambda data: answers.read_account(data, account_number),
                 answers.decide_lookup,
             )
 
@@ -136,7 +136,7 @@ class Kora(BaseAdapter):
         return await self._pay_out.post(
             f"{API}/transactions/disburse",
             body,
-            lambda data: answers.sent(data, order),
+            lambda data: answers.read_transfer(data, order),
             answers.decide_transfer,
         )
 

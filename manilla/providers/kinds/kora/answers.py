@@ -171,14 +171,14 @@ def _kora_reference(data: Any, reference: str) -> str | None:
     return next((text for text in given if text and text != reference), None)
 
 
-def resolved(data: Any, account_number: str) -> port.ResolvedAccount:
+def read_account(data: Any, account_number: str) -> port.ResolvedAccount:
     account_name = reading.text(data, "account_name")
     if data.get("account_number") not in (None, account_number):
         raise Malformed("account_number belongs to another account")
     return port.ResolvedAccount(account_name)
 
 
-def sent(data: Any, order: port.TransferOrder) -> port.Sent:
+def read_transfer(data: Any, order: port.TransferOrder) -> port.Sent:
     reading.same_reference(data, "reference", order.reference)
     reading.one_of(TRANSFER_STATUSES, data, "status")
     _in_naira(data)

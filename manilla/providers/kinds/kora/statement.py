@@ -39,7 +39,7 @@ async def page(
 ) -> Answer[StatementPage]:
     def read(reply: Reply) -> Answer[StatementPage]:
         has_more = reply.document.get("has_more")
-        return replies.done(reply, lambda data: _page(data, has_more, currency))
+        return replies.require_success(reply, lambda data: _page(data, has_more, currency))
 
     query = {
         "currency": currency,

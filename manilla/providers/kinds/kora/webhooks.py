@@ -53,7 +53,7 @@ def _event(document: Any) -> port.WebhookEvent:
     reference = _charge_reference(data) if is_charge else reading.text(data, "reference")
     word = event.rpartition(".")[2]
     claims_status = status if data.get("status") in (None, word) else None
-    return port.WebhookEvent(kind, reference, reading.claimed(data), claims_status)
+    return port.WebhookEvent(kind, reference, reading.read_claim(data), claims_status)
 
 
 def _charge_reference(data: Any) -> str:

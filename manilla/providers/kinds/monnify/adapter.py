@@ -127,7 +127,7 @@ class Monnify:
     async def resolve(self, bank_code: str, account_number: str) -> Answer[port.ResolvedAccount]:
         return await self._pay_out.get(
             "/api/v1/disbursements/account/validate",
-            lambda data: answers.resolved(data, account_number),
+            lambda data: answers.read_account(data, account_number),
             answers.decide_lookup,
             query={"accountNumber": account_number, "bankCode": bank_code},
         )
@@ -169,7 +169,7 @@ class Monnify:
         return await self._pay_out.post(
             f"{DISBURSEMENTS}/single",
             body,
-            lambda data: answers.sent(data, order),
+            lambda data: answers.read_transfer(data, order),
             answers.decide_transfer,
         )
 

@@ -101,7 +101,7 @@ def _used_reference(reply: Reply) -> Unknown | None:
 def decide_lookup(reply: Reply, read: Read[Value]) -> Answer[Value]:
     """Decides on the reply to an account lookup. It moves no money, so 404 rejects it too."""
     if reply.is_success or reply.status not in (*replies.REFUSING, 404):
-        return replies.done(reply, read)
+        return replies.require_success(reply, read)
     is_forbidden = reply.status == 403
     code = port.RefusalCode.PAYOUT_FAILED if is_forbidden else port.RefusalCode.INVALID_BENEFICIARY
     return Refused(code, reply.message or "No reason was given.")
@@ -206,12 +206,12 @@ def _kept(data: Any, paid: Money) -> Money | None:
     return None if settled is None or settled > paid else paid - settled
 
 
-def resolved(data: Any, account_number: str) -> port.ResolvedAccount:
+def read_account(data: Any, account_number: str) -> port.ResolvedAccount:
     reading.same_reference(data, "accountNumber", account_number)
     return port.ResolvedAccount(reading.text(data, "accountName"))
 
 
-def sent(data: Any, order: port.TransferOrder) -> port.Sent:
+def read_transfer(data: Any, order: port.TransferOrder) -> port.Sent:
     reading.same_reference(data, "reference", order.reference)
     check_currency(data)
     if optional_amount(data, "amount") not in (None, order.amount):

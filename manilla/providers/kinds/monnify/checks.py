@@ -9,10 +9,10 @@ from manilla.providers.checks.check import (
     Samples,
     check,
     differs,
+    judge_unexpected,
     manual,
     matches,
     not_answered,
-    unexpected,
 )
 from manilla.providers.kinds.monnify import answers
 from manilla.providers.port import Done
@@ -35,7 +35,7 @@ async def several_tokens(session: CheckSession) -> CheckFinding:
     for adapter in (first, second):
         answer = await adapter.balance(answers.CURRENCY)
         if not isinstance(answer, Done):
-            return unexpected(session, answer)
+            return judge_unexpected(session, answer)
     answer = await first.balance(answers.CURRENCY)
     if isinstance(answer, Done):
         return matches("The first token is valid after a second login.")

@@ -57,7 +57,7 @@ def _event(document: Any) -> port.WebhookEvent:
     reference = reading.text(data, event.reference)
     claim = None
     if event.amount is not None:
-        claim = reading.claimed(
+        claim = reading.read_claim(
             {"amount": data.get(event.amount), "currency": data.get("currency")}
         )
     is_transfer = event.kind is port.EventKind.TRANSFER

@@ -102,7 +102,7 @@ class Paystack(BaseAdapter):
     async def resolve(self, bank_code: str, account_number: str) -> Answer[port.ResolvedAccount]:
         return await self._pay_out.get(
             "/bank/resolve",
-            lambda data: answers.resolved(data, account_number),
+            lambda data: answers.read_account(data, account_number),
             answers.decide_transfer,
             query={"account_number": account_number, "bank_code": bank_code},
         )
@@ -142,7 +142,10 @@ class Paystack(BaseAdapter):
             "reason": order.narration[:NARRATION_LENGTH_MAX],
         }
         return await self._pay_out.post(
-            "/transfer", body, lambda data: answers.sent(data, order), answers.decide_transfer
+            "/transfer",
+            body,
+            lambda data: answers.read_transfer(data, order),
+            answers.decide_transfer,
         )
 
     async def transfer_state(self, reference: str) -> Answer[port.TransferState]:

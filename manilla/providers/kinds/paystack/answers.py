@@ -192,7 +192,7 @@ def _is_closed(bank: Any) -> bool:
     return is_off or bank.get("is_deleted") is True
 
 
-def resolved(data: Any, account_number: str) -> port.ResolvedAccount:
+def read_account(data: Any, account_number: str) -> port.ResolvedAccount:
     if reading.optional_text(data, "account_number") not in ("", account_number):
         raise Malformed("account_number is another one")
     return port.ResolvedAccount(reading.text(data, "account_name"))
@@ -205,7 +205,7 @@ def balance(data: Any, currency: str) -> Money:
     raise Malformed(f"no balance in {currency}")
 
 
-def sent(data: Any, order: port.TransferOrder) -> port.Sent:
+def read_transfer(data: Any, order: port.TransferOrder) -> port.Sent:
     _same_transfer(data, order.reference)
     if data.get("currency") not in (None, order.amount.currency):
         raise Malformed("currency is another one")

@@ -7,11 +7,11 @@ from manilla.providers.checks.check import (
     Samples,
     check,
     differs,
+    judge_unexpected,
+    last_reply,
     manual,
     matches,
     not_answered,
-    said,
-    unexpected,
 )
 from manilla.providers.checks.queries import query_unknown_refund, unknown_refund
 from manilla.providers.port import Unknown
@@ -33,8 +33,8 @@ async def refund_list(session: CheckSession) -> CheckFinding:
     reply = session.last.reply if session.last else None
     is_listed = isinstance(answer, Unknown) and answer.reason.startswith("0 refunds")
     if is_listed and reply is not None and reply.is_success:
-        return matches(f"{said(session)}. No refund was found.")
-    return unexpected(session, answer)
+        return matches(f"{last_reply(session)}. No refund was found.")
+    return judge_unexpected(session, answer)
 
 
 @check(

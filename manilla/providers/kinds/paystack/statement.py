@@ -28,7 +28,9 @@ async def page(
 
     def read(reply: Reply) -> Answer[StatementPage]:
         is_last = _page_count(reply.document.get("meta")) == number
-        return replies.done(reply, lambda data: _page(data, currency, number, is_last=is_last))
+        return replies.require_success(
+            reply, lambda data: _page(data, currency, number, is_last=is_last)
+        )
 
     query = {"from": utc_text(since), "to": utc_text(until), "page": str(number)}
     return await pay_out.call("GET", "/balance/ledger", read, query=query)

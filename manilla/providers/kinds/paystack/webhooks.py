@@ -34,7 +34,7 @@ def _event(document: Any) -> port.WebhookEvent:
     if event in TRANSFER_EVENTS:
         # The reference was sent in lower case.
         reference = reading.text(data, "reference").upper()
-        claim = reading.claimed(data, in_minor_units=True)
+        claim = reading.read_claim(data, in_minor_units=True)
         return port.WebhookEvent(port.EventKind.TRANSFER, reference, claim, TRANSFER_EVENTS[event])
     if event in REFUND_EVENTS:
         # These events do not say which of the charge's refunds they are about.
@@ -49,4 +49,4 @@ def _charge_claim(data: Any) -> port.Claim | None:
         name = answers.paid_field(data)
     except Malformed:
         name = "amount"
-    return reading.claimed({**data, "amount": data.get(name)}, in_minor_units=True)
+    return reading.read_claim({**data, "amount": data.get(name)}, in_minor_units=True)

@@ -14,7 +14,7 @@ import structlog
 from manilla import worker
 from manilla.kit import logs
 from manilla.settings import Mode, Settings
-from manilla.wiring import opened
+from manilla.wiring import open_services
 from manilla_simulator.history import file
 from manilla_simulator.history.clock import MovedClock
 from manilla_simulator.history.file import HistoryFile
@@ -26,7 +26,9 @@ log = structlog.get_logger(__name__)
 async def _work(settings: Settings, simulator_url: str) -> None:
     clock, stop = MovedClock(), worker.stop_on_signal()
     clock.install()
-    async with opened(settings, name="manilla worker", connections=worker.CONNECTIONS) as services:
+    async with open_services(
+        settings, name="manilla worker", connections=worker.CONNECTIONS
+    ) as services:
         filler = HistoryFiller(services, clock, settings.migration_url, simulator_url)
         assert settings.data_folder is not None
         history = file.read(settings.data_folder)
