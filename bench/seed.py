@@ -38,7 +38,7 @@ async def product(
 
     It uses the given sandbox credentials, or new ones.
     """
-    await master_key.prove(db, keyring)
+    await master_key.verify(db, keyring)
     await settings.change(db, "rate_limit_per_minute", NO_LIMIT)
     for provider, wanted in PROVIDER_SETTINGS.items():
         await providers.change(db, keyring, provider, wanted)

@@ -75,7 +75,7 @@ async def open_services(
     session = open_session()
     services = build(settings, db, session)
     try:
-        await master_key.prove(db, services.keyring)
+        await master_key.verify(db, services.keyring)
         await db.execute(epochs.BEGIN_AFTER_RESTORE)
         await catalogue.add_missing(db)
         await services.watch.ensure_fresh()

@@ -74,18 +74,18 @@ def periodic_tasks(services: Services) -> list[PeriodicTask]:
     ]
     return [
         *([] if services.is_development else comparing),
-        PeriodicTask("forget_rate_windows", 60, lambda: ratelimit.forget_ended_windows(db)),
-        PeriodicTask("forget_answers", 60, lambda: idempotency.forget_old_answers(db)),
-        PeriodicTask("forget_credentials", 3600, lambda: merchants.forget_expired_credentials(db)),
-        PeriodicTask("forget_api_keys", 3600, lambda: api_keys.forget_expired(db)),
-        PeriodicTask("forget_approvals", 3600, lambda: approvals.forget_expired(db)),
-        PeriodicTask("forget_requests", 600, lambda: request_log.forget_old(db)),
-        PeriodicTask("forget_sessions", 600, lambda: people.forget_ended(db, KEEP_LINKS)),
-        PeriodicTask("forget_mails", 600, lambda: mail.forget_old(db)),
+        PeriodicTask("forget_rate_windows", 60, lambda: ratelimit.delete_ended_windows(db)),
+        PeriodicTask("forget_answers", 60, lambda: idempotency.delete_old_answers(db)),
+        PeriodicTask("forget_credentials", 3600, lambda: merchants.delete_expired_credentials(db)),
+        PeriodicTask("forget_api_keys", 3600, lambda: api_keys.delete_expired(db)),
+        PeriodicTask("forget_approvals", 3600, lambda: approvals.delete_expired(db)),
+        PeriodicTask("forget_requests", 600, lambda: request_log.delete_old(db)),
+        PeriodicTask("forget_sessions", 600, lambda: people.delete_ended(db, KEEP_LINKS)),
+        PeriodicTask("forget_mails", 600, lambda: mail.delete_old(db)),
         PeriodicTask("forget_webhooks", 3600, lambda: _forget_webhooks(services)),
         PeriodicTask("forget_documents", 3600, lambda: _forget_documents(services)),
-        PeriodicTask("forget_rail_figures", 3600, lambda: providers.forget_old_figures(db)),
-        PeriodicTask("forget_deliveries", 3600, lambda: deliveries.forget_old(db)),
+        PeriodicTask("forget_rail_figures", 3600, lambda: providers.delete_old_figures(db)),
+        PeriodicTask("forget_deliveries", 3600, lambda: deliveries.delete_old(db)),
         PeriodicTask("measure_backlog", 5, lambda: _measure_backlog(services)),
         PeriodicTask("measure", 15, lambda: instance_metrics.measure(db, kinds)),
         PeriodicTask(
@@ -94,7 +94,7 @@ def periodic_tasks(services: Services) -> list[PeriodicTask]:
         PeriodicTask(
             "forget_endpoint_deliveries",
             3600,
-            lambda: endpoint_store.forget_old(db, KEEP_ATTEMPTS),
+            lambda: endpoint_store.delete_old(db, KEEP_ATTEMPTS),
         ),
         PeriodicTask("probe_rails", 2, services.rails.probe),
         PeriodicTask("learn_banks", 300, services.banks.refresh),
@@ -103,11 +103,11 @@ def periodic_tasks(services: Services) -> list[PeriodicTask]:
 
 
 async def _forget_webhooks(services: Services) -> None:
-    await inbox.forget_old(services.db, services.platform.now.webhook_retention_days)
+    await inbox.delete_old(services.db, services.platform.now.webhook_retention_days)
 
 
 async def _forget_documents(services: Services) -> None:
-    await documents.forget_old(services.db, services.platform.now.document_retention_days)
+    await documents.delete_old(services.db, services.platform.now.document_retention_days)
 
 
 async def _prove_books(services: Services) -> None:
@@ -115,7 +115,7 @@ async def _prove_books(services: Services) -> None:
     if not await proofs.is_mine(services.db):
         return
     async with services.patient(PROOF_SECONDS) as db:
-        await proofs.prove(db)
+        await proofs.check_invariants(db)
 
 
 async def _measure_backlog(services: Services) -> None:
@@ -213,7 +213,7 @@ async def _repeat(task: PeriodicTask) -> None:
         try:
             await task.run()
         except Unavailable as away:
-            log.warning("chore_put_off", chore=task.name, **away.facts)
+            log.warning("task_postponed", task=task.name, **away.facts)
         except Exception:
-            log.exception("chore_failed", chore=task.name)
+            log.exception("task_failed", task=task.name)
         await asyncio.sleep(task.every_seconds)

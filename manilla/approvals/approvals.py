@@ -66,7 +66,7 @@ async def request_in(
         raise ApprovalNotAllowed(
             f"A reason can have at most {REASON_LENGTH_MAX} printable characters."
         )
-    await queries.forget_expired(connection)
+    await queries.delete_expired(connection)
     approval_id = await queries.next_id(connection)
     detail = plain(await kinds.describe(connection, change))
     kind = str(change.__struct_config__.tag)

@@ -184,7 +184,7 @@ async def decide(
     )
 
 
-async def forget_expired(db: Database | Connection) -> None:
+async def delete_expired(db: Database | Connection) -> None:
     await db.execute(
         """
         UPDATE approval SET status = 'expired', payload_sealed = NULL

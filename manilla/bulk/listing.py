@@ -9,7 +9,7 @@ from manilla.kit.db import Database
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page
 from manilla.kit.listing.sorting import RecordFilter, Selection, SortKeys, SortOrder, Totals
-from manilla.ledger.scope import Tenant, within
+from manilla.ledger.scope import Tenant, scope_conditions
 
 FIELDS = Fields(Batch)
 _ORDERS = {
@@ -45,7 +45,7 @@ async def totals(db: Database, tenant: Tenant, wanted: BatchFilter) -> Totals:
 def _selected(tenant: Tenant, wanted: BatchFilter) -> Selection:
     text = listing.search_text(wanted.search)
     conditions = (
-        within(tenant)
+        scope_conditions(tenant)
         .add("kind = 'file'")
         .add_given("status = {}", wanted.status)
         .add_given("created_at >= {}", wanted.since)

@@ -18,7 +18,7 @@ from manilla.kit.listing.sorting import (
     read_as,
 )
 from manilla.ledger import trx_ids
-from manilla.ledger.scope import Everyone, Scope, Tenant, whose, within
+from manilla.ledger.scope import Everyone, Scope, Tenant, merchant_condition, scope_conditions
 
 FIELDS = Fields(Case, merchant_id=lambda case: case.merchant_id or None)
 # A case without an amount sorts as if its amount were zero.
@@ -96,8 +96,8 @@ def _within(scope: Scope) -> Conditions:
     A case about an unknown reference has no environment, but may be about real money.
     """
     if isinstance(scope, Tenant) or scope.environment is not Environment.PRODUCTION:
-        return within(scope)
-    return whose(scope).add("coalesce(environment, {}) = {}", *[scope.environment] * 2)
+        return scope_conditions(scope)
+    return merchant_condition(scope).add("coalesce(environment, {}) = {}", *[scope.environment] * 2)
 
 
 async def count_open(db: Database, scope: Scope) -> int:

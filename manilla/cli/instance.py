@@ -146,7 +146,7 @@ async def _opened(data: Path | None, as_json: bool) -> AsyncIterator[Tools]:
 
 async def _prove(db: Database, keyring: Keyring) -> None:
     try:
-        await master_key.prove(db, keyring)
+        await master_key.verify(db, keyring)
     except asyncpg.UndefinedTableError as error:
         from manilla.sql.migrate import NotMigrated
 

@@ -191,7 +191,7 @@ async def remove(db: Database, merchant_id: int, document_id: int) -> None:
         await _record(connection, "dossier.document_remove", document)
 
 
-async def forget_old(db: Database, days: int) -> None:
+async def delete_old(db: Database, days: int) -> None:
     """Deletes documents of merchants that have been rejected or disabled for this long."""
     await db.execute(
         """

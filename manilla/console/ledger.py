@@ -58,7 +58,7 @@ async def show_proof(request: PageRequest) -> PageResponse:
     return request.page("ledger_proof.html", proof=await proofs.last(request.db))
 
 
-async def prove(request: PageRequest) -> PageResponse:
+async def check_invariants(request: PageRequest) -> PageResponse:
     await proofs.ask(request.db)
     return request.redirect("/ledger", done="A worker is checking the ledger.")
 

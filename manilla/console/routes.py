@@ -255,7 +255,7 @@ ROUTES = [
     Route("GET", "/ledger", ledger.show, VIEW),
     Route("GET", "/ledger/postings", ledger.show_postings, VIEW),
     Route("GET", "/ledger/proof", ledger.show_proof, VIEW, is_page=False),
-    Route("POST", "/ledger/proof", ledger.prove, OPERATIONS),
+    Route("POST", "/ledger/proof", ledger.check_invariants, OPERATIONS),
     Route("GET", "/reconciliation", reconciliation.show_all, VIEW),
     Route("GET", "/reconciliation/import", reconciliation.show_import, OPERATIONS),
     Route(

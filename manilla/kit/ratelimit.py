@@ -142,7 +142,7 @@ async def _add(db: KeptConnection, costs: dict[str, int]) -> list[_Count]:
     )
 
 
-async def forget_ended_windows(db: Database) -> None:
+async def delete_ended_windows(db: Database) -> None:
     await db.execute(
         """
         DELETE FROM rate_window

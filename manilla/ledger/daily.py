@@ -9,7 +9,7 @@ from manilla.kit.clock import last_days, start_of_day
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
-from manilla.ledger.scope import Scope, collation_of, within
+from manilla.ledger.scope import Scope, collation_of, scope_conditions
 
 DAYS = 30
 
@@ -30,7 +30,7 @@ class CountedTable(msgspec.Struct, frozen=True):
         )
 
     async def has_any(self, db: Database, scope: Scope) -> bool:
-        conditions = within(scope)
+        conditions = scope_conditions(scope)
         found: bool = await db.value(
             f"SELECT EXISTS (SELECT FROM {self.table} WHERE {conditions.sql})", *conditions.values
         )
@@ -61,7 +61,10 @@ class DailyFigures(msgspec.Struct, frozen=True):
 async def _count_daily(
     db: Database, counted: CountedTable, scope: Scope, currency: str, days: Sequence[date]
 ) -> list[DailyFigures]:
-    conditions, key = within(scope).add("currency = {}", currency), f"trx_id{collation_of(scope)}"
+    conditions, key = (
+        scope_conditions(scope).add("currency = {}", currency),
+        f"trx_id{collation_of(scope)}",
+    )
     shown = conditions.value(currency)
     dates, lows, highs, succeeded, failed = (
         conditions.value(value)

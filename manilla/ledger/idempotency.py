@@ -79,5 +79,5 @@ async def store_answer(
     )
 
 
-async def forget_old_answers(db: Database) -> None:
+async def delete_old_answers(db: Database) -> None:
     await db.execute("DELETE FROM idempotency WHERE created_at < now() - interval '24 hours'")

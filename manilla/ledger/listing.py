@@ -14,7 +14,7 @@ from manilla.kit.listing.sorting import AmountFilter, RecordFilter, Selection, T
 from manilla.kit.money import Money
 from manilla.kit.plans import by_key
 from manilla.ledger import trx_ids
-from manilla.ledger.scope import Scope, Tenant, within
+from manilla.ledger.scope import Scope, Tenant, scope_conditions
 
 LOOK_MAX = 10_000  # maximum number of rows read for one page
 CHUNK_MAX = 1_000
@@ -198,7 +198,7 @@ async def postings(
     """Returns one page of postings, newest first."""
     limit = min(limit, PAGE_ROWS_MAX)
     conditions = (
-        within(scope)
+        scope_conditions(scope)
         .add_given("kind = {}", wanted.kind)
         .add_given("currency = {}", wanted.currency)
         .add_given("posted_at >= {}", wanted.since)
@@ -315,7 +315,7 @@ async def _wallet_entries(
     limit: int,
 ) -> list[_WalletEntry]:
     conditions = (
-        within(tenant)
+        scope_conditions(tenant)
         .add("currency = {}", currency)
         .add("posting_id >= {} AND posting_id < {}", low, high)
         .add_given("posting_id = ANY({}::bigint[])", numbers)

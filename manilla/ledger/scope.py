@@ -23,13 +23,13 @@ class Everyone(msgspec.Struct, frozen=True):
 Scope = Tenant | Everyone
 
 
-def whose(scope: Scope) -> Conditions:
+def merchant_condition(scope: Scope) -> Conditions:
     """Filters by merchant id, the first column of every key."""
     return Conditions().add_given("merchant_id = {}", scope.merchant_id)
 
 
-def within(scope: Scope) -> Conditions:
-    return whose(scope).add_given("environment = {}", scope.environment)
+def scope_conditions(scope: Scope) -> Conditions:
+    return merchant_condition(scope).add_given("environment = {}", scope.environment)
 
 
 def collation_of(scope: Scope) -> str:

@@ -11,7 +11,7 @@ from manilla.kit.db import Database
 from manilla.kit.ids import TimedIds
 from manilla.kit.listing.sorting import AmountFilter, KeyIndex, Selection, SortKeys, SortOrder
 from manilla.kit.plans import by_key
-from manilla.ledger.scope import Scope, Tenant, collation_of, whose, within
+from manilla.ledger.scope import Scope, Tenant, collation_of, merchant_condition, scope_conditions
 from manilla.ledger.trx_ids import TRX_IDS
 
 # Earlier versions stored a creation time that differs from the time in the id by up to this much.
@@ -59,7 +59,7 @@ class IndexedMatch(msgspec.Struct, frozen=True):
 def query(table: str, columns: str, scope: Scope, wanted: TransactionFilter) -> Selection:
     key = f"trx_id{collation_of(scope)}"
     conditions = (
-        within(scope)
+        scope_conditions(scope)
         .add_given("status = {}", wanted.status)
         .add_given("currency = {}", wanted.currency)
         .add_given("amount_minor >= {}", wanted.min_minor)
@@ -68,7 +68,7 @@ def query(table: str, columns: str, scope: Scope, wanted: TransactionFilter) -> 
         .add_given(f"{key} < {{}}", wanted.until and TRX_IDS.floor(wanted.until))
     )
     bounds = id_bounds(wanted.since, wanted.until)
-    index = KeyIndex(whose(scope), bounds, collation_of(scope))
+    index = KeyIndex(merchant_condition(scope), bounds, collation_of(scope))
     return Selection(table, columns, _ORDERS, conditions, index, status="status")
 
 
@@ -86,11 +86,13 @@ def newest_first(
 
     `columns` must include the id and the reference.
     """
-    index, orders = KeyIndex(whose(tenant), id_bounds(since, until)), _ORDERS
+    index, orders = KeyIndex(merchant_condition(tenant), id_bounds(since, until)), _ORDERS
     if ref_trx is not None:
         # At most one row. This is the same as an equality, but in the order of the unique index on
         # the reference, so that the planner does not read all of the merchant's rows instead.
-        index = KeyIndex(within(tenant).add("ref_trx BETWEEN {} AND {}", ref_trx, ref_trx))
+        index = KeyIndex(
+            scope_conditions(tenant).add("ref_trx BETWEEN {} AND {}", ref_trx, ref_trx)
+        )
         orders = _BY_REFERENCE
     wanted = (
         index.whose.copy()

@@ -18,7 +18,7 @@ from manilla.kit.listing.sorting import read_as
 from manilla.kit.money import Money, MoneyError
 from manilla.kit.plans import by_key
 from manilla.ledger import trx_ids
-from manilla.ledger.scope import Scope, collation_of, within
+from manilla.ledger.scope import Scope, collation_of, scope_conditions
 from manilla.ledger.transaction_lists import IndexedMatch
 from manilla.payments import listing as payments
 from manilla.payments.payment import Payment
@@ -139,7 +139,7 @@ def exact_first(hits: Sequence[SearchHit], text: str) -> list[SearchHit]:
 
 def _arms(scope: Scope, text: str, amounts: Sequence[Money]) -> tuple[list[_Arm], Conditions]:
     """Returns the ways to find transactions by the text, and their parameters."""
-    conditions = within(scope)
+    conditions = scope_conditions(scope)
     is_id = trx_ids.merchant_of(text.partition("-")[0]) is not None
     is_prefix = scope.merchant_id is not None and len(text) >= PREFIX_LENGTH_MIN
     arms = []

@@ -142,7 +142,7 @@ async def record_failure(
     )
 
 
-async def forget_old(db: Database) -> None:
+async def delete_old(db: Database) -> None:
     """Deletes old emails, a limited number per call."""
     await db.execute(
         """

@@ -225,7 +225,7 @@ async def list_keys(db: Database, merchant_id: int, environment: Environment) ->
     )
 
 
-async def forget_expired(db: Database) -> None:
+async def delete_expired(db: Database) -> None:
     """Deletes the secrets of expired keys, because only a thief could still use them."""
     await db.execute(
         """

@@ -225,7 +225,7 @@ async def pending_events(
     return frozenset(record["kind"] for record in records)
 
 
-async def forget_expired_credentials(db: Database) -> None:
+async def delete_expired_credentials(db: Database) -> None:
     """Deletes expired credentials, because only a thief could still use their secrets."""
     await db.execute("DELETE FROM credential WHERE expires_at < now() - interval '1 day'")
 

@@ -21,7 +21,7 @@ from manilla.kit.listing.sorting import (
     read_as,
 )
 from manilla.ledger import trx_ids
-from manilla.ledger.scope import Scope, whose, within
+from manilla.ledger.scope import Scope, merchant_condition, scope_conditions
 from manilla.ledger.transaction_lists import EARLIEST, LATEST, newest_by
 from manilla.notify import notification_ids, queries
 from manilla.notify.notification_ids import NOTIFICATION_IDS
@@ -82,14 +82,14 @@ def _query(scope: Scope, wanted: NotificationFilter) -> Selection:
     if scope.merchant_id is None:  # only the creation time has an index for all merchants' rows
         orders, key, floor = _BY_TIME, "created_at", lambda moment: moment
     conditions = (
-        within(scope)
+        scope_conditions(scope)
         .add_given("state = {}", wanted.state)
         .add_given("split_part(event, '.', 1) = {}", wanted.event)
         .add_given(f"{key} >= {{}}", wanted.since and floor(wanted.since))
         .add_given(f"{key} < {{}}", wanted.until and floor(wanted.until))
     )
     bounds = floor(wanted.since or EARLIEST), floor(wanted.until or LATEST)
-    index = KeyIndex(whose(scope), bounds)
+    index = KeyIndex(merchant_condition(scope), bounds)
     steps = Selection("notification", NOTIFICATION_COLUMNS, orders, conditions, index)
     text = listing.search_text(wanted.search)
     return steps if text is None else _found_by(steps, scope, wanted, text)
@@ -113,7 +113,7 @@ async def of_transaction(
 
 async def count_failed(db: Database, scope: Scope, since: datetime) -> int:
     """Counts notifications created since then that failed after all attempts."""
-    conditions = within(scope).add("created_at >= {}", since)
+    conditions = scope_conditions(scope).add("created_at >= {}", since)
     return await db.number(
         f"SELECT count(*) FROM notification WHERE state = 'failed' AND {conditions.sql}",
         *conditions.values,

@@ -346,7 +346,7 @@ async def _change(
         detail=detail,
     )
     for kind in (EXPIRE, COMPLETE_IN_SANDBOX):
-        await jobs.forget(connection, after.merchant_id, kind, after.trx_id)
+        await jobs.delete(connection, after.merchant_id, kind, after.trx_id)
     await notices.enqueue_payment(connection, after)
 
 

@@ -8,7 +8,7 @@ from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.ledger.daily import DAYS, CountedTable
-from manilla.ledger.scope import Scope, Tenant, within
+from manilla.ledger.scope import Scope, Tenant, scope_conditions
 
 PAYOUTS = CountedTable("payout", "completed", ("failed", "canceled"))
 daily, has_any = PAYOUTS.daily, PAYOUTS.has_any
@@ -17,7 +17,7 @@ daily, has_any = PAYOUTS.daily, PAYOUTS.has_any
 async def count_waiting(db: Database, scope: Scope, longer_than: timedelta) -> int:
     """Counts payouts of the last 30 days that have been pending for more than `longer_than`."""
     now = datetime.now(UTC)
-    conditions = within(scope).add(
+    conditions = scope_conditions(scope).add(
         "trx_id >= {} AND trx_id < {}",
         trx_ids.floor(now - timedelta(days=DAYS)),
         trx_ids.floor(now - longer_than),
@@ -30,7 +30,7 @@ async def count_waiting(db: Database, scope: Scope, longer_than: timedelta) -> i
 
 async def count_manual(db: Database, scope: Scope) -> int:
     """Counts pending manual payouts."""
-    conditions = within(scope)
+    conditions = scope_conditions(scope)
     return await db.number(
         f"""
         SELECT count(*) FROM payout

@@ -11,7 +11,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.listing import PAGE_ROWS, Conditions, Page
 from manilla.kit.listing.sorting import AmountFilter, Selection, SortKeys, SortOrder, Totals
 from manilla.ledger import trx_ids
-from manilla.ledger.scope import Everyone, within
+from manilla.ledger.scope import Everyone, scope_conditions
 from manilla.merchants.outgoing import OutgoingHold
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.listing import FIELDS
@@ -174,7 +174,7 @@ async def progress(db: Database, payout: Payout) -> Progress | None:
 
 def _within(scope: Everyone, wanted: QueueFilter) -> Conditions:
     conditions = (
-        within(scope)
+        scope_conditions(scope)
         .add_given("trx_id >= {}", wanted.since and trx_ids.floor(wanted.since))
         .add_given("trx_id < {}", wanted.until and trx_ids.floor(wanted.until))
         .add_given("amount_minor >= {}", wanted.min_minor)

@@ -257,7 +257,7 @@ def _detail(event: SettlementEvent) -> str:
 
 async def _forget_jobs(connection: Connection, payout: Payout) -> None:
     for kind in (SEND, COMPLETE_IN_SANDBOX):
-        await jobs.forget(connection, payout.merchant_id, kind, payout.trx_id)
+        await jobs.delete(connection, payout.merchant_id, kind, payout.trx_id)
 
 
 def contradiction(payout: Payout, said: str) -> str:

@@ -109,7 +109,7 @@ class PayoutTasks:
         async with self._db.transaction() as connection:
             if await jobs.is_held(connection, job):
                 await notices.report_large(connection, payout)
-                await jobs.forget(connection, job.merchant_id, job.kind, job.subject)
+                await jobs.delete(connection, job.merchant_id, job.kind, job.subject)
 
     async def find(self, job: Job) -> Payout | None:
         """Returns the payout, or None if no provider pays it."""

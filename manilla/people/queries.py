@@ -191,7 +191,7 @@ async def lock_administrators(connection: Connection) -> list[int]:
     return [row["id"] for row in rows]
 
 
-async def forget_ended(db: Database, kept: timedelta) -> None:
+async def delete_ended(db: Database, kept: timedelta) -> None:
     """Deletes expired sessions, and links that expired long enough ago."""
     async with db.transaction() as connection:
         await connection.execute("DELETE FROM session WHERE expires_at < now()")

@@ -16,7 +16,7 @@ class WrongMasterKey(Refusal):
     )
 
 
-async def prove(db: Database, keyring: Keyring) -> None:
+async def verify(db: Database, keyring: Keyring) -> None:
     await db.execute(
         "INSERT INTO master_key_proof (sealed) VALUES ($1) ON CONFLICT DO NOTHING",
         keyring.seal(b"proof", _CONTEXT),

@@ -73,7 +73,7 @@ async def is_mine(db: Database) -> bool:
     )
 
 
-async def prove(db: Database) -> None:
+async def check_invariants(db: Database) -> None:
     """Runs the check. Its duration grows with the size of the ledger."""
     try:
         findings = await check(db)

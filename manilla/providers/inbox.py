@@ -127,7 +127,7 @@ def _merchant_of(reference: str) -> int:
     return trx_ids.merchant_of(reference.partition("-")[0]) or 0
 
 
-async def forget_old(db: Database, days: int) -> None:
+async def delete_old(db: Database, days: int) -> None:
     """Deletes old webhooks in batches.
 
     Keeps those about an open charge, payout or refund, however old they are, because their claims

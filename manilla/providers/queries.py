@@ -161,5 +161,5 @@ async def rail_health(db: Database, minutes: int) -> list[RailHealth]:
     )
 
 
-async def forget_old_figures(db: Database) -> None:
+async def delete_old_figures(db: Database) -> None:
     await db.execute("DELETE FROM rail_minute WHERE minute < now() - interval '7 days'")

@@ -10,7 +10,7 @@ from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page
 from manilla.kit.listing.sorting import Selection, Totals, read_as
 from manilla.ledger import transaction_lists, trx_ids
-from manilla.ledger.scope import Scope, within
+from manilla.ledger.scope import Scope, scope_conditions
 from manilla.ledger.transaction_lists import IndexedMatch, TransactionFilter
 from manilla.refunds.refund import Refund, RefundStatus
 from manilla.refunds.store import REFUND_COLUMNS
@@ -63,7 +63,7 @@ def matches(text: str) -> list[IndexedMatch]:
 
 async def count_rejected(db: Database, scope: Scope, since: datetime) -> int:
     """Counts rejected refunds created since then, whose customers did not get their money back."""
-    conditions = within(scope).add("trx_id >= {}", trx_ids.floor(since))
+    conditions = scope_conditions(scope).add("trx_id >= {}", trx_ids.floor(since))
     return await db.number(
         f"SELECT count(*) FROM refund WHERE status = 'failed' AND {conditions.sql}",
         *conditions.values,

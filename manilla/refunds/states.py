@@ -122,7 +122,7 @@ async def _change(
     await add_to_timeline(connection, payment, status, refund, detail)
     # Keep the job if an administrator paid a refund that was sent: the provider may pay it too.
     if not (is_paid and by_administrator and refund.sent_at):
-        await jobs.forget(connection, refund.merchant_id, SEND, refund.trx_id)
+        await jobs.delete(connection, refund.merchant_id, SEND, refund.trx_id)
     if by_administrator:
         await record(connection, "refund.confirm" if is_paid else "refund.reject", refund, detail)
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import msgspec
 
 from manilla.kit.db import Connection, Database, columns
-from manilla.ledger.scope import Scope, Tenant, within
+from manilla.ledger.scope import Scope, Tenant, scope_conditions
 from manilla.providers.port import KnownAs
 from manilla.refunds.refund import Refund, RefundStatus
 
@@ -22,7 +22,7 @@ async def refund(db: Database | Connection, merchant_id: int, trx_id: str) -> Re
 
 async def waiting(db: Database, scope: Scope, limit: int) -> list[Refund]:
     """Returns pending refunds that an administrator must pay, oldest first."""
-    conditions = within(scope).add("by_operator AND status = 'pending'")
+    conditions = scope_conditions(scope).add("by_operator AND status = 'pending'")
     records = await db.records(
         f"{_REFUND} WHERE {conditions.sql} ORDER BY trx_id LIMIT {limit}", *conditions.values
     )

@@ -20,7 +20,7 @@ from manilla.kit.listing.sorting import (
     Totals,
 )
 from manilla.kit.money import Money
-from manilla.ledger.scope import Tenant, within
+from manilla.ledger.scope import Tenant, scope_conditions
 
 REFERENCE = "SETTLEMENT-"  # the start of each settlement's reference; its number follows
 
@@ -155,7 +155,7 @@ async def totals(db: Database, tenant: Tenant, wanted: SettlementFilter) -> Tota
 
 def _selected(tenant: Tenant, wanted: SettlementFilter) -> Selection:
     conditions = (
-        within(tenant)
+        scope_conditions(tenant)
         .add_given("state = {}", wanted.state)
         .add_given("currency = {}", wanted.currency)
         .add_given("amount_minor >= {}", wanted.min_minor)

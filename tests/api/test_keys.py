@@ -270,7 +270,7 @@ async def test_a_key_stops_working_when_it_expires(services: Services, merchant:
     await services.directory._refresh(0)
     assert_unknown(await key.get(PATH))
     assert [row.status for row in await shown(services, merchant)] == ["expired"]
-    await api_keys.forget_expired(services.db)
+    await api_keys.delete_expired(services.db)
     sealed = "SELECT secret_sealed FROM api_key WHERE merchant_id = $1"
     assert await services.db.value(sealed, merchant.new.id) is None
 

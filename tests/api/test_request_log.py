@@ -277,5 +277,5 @@ async def test_old_requests_are_deleted(db: Database, kept: Log) -> None:
     await log.flush()
     await log.flush()
     assert len(await kept.lines()) == 2
-    await request_log.forget_old(db)
+    await request_log.delete_old(db)
     assert [line.request_id for line in await kept.lines()] == [f"{merchant_id}-2"]

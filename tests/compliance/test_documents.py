@@ -164,11 +164,11 @@ async def test_documents_are_deleted_long_after_the_merchant_was_rejected(
         )
     change = MerchantUpdate(status=MerchantStatus.REJECTED)
     await merchants.change(services.db, services.keyring, left.new.id, change)
-    await documents.forget_old(services.db, 10)
+    await documents.delete_old(services.db, 10)
     assert len(await documents.list_of(services.db, left.new.id)) == 1
     await services.db.execute(
         "UPDATE merchant SET updated_at = now() - interval '11 days' WHERE id = $1", left.new.id
     )
-    await documents.forget_old(services.db, 10)
+    await documents.delete_old(services.db, 10)
     assert await documents.list_of(services.db, left.new.id) == []
     assert len(await documents.list_of(services.db, stays.new.id)) == 1

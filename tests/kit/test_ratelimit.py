@@ -46,7 +46,7 @@ async def test_expired_windows_are_deleted_and_open_ones_kept(db: Database) -> N
     await limiter.take("ended", 1)
     await limiter.take("open", 1)
     await _age(db, "ended", 61)
-    await ratelimit.forget_ended_windows(db)
+    await ratelimit.delete_ended_windows(db)
     left = await db.records("SELECT bucket FROM rate_window WHERE bucket IN ('ended', 'open')")
     assert [record["bucket"] for record in left] == ["open"]
 

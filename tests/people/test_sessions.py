@@ -163,6 +163,6 @@ async def test_long_expired_sessions_are_deleted(db: Database, accounts: Account
     other = await accounts.sign_in(owner.email)
     session_id = owner.visitor.session_id
     await accounts.age_session(session_id, "expires_at", timedelta(days=8))
-    await queries.forget_ended(db, timedelta(days=30))
+    await queries.delete_ended(db, timedelta(days=30))
     assert await db.value("SELECT count(*) FROM session WHERE id = $1", session_id) == 0
     assert await accounts.is_signed_in(other)

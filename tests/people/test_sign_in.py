@@ -226,14 +226,14 @@ async def test_a_locked_email_can_sign_in_after_the_window_ends(
             await accounts.try_sign_in(owner.email, f"guess number {n}", address=address)
     # Rejected attempts do not extend the rate window, and the cleanup of windows does not shorten
     # it.
-    await ratelimit.forget_ended_windows(db)
+    await ratelimit.delete_ended_windows(db)
     with pytest.raises(TooManyAttempts):
         await accounts.try_sign_in(owner.email, address=address)
     await db.execute(
         "UPDATE rate_window SET started_at = started_at - interval '15 minutes'"
         " WHERE bucket LIKE 'slow:sign-in:%'"
     )
-    await ratelimit.forget_ended_windows(db)
+    await ratelimit.delete_ended_windows(db)
     left = await db.value("SELECT count(*) FROM rate_window WHERE bucket LIKE $1", f"%{address}")
     assert left == 0
     assert isinstance(await accounts.try_sign_in(owner.email, address=address), SignedIn)

@@ -96,12 +96,12 @@ async def test_old_webhooks_are_deleted_unless_a_job_is_about_them(
     async def is_stored() -> bool:
         return bool(await db.value("SELECT count(*) FROM webhook WHERE reference = $1", reference))
 
-    await inbox.forget_old(db, 900)
+    await inbox.delete_old(db, 900)
     assert await is_stored()
     await owner.execute("DELETE FROM job WHERE subject = $1", reference)
-    await inbox.forget_old(db, 1000)
+    await inbox.delete_old(db, 1000)
     assert await is_stored()
-    await inbox.forget_old(db, 900)
+    await inbox.delete_old(db, 900)
     assert not await is_stored()
 
 

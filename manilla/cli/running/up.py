@@ -237,7 +237,7 @@ async def _migrate(settings: Settings) -> None:
 async def _prove_master_key(settings: Settings) -> None:
     db = await Database.open(settings.database_url, size=1, name="manilla up")
     try:
-        await master_key.prove(db, Keyring(settings.master_keys))
+        await master_key.verify(db, Keyring(settings.master_keys))
     finally:
         await db.close()
 

@@ -18,7 +18,7 @@ from manilla.kit.listing.sorting import (
     Totals,
 )
 from manilla.ledger import trx_ids
-from manilla.ledger.scope import Scope, whose, within
+from manilla.ledger.scope import Scope, merchant_condition, scope_conditions
 from manilla.ledger.transaction_lists import LATEST
 from manilla.merchants.requests import stored
 from manilla.merchants.requests.log import KEEP
@@ -95,7 +95,7 @@ def _query(scope: Scope, wanted: RequestFilter) -> Selection:
     kept_since = datetime.now(UTC) - KEEP - timedelta(days=1)
     since = max(wanted.since or kept_since, kept_since)
     conditions = (
-        within(scope)
+        scope_conditions(scope)
         .add_given("status / 100 = {}", wanted.status_class)
         .add_given("(error_code IS NOT NULL) = {}", wanted.refused)
         .add_given("error_code = {}", wanted.error_code)
@@ -108,5 +108,5 @@ def _query(scope: Scope, wanted: RequestFilter) -> Selection:
     if text is not None:
         conditions.add("{} IN (request_id, ref_trx, trx_id)", text)
         conditions.add_given("merchant_id = {}", trx_ids.merchant_of(text))
-    index = KeyIndex(whose(scope), (since, wanted.until or LATEST))
+    index = KeyIndex(merchant_condition(scope), (since, wanted.until or LATEST))
     return Selection("api_request", REQUEST_COLUMNS, _ORDERS, conditions, index)

@@ -210,7 +210,7 @@ async def _update_last_used(
     )
 
 
-async def forget_old(db: Database) -> None:
+async def delete_old(db: Database) -> None:
     """Deletes old lines in batches, so that no statement takes long."""
     while await db.value(
         """

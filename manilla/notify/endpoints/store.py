@@ -6,7 +6,7 @@ from typing import Any
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.listing import Page
 from manilla.kit.listing.sorting import Selection, SortKeys, SortOrder
-from manilla.ledger.scope import Tenant, within
+from manilla.ledger.scope import Tenant, scope_conditions
 from manilla.notify.endpoints.endpoint import EndpointNotFound, WebhookEndpoint
 
 _COLUMNS = columns(WebhookEndpoint)
@@ -17,7 +17,7 @@ async def page(
     db: Database, tenant: Tenant, after: str | None, limit: int
 ) -> Page[WebhookEndpoint]:
     """Lists a merchant's endpoints, newest first."""
-    owned = within(tenant).add("deleted_at IS NULL")
+    owned = scope_conditions(tenant).add("deleted_at IS NULL")
     found = Selection("webhook_endpoint", _COLUMNS, _ORDERS, owned)
     return await found.page(db, _read, SortOrder.NEWEST, after, limit)
 
@@ -97,7 +97,7 @@ async def mark_deleted(connection: Connection, endpoint: WebhookEndpoint) -> Non
     )
 
 
-async def forget_old(db: Database, age: timedelta) -> None:
+async def delete_old(db: Database, age: timedelta) -> None:
     """Deletes old deliveries and expired secrets, and deleted endpoints without deliveries."""
     await db.execute("DELETE FROM endpoint_delivery WHERE created_at < now() - $1::interval", age)
     await db.execute("DELETE FROM endpoint_secret WHERE expires_at < now()")

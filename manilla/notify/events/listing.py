@@ -16,7 +16,7 @@ from manilla.kit.clock import iso_of_sql
 from manilla.kit.db import Database, columns
 from manilla.kit.listing import Page
 from manilla.kit.listing.sorting import KeyIndex, Selection, SortKeys, SortOrder
-from manilla.ledger.scope import Tenant, within
+from manilla.ledger.scope import Tenant, scope_conditions
 from manilla.notify.events.kinds import EventType
 
 # No database transaction that changes a status stays open this long.
@@ -74,7 +74,7 @@ async def page(
     """Returns events after a position, oldest first."""
     if after is None and wanted.since is not None:
         after = await _start(db, tenant, wanted.since)
-    owned = within(tenant).add(IS_SETTLED)
+    owned = scope_conditions(tenant).add(IS_SETTLED)
     conditions = owned.copy().add_given("created_at >= {}", wanted.since)
     conditions.add("type IS NOT NULL").add_given("type = {}", wanted.type)
     events = Selection("notification", _COLUMNS, _ORDERS, conditions, KeyIndex(owned))

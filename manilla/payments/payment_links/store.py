@@ -11,7 +11,7 @@ from manilla.kit.listing import PAGE_ROWS, Moment, Page
 from manilla.kit.listing.sorting import KeyIndex, Selection, SortOrder
 from manilla.kit.money import Money
 from manilla.ledger import transaction_lists
-from manilla.ledger.scope import Tenant, whose, within
+from manilla.ledger.scope import Tenant, merchant_condition, scope_conditions
 from manilla.payments.payment import Payment
 from manilla.payments.payment_links.link import (
     LINK_IDS,
@@ -207,14 +207,16 @@ async def open_payment(db: Database, link: PaymentLink) -> Payment | None:
 
 def _selected(tenant: Tenant, wanted: LinkFilter) -> Selection:
     conditions = (
-        within(tenant)
+        scope_conditions(tenant)
         .add_given("status = {}", wanted.status)
         .add_given("created_at >= {}", wanted.since)
         .add_given("created_at < {}", wanted.until)
         .add_given(_MATCHES, listing.search_text(wanted.search))
     )
     bounds = transaction_lists.id_bounds(wanted.since, wanted.until, LINK_IDS)
-    return Selection(_TABLE, _COLUMNS, _ORDERS, conditions, KeyIndex(whose(tenant), bounds))
+    return Selection(
+        _TABLE, _COLUMNS, _ORDERS, conditions, KeyIndex(merchant_condition(tenant), bounds)
+    )
 
 
 def _read(record: Any) -> PaymentLink:

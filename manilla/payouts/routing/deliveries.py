@@ -203,5 +203,5 @@ async def failed_shares(db: Database) -> dict[str, float]:
     }
 
 
-async def forget_old(db: Database) -> None:
+async def delete_old(db: Database) -> None:
     await db.execute("DELETE FROM rail_bank_minute WHERE minute < now() - $1::interval", KEEP)

@@ -151,5 +151,5 @@ async def test_old_counts_are_deleted(services: Services) -> None:
             " ($1, '058', now() - make_interval(days => $2), 1, 0, '{1}')",
             *(FIRST, days),
         )
-    await deliveries.forget_old(services.db)
+    await deliveries.delete_old(services.db)
     assert await services.db.number("SELECT count(*) FROM rail_bank_minute") == 1
