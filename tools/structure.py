@@ -86,7 +86,7 @@ def package_imports() -> dict[str, set[str]]:
 _NOT_PARTICIPLES = frozenset({"feed", "need", "seed", "speed"})
 _IRREGULAR = frozenset(
     {"bound", "built", "chosen", "done", "found", "given", "held", "hidden", "kept", "known"}
-    | {"left", "lost", "made", "paid", "said", "seen", "sent", "shown", "taken", "told", "written"}
+    | {"left", "lost", "made", "paid", "said", "seen", "sent", "shown", "taken", "written"}
 )
 
 
