@@ -147,6 +147,7 @@ async def refuse(request: PageRequest) -> PageResponse:
         raise NotAllowed
     try:
         reason = request.form.required("reason", at_most=approvals.REASON_LENGTH_MAX)
+        await request.confirm_identity()
         await approvals.refuse(request.approvals, number, reason)
     except Refusal as refusal:
         return request.redirect_with_errors("/approvals", refusal)

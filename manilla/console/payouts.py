@@ -1,6 +1,5 @@
 """Payouts that need an administrator: manual, on hold, or stuck."""
 
-from collections.abc import Awaitable
 from typing import Any
 
 import msgspec
@@ -180,29 +179,37 @@ async def show(request: PageRequest) -> PageResponse:
 
 async def complete(request: PageRequest) -> PageResponse:
     already_paid = request.form.is_checked("already_paid")
-    reference = request.form.text("bank_reference")
-    payout = request.parameter("payout")
-    work = decisions.complete(request.db, payout, reference, already_paid=already_paid)
-    return await _decide(request, work, "Marked as paid. The merchant is notified.")
+    reference, payout = request.form.text("bank_reference"), request.parameter("payout")
+    try:
+        decisions.check_text(reference, "A bank reference")
+        await request.confirm_identity()
+        await decisions.complete(request.db, payout, reference, already_paid=already_paid)
+    except Refusal as refusal:
+        return await _refused(request, refusal)
+    return _shown(request, "Marked as paid. The merchant is notified.")
 
 
 async def reject(request: PageRequest) -> PageResponse:
     reason, rails = request.form.text("reason"), request.services.rails
-    work = decisions.reject(request.db, rails, request.parameter("payout"), reason)
+    try:
+        decisions.check_text(reason, "A reason")
+        await request.confirm_identity()
+        await decisions.reject(request.db, rails, request.parameter("payout"), reason)
+    except Refusal as refusal:
+        return await _refused(request, refusal)
     done = "Rejected. The money was returned to the wallet, and the merchant is notified."
-    return await _decide(request, work, done)
+    return _shown(request, done)
 
 
 async def requeue(request: PageRequest) -> PageResponse:
-    work = decisions.requeue(request.db, request.parameter("payout"))
-    return await _decide(request, work, "The job is running. Reload the page in a moment.")
-
-
-async def _decide(request: PageRequest, work: Awaitable[object], done: str) -> PageResponse:
     try:
-        await work
+        await decisions.requeue(request.db, request.parameter("payout"))
     except Refusal as refusal:
         return await _refused(request, refusal)
+    return _shown(request, "The job is running. Reload the page in a moment.")
+
+
+def _shown(request: PageRequest, done: str) -> PageResponse:
     return request.redirect(f"/payouts/{request.parameter('payout')}", done=done)
 
 

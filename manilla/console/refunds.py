@@ -1,6 +1,5 @@
 """Refund pages: refunds to pay manually, and the list of all refunds."""
 
-from collections.abc import Awaitable
 from typing import Any
 
 from manilla.audit import audit
@@ -121,32 +120,33 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def confirm(request: PageRequest) -> PageResponse:
-    work = decisions.confirm(
-        *(request.db, request.services.rails, request.parameter("refund")),
-        request.form.text("note"),
-        already_paid=request.form.is_checked("already_paid"),
-    )
-    return await _decide(request, work, "Confirmed. The merchant is notified.")
+    key = request.db, request.services.rails, request.parameter("refund")
+    note, already_paid = request.form.text("note"), request.form.is_checked("already_paid")
+    try:
+        decisions.check_note(note)
+        await request.confirm_identity()
+        await decisions.confirm(*key, note, already_paid=already_paid)
+    except Refusal as refusal:
+        return await _refused(request, refusal)
+    return _shown(request, "Confirmed. The merchant is notified.")
 
 
 async def reject(request: PageRequest) -> PageResponse:
-    work = decisions.reject(
-        *(request.db, request.services.rails, request.parameter("refund")),
-        request.form.text("reason"),
-        is_checked=request.form.is_checked("is_checked"),
-    )
-    refund = await _refund(request)
+    key = request.db, request.services.rails, request.parameter("refund")
+    reason, is_checked = request.form.text("reason"), request.form.is_checked("is_checked")
+    try:
+        decisions.check_note(reason)
+        await request.confirm_identity()
+        refund = await decisions.reject(*key, reason, is_checked=is_checked)
+    except Refusal as refusal:
+        return await _refused(request, refusal)
     done = "The money was returned to the merchant's wallet."
     if refund.is_of_customer_credit:
         done = "The money is in suspense, and a case was opened."
-    return await _decide(request, work, f"Rejected. {done}")
+    return _shown(request, f"Rejected. {done}")
 
 
-async def _decide(request: PageRequest, work: Awaitable[object], done: str) -> PageResponse:
-    try:
-        await work
-    except Refusal as refusal:
-        return await _refused(request, refusal)
+def _shown(request: PageRequest, done: str) -> PageResponse:
     return request.redirect(f"/refunds/{request.parameter('refund')}", done=done)
 
 

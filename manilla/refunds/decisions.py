@@ -94,9 +94,13 @@ async def reject(
         return await _end(db, refund, event, holder=job)
 
 
-async def _undecided(db: Database, trx_id: str, text: str) -> Refund:
+def check_note(text: str) -> None:
     if not is_line(text, REASON_LENGTH_MAX):
         raise RefundRefused(f"A note must have 1 to {REASON_LENGTH_MAX} printable characters.")
+
+
+async def _undecided(db: Database, trx_id: str, note: str) -> Refund:
+    check_note(note)
     refund = await find(db, trx_id)
     if not refund.is_open:
         raise RefundRefused(f"The refund is {refund.status} already.")

@@ -37,7 +37,7 @@ from tests.payments.shop import HOLD, Shop
 from tests.payouts.payout_merchant import MANUAL, PayoutMerchant, new_reference
 from tests.payouts.test_reject_lost import pass_time, stuck
 from tests.provider_simulator import ProviderSimulator
-from tests.web.signed_in_user import PASSWORD, SignedInUser
+from tests.web.signed_in_user import PASSWORD, SignedInUser, administrator
 
 
 @pytest.fixture
@@ -292,6 +292,25 @@ async def test_a_failed_notification_is_resent_and_delivered(
     for since in ("", "yesterday", "2026-02-31T10:00"):
         reply = await support.post("/notifications/redeliver-failed", {"since": since})
         assert (reply.status, reply.headers["location"]) == (303, "/console/notifications")
+
+
+async def test_a_decision_is_checked_before_the_password_is_asked(
+    services: Services, payer: PayoutMerchant, shop: Shop, site: Site
+) -> None:
+    trx_id, refund = await payer.pay_out(MANUAL), await _refund(shop)
+    user = await administrator(services, site, "decides@console.example", ConsoleRole.OPERATIONS)
+    for path, field in (
+        (f"/payouts/{trx_id}/complete", "bank_reference"),
+        (f"/payouts/{trx_id}/reject", "reason"),
+        (f"/refunds/{refund}/confirm", "note"),
+        (f"/refunds/{refund}/reject", "reason"),
+    ):
+        wrong = text(await user.post(path, {field: ""}))
+        assert "must have 1 to" in wrong, path
+        assert "Your password" not in wrong, path
+        assert "Your password" in text(await user.post(path, {field: "As agreed"})), path
+    assert (await payer.payout(trx_id)).status == "pending"
+    assert (await decisions.find(services.db, refund)).status == "pending"
 
 
 async def test_support_sees_the_queues_and_can_decide_nothing(
