@@ -10,6 +10,53 @@ from manilla.kit.money import Money
 LINES_MAX = 2  # the number of lines that the SQL function `ledger_post` takes
 
 
+class PostingKind(StrEnum):
+    """What a posting is about. A transaction has at most one posting of each kind."""
+
+    PAYMENT = "payment"
+    COMMISSION = "commission"
+    REFUND = "refund"
+    REFUND_PAID = "refund_paid"
+    REFUND_RETURNED = "refund_returned"
+    PAYOUT = "payout"
+    PAYOUT_DELIVERED = "payout_delivered"
+    PAYOUT_REFUND = "payout_refund"
+    PAYOUT_PROVIDER_FEE = "payout_provider_fee"
+    PAYOUT_PROVIDER_FEE_RETURNED = "payout_provider_fee_returned"
+    PROVIDER_FEE = "provider_fee"  # that a provider kept from a payment
+    SURPLUS = "surplus"
+    PART = "part"
+    PART_USED = "part_used"
+    SUSPENSE = "suspense"
+    SUSPENSE_RELEASED = "suspense_released"
+    FUNDING = "funding"
+    ADJUSTMENT = "adjustment"
+    CASE_DEBIT = "case_debit"
+    CASE_REVERSE = "case_reverse"
+    CASE_WRITE_OFF = "case_write_off"
+    CASE_PROVIDER_FEE = "case_provider_fee"
+    SETTLE_TOP_UP = "settle_top_up"
+    SETTLE_SETTLEMENT = "settle_settlement"
+    SETTLE_FEE = "settle_fee"
+    SETTLE_FEE_RETURNED = "settle_fee_returned"
+
+
+# The kinds that change a wallet's balance.
+WALLET_KINDS = (
+    PostingKind.PAYMENT,
+    PostingKind.COMMISSION,
+    PostingKind.PAYOUT,
+    PostingKind.PAYOUT_REFUND,
+    PostingKind.REFUND,
+    PostingKind.REFUND_RETURNED,
+    PostingKind.SUSPENSE_RELEASED,
+    PostingKind.FUNDING,
+    PostingKind.ADJUSTMENT,
+    PostingKind.CASE_DEBIT,
+    PostingKind.CASE_REVERSE,
+)
+
+
 class PostingOutcome(StrEnum):
     POSTED = "posted"
     DUPLICATE = "duplicate"  # the (trx_id, kind) was posted before; nothing is posted again
@@ -35,7 +82,7 @@ class Posting(msgspec.Struct, frozen=True):
 
     merchant_id: int
     trx_id: str
-    kind: str
+    kind: str  # a PostingKind; with `:rail` for a case about a rail that was left
     environment: Environment
     wallet: Money
     lines: tuple[Line, ...]

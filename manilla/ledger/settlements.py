@@ -12,7 +12,7 @@ from manilla.kit.money import Money
 from manilla.kit.texts import is_line
 from manilla.ledger import posting, trx_ids
 from manilla.ledger import queries as ledger
-from manilla.ledger.posting import Line, Posting, PostingOutcome
+from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
 
 NOBODY = 0  # merchant id of postings that involve no merchant
 NOTE_LENGTH_MAX = 200
@@ -59,7 +59,7 @@ async def settle(
     order = Posting(
         merchant_id=NOBODY,
         trx_id=trx_id,
-        kind=f"settle_{kind}",
+        kind=PostingKind(f"settle_{kind}"),
         environment=Environment.PRODUCTION,
         wallet=Money(amount.currency, 0),
         lines=_lines(kind, provider, amount.minor),

@@ -14,7 +14,7 @@ from manilla.kit.money import Money
 from manilla.kit.texts import is_line
 from manilla.ledger import posting, trx_ids
 from manilla.ledger import queries as ledger
-from manilla.ledger.posting import Line, Posting, PostingOutcome
+from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
 from manilla.merchants import queries
 from manilla.merchants.queries import WalletRow
 
@@ -91,7 +91,9 @@ async def adjust(
     """Corrects a wallet's balance, but not below zero. The same `trx_id` is applied only once."""
     check(amount, reason, may_take=True)
     funding = _funding(merchant_id, environment, amount, reason)
-    order = msgspec.structs.replace(funding, kind="adjustment", trx_id=trx_id or funding.trx_id)
+    order = msgspec.structs.replace(
+        funding, kind=PostingKind.ADJUSTMENT, trx_id=trx_id or funding.trx_id
+    )
     return await _post(db, order)
 
 
@@ -133,7 +135,7 @@ async def _post(db: Database | Connection, order: Posting) -> FundingResult:
         balance = Money(order.wallet.currency, result.balance_minor)
         await audit.record(
             connection,
-            "wallet.fund" if order.kind == "funding" else "wallet.adjust",
+            "wallet.fund" if order.kind == PostingKind.FUNDING else "wallet.adjust",
             _subject(order.merchant_id, order.environment, balance.currency),
             merchant_id=order.merchant_id,
             amount=order.wallet,
@@ -175,7 +177,7 @@ def _funding(merchant_id: int, environment: Environment, amount: Money, reason: 
     return Posting(
         merchant_id=merchant_id,
         trx_id=trx_ids.new(merchant_id),
-        kind="funding",
+        kind=PostingKind.FUNDING,
         environment=environment,
         wallet=amount,
         lines=(Line(posting.ADJUSTMENT, -amount.minor),),

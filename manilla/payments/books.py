@@ -6,7 +6,7 @@ from manilla.kit.db import Connection
 from manilla.kit.money import Money
 from manilla.ledger import posting
 from manilla.ledger import queries as ledger
-from manilla.ledger.posting import Line, Posting, PostingOutcome
+from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
 from manilla.merchants.merchants import CommissionBearer
 from manilla.payments.payment import Charge, Payment
 
@@ -38,7 +38,7 @@ def _credit_with_commission(payment: Payment, payer: str) -> Posting:
     return _posting(
         payment,
         payment.trx_id,
-        "payment",
+        PostingKind.PAYMENT,
         quote.merchant_receives,
         Line(posting.clearing(payer), -quote.customer_pays.minor),
         Line(posting.COMMISSION, added),
@@ -48,7 +48,7 @@ def _credit_with_commission(payment: Payment, payer: str) -> Posting:
 def _credit(payment: Payment, payer: str) -> Posting:
     received = payment.quote.merchant_receives
     paid = Line(posting.clearing(payer), -received.minor)
-    return _posting(payment, payment.trx_id, "payment", received, paid)
+    return _posting(payment, payment.trx_id, PostingKind.PAYMENT, received, paid)
 
 
 def _commission(payment: Payment, trx_id: str, payer: str) -> Posting:
@@ -60,9 +60,11 @@ def _commission(payment: Payment, trx_id: str, payer: str) -> Posting:
     earned = Line(posting.COMMISSION, quote.commission.minor)
     deducted = Money(quote.commission.currency, -quote.commission.minor)
     if quote.bearer is CommissionBearer.MERCHANT:
-        return _posting(payment, trx_id, "commission", deducted, earned)
+        return _posting(payment, trx_id, PostingKind.COMMISSION, deducted, earned)
     paid = Line(posting.clearing(payer), deducted.minor)
-    return _posting(payment, trx_id, "commission", Money(deducted.currency, 0), paid, earned)
+    return _posting(
+        payment, trx_id, PostingKind.COMMISSION, Money(deducted.currency, 0), paid, earned
+    )
 
 
 async def suspend(connection: Connection, payment: Payment, charge: Charge, paid: Money) -> None:
@@ -73,12 +75,12 @@ async def suspend(connection: Connection, payment: Payment, charge: Charge, paid
         nothing = Money(paid.currency, 0)
         await _post(
             connection,
-            [_posting(payment, charge.reference, "suspense", nothing, clearing, held)],
+            [_posting(payment, charge.reference, PostingKind.SUSPENSE, nothing, clearing, held)],
         )
 
 
 async def keep_credit(
-    connection: Connection, payment: Payment, charge: Charge, amount: Money, kind: str
+    connection: Connection, payment: Payment, charge: Charge, amount: Money, kind: PostingKind
 ) -> None:
     """Posts money that the provider has received to customer credit, as a part or a surplus."""
     received = Line(posting.clearing(charge.provider), -amount.minor)
@@ -90,7 +92,7 @@ async def use_credit(
 ) -> None:
     """Moves a part from customer credit to clearing, from where the payment is then credited."""
     used = Line(posting.clearing(payer), amount.minor)
-    await _post_credit(connection, payment, charge, -amount.minor, "part_used", used)
+    await _post_credit(connection, payment, charge, -amount.minor, PostingKind.PART_USED, used)
 
 
 async def suspend_credit(
@@ -98,11 +100,16 @@ async def suspend_credit(
 ) -> None:
     """Posts customer credit that could not be refunded to suspense."""
     held = Line(posting.SUSPENSE, amount.minor)
-    await _post_credit(connection, payment, charge, -amount.minor, "suspense", held)
+    await _post_credit(connection, payment, charge, -amount.minor, PostingKind.SUSPENSE, held)
 
 
 async def _post_credit(
-    connection: Connection, payment: Payment, charge: Charge, minor: int, kind: str, other: Line
+    connection: Connection,
+    payment: Payment,
+    charge: Charge,
+    minor: int,
+    kind: PostingKind,
+    other: Line,
 ) -> None:
     credit = Line(posting.CUSTOMER_CREDIT, minor)
     nothing = Money(charge.currency, 0)
@@ -119,14 +126,15 @@ async def keep_provider_fee(
     kept = Line(posting.provider_fee(charge.provider), -fee.minor)
     nothing = Money(fee.currency, 0)
     await _post(
-        connection, [_posting(payment, charge.reference, "provider_fee", nothing, clearing, kept)]
+        connection,
+        [_posting(payment, charge.reference, PostingKind.PROVIDER_FEE, nothing, clearing, kept)],
     )
 
 
 def _posting(
     payment: Payment,
     trx_id: str,
-    kind: str,
+    kind: PostingKind,
     wallet: Money,
     first: Line,
     *others: Line,

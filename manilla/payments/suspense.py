@@ -11,7 +11,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import posting, timeline
 from manilla.ledger import queries as ledger
-from manilla.ledger.posting import Line, Posting, PostingOutcome
+from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
 from manilla.payments import store
 from manilla.payments.payment import Charge, ChargeStatus
 
@@ -66,7 +66,7 @@ async def release(
             Posting(
                 merchant_id=merchant_id,
                 trx_id=reference,
-                kind="suspense_released",
+                kind=PostingKind.SUSPENSE_RELEASED,
                 environment=Environment(held.environment),
                 wallet=amount if to is None else Money(amount.currency, 0),
                 lines=(

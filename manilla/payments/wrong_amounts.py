@@ -16,6 +16,7 @@ from manilla.kit import jobs
 from manilla.kit.db import Connection
 from manilla.kit.money import Money
 from manilla.ledger import timeline
+from manilla.ledger.posting import PostingKind
 from manilla.merchants import queries as merchants
 from manilla.merchants.merchants import OverpaidRule, UnderpaidRule
 from manilla.merchants.queries import WrongAmountRules
@@ -97,7 +98,7 @@ async def keep_part(connection: Connection, received: ReceivedAmount) -> None:
     await store.conclude_charge(
         connection, charge, ChargeStatus.PART, paid_minor=paid.minor, credit_minor=paid.minor
     )
-    await books.keep_credit(connection, payment, charge, paid, "part")
+    await books.keep_credit(connection, payment, charge, paid, PostingKind.PART)
     after = add_received(payment, paid)
     await store.change_payment(connection, after)
     rest = f"{after.rest} is still due" if payment.status is PaymentStatus.PENDING else "too late"
@@ -124,7 +125,7 @@ async def complete(connection: Connection, received: ReceivedAmount) -> Payment:
             await store.set_credit(connection, part, part.credit_minor - used_minor)
     assert missing_minor == 0, "the received amounts are not enough"
     if received.surplus.minor:
-        await books.keep_credit(connection, payment, charge, received.surplus, "surplus")
+        await books.keep_credit(connection, payment, charge, received.surplus, PostingKind.SURPLUS)
         detail = f"charge {charge.reference}: {received.surplus} above the amount due"
         await _note(connection, payment, "surplus_received", detail)
     return payment if received.is_usual else add_received(payment, received.paid)

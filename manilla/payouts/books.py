@@ -7,7 +7,7 @@ from manilla.kit.db import Connection
 from manilla.kit.money import Money
 from manilla.ledger import posting
 from manilla.ledger import queries as ledger
-from manilla.ledger.posting import Line, Posting, PostingOutcome
+from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
 from manilla.payouts.payout import Payout
 
 SANDBOX = "sandbox"
@@ -24,7 +24,7 @@ async def deliver(connection: Connection, payout: Payout) -> None:
     postings = [
         _posting(
             payout,
-            "payout_delivered",
+            PostingKind.PAYOUT_DELIVERED,
             0,
             Line(posting.IN_FLIGHT, -payout.amount_minor),
             Line(_payer(payout), payout.amount_minor),
@@ -35,7 +35,7 @@ async def deliver(connection: Connection, payout: Payout) -> None:
         postings.append(
             _posting(
                 payout,
-                "payout_provider_fee",
+                PostingKind.PAYOUT_PROVIDER_FEE,
                 0,
                 Line(posting.clearing(payout.provider), fee_minor),
                 Line(posting.provider_fee(payout.provider), -fee_minor),
@@ -53,7 +53,7 @@ async def give_back(connection: Connection, payout: Payout, *, was_delivered: bo
     fee = Line(posting.PAYOUT_FEE, -payout.fee_minor)
     refund = _posting(
         payout,
-        "payout_refund",
+        PostingKind.PAYOUT_REFUND,
         payout.payable.minor,
         Line(account, -payout.amount_minor),
         fee,
@@ -71,10 +71,12 @@ def _fee_returned(payout: Payout) -> list[Posting]:
         return []
     clearing = Line(posting.clearing(payout.provider), -fee_minor)
     kept = Line(posting.provider_fee(payout.provider), fee_minor)
-    return [_posting(payout, "payout_provider_fee_returned", 0, clearing, kept)]
+    return [_posting(payout, PostingKind.PAYOUT_PROVIDER_FEE_RETURNED, 0, clearing, kept)]
 
 
-def _posting(payout: Payout, kind: str, wallet_minor: int, first: Line, *others: Line) -> Posting:
+def _posting(
+    payout: Payout, kind: PostingKind, wallet_minor: int, first: Line, *others: Line
+) -> Posting:
     return Posting(
         merchant_id=payout.merchant_id,
         trx_id=payout.trx_id,

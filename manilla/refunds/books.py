@@ -5,7 +5,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import posting
 from manilla.ledger import queries as ledger
-from manilla.ledger.posting import Line, Posting, PostingOutcome
+from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
 from manilla.merchants.outgoing import OutgoingHold
 from manilla.refunds.refund import Refund
 
@@ -47,7 +47,7 @@ async def pay(connection: Connection, refund: Refund, *, from_bank: bool) -> Non
     """Posts the refund's payment from the provider's clearing account, or from our own bank."""
     account = posting.BANK if from_bank else posting.clearing(refund.payer)
     paid_by = Line(account, refund.amount_minor)
-    await _post(connection, refund, "refund_paid", 0, paid_by)
+    await _post(connection, refund, PostingKind.REFUND_PAID, 0, paid_by)
 
 
 async def is_from_bank(connection: Connection, refund: Refund) -> bool:
@@ -67,11 +67,11 @@ async def give_back(connection: Connection, refund: Refund) -> None:
     other = Line(posting.COMMISSION, refund.commission_minor)
     if refund.is_of_customer_credit:
         other = Line(posting.CUSTOMER_CREDIT, refund.customer_credit_minor)
-    await _post(connection, refund, "refund_returned", refund.from_wallet_minor, other)
+    await _post(connection, refund, PostingKind.REFUND_RETURNED, refund.from_wallet_minor, other)
 
 
 async def _post(
-    connection: Connection, refund: Refund, kind: str, wallet_minor: int, other: Line
+    connection: Connection, refund: Refund, kind: PostingKind, wallet_minor: int, other: Line
 ) -> None:
     new = Posting(
         merchant_id=refund.merchant_id,

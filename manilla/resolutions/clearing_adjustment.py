@@ -16,7 +16,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import posting, timeline
 from manilla.ledger import queries as ledger
-from manilla.ledger.posting import Line, Posting, PostingOutcome
+from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
 from manilla.payments import store as payments
 from manilla.payments import suspense
 from manilla.payments.payment import ChargeStatus
@@ -65,7 +65,7 @@ class PaidTransfer(msgspec.Struct, frozen=True):
     def is_at_left_rail(self) -> bool:
         return self.provider != self.payout.provider
 
-    def kind(self, name: str) -> str:
+    def kind(self, name: PostingKind) -> str:
         """Returns the kind of a posting. A payout may have one for each rail that paid it."""
         return f"{name}:{self.provider}" if self.is_at_left_rail else name
 
@@ -75,7 +75,7 @@ async def options(db: Database | Connection, case: Case) -> Options:
     if transfer is not None:
         return await _options_of_payout(db, transfer)
     posted = await _posted(db, case)
-    if "case_write_off" in posted:
+    if PostingKind.CASE_WRITE_OFF in posted:
         return {}
     if await _is_unposted_refund(db, case, posted):
         return REFUND_PAID_AFTER_ALL
@@ -86,13 +86,15 @@ async def options(db: Database | Connection, case: Case) -> Options:
 async def _options_of_payout(db: Database | Connection, transfer: PaidTransfer) -> Options:
     key = transfer.payout.merchant_id, transfer.payout.trx_id
     posted = await _kinds(db, *key)
-    if {transfer.kind("case_write_off"), transfer.kind("case_debit")} & posted:
+    if {
+        transfer.kind(each) for each in (PostingKind.CASE_WRITE_OFF, PostingKind.CASE_DEBIT)
+    } & posted:
         return {}
     match transfer.payout.status:
         case PayoutStatus.COMPLETED:
             return PAID_TWICE if transfer.is_at_left_rail else CAME_BACK
         case PayoutStatus.FAILED | PayoutStatus.CANCELED:
-            was_debited = any(kind.startswith("case_debit") for kind in posted)
+            was_debited = any(kind.startswith(PostingKind.CASE_DEBIT) for kind in posted)
             return PAID_TWICE if was_debited else DELIVERED_AFTER_ALL
     return {}
 
@@ -135,7 +137,7 @@ def _payout_posting(transfer: PaidTransfer, action: CaseAction, common: dict[str
     is_debit = action is CaseAction.DEBIT
     other = Line(posting.PAYOUT_FEE, fee) if is_debit else Line(posting.ADJUSTMENT, -amount)
     return Posting(
-        kind=transfer.kind(f"case_{action}"),
+        kind=transfer.kind(PostingKind(f"case_{action}")),
         environment=payout.environment,
         wallet=Money(payout.currency, -(amount + fee) if is_debit else 0),
         lines=(Line(posting.clearing(transfer.provider), amount), *posting.nonzero(other)),
@@ -145,7 +147,7 @@ def _payout_posting(transfer: PaidTransfer, action: CaseAction, common: dict[str
 
 def _fee_posting(transfer: PaidTransfer, common: dict[str, Any]) -> Posting:
     return Posting(
-        kind=transfer.kind("case_provider_fee"),
+        kind=transfer.kind(PostingKind.CASE_PROVIDER_FEE),
         environment=transfer.payout.environment,
         wallet=Money(transfer.payout.currency, 0),
         lines=(
@@ -172,7 +174,7 @@ async def _is_unposted_refund(
     db: Database | Connection, case: Case, posted: frozenset[str]
 ) -> bool:
     """Whether the case is about a refund that our ledger does not have as paid by the provider."""
-    if not posted & {"refund_paid", "refund_returned"} or case.provider is None:
+    if not posted & {PostingKind.REFUND_PAID, PostingKind.REFUND_RETURNED} or case.provider is None:
         return False
     return not await db.has_row(
         """
@@ -213,7 +215,7 @@ async def _write_off(
     lost = Posting(
         merchant_id=merchant_id,
         trx_id=reference,
-        kind="case_write_off",
+        kind=PostingKind.CASE_WRITE_OFF,
         environment=environment,
         wallet=Money(amount.currency, 0),
         lines=(

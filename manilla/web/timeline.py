@@ -8,6 +8,7 @@ import msgspec
 from manilla.kit.display import money
 from manilla.kit.money import DECIMALS, Money
 from manilla.ledger.listing import EntryLine, PostingLine
+from manilla.ledger.posting import PostingKind
 from manilla.ledger.timeline import TimelineEvent
 from manilla.lookup.story import PaymentStory, PayoutStory
 from manilla.merchants.requests.stored import Request
@@ -26,18 +27,18 @@ BAD = frozenset(
     | {"charge_declined"}
 )
 WARNING = frozenset({"charge_not_created"})
-POSTINGS = {
-    "payment": "Payment credited to the wallet",
-    "commission": "Commission recorded",
-    "refund": "Refund debited",
-    "refund_paid": "Refund paid",
-    "refund_returned": "Refund returned",
-    "surplus": "Surplus received",
-    "part": "Part received",
-    "part_used": "Part used for the payment",
-    "payout": "Wallet debited",
-    "payout_delivered": "Money sent to the bank",
-    "payout_refund": "Money returned to the wallet",
+POSTINGS: dict[str, str] = {
+    PostingKind.PAYMENT: "Payment credited to the wallet",
+    PostingKind.COMMISSION: "Commission recorded",
+    PostingKind.REFUND: "Refund debited",
+    PostingKind.REFUND_PAID: "Refund paid",
+    PostingKind.REFUND_RETURNED: "Refund returned",
+    PostingKind.SURPLUS: "Surplus received",
+    PostingKind.PART: "Part received",
+    PostingKind.PART_USED: "Part used for the payment",
+    PostingKind.PAYOUT: "Wallet debited",
+    PostingKind.PAYOUT_DELIVERED: "Money sent to the bank",
+    PostingKind.PAYOUT_REFUND: "Money returned to the wallet",
 }
 # Order of events at the same time, so that a cause comes before its effect.
 REQUEST, CHARGE, STEP, WEBHOOK, POSTING, NOTIFICATION, ATTEMPT = range(7)

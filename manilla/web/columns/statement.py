@@ -5,15 +5,19 @@ from markupsafe import Markup
 from manilla.kit.display import money
 from manilla.ledger import listing
 from manilla.ledger.listing import WalletStatementLine
+from manilla.ledger.posting import WALLET_KINDS, PostingKind
 from manilla.people.roles import Realm
 from manilla.web import cells, display
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList
 
-_KINDS = ("payment", "commission", "payout", "payout_refund", "refund", "funding", "adjustment")
-KIND = ListFilter("kind", "Type", [(kind, display.title(kind)) for kind in _KINDS])
+KIND = ListFilter("kind", "Type", [(kind, display.title(kind)) for kind in WALLET_KINDS])
 # For each kind of entry, the dashboard's page of its transaction.
-_PATHS = {"payment": "payments", "payout": "payouts", "payout_refund": "payouts"}
+_PATHS: dict[str, str] = {
+    PostingKind.PAYMENT: "payments",
+    PostingKind.PAYOUT: "payouts",
+    PostingKind.PAYOUT_REFUND: "payouts",
+}
 
 
 def _transaction(request: PageRequest, line: WalletStatementLine) -> Markup | str:
