@@ -1,6 +1,6 @@
 """Accounts at providers: a name, and the kind of provider that it belongs to.
 
-Each kind has an account of its own name. An administrator can add further ones.
+Each kind has an account with the same name. An administrator can add more accounts.
 """
 
 import re

@@ -62,6 +62,6 @@ def disagreeing(claims: Sequence[Claimed], expected: Money) -> list[Claimed]:
 
 
 def confirmation_wait_seconds(disagreeing: Sequence[Claimed]) -> float:
-    """Returns for how long the provider's answer must not be acted on; 0 if it can be."""
+    """Returns how long to wait before acting on the provider's answer; 0 if no wait is needed."""
     wait = (CONFIRMATION_SECONDS - claim.age_seconds for claim in disagreeing)
     return max((0.0, *wait))

@@ -28,7 +28,7 @@ class ConnectionTest(msgspec.Struct, frozen=True):
 
     @property
     def problem(self) -> str:
-        """The problem of the first call that failed; empty if there is none."""
+        """The error of the first failed call; empty if none failed."""
         for answer in (self.balance, self.banks):
             if not isinstance(answer, Done):
                 return problem(answer)

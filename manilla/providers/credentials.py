@@ -51,7 +51,7 @@ async def clear(db: Database | Connection, provider: str) -> None:
 
 
 def _difference(before: Credentials, after: Credentials) -> dict[str, Any]:
-    """Returns what has changed; of a secret, only that it has changed."""
+    """Returns the changed values. For a secret, it returns only the fact that it has changed."""
     was, now = before.shown(), after.shown()
     return {
         field.name: {"before": was[field.name], "after": now[field.name]}

@@ -79,8 +79,8 @@ class ProviderKind(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: Capabilities = Capabilities()
     aliases: Mapping[str, str] = {}  # a setting, and another name for it
     sandbox_base_url: str = ""  # the host of the provider's sandbox, if it has its own
-    # A credential, and how the provider's test keys of it start. An account with a test key is a
-    # test account, whatever its sandbox switch says.
+    # A credential, and the prefix that marks a test key. An account with a test key is a test
+    # account, whatever its sandbox switch says.
     test_key_prefixes: Mapping[str, str] = {}
     # What `manilla provider check` asks besides the common checks. A check with the name of a
     # common one replaces it.

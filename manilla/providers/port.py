@@ -119,7 +119,7 @@ class Sent(msgspec.Struct, frozen=True):
     provider_reference: str | None
     fee: Money | None
     session_id: str | None = None  # of the interbank transfer (NIP); banks ask for it in disputes
-    needs_action: str = ""  # what a person must do at the provider before the transfer can continue
+    needs_action: str = ""  # manual action at the provider that the transfer needs to continue
 
 
 class TransferState(msgspec.Struct, frozen=True):
@@ -180,7 +180,7 @@ class RefundState(msgspec.Struct, frozen=True):
 
 
 class KnownAs(msgspec.Struct, frozen=True, kw_only=True):
-    """What a provider may know a transfer or refund by, besides our reference."""
+    """Ids by which a provider may know a transfer or refund, besides our reference."""
 
     sent_reference: str | None = None  # our reference as it was sent
     provider_reference: str | None = None

@@ -31,7 +31,7 @@ from manilla.providers.port import (
 )
 
 CALLS_AT_ONCE = 64  # per account
-CALLING_ACCOUNTS = 4  # that may use all their calls at the same time; others wait
+CALLING_ACCOUNTS = 4  # accounts that may use all their calls at the same time; others wait
 PROBE_REFERENCE = "PROBE"
 NO_REFUND_STATUS = Refused(
     RefusalCode.NOT_SUPPORTED, "The provider has no status query for refunds."
@@ -176,7 +176,7 @@ class Rails:
         await self.load()
 
     async def load(self) -> None:
-        """Reads the accounts again, one call at a time: an older answer never replaces a newer."""
+        """Reloads the accounts, one call at a time, so that old data never replaces newer data."""
         async with self._loading:
             self._credentials = await credentials.load(self._db, self._keyring)
             self._offered = {}

@@ -39,7 +39,7 @@ TRANSFER_REFUSALS: Refusals = (
     (("not enabled", "whitelist", "minimum transfer"), RefusalCode.PAYOUT_FAILED),
 )
 
-# The states of what the provider does not know.
+# The states of transactions that the provider does not know.
 NO_CHARGE = ChargeState(ReportedChargeStatus.NOT_FOUND)
 NO_TRANSFER = TransferState(TransferStatus.NOT_FOUND)
 NO_REFUND = RefundState(ReportedRefundStatus.NOT_FOUND)

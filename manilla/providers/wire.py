@@ -31,7 +31,7 @@ _ends: ContextVar[float] = ContextVar("calls_end", default=math.inf)
 
 @contextmanager
 def limit_calls(seconds: float) -> Iterator[None]:
-    """Limits the total time of the calls in this block. Each call keeps its own limit too."""
+    """Limits the total time of the calls in this block. Each call also keeps its own limit."""
     token = _ends.set(min(asyncio.get_running_loop().time() + seconds, _ends.get()))
     try:
         yield

@@ -150,7 +150,7 @@ def check(
 
 
 def manual(name: str, question: str, expectation: str, how: str) -> ProviderCheck:
-    """Declares a question that no call can answer. `how` says what a person can do."""
+    """Declares a question that no API call can answer. `how` says how to answer it manually."""
 
     async def run(_session: CheckSession) -> CheckFinding:
         return not_answered(f"No call can answer it. {how}")

@@ -10,7 +10,7 @@ KIND = ProviderKind(
     fields=(
         CredentialField("secret_key", is_required=True),
         CredentialField("secret_hash", is_required=True),
-        # Decides how a test transfer ends, for example `_PMCK`. Used only with `sandbox`.
+        # The suffix that decides a test transfer's outcome: `_PMCK`. Used only with `sandbox`.
         CredentialField(
             "test_reference_suffix", is_secret=False, label="Suffix of test references"
         ),

@@ -49,7 +49,7 @@ class Flutterwave(BaseAdapter):
         del bvn  # needed only for permanent accounts
 
         def read(reply: Reply) -> Answer[port.VirtualAccount]:
-            # The account is in `meta`, beside `data`, which can be missing.
+            # The response has the account in `meta`, not in `data`, and `data` can be missing.
             return answers.decide_payment(
                 reply, lambda _data: answers.virtual_account(reply.document, order)
             )
@@ -72,7 +72,7 @@ class Flutterwave(BaseAdapter):
         )
 
     async def refund(self, order: port.RefundOrder) -> Answer[port.RefundState]:
-        """Refunds a charge by Flutterwave's own id of it.
+        """Refunds a charge by Flutterwave's own id.
 
         A refund has no reference of ours. The comment has one, for people who look for it.
         """
@@ -113,7 +113,7 @@ class Flutterwave(BaseAdapter):
         )
 
     def transfer_reference(self, trx_id: str) -> str:
-        """With test keys, the end of the reference decides how the transfer ends."""
+        """With test keys, the reference's suffix determines the transfer's outcome."""
         has_suffix = self._is_sandbox and self._suffix
         return f"{trx_id}{SUFFIX}{self._suffix}" if has_suffix else trx_id
 
@@ -154,7 +154,7 @@ class Flutterwave(BaseAdapter):
         return reading.webhook(raw, self._event)
 
     def _event(self, document: Any) -> port.WebhookEvent:
-        """Both events are also sent for failures: `data.status` tells."""
+        """Both events are also sent for failures, so `data.status` determines the outcome."""
         event, data = reading.text(document, "event"), reading.field(document, "data")
         claim, status = reading.read_claim(data), reading.optional_text(data, "status")
         if event == "charge.completed":

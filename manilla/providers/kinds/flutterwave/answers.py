@@ -1,4 +1,4 @@
-"""Reads Flutterwave's answers. What its documents leave open is read as not decided."""
+"""Parses Flutterwave's answers. Answers that its documentation does not define are undecided."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import ROUND_DOWN, ROUND_HALF_UP
@@ -134,7 +134,7 @@ def charge_state(data: Any, reference: str) -> port.ChargeState:
 
 
 def _own_fee(data: Any, borne_by_customer: int, currency: str) -> Money | None:
-    """Returns the part of the fee that is taken from our balance."""
+    """Returns the part of the fee that is deducted from our balance."""
     fee = reading.fee(data, "app_fee", currency)
     return fee and Money(currency, max(0, fee.minor - max(0, borne_by_customer)))
 
@@ -193,7 +193,7 @@ def read_transfer(data: Any, order: port.TransferOrder) -> port.Sent:
 
 
 def found_transfer(data: Any, reference: str) -> port.TransferState:
-    """Finds our transfer in the list, which may have others if the filter was not applied."""
+    """Finds our transfer in the list. Without the filter, the list has other transfers."""
     listed = [data] if isinstance(data, dict) else reading.items(data)
     found = [each for each in listed if reading.text(each, "reference") == reference]
     if listed and not found:

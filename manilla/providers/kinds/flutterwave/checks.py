@@ -60,7 +60,7 @@ async def account_end(session: CheckSession) -> CheckFinding:
 
 
 def _expiration(session: CheckSession) -> Any:
-    """Returns the end of the account, which is in `meta`, beside `data`."""
+    """Returns the account's expiry time. The response has it in `meta`, not in `data`."""
     for exchange in session.history.get("one-time account", []):
         if exchange.reply is not None:
             meta = exchange.reply.document.get("meta")

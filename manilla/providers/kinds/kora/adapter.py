@@ -156,7 +156,7 @@ def _authorization(key: str) -> dict[str, str]:
 
 
 def _given(fields: Mapping[str, str]) -> dict[str, str]:
-    """Leaves out empty optional fields, which Kora may reject."""
+    """Omits optional fields that are empty, because Kora may reject them."""
     return {name: text for name, text in fields.items() if text}
 
 

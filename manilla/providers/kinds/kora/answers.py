@@ -80,14 +80,14 @@ def decide_transfer(reply: Reply, read: Read[Value]) -> Answer[Value]:
 
 
 def decide_lookup(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    """Decides on the answer to an account lookup. It moves no money, so 404 rejects it too."""
+    """Decides on the answer to an account lookup. It moves no money, so 404 is also a rejection."""
     if reply.status == 404 and not reply.is_success:
         return replies.refused_transfer(reply)
     return replies.decide_transfer(reply, read)
 
 
 def _may_exist(reply: Reply) -> Unknown | None:
-    """Returns Unknown if a rejection does not rule out that Kora knows our reference."""
+    """Returns Unknown if Kora may know our reference despite the rejection."""
     if reply.is_success:
         return None
     is_named = isinstance(reply.data, dict) and "reference" in reply.data
@@ -101,7 +101,10 @@ def _not_created(reply: Reply) -> bool:
 
 
 def _says_missing(*subjects: str) -> Callable[[Reply], bool]:
-    """Tells whether Kora does not know the reference. The HTTP status is not documented."""
+    """Recognizes by its message that Kora does not know the reference.
+
+    The HTTP status of this response is not documented, so both 400 and 404 are accepted.
+    """
     known_words = {f"{subject} not found" for subject in subjects}
 
     def is_missing(reply: Reply) -> bool:

@@ -13,11 +13,11 @@ from manilla.providers.replies import Enveloped, Reply
 from manilla.providers.wire import Wire
 
 LINES_PER_PAGE = 100
-# Kora does not document the zone of its times. The period is requested with an hour more on both
+# Kora does not document the time zone of its times. The requested period has an extra hour on both
 # sides, so that it is complete if they are in Lagos time.
 ZONE_DIFFERENCE = timedelta(hours=1)
 SIGNS = {"credit": 1, "debit": -1}
-# Kora documents one word, chargeback. These are the words of its calls and of its dashboard.
+# Kora documents only the word `chargeback`. These words are from its API and its dashboard.
 SOURCES = {
     **dict.fromkeys(("pay-in", "payin", "payment", "charge"), LineKind.CHARGE),
     **dict.fromkeys(("payout", "disbursement", "transfer"), LineKind.TRANSFER),
@@ -56,7 +56,7 @@ def _time(moment: datetime) -> str:
 
 
 def _page(data: Any, has_more: Any, currency: str) -> StatementPage:
-    # Kora's example has an object instead of a list with one.
+    # Kora's example has an object instead of a list with one object.
     listed = [data] if isinstance(data, dict) and data else reading.items(data)
     lines = [_line(each, currency) for each in listed]
     if has_more is True and not lines:

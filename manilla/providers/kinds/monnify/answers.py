@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 
 CURRENCY = "NGN"
 SUCCESS = "0"  # the response code
-LAGOS = timezone(timedelta(hours=1))  # the zone of times that name none
+LAGOS = timezone(timedelta(hours=1))  # the time zone of times without one
 
 OTP = (
     "Monnify waits for a one-time password, which it has sent by email. Authorize the transfer in "
@@ -27,7 +27,7 @@ OTP_NOT_SENT = (
 )
 NEEDED_ACTIONS = {"PENDING_AUTHORIZATION": OTP, "OTP_EMAIL_DISPATCH_FAILED": OTP_NOT_SENT}
 
-# Money has arrived in each state that maps to PAID: the amount tells whether it is the right one.
+# Money has arrived in each state that maps to PAID: the amount shows whether it is the right one.
 CHARGE_STATUSES = {
     **dict.fromkeys(("PAID", "OVERPAID", "PARTIALLY_PAID"), port.ReportedChargeStatus.PAID),
     "PENDING": port.ReportedChargeStatus.PENDING,
@@ -41,7 +41,7 @@ TRANSFER_STATUSES = {
     "REVERSED": port.TransferStatus.RETURNED,
 }
 
-# No document has the texts for an unknown reference; these say that a transaction is missing.
+# The messages for an unknown reference are not documented. These mean that it is missing.
 MISSING = ("not found", "could not find", "cannot find", "does not exist", "no transaction match")
 SUBJECTS = ("reference", "transaction", "transfer", "disbursement", "refund")
 
@@ -99,7 +99,7 @@ def _used_reference(reply: Reply) -> Unknown | None:
 
 
 def decide_lookup(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    """Decides on the reply to an account lookup. It moves no money, so 404 rejects it too."""
+    """Decides on the reply to an account lookup. It moves no money, so 404 is also a rejection."""
     if reply.is_success or reply.status not in (*replies.REFUSING, 404):
         return replies.require_success(reply, read)
     is_forbidden = reply.status == 403
@@ -142,7 +142,7 @@ def check_currency(data: Any) -> None:
 
 
 def check_if_given(data: Any, name: str, expected: str) -> None:
-    """Rejects an answer about something else, where the provider says what it is about."""
+    """Rejects an answer about another transaction, if the provider names the transaction."""
     if reading.optional_id(data, name) not in (None, expected):
         raise Malformed(f"{name} belongs to another transaction")
 
@@ -172,7 +172,7 @@ def virtual_account(data: Any, reference: str, transaction: str) -> port.Virtual
 
 
 def _expiry(data: Any) -> datetime | None:
-    """Returns the earlier one of the two ends that the answer gives."""
+    """Returns the earlier of the two expiry times in the answer."""
     ends = []
     if data.get("accountDurationSeconds") is not None:
         valid = timedelta(seconds=seconds(data, "accountDurationSeconds"))

@@ -27,7 +27,7 @@ TOKEN_LENGTH_MAX = 8192
 
 class Token(msgspec.Struct, frozen=True):
     text: str
-    renew_at: float  # by the monotonic clock
+    renew_at: float  # on the monotonic clock
     ends_at: float
 
 
@@ -81,7 +81,7 @@ class Tokens:
 
 
 class TokenWire(Wire):
-    """Sends each request once, with a token that lasts. Without a token, nothing is sent.
+    """Sends each request once, with a token that stays valid. Without a token, nothing is sent.
 
     If Monnify rejects the token, the next call requests a new one.
     """

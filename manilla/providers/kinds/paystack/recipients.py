@@ -1,4 +1,4 @@
-"""The recipients of transfers, which Paystack wants created before the transfer.
+"""The recipients of transfers. Paystack requires a recipient before the transfer.
 
 Paystack returns the same recipient for the same account, so creating one again is harmless.
 """
