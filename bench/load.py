@@ -16,7 +16,7 @@ import uvloop
 from bench.frame import Work
 
 GRACE_SECONDS = 10
-PREPARED_PER_SECOND = 12_000  # more than the program serves; further requests are signed on demand
+PREPARED_PER_SECOND = 12_000  # more than the server handles; the rest is signed on demand
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)\r\n", re.IGNORECASE)
 
 

@@ -9,11 +9,11 @@ from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from tests.invariants import ALL
 
-# Rows that the migrations insert: copied in the connection, and inserted again after each module.
+# Copies the rows that the migrations insert to temporary tables, and restores them for each module.
 _KEEP = "CREATE TEMPORARY TABLE initial_{table} AS TABLE {table}"
 _RESTORE = "INSERT INTO {table} OVERRIDING SYSTEM VALUE TABLE initial_{table}"
 
-# Processes read what they remember again: nothing that they remember exists any more.
+# Makes processes reload their caches, because the cached rows do not exist any more.
 _CHANGED = "UPDATE change SET version = version + 1"
 
 _BROKEN = " UNION ALL ".join(

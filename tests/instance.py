@@ -114,7 +114,7 @@ class Instance(InstanceFolder):
 
 
 def prepare_folder(folder: Path, *options: str) -> None:
-    """Makes the data folder of an instance that has been started with these options before."""
+    """Creates a data folder as if an instance had already run in it with these options."""
     if "--no-demo" in options:
         template.copy_migrated(folder)
     else:
@@ -129,7 +129,7 @@ _reserved: list[socket.socket] = []
 
 
 def free_port() -> int:
-    """Finds a free port whose next higher port, for the simulator, is free too.
+    """Finds a free port whose next higher port, for the simulator, is also free.
 
     Both stay bound until this process ends, so that no other test process picks them. A server can
     still listen on them, because it sets SO_REUSEADDR and this process does not listen.

@@ -70,7 +70,7 @@ class TestedKind(msgspec.Struct, frozen=True, kw_only=True):
     wrong_payment: WrongPayment | None = WrongPayment.KEPT  # None: it has no virtual accounts
     refunds: bool = True
     resends_refunds: bool = False  # a refund that the provider does not know is sent again
-    queries_refunds: bool = True  # False: a refund with an unknown outcome is left to a person
+    queries_refunds: bool = True  # False: refunds with unknown outcomes are resolved manually
 
     @property
     def provider(self) -> str:

@@ -41,7 +41,7 @@ class ProviderSimulator:
         self._tested = tested
 
     def used_by(self, services: Services) -> "ProviderSimulator":
-        """The same providers, used by other services."""
+        """Returns a controller of the same providers that runs the jobs of other services."""
         return ProviderSimulator(services, self._session, self.url, self._tested)
 
     async def control(self, path: str, document: Any) -> Any:

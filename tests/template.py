@@ -98,7 +98,7 @@ async def _initialize_and_migrate(folder: Path) -> None:
 
 
 async def _keep_a_copy(cluster: postgres.Cluster) -> None:
-    """Copies the migrated database, as the template of further ones. Nobody may connect to it."""
+    """Copies the migrated database as a template for other databases. Nobody may connect to it."""
     connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
     try:
         await connection.execute(

@@ -21,7 +21,7 @@ from pathlib import Path
 
 OLDEST = (3, 11)
 PIPS_MAX = 4
-NOTE_SECONDS = 5  # between two lines, if the output is not a terminal
+NOTE_SECONDS = 5  # between two progress lines, if the output is not a terminal
 ERROR_LINES = 20
 
 

@@ -1,4 +1,4 @@
-"""Further API keys: what each may call, from where and until when, and how fast it is revoked."""
+"""Additional API keys: what each may call, from where, until when, and how fast it is revoked."""
 
 import itertools
 from datetime import UTC, datetime, timedelta
@@ -51,7 +51,7 @@ async def new_key(
     networks: tuple[str, ...] = (),
     expires_at: datetime | None = None,
 ) -> Merchant:
-    """The same merchant, calling with a new further API key."""
+    """The same merchant, calling with a new additional API key."""
     terms = ApiKeyTerms(
         name=name, rights=rights or GRANTABLE, networks=networks, expires_at=expires_at
     )
@@ -403,5 +403,5 @@ async def test_rotating_the_merchants_own_key_leaves_further_keys_valid(
     assert (await key.get(PATH)).status == 200
     assert (await merchant.get(PATH)).status == 401
     caller = await services.directory.of(merchant.environment, merchant.new.id)
-    # Notifications are signed with the merchant's own secret, never with a further key's.
+    # Notifications are signed with the merchant's own secret, never with an additional key's.
     assert caller.live_credentials()[0].generation == 2

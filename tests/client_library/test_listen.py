@@ -24,7 +24,7 @@ FORWARD = "/forward"
 
 
 class Platform:
-    """A running instance that can be restarted at its address."""
+    """A running instance that can be restarted on the same port."""
 
     def __init__(self, folder: Path) -> None:
         self.instance = Instance(folder, "--no-demo").wait()

@@ -86,7 +86,7 @@ async def _endpoint(services: Services, merchant: Merchant, text: str, notificat
 
 
 async def create_key(services: Services, merchant: Merchant, text: str) -> str:
-    """Creates a further API key and returns its number."""
+    """Creates an additional API key and returns its number."""
     terms = ApiKeyTerms(name=text[:60], rights=[Right.READ], networks=["203.0.113.0/24"])
     db, merchant_id, environment = services.db, merchant.new.id, merchant.environment
     await api_keys.create(db, services.keyring, merchant_id, environment, terms)

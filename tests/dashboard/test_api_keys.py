@@ -1,4 +1,4 @@
-"""The pages of further API keys: who creates and revokes them, and what the owners learn."""
+"""The pages of additional API keys: who creates and revokes them, and how owners are notified."""
 
 import msgspec
 import pytest

@@ -109,7 +109,7 @@ async def test_27_a_connection_lost_before_the_commit_leaves_nothing_and_a_retry
 
 
 async def _warmed_up(fragile: PayoutMerchant, rail: str) -> int:
-    """Fills the caches, so that the next request only debits. Returns the wallet's balance."""
+    """Warms the caches, so that the next request only debits. Returns the wallet's balance."""
     await fragile.pay_out(rail)
     return await fragile.balance()
 

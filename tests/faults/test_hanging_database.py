@@ -108,7 +108,7 @@ async def _all_get_an_error(callers: Callers) -> None:
 async def test_every_kind_of_request_gets_a_response_while_the_database_hangs(
     fragile: PayoutMerchant, proxy: Proxy, callers: Callers
 ) -> None:
-    # This opens connections and fills the caches.
+    # This opens connections and warms the caches.
     first = await asyncio.gather(*callers.asking().values())
     assert 503 not in {reply.status for reply in first}
     proxy.freeze()
@@ -129,7 +129,7 @@ async def _succeeds(asking: Awaitable[Reply]) -> bool:
 async def test_a_payout_whose_database_response_is_delayed_is_debited_once(
     payer: PayoutMerchant, fragile: PayoutMerchant, proxy: Proxy
 ) -> None:
-    await fragile.pay_out(MANUAL)  # fills the caches, so that the next request debits immediately
+    await fragile.pay_out(MANUAL)  # warms the caches, so that the next request only debits
     before, orders = await payer.balance(), [await fragile.order(MANUAL) for _ in range(3)]
     proxy.freeze()
     async with asyncio.timeout(ANSWER_SECONDS):

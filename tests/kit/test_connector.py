@@ -34,7 +34,7 @@ def silent() -> Iterator[str]:
 
 @contextlib.contextmanager
 def dropping() -> Iterator[str]:
-    """A server whose accept queue is full, so that the kernel drops further connection attempts."""
+    """A server whose accept queue is full, so that the kernel drops new connection attempts."""
     with contextlib.ExitStack() as sockets:
         listener = sockets.enter_context(socket.socket())
         listener.bind(("127.0.0.1", 0))

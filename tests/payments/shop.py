@@ -29,7 +29,7 @@ from tests.provider_simulator import ProviderSimulator
 PROVIDERS = {method: rail for rail in kinds.SEEDED for method in kinds.BY_RAIL[rail].methods}
 METHODS = tuple(PROVIDERS)
 
-# The rules of a merchant that leaves every wrong amount to an administrator.
+# With these rules, an administrator decides on every wrong amount.
 HOLD = MerchantUpdate(overpaid=OverpaidRule.HOLD, underpaid=UnderpaidRule.HOLD)
 
 

@@ -13,7 +13,7 @@ from tests.payments import webhooks
 from tests.payouts.payout_merchant import MANUAL, RAILS, PayoutMerchant, method
 from tests.rows import first_short
 
-# Provider B sends no webhooks about transfers, so we query its status.
+# The rails that send webhooks about transfers. For provider B, we query the transfer's status.
 TELLING = ["a", "c"]
 WORDS = {"success": "SUCCESSFUL", "failed": "FAILED", "reversed": "REVERSED"}
 RETURNED = "Transfer was returned by the beneficiary bank"

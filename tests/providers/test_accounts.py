@@ -1,4 +1,4 @@
-"""Further accounts of a kind of provider, and the methods that they bring."""
+"""Additional accounts of a provider kind, and the methods that are added with them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The Postman script signs requests as the API expects. It runs in an imitation of Postman."""
+"""The Postman script signs requests as the API expects. It runs in a mock of Postman."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from tests.samples.languages import SAMPLES, skip_without
 
 SCRIPT = SAMPLES / "postman" / "sign.js"
 
-# An imitation of the objects that Postman gives a script. It prints the resulting request.
+# A mock of the objects that Postman passes to a script. It prints the resulting request.
 POSTMAN = """
 const crypto = require("node:crypto");
 const given = JSON.parse(process.argv[1]);

@@ -11,7 +11,7 @@ from manilla.payouts.beneficiaries.names import agree
         ("ADAÉ OKAFOR", "adae okafor", True),
         ("ADA OKAFOR", "ADA OKAFO", False),
         ("ADA OKAFOR", "BOLA OKAFOR", False),
-        ("ADA", "ADA OKAFOR", False),  # one shared word is too little
+        ("ADA", "ADA OKAFOR", False),  # one matching word is not enough
         ("ADA STORES LTD", "ADA STORES LTD", True),
         ("ADA", "ADA", True),
         ("", "ADA OKAFOR", False),

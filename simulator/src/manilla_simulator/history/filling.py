@@ -148,7 +148,7 @@ class HistoryFiller:
         await self._move()
 
     async def _deliver_again(self, runner: StoryRunner, story: PaymentStory) -> None:
-        """Makes the further attempts at a notification, each when its time has come."""
+        """Retries a notification's delivery, each attempt when it is due."""
         at = story.ends
         for seconds in RETRY_SECONDS:
             await self._move()
