@@ -84,9 +84,11 @@ jobs_oldest_seconds = gauge(
     "manilla_jobs_oldest_seconds", "How long the oldest due job has waited.", "kind"
 )
 jobs_parked = gauge(
-    "manilla_jobs_parked", "Jobs that have used all their attempts and wait for a person.", "kind"
+    "manilla_jobs_parked",
+    "Jobs that have failed after all their attempts.",
+    "kind",
 )
-cases_open = gauge("manilla_cases_open", "Cases that wait for an administrator.", "kind")
+cases_open = gauge("manilla_cases_open", "Cases that await an administrator's decision.", "kind")
 rail_down = gauge(
     "manilla_rail_down",
     "Whether the circuit breaker stops calls to a provider in a direction: 1 or 0.",

@@ -31,7 +31,7 @@ COMMANDS = {
     "migrate": Command("running.programs:migrate", "Migrate the database to this version."),
     "check": Command("check:check", "Check the configuration of this installation."),
     "merchant": Command("merchant:app", "Merchants and their credentials."),
-    "api-key": Command("api_key:app", "Merchants' further API keys."),
+    "api-key": Command("api_key:app", "Merchants' additional API keys."),
     "wallet": Command("wallet:app", "Merchants' wallets."),
     "payment": Command("payment:app", "Payments."),
     "refund": Command("payment:refund", "Refund a payment, whole or in part."),
