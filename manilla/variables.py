@@ -1,4 +1,4 @@
-"""The environment variables that Manilla reads. The tables in the documents are generated from it.
+"""The environment variables that Manilla reads. The documentation's tables are generated from them.
 
 A test checks that the code reads no other variables, and reads all of these.
 """

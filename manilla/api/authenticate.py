@@ -78,7 +78,7 @@ def check_signed(
 async def by_bearer(directory: Directory, environment: Environment, headers: Headers) -> "Identity":
     """Authenticates a legacy API request, which has only the API key, as a bearer token.
 
-    Further API keys are not accepted, because their secret must sign every request.
+    Additional API keys are not accepted, because their secret must sign every request.
     """
     scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
     if scheme.lower() != b"bearer" or not key.strip():
@@ -96,7 +96,7 @@ class Identity(NamedTuple):
 
     caller: Caller
     generation: int  # generation of the merchant's own credentials; 0 if they were not used
-    key: LiveKey | None = None  # the further API key, if one was used
+    key: LiveKey | None = None  # the additional API key, if one was used
 
     @property
     def rights(self) -> frozenset[Right]:

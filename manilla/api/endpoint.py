@@ -29,7 +29,7 @@ class Call(msgspec.Struct, frozen=True):
     raw_body: bytes
     headers: Mapping[bytes, bytes]  # only the request headers that the kernel reads
     ticket: RateTicket
-    api_key: int | None = None  # number of the further API key that was used, if any
+    api_key: int | None = None  # number of the additional API key that was used, if any
     # Checks key and permissions again. A use case that waits calls it before it reads more.
     check_again: Callable[[], Awaitable[None]] = _nothing_to_check
 

@@ -195,7 +195,7 @@ def _read_query(kind: type[Given], raw: bytes) -> Given:
     )
 
 
-# Merchants repeat queries such as `limit=100`, and the structs cannot change.
+# Cached, because merchants repeat queries such as `limit=100`. The structs are immutable.
 SHORT_QUERY_BYTES = 100
 _read_short_query = lru_cache(maxsize=1000)(_read_query)
 

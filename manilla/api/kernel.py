@@ -188,7 +188,7 @@ class MerchantApi:
         )
 
     async def _check_again(self, request: ApiRequest, endpoint: Endpoint) -> None:
-        """Rejects a request whose key was revoked, or whose merchant was disabled, meanwhile."""
+        """Rejects a request whose key or merchant has lost its access since the first check."""
         services, headers = self._services, request.sent.headers
         await services.watch.ensure_fresh()
         environment = authenticate.read_environment(headers)

@@ -258,7 +258,7 @@ def _terms(body: PaymentLinkRequest) -> LinkTerms:
 
 
 def _edited(link: PaymentLink, call: Call) -> LinkTerms:
-    """Returns the link's terms with the fields that were sent. A field that is null is removed."""
+    """Returns the link's terms, updated with the submitted fields. Null removes a field's value."""
     body: PaymentLinkEditRequest = call.body
     sent = strict_json.decode(call.raw_body) if call.raw_body else {}
     terms = LinkTerms(**{name: getattr(link, name) for name in LinkTerms.__struct_fields__})

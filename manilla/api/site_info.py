@@ -1,4 +1,4 @@
-"""GET /api/v1/site-info: the name of this site and texts about it, for merchants' own pages."""
+"""GET /api/v1/site-info: the platform's name and description, for merchants' own pages."""
 
 import msgspec
 

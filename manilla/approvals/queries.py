@@ -17,7 +17,7 @@ from manilla.people.roles import Realm
 
 
 class ApprovalStatus(StrEnum):
-    """The states of an approval that no longer waits."""
+    """The states of an approval that is no longer pending."""
 
     APPROVED = "approved"
     REFUSED = "refused"
@@ -115,7 +115,7 @@ async def past_approvals(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Approval]:
-    """Lists the administrators' approvals that no longer wait, by default newest first."""
+    """Lists the administrators' approvals that are no longer pending, by default newest first."""
     return await _selected(wanted).page(db, _read, wanted.sort, after, limit)
 
 

@@ -18,7 +18,7 @@ FOUND_MAX = 20
 
 class AmbiguousBankCode(Refusal):
     status, code = 422, "AMBIGUOUS_BANK"
-    message = "This bank code means different banks at different providers."
+    message = "This bank code identifies different banks at different providers."
 
 
 class BankRegistry:
@@ -58,7 +58,7 @@ class BankRegistry:
         return names.search(text, FOUND_MAX)
 
     def bank_at(self, provider: str, code: str) -> NigerianBank | None:
-        """Returns the bank that a provider's own code means."""
+        """Returns the bank that a provider's own code identifies."""
         return self._by_provider.get((provider, code))
 
     def name_at(self, provider: str, code: str) -> str | None:

@@ -75,7 +75,7 @@ class NamesNotChecked(Refusal):
 
 class BatchNotWaiting(Refusal):
     status, code = 409, "BATCH_NOT_WAITING"
-    message = "This no longer waits for a second person."
+    message = "This request is no longer pending."
 
 
 class SamePerson(Refusal):
@@ -286,7 +286,7 @@ async def approve(db: Database, tenant: Tenant, batch_id: str, *, by: Decider) -
 
 
 async def refuse(db: Database, tenant: Tenant, batch_id: str, *, by: Decider) -> None:
-    """Refuses what a person has asked for. The person who asked can do it too."""
+    """Rejects a pending request. The requester can also reject it, to withdraw it."""
     batch = await find(db, tenant, batch_id)
     async with db.transaction() as connection:
         batch = await _locked_waiting(connection, batch)

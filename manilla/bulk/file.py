@@ -27,7 +27,7 @@ OTHER_TITLES = {
     "ref_trx": "reference",
 }
 BANK_NAME = "bank_name"
-WHOLE_ROW = "row"  # key of a fault that concerns no single column
+WHOLE_ROW = "row"  # key for errors that belong to no single column
 CELL_LENGTH_MAX = 300
 # Delimiters: spreadsheets use semicolons in locales with a decimal comma, and tabs on request.
 DELIMITERS = ",;\t"

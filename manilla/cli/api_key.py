@@ -1,4 +1,4 @@
-"""`manilla api-key`: creates, lists and revokes merchants' further API keys."""
+"""`manilla api-key`: creates, lists and revokes merchants' additional API keys."""
 
 from datetime import date, timedelta
 from typing import Annotated
@@ -64,7 +64,7 @@ async def list_(tools: Tools, merchant_id: MerchantId, environment: ForEnvironme
     await merchants.get(tools.db, merchant_id)
     found = await api_keys.list_keys(tools.db, merchant_id, environment)
     rows = [{**msgspec.structs.asdict(row), "status": row.status} for row in found]
-    tools.print_rows(rows, empty="There are no further API keys.", shown=SHOWN)
+    tools.print_rows(rows, empty="No additional API keys.", shown=SHOWN)
 
 
 @command(app)

@@ -168,7 +168,7 @@ async def show(
 
 
 async def with_merchants(db: Database, export: Columns[Row], rows: Sequence[Row]) -> list[NamedRow]:
-    """Returns the rows with their merchants, which the columns of the export name."""
+    """Returns the rows with their merchants, because the export has columns about the merchant."""
     owners = [export["merchant_id"](row) for row in rows]
     names = await roster.names(db, filter(None, owners))
     environment = export.get("environment")

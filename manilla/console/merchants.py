@@ -41,7 +41,7 @@ from manilla.web.serving.response import PageResponse
 RECENT_ROWS = 5
 AUDIT_ROWS = 10
 
-# For each status of a merchant, the statuses that can follow, with the label of the button.
+# Allowed transitions from each merchant status, with the button's label.
 DECISIONS: dict[MerchantStatus, tuple[tuple[MerchantStatus, str], ...]] = {
     MerchantStatus.PENDING: (
         (MerchantStatus.APPROVED, "Approve"),

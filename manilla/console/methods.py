@@ -22,7 +22,7 @@ from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
-# How the names of the form's fields for the fee start.
+# The prefix of the names of the form's fee fields.
 FEE_FIELDS = {MethodKind.DEPOSIT: "provider_fee", MethodKind.WITHDRAW: "fee"}
 EXAMPLE = 10_000  # amount of the fee preview, in major units
 POSITION_MAX = 10_000
@@ -112,7 +112,7 @@ def _version(method: Method) -> str:
 
 
 def _change(given: Form, method: Method) -> MethodUpdate:
-    """Reads the change from the whole form. An empty optional field means no limit."""
+    """Parses the form, which contains all fields. An empty optional field means no limit."""
     name = given.required("name", at_most=catalogue.NAME_LENGTH_MAX)
     position = given.integer("position")
     if position > POSITION_MAX:

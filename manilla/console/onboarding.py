@@ -127,7 +127,7 @@ def _anchor(heading: str) -> str:
 
 
 def _reachable(parts: list[Any]) -> list[Any]:
-    """Leaves out the links to other documents, which this site does not have."""
+    """Removes links to documents that are not part of this site."""
     kept: list[Any] = []
     is_dropped = False
     for part in parts:

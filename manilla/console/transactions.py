@@ -125,7 +125,7 @@ def _columns(request: PageRequest, kind: TransactionKind) -> Columns[Any]:
 
 
 async def _elsewhere(request: PageRequest, kind: TransactionKind, text: str) -> str | None:
-    """Returns the page of the record with this id, if the list has no row for it."""
+    """Returns the path of the record with this id if the filtered list does not contain it."""
     scope = list_pages.money_scope(request)
     found = await LISTS[kind].fetch(request.db, scope, _filter(request, kind, scope), limit=1)
     return None if found.rows else await lookup.path_of(request.db, text)

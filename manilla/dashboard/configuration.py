@@ -38,7 +38,7 @@ async def show_gateways(request: PageRequest) -> PageResponse:
 
 
 async def choose_gateways(request: PageRequest) -> PageResponse:
-    """Saves the selected gateways. As specified, selecting none means that all are offered."""
+    """Saves the selected gateways. If none is selected, all are offered, as specified."""
     is_all = request.form.text("which") == "all"
     chosen = [] if is_all else request.form.all("gateway")
     try:

@@ -1,4 +1,4 @@
-"""The page of API keys and secrets: the lists, rotation, and creating and revoking further keys."""
+"""The credentials page: lists and rotates the main keys, creates and revokes additional keys."""
 
 import base64
 from datetime import date, datetime, timedelta

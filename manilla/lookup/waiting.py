@@ -12,7 +12,7 @@ from manilla.payouts.payout import Payout
 from manilla.providers.port import Direction
 from manilla.providers.rails import Rails
 
-NOT_SENT = "It has not been sent, and will be sent automatically."
+NOT_SENT = "It has not been sent yet. It will be sent automatically."
 SENT = "It was sent before. Its result is requested again automatically; it is not sent twice."
 # What merchants read about a hold. The other holds have the administrators' own text.
 FOR_MERCHANTS = {

@@ -132,7 +132,7 @@ async def record_sent(db: Database, sent: Sequence[Mail], *, keeps_content: bool
 async def record_failure(
     db: Database, tried: Sequence[Mail], error: str, *, state: str = "waiting"
 ) -> None:
-    """Records a failed attempt. The state is `failed` or `skipped` if there is no other attempt."""
+    """Records a failed attempt. If no attempt is left, the state is `failed` or `skipped`."""
     await db.execute(
         """
         UPDATE mail SET attempts = attempts + 1, last_error = $3, state = $4,

@@ -41,7 +41,7 @@ class DueMessage(msgspec.Struct, frozen=True):
         return self.id
 
     def busy_seconds(self, *, is_slow: bool) -> float:
-        """Seconds to wait while the host already has its share of concurrent calls."""
+        """Seconds to wait while the host is at its limit of concurrent calls."""
         return SLOW_BUSY_SECONDS if is_slow else BUSY_SECONDS
 
 

@@ -167,7 +167,7 @@ class Charge(msgspec.Struct, frozen=True):
 
     @property
     def has_arrived(self) -> bool:
-        """Whether the ledger has the money that was paid."""
+        """Whether the payment has been posted to the ledger."""
         return self.status in (ChargeStatus.PAID, ChargeStatus.PART, ChargeStatus.SUSPENSE)
 
     @property

@@ -75,7 +75,7 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def way_of(channel: Channel) -> str:
-    """Returns the form's value for a way to pay. No method has such a code."""
+    """Returns the form's value for a way to pay. It cannot collide with a method's code."""
     return f"way:{channel}"
 
 

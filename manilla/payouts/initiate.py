@@ -60,7 +60,7 @@ class PayoutOrder(PayoutTerms, frozen=True, kw_only=True):
     # The row of a payout file that this payout pays. The row must still be ready.
     batch_id: str | None = None
     batch_row: int | None = None
-    api_key: int | None = None  # number of the further API key that ordered it, if any
+    api_key: int | None = None  # number of the additional API key that created it, if any
     expected_name: str | None = None  # the account holder that users were shown
 
 
@@ -69,7 +69,7 @@ class PayoutItem(NewItem, frozen=True, kw_only=True):
     accepted: str = ""  # text for the timeline: the beneficiary, with the resolved name
     batch_id: str | None = None
     batch_row: int | None = None
-    api_key: int | None = None  # the further API key, which must still be active
+    api_key: int | None = None  # the additional API key, which must still be active
     saved_account_id: int | None = None  # the saved account that the beneficiary is, if known
     mail_job_kind: str | None = None  # a second job, which writes emails
 

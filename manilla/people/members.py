@@ -31,7 +31,7 @@ class Member(msgspec.Struct, frozen=True):
     has_totp: bool
     created_at: datetime
     last_login_at: datetime | None
-    approves_from: datetime  # from when the member can approve as the second person
+    approves_from: datetime  # when the member can give the second approval
 
 
 class MerchantMembership(msgspec.Struct, frozen=True):

@@ -30,7 +30,7 @@ DEFAULT_CURRENCY = "NGN"
 class BadStatement(Refusal):
     status, code = 400, "BAD_STATEMENT"
     message = "This statement cannot be read. Nothing was imported."
-    summary: str | None = None  # the text without the rows; None: the text names no rows
+    summary: str | None = None  # the message without the list of invalid rows; None if it has none
     rows: Sequence[str] = ()  # what is wrong with each invalid row, at most ERRORS_MAX of them
 
 

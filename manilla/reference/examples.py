@@ -112,7 +112,7 @@ NOTICES: Mapping[str, Examples] = {
     },
 }
 
-# Further fields of the example bodies of errors, by code.
+# Additional fields in the example bodies of errors, by error code.
 FURTHER: Mapping[str, Mapping[str, Any]] = {
     "INVALID_CREDENTIALS": {"errors": {"X-Signature": "The signature does not match."}},
     "DUPLICATE_REFERENCE": {"trx_id": TRX_ID, "status": "pending"},

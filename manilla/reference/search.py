@@ -75,7 +75,7 @@ def _plain(title: str) -> str:
 
 
 def _matches(words: Sequence[str], own: Sequence[str], page: str) -> bool:
-    """Whether one word occurs in the section's own texts, and the others there or in the title."""
+    """Whether every word occurs in the section's texts or title, and at least one in its texts."""
     text = " ".join(own).lower()
     return any(word in text for word in words) and all(
         word in text or word in page.lower() for word in words

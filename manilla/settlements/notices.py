@@ -33,7 +33,7 @@ async def report_end(connection: Connection, settlement: Settlement, remark: str
 
 async def _account(connection: Connection, settlement: Settlement) -> str:
     """Returns the account that was paid, which may have been replaced in the meantime."""
-    if settlement.account_id is None:  # the previous version of the code ordered it
+    if settlement.account_id is None:  # created by the previous version of the code
         return ""
     found = await accounts.find(connection, settlement.tenant, settlement.account_id)
     return "" if found is None else f"{found.bank_name}, {found.account_name}"

@@ -82,7 +82,7 @@ class ListFilter(msgspec.Struct, frozen=True):
     label: str
     options: Sequence[tuple[str, ...]] = ()  # value and text of each
     value: str = ""  # the current value of a filter that always has one
-    path: str = ""  # where a picker gets the options for the typed text
+    path: str = ""  # URL path from which a picker loads the options for the typed text
     # Whether there are so many options that the user types to find one. Each option has a third
     # part: the words by which it is found.
     is_picked: bool = False

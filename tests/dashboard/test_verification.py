@@ -236,7 +236,7 @@ async def test_a_submitted_dossier_cannot_be_changed_until_information_is_asked_
     await complete(dashboard)
     page = await dashboard.owner.follow(await dashboard.owner.post(f"{PAGE}/submit", {}))
     assert "8 of 8 complete" in page
-    assert "The operator reviews your dossier." in page
+    assert "The operator is reviewing your dossier." in page
     assert await _state(dashboard) == DossierState.SUBMITTED
     reply = await dashboard.owner.post(f"{PAGE}/sections/address", {"address": "Elsewhere"})
     assert reply.status == 409
@@ -285,7 +285,7 @@ async def test_an_owner_fills_in_and_submits_the_dossier(
         assert await accessibility_violations(page) == []
         await page.goto(f"{dashboard.services.base_url}/dashboard{PAGE}")
         await page.get_by_role("button", name="Submit").press("Enter")
-        await page.get_by_text("The operator reviews your dossier.").wait_for()
+        await page.get_by_text("The operator is reviewing your dossier.").wait_for()
         wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
         assert not wide
     assert await _state(dashboard) == DossierState.SUBMITTED

@@ -72,14 +72,14 @@ async def _show(tools: Tools, bank: NigerianBank) -> None:
 def map_(
     provider: ProviderName, code: OwnCode, bank: BankText, as_json: Json = False, data: Data = None
 ) -> None:
-    """Decide which bank a provider's own code means. Takes effect within a second."""
+    """Map a provider's own code to a bank. Takes effect within a second."""
     meant = _bank(bank).code
     run(data, lambda tools: _change(tools, provider, code, meant), as_json=as_json)
 
 
 @command(app)
 async def unmap(tools: Tools, provider: ProviderName, code: OwnCode) -> None:
-    """Decide that a provider's own code means none of the known banks."""
+    """Map a provider's own code to none of the known banks."""
     await _change(tools, provider, code, None)
 
 

@@ -1,4 +1,4 @@
-"""Revokes a merchant's further API keys, which its page lists."""
+"""Revokes a merchant's additional API keys. The merchant's page lists them."""
 
 from manilla.console import list_pages
 from manilla.console.merchants import merchant_number

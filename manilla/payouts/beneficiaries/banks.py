@@ -130,7 +130,7 @@ class Banks:
                 await self.of_rail(provider, is_sandbox=False)
 
     def bank_at(self, provider: str, code: str, *, is_sandbox: bool) -> NigerianBank | None:
-        """Returns the bank that the provider's own code means."""
+        """Returns the bank that the provider's own code identifies."""
         if provider == AUTO:
             return BY_CODE.get(code)
         if is_sandbox and provider in self._rails.accounts:
@@ -183,7 +183,7 @@ class Banks:
         return None
 
     def name_at(self, provider: str | None, code: str, *, is_sandbox: bool) -> str | None:
-        """Returns the name of the bank that a provider's code means.
+        """Returns the name of the bank that a provider's code identifies.
 
         It is the registry's name or, if the registry does not know the bank, the provider's. The
         manual method has no provider, and takes a name in place of a code.

@@ -69,7 +69,7 @@ class Router:
             raise refusals.ProviderUnavailable from None
 
     def bank(self, code: str, at: str | None = None) -> NigerianBank:
-        """Returns the bank that the code means: at this provider, or anywhere."""
+        """Returns the bank that the code identifies at this provider, or at any provider."""
         try:
             bank = self._registry.bank_at(at, code) if at else None
             bank = bank or self._registry.find(code)

@@ -27,7 +27,7 @@ ALWAYS_POSSIBLE: tuple[type[Refusal], ...] = (
     Unavailable,
 )
 
-# Errors whose response has further fields. No two of them have the same status.
+# Errors whose response has additional fields. No two of them have the same status.
 DETAILED: dict[str, schemas.BodyType] = {
     DuplicateReference.code: schemas.DuplicateError,
     InsufficientPermission.code: schemas.MissingRightError,

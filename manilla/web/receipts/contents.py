@@ -60,7 +60,7 @@ def of_payment(
     refunded: Money,
     names_customer: bool,
 ) -> Receipt:
-    """`refunded` is what was paid back, without pending refunds."""
+    """`refunded` is the amount refunded so far, excluding pending refunds."""
     quote, is_paid = payment.quote, payment.status is PaymentStatus.SUCCESS
     amounts = [("Amount", money(quote.amount))]
     if quote.customer_pays != quote.amount:

@@ -25,7 +25,7 @@ public class VerifyWebhook {
         for (String given : signatures.split(" ")) { // two after a rotation
             if (MessageDigest.isEqual(expected, given.getBytes(StandardCharsets.UTF_8))) {
                 long age = Instant.now().getEpochSecond() - Long.parseLong(timestamp);
-                return Math.abs(age) <= 300; // an older one may be a recording
+                return Math.abs(age) <= 300; // an older one may be a replay
             }
         }
         return false;

@@ -10,7 +10,7 @@ function verify(
     $expected = 'v1,' . base64_encode(hash_hmac('sha256', "$id.$timestamp.$raw_body", $key, true));
     foreach (explode(' ', $signatures) as $given) { // two after a rotation
         if (hash_equals($expected, $given)) {
-            return abs(time() - (int) $timestamp) <= 300; // an older one may be a recording
+            return abs(time() - (int) $timestamp) <= 300; // an older one may be a replay
         }
     }
     return false;

@@ -16,7 +16,7 @@ def verify(raw_body: bytes, id: str, timestamp: str, signatures: str, secret: st
     given = signatures.encode(errors="replace").split(b" ")  # two after a rotation
     if not any(hmac.compare_digest(expected, each) for each in given):
         return False
-    return abs(time.time() - int(timestamp)) <= 300  # an older one may be a recording
+    return abs(time.time() - int(timestamp)) <= 300  # an older one may be a replay
 
 
 if __name__ == "__main__":
