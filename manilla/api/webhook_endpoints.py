@@ -260,7 +260,7 @@ def _sending(calls: WebhookEndpointCalls) -> list[Endpoint]:
             operation_id="testWebhookEndpoint",
             summary="Test a webhook endpoint",
             description="Sends an event of type `endpoint.test` once, and returns what your server "
-            "answered. Works for a disabled endpoint too.",
+            "answered. Also works for a disabled endpoint.",
             right=Right.MANAGE,
             answers=(EndpointTestResult,),
             use_case=calls.test_endpoint,
@@ -271,8 +271,8 @@ def _sending(calls: WebhookEndpointCalls) -> list[Endpoint]:
             path=ENDPOINT + "/rotate-secret",
             operation_id="rotateWebhookSecret",
             summary="Rotate a webhook endpoint's secret",
-            description="Creates a new secret. Until the overlap ends, messages have a signature "
-            "of the old secret too.",
+            description="Creates a new secret. Until the overlap ends, messages are also "
+            "signed with the old secret.",
             right=Right.MANAGE,
             answers=(EndpointSecret,),
             use_case=calls.rotate_secret,

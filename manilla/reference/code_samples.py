@@ -32,7 +32,7 @@ LANGUAGES = (
     Language("Java", "java", ".java", "java"),
     Language("Python client", "python-client", ".py", "python3"),
 )
-# The program on the page of an endpoint. The pages of the others have a command.
+# The code sample on an endpoint's page. The pages of the other endpoints have a command.
 PROGRAMS = {
     "initiatePayment": "sign_and_pay",
     "verifyPayment": "verify_payment",
@@ -70,7 +70,7 @@ class Sample(msgspec.Struct, frozen=True):
 
 @cache
 def samples(name: str) -> list[Sample]:
-    """Returns the same program in every language."""
+    """Returns the same code sample in every language."""
     return [_sample(language, name) for language in LANGUAGES]
 
 

@@ -56,7 +56,7 @@ def search(index: Sequence[SearchEntry], query: str) -> list[SearchResult]:
 def _rank(entry: SearchEntry, words: Sequence[str]) -> Rank | None:
     """Returns the entry's rank; None if it does not match.
 
-    Words in the page's title count for its sections too, but a section matches only if a word
+    Words in the page's title also count for its sections, but a section matches only if a word
     occurs in its own heading or text.
     """
     titles = [entry.heading] if entry.heading else [entry.page, entry.name]

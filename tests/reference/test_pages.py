@@ -167,7 +167,7 @@ async def test_every_signed_endpoint_shows_a_program_or_the_command_of_its_examp
 ) -> None:
     for operation in documentation.operations:
         text = (await site.send("GET", f"/docs/api/{operation.slug}")).body.decode()
-        shown = 'id="complete-programs"' in text
+        shown = 'id="complete-code-samples"' in text
         assert shown == (operation.id in code_samples.PROGRAMS), operation.id
         if not shown and operation.is_signed:
             assert operation.command in html.unescape(TAG.sub("", text)), operation.id

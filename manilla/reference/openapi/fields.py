@@ -66,8 +66,8 @@ LISTED = "Listed"  # starts the name of a schema that adds fields to another one
 # schema.
 FIELDS: Mapping[str, FieldDescription] = {
     # errors
-    "error": _field("A message for people. The text may change, so use `error_code` in programs."),
-    "error_code": _field("A stable code for programs."),
+    "error": _field("A message for people. The text may change, so use `error_code` in your code."),
+    "error_code": _field("A stable code for error handling."),
     "errors": _field("The error message for each invalid field or header, by name."),
     "DuplicateError.trx_id": _id("The transaction that has this reference."),
     "required_right": _field(
@@ -318,12 +318,12 @@ FIELDS: Mapping[str, FieldDescription] = {
     "milliseconds": _field("How long the attempt took; null if there was none yet."),
     "EndpointTestResult.error": _field("What was wrong; null if the event was delivered."),
     "overlap_minutes": _field(
-        "How long messages have a signature of the old secret too; defaults to 1440, at most 10080."
+        "How long messages are also signed with the old secret; defaults to 1440, at most 10080."
     ),
     "ResendEventsRequest.since": _field(
         "Resend events from this time on (RFC 3339).", format="date-time"
     ),
-    "include_delivered": _field("Whether to resend events that the endpoint has received too."),
+    "include_delivered": _field("Whether to also resend events that the endpoint has received."),
     "AcceptedResend.since": _time("The time from which events are resent."),
     "AcceptedResend.status": _field("The events are being resent.", enum=["accepted"]),
     # payment links

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from manilla_client import BadNotification, verify_ipn
 
-# In a shop, pass all request headers, so that the timestamp is verified too.
+# In your integration, pass all request headers, so that the timestamp is also verified.
 headers = {"X-Signature": sys.argv[2]}
 try:
     notification = verify_ipn(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from manilla_client import BadNotification, verify_ipn
 
-# In a shop, pass all request headers.
+# In your integration, pass all request headers.
 names = ("webhook-id", "webhook-timestamp", "webhook-signature")
 headers = dict(zip(names, sys.argv[2:5], strict=True))
 try:
