@@ -32,7 +32,7 @@ class CleanDatabase:
     @staticmethod
     @contextlib.asynccontextmanager
     async def opened(cluster: Cluster) -> AsyncIterator["CleanDatabase"]:
-        """Takes the present rows of the database as those that each module starts with."""
+        """Saves the current rows of the database. Each module starts with them."""
         connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER))
         try:
             names = await connection.fetch(
@@ -51,7 +51,7 @@ class CleanDatabase:
             await connection.close()
 
     async def reset(self) -> None:
-        """Deletes what the last module inserted, and restores what it changed.
+        """Deletes the rows that the last module inserted, and restores those that it changed.
 
         A transaction that the last module left in progress can lock the same rows in another order.
         """

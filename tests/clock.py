@@ -13,7 +13,7 @@ class _Moved:
 def advance(seconds: float) -> None:
     """Fires all timers of the event loop that are due within this time.
 
-    Move it by less than `limits.LONG_SECONDS`, or other tasks in progress reach their limits too.
+    Move it by less than `limits.LONG_SECONDS`, or other tasks in progress also reach their limits.
     """
     loop = asyncio.get_running_loop()
     loop.time = _moved_time  # type: ignore[method-assign]

@@ -51,7 +51,7 @@ class ProviderSimulator:
             return await reply.json()
 
     async def try_control(self, path: str, document: Any) -> int:
-        """Returns the HTTP status: 409 for what the provider would not do."""
+        """Returns the HTTP status: 409 for a change that the provider would never make."""
         url = f"{self.url}/control/api/{path}"
         async with self._session.post(url, json=document) as reply:
             return reply.status
@@ -173,7 +173,7 @@ async def forget_outcomes(services: Services) -> None:
 
 
 def _clear_caches(services: Services) -> None:
-    """Clears what providers have answered: account holders, bank lists, balances and fees."""
+    """Clears the caches of providers' answers: account holders, bank lists, balances and fees."""
     services.resolver._kept.clear()
     services.banks._kept.clear()
     for funds in (services.payouts._funds, services.router._funds):

@@ -1,4 +1,4 @@
-"""Payouts on a schedule: how long one takes at half of the maximum, and what twice of it does."""
+"""Payouts at a fixed rate: latency at half of the maximum rate, and overload at twice of it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

@@ -12,7 +12,7 @@ from manilla.notify.ipn import IpnDestination
 from manilla.notify.outbox import DELIVER
 from manilla.services import Services
 
-# No notification is added meanwhile, so each that no longer waits was delivered or has failed.
+# No notification is added during the run, so each that is not pending was delivered or failed.
 DELIVERED = "SELECT -count(*) FROM notification WHERE state = 'waiting'"
 
 

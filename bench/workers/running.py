@@ -71,7 +71,7 @@ async def _main(kind: str, opened: Works, counter: Counter, total: str) -> None:
 
 
 async def _run(runner: Runner, counter: Counter, seconds: float) -> bench.frame.Work:
-    """Returns what was done when the time was over. Jobs in progress still end after it."""
+    """Returns the work done within the time. Jobs in progress still finish afterwards."""
     stop, began, works = asyncio.Event(), time.monotonic(), list[bench.frame.Work]()
 
     def end() -> None:

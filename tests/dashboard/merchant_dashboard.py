@@ -41,7 +41,7 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
         works = {kind: worker.works(self.services)[kind] for kind in KINDS}
         runner = Runner(db, works)
         seen: list[str] = []
-        # A settlement that waits for a second person always has a job, so stop without progress.
+        # A settlement with a pending approval always has a job, so stop if there is no progress.
         while seen[-3:] != [await self._progress()] * 3:
             seen.append(await self._progress())
             await db.execute(

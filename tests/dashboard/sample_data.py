@@ -108,7 +108,7 @@ async def _dossier(services: Services, merchant: Merchant, text: str) -> dict[st
 
 
 async def _approval(services: Services, merchant: Merchant) -> str:
-    """A change to the protection of payouts that waits for a second person."""
+    """A change to the payout protection that needs a second person's approval."""
     asker = Actor(ActorKind.PERSON, 0, "Ada", Realm.DASHBOARD)
     with acting(asker):
         change = ThresholdChange(merchant.new.id, "NGN", None)

@@ -11,7 +11,7 @@ import pytest
 
 SAMPLES = Path(__file__).parents[2] / "manilla" / "reference" / "samples"
 
-# Debian's package of each program that a sample needs.
+# The Debian package of each program that a sample needs.
 PACKAGES = {
     "curl": "curl",
     "openssl": "openssl",

@@ -63,7 +63,7 @@ class KoraAccount(Account, frozen=True):
     secret_key: str = "sk_live_simulated"  # noqa: S105
     signature: KoraSignature = KoraSignature.DATA_SHA256
     our_reference: KoraReference = KoraReference.BOTH
-    payout_refusal_status: int = 400  # Kora has been seen to return 409, too
+    payout_refusal_status: int = 400  # Kora has also been seen to return 409
     charges_are_settled: bool = True  # charges that are not settled cannot be refunded
     auto_complete_seconds: float = 120  # time until the sandbox pays a one-time account by itself
 

@@ -113,7 +113,7 @@ def accept(provider: Provider, order: Order) -> Transfer:
 
 
 def approve(provider: Provider, transfer: Transfer) -> None:
-    """Approves a transfer as a person would. The provider then sends it."""
+    """Approves a transfer, like a manual approval. The provider then sends it."""
     if transfer.status is not TransferStatus.AWAITING_APPROVAL:
         raise NotPossible(f"A transfer that is {transfer.status} needs no approval.")
     settle(provider, transfer, TransferStatus.PROCESSING)

@@ -218,7 +218,7 @@ def charge_notice(_provider: Provider, charge: Charge) -> Notice | None:
 
 
 def transfer_notice(_provider: Provider, _transfer: Transfer) -> None:
-    """None: provider B sends no webhooks about transfers, so the platform polls them."""
+    """Returns None: provider B sends no webhooks about transfers, so the platform polls them."""
 
 
 def authenticate(provider: Provider, headers: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Waits for what other processes do."""
+"""Waits for a result of other processes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,7 +7,7 @@ PAUSE_SECONDS = 0.05
 
 
 async def until(is_so: Callable[[], Awaitable[bool]], seconds: float = 60) -> None:
-    """Asks again and again. Raises TimeoutError after this many seconds."""
+    """Polls until the condition is true. Raises TimeoutError after this many seconds."""
     async with asyncio.timeout(seconds):
         while not await is_so():  # noqa: ASYNC110
             await asyncio.sleep(PAUSE_SECONDS)
