@@ -39,7 +39,7 @@ from manilla.payouts.protection.protection import Decider, NoSecondPerson
 PAY = JobKind.BULK_PAYOUTS
 ROWS_AT_ONCE = 200
 APPROVAL_LASTS = timedelta(hours=24)
-ASKED_MAX = 20  # how often a payout with one reference can be asked for
+ASKED_MAX = 20  # how often a payout with one reference can be requested
 NOT_CHOSEN = "Not paid: only the rows above this one were selected."
 STOPPED = "Not paid: {} stopped the file."
 REFUSED = "Not paid: {} refused it."
@@ -146,7 +146,7 @@ def _check_seen(batch: Batch, revision: int | None, *, accepts_names: bool) -> N
 
 
 async def _checked_cost(connection: Connection, batch: Batch, rows: int, available: Money) -> Money:
-    """Returns what the first rows cost.
+    """Returns the cost of the first rows.
 
     The wallet must cover it in addition to what other confirmed files will still cost. The lock on
     the wallet prevents two files from being confirmed at the same time.
@@ -272,7 +272,7 @@ def _single_row(preview: PayoutPreview, order: PayoutOrder) -> NewBatchRow:
 
 
 async def approve(db: Database, tenant: Tenant, batch_id: str, *, by: Decider) -> None:
-    """Starts paying what another person has asked for. The wallet is checked again."""
+    """Starts paying a batch that another person has requested. The wallet is checked again."""
     batch = await find(db, tenant, batch_id)
     async with db.transaction() as connection:
         available = await coverage.available(connection, batch, lock=True)

@@ -31,9 +31,9 @@ from manilla.payouts.ordering import PayoutPreviews
 
 NAMES = names.CHECK
 FILE_NAME_LENGTH_MAX = 100
-ROWS_AT_ONCE = 200  # between which other requests are served
+ROWS_AT_ONCE = 200  # rows to process before other requests are served
 USED_BEFORE = "A payout with this reference already exists."
-KEPT_FAULTS = ("reference", file.WHOLE_ROW)  # that another account number does not correct
+KEPT_FAULTS = ("reference", file.WHOLE_ROW)  # errors that a new account number does not fix
 BANKS_DIFFER = "The bank's code and its name mean different banks."
 
 _threads = LimitedThreads("payout files", at_once=1, waiting_max=4)

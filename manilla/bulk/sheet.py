@@ -335,7 +335,7 @@ def _number(text: str) -> Cell:
 
 
 def _column(place: str, following: int) -> int:
-    """Returns the position of a cell: 0 for A1; the following one if the cell does not say it."""
+    """Returns the cell's column: 0 for A1. A cell without a position follows the previous one."""
     match = _PLACE.fullmatch(place)
     if match is None:
         return following

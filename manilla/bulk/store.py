@@ -25,10 +25,10 @@ class BatchKind(StrEnum):
 
 class BatchStatus(StrEnum):
     DRAFT = "draft"  # checked, but not confirmed by a user
-    ASKED = "asked"  # confirmed by a user, and waits for a second person
+    ASKED = "asked"  # confirmed by a user; needs a second person's approval
     RUNNING = "running"
     DONE = "done"
-    REFUSED = "refused"  # a person refused it, or nobody approved it in time
+    REFUSED = "refused"  # a user rejected it, or nobody approved it in time
 
 
 class RowState(StrEnum):
@@ -238,7 +238,7 @@ async def count_rejected(db: Database, tenant: Tenant, since: datetime) -> int:
 
 
 async def count_waiting(db: Database, tenant: Tenant) -> int:
-    """Returns how many batches wait for a second person."""
+    """Returns how many batches need a second person's approval."""
     return await db.number(
         """
         SELECT count(*) FROM payout_batch
@@ -248,7 +248,7 @@ async def count_waiting(db: Database, tenant: Tenant) -> int:
 
 
 async def waiting(db: Database, tenant: Tenant) -> list[Batch]:
-    """Returns the batches that wait for a second person, oldest first."""
+    """Returns the batches that need a second person's approval, oldest first."""
     records = await db.records(
         _BATCH
         + """

@@ -41,7 +41,7 @@ async def ask(
 
 
 async def refuse(connection: Connection, locked: Batch, ended_by: str | None, why: str) -> None:
-    """Ends a batch that waits for a second person. None of its rows is paid."""
+    """Rejects a batch that needs a second person's approval. None of its rows is paid."""
     await refuse_ready(connection, locked, why)
     await connection.execute(
         """

@@ -1,4 +1,4 @@
-"""`manilla approval`: changes waiting for a second administrator."""
+"""`manilla approval`: changes that need a second administrator's approval."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Changes that wait for a second administrator, and past decisions."""
+"""Changes that need a second administrator's approval, and past decisions."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial

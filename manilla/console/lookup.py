@@ -87,7 +87,7 @@ async def _merchants(db: Database, text: str) -> list[SearchHit]:
 
 
 async def _people(request: PageRequest, text: str) -> list[SearchHit]:
-    """Returns console users, to those who may manage them."""
+    """Returns console users, if the current user may manage them."""
     if not request.may(Permission.PEOPLE):
         return []
     return [

@@ -102,7 +102,7 @@ async def _has_moved_money(db: Database, provider: str) -> bool:
 
 
 def guide(text: str) -> Markup:
-    """Renders a guide for the page, whose heading is that of the guide."""
+    """Renders a guide without its heading, because the page has the same heading."""
     # Imported here, because only this page needs it.
     from markdown_it import MarkdownIt
 

@@ -73,7 +73,7 @@ def _sent(_request: PageRequest, row: Stuck) -> str:
 
 
 def _queue(*columns: ListColumn, is_sorted: bool = False) -> tuple[ListColumn, ...]:
-    """Returns the columns that all queues have, with those of one queue before the amount."""
+    """Returns the columns that all queues have, and inserts one queue's own before the amount."""
     by_time, by_amount = (BY_TIME, BY_AMOUNT) if is_sorted else ((), ())
     created = time_column("Created", "payout.created_at")
     return list_pages.with_merchant(

@@ -48,7 +48,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def _draft(request: PageRequest, batch: Batch) -> dict[str, Any]:
-    """Returns what only the page of an undecided batch shows."""
+    """Returns the values that only the page of an undecided batch shows."""
     shown: dict[str, Any] = {"coverage": None, "failing": [], "corrections": [], "short": 0}
     shown["needs_second"] = False
     if batch.status not in (BatchStatus.DRAFT, BatchStatus.ASKED):
@@ -99,7 +99,7 @@ async def show_progress(request: PageRequest) -> PageResponse:
     if known == about["known"]:
         return PageResponse.empty(204, headers=NO_STORE)
     if known.startswith(f"{BatchStatus.DRAFT}-") and not batch.unchecked:
-        # All names are checked: the form above the rows changes too.
+        # All names are checked, so the form above the rows also changes.
         return PageResponse.empty(204, headers={**NO_STORE, "HX-Refresh": "true"})
     return request.page("batch_progress.html", **about)
 

@@ -181,7 +181,7 @@ async def _attention(request: PageRequest, tenant: Tenant) -> list[AttentionItem
 
 
 async def _waiting(request: PageRequest) -> list[AttentionItem]:
-    """Returns what waits for a second person, for the requester and for those who can approve."""
+    """Returns the pending approvals, for the requester and for users who can approve them."""
     if not request.may(Permission.MOVE_MONEY):
         return []
     found = [
@@ -258,7 +258,7 @@ async def _steps(request: PageRequest, merchant: MerchantRow) -> list[Onboarding
     production = Tenant(request.merchant_id, Environment.PRODUCTION)
     keys = await merchant_queries.credentials(db, request.merchant_id, Environment.SANDBOX)
     root = request.layout.root
-    # Requests from the explorer count too. They are signed with the merchant's secret, but do not
+    # Requests from the explorer also count. They are signed with the merchant's secret, but do not
     # update the API key's last use.
     has_called = any(key.last_used_at for key in keys) or await has_succeeded(db, sandbox)
     steps = [

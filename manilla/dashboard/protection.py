@@ -23,7 +23,7 @@ from manilla.web.serving.router import PageNotFound
 
 PAGE = "~/protection"
 ASKED = "This weakens the protection of your payouts, so another person must approve it."
-REFUSED = "Refused by a person of the team."
+REFUSED = "Refused by a member of the team."
 
 
 async def show(request: PageRequest) -> PageResponse:
@@ -46,7 +46,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def count_waiting(request: PageRequest) -> dict[str, int]:
-    """Returns what waits for a second person, for the navigation."""
+    """Returns the number of pending approvals, for the navigation."""
     if request.visitor.merchant_id is None or not request.may(Permission.MOVE_MONEY):
         return {}
     tenant = Tenant(request.merchant_id, request.environment_or_none or Environment.SANDBOX)

@@ -54,7 +54,7 @@ async def ordered_since(db: Database, tenant: Tenant, currency: str, start: date
 class WalletFigures(msgspec.Struct, frozen=True):
     currency: str
     balance_minor: int
-    open_minor: int  # what the pending payouts cost, which the wallet has paid already
+    open_minor: int  # cost of the pending payouts, already debited from the wallet
 
 
 async def balances(db: Database, tenant: Tenant) -> list[WalletFigures]:

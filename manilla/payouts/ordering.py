@@ -138,7 +138,7 @@ class PayoutPreviews:
         return await self._banks.own_code(provider, text, is_sandbox=caller.is_sandbox)
 
     def bank_doubt(self, text: str) -> str | None:
-        """Says why a bank code that a user typed does not name one bank; None if it does."""
+        """Returns why a bank code that a user typed does not identify one bank; None if it does."""
         return self._banks.doubt(text)
 
     async def holder(self, caller: Caller, method: Method, given: dict[str, Any]) -> AccountHolder:
@@ -168,7 +168,7 @@ class PayoutPreviews:
         )
 
     async def account_name(self, caller: Caller, method: Method, given: dict[str, Any]) -> str:
-        """Returns the name of the account's holder, of a method whose provider resolves names."""
+        """Returns the account holder's name, if the method's provider resolves names."""
         availability.check(caller)
         return (await self._account(caller, method, beneficiary.read(method, given))).account_name
 

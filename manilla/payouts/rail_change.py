@@ -19,9 +19,9 @@ class AttemptEnd(StrEnum):
 async def adopt(
     db: Database, merchant_id: int, trx_id: str, provider: str, *, only_unsent: bool = False
 ) -> None:
-    """Records that another provider has the payout than our database says.
+    """Records that a provider other than the one in our database has the payout.
 
-    `only_unsent`: nothing is changed if the provider in our database may have it too.
+    `only_unsent`: nothing is changed if the provider in our database may also have it.
     """
     async with db.transaction() as connection:
         can_be_moved = await connection.has_row(

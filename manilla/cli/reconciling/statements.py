@@ -74,7 +74,7 @@ async def show_statement(
 ) -> None:
     """Show the days whose statements were imported; exit 1 if something does not match.
 
-    With --day, the unmatched transactions and lines are listed too.
+    With --day, the unmatched transactions and lines are also listed.
     """
     await check_provider(tools, provider)
     found = await reports.reports(tools.db, provider, day, limit)

@@ -1,4 +1,4 @@
-"""Pages of banks: what each provider account's own codes mean, and mapping them manually."""
+"""Pages of banks: the bank that each provider's own code identifies, and manual mapping."""
 
 from collections import Counter
 from typing import Any

@@ -175,7 +175,7 @@ class Banks:
         return own or text
 
     def doubt(self, text: str) -> str | None:
-        """Says why a code that several providers use does not name one bank; None if it does."""
+        """Returns why a code that providers share does not identify one bank; None if it does."""
         try:
             self._registry.find(text)
         except AmbiguousBankCode as refusal:

@@ -59,7 +59,7 @@ class Beneficiary(msgspec.Struct, frozen=True):
 
     @property
     def number(self) -> str:
-        """The account number, for a manual payout too."""
+        """The account number, also for a manual payout."""
         number = self.fields.get(methods.ACCOUNT_NUMBER)
         return number or self.fields[methods.MANUAL_ACCOUNT_NUMBER]
 

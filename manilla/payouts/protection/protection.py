@@ -1,6 +1,6 @@
 """A merchant's thresholds for a second person, and the lock on its saved accounts.
 
-A change that weakens the protection needs a second person too, if the team has one.
+A change that weakens the protection also needs a second person, if the team has one.
 """
 
 from datetime import UTC, datetime
@@ -45,7 +45,7 @@ class TooNewToApprove(Refusal):
 
 
 class Decider(msgspec.Struct, frozen=True):
-    """The signed-in user who asks or decides."""
+    """The signed-in user who requests or decides."""
 
     person_id: int
     email: str

@@ -51,7 +51,7 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class PayoutRoute(msgspec.Struct, frozen=True):
-    """The rail that a payout is sent with, and what the rail knows the beneficiary as."""
+    """The rail that a payout is sent with, and the beneficiary as the rail identifies it."""
 
     decision: RouteDecision
     provider: str

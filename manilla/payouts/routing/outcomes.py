@@ -57,7 +57,7 @@ def slot(seconds: float) -> int:
 
 
 def quantile_seconds(durations: Sequence[int], share: float) -> int | None:
-    """Returns a time within which this share of the payouts was delivered; None without any."""
+    """Returns a time within which this share of the payouts was delivered; None if none was."""
     wanted, counted = share * sum(durations), 0
     for bound, number in zip(BOUNDS_SECONDS, durations, strict=True):
         counted += number
