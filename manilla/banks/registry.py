@@ -18,7 +18,7 @@ FOUND_MAX = 20
 
 class AmbiguousBankCode(Refusal):
     status, code = 422, "AMBIGUOUS_BANK"
-    message = "This bank code identifies different banks at different providers."
+    message = "This bank code means different banks at different providers."
 
 
 class BankRegistry:

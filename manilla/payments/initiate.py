@@ -48,7 +48,7 @@ class CommissionNotCovered(Refusal):
 
 class PaymentLimitExceeded(Refusal):
     status, code = 400, "INVALID_AMOUNT"
-    message = "The amount exceeds one of your account's limits."
+    message = "The amount exceeds a limit of your account."
 
 
 class PaymentOrder(PaymentTerms, frozen=True, kw_only=True):
