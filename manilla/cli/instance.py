@@ -138,13 +138,13 @@ async def _opened(data: Path | None, as_json: bool) -> AsyncIterator[Tools]:
         raise InstanceRefusal(f"{missing} {unavailable.facts['cause']}.") from unavailable
     keyring = Keyring(settings.master_keys)
     try:
-        await _prove(db, keyring)
+        await _verify_key(db, keyring)
         yield Tools(as_json, db, keyring, settings)
     finally:
         await db.close()
 
 
-async def _prove(db: Database, keyring: Keyring) -> None:
+async def _verify_key(db: Database, keyring: Keyring) -> None:
     try:
         await master_key.verify(db, keyring)
     except asyncpg.UndefinedTableError as error:

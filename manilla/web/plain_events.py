@@ -67,7 +67,7 @@ def _moved(facts: Facts) -> str:
 
 def _gateway_chosen(facts: Facts) -> str:
     """Names the gateway and the main reason, without the provider's fee."""
-    if "gateway" not in facts:
+    if "gateway" not in facts or "reason" not in facts:  # of an earlier version
         return ""
     return "{gateway}: ".format(**facts) + _REASONS[Reason(facts["reason"])].format(**facts) + "."
 

@@ -26,7 +26,7 @@ async def owner(on: Settings) -> AsyncIterator[Any]:
     await connection.close()
 
 
-# What the previous version writes, and the type of the event that it means.
+# A notification that the previous version writes, and the type of its event.
 OLD_NOTIFICATIONS = [
     ("payment", "completed", "", "payment.success"),
     ("payment.success", "completed", "", "payment.success"),
@@ -82,6 +82,7 @@ OLD_EVENTS = [
         "Chose Provider A: first in the merchant's order; then B: later.",
         {"gateway": "Provider A", "reason": "first_of_merchant"},
     ),
+    ("gateway_chosen", "Chose Provider A: it is nearest.", {"gateway": "Provider A"}),
     (
         "refund_started",
         "TXN2, NGN 5.00: wrong size: blue",

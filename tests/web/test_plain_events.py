@@ -32,6 +32,10 @@ def test_each_reason_to_choose_a_gateway_has_a_sentence(reason: Reason) -> None:
     assert ("USSD" in said) is (reason is Reason.NEXT)
 
 
+def test_a_gateway_without_a_known_reason_has_no_sentence() -> None:
+    assert _detail("gateway_chosen", gateway="Card") == ""
+
+
 def test_a_refund_is_named_and_its_outcome_said_in_our_words() -> None:
     facts = {"refund": "TXN2", "amount": "NGN 5.00", "reason": "Wrong size"}
     assert _detail("refund_started", **facts) == "TXN2, NGN 5.00: Wrong size"

@@ -23,7 +23,7 @@ UPDATE timeline SET facts = jsonb_strip_nulls(CASE event
               WHEN 'next in the merchant''s order' THEN 'next_of_merchant'
               WHEN 'the lowest fee' THEN 'lowest_fee'
               WHEN 'first in the platform''s order' THEN 'first_of_platform'
-              ELSE 'next' END)
+              ELSE CASE WHEN position(': next after ' IN detail) > 0 THEN 'next' END END)
     ELSE jsonb_build_object(
          'refund', split_part(detail, ', ', 1),
          'amount', split_part(split_part(detail, ': ', 1), ', ', 2),
