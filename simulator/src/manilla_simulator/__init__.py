@@ -3,4 +3,4 @@
 The simulated providers are A, B and C, and the APIs of Paystack, Kora, Monnify and Flutterwave.
 """
 
-__version__ = "0.6.0"  # the same as the platform's
+__version__ = "0.7.0"  # the same as the platform's

@@ -88,7 +88,7 @@ from manilla_client.synchronous import Client
 if TYPE_CHECKING:
     from manilla_client.asynchronous import AsyncClient
 
-__version__ = "0.6.0"  # the same version as the platform
+__version__ = "0.7.0"  # the same version as the platform
 
 __all__ = [
     "AcceptedResend",
