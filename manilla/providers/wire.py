@@ -167,7 +167,7 @@ class Wire:
 
     def _reply(self, status: int, raw: bytes | None) -> Reply | Unknown:
         if raw is None:
-            return Unknown("the answer is too large")
+            return _unknown(status, "with a body that is too large")
         if status >= 500:
             return Unknown(f"HTTP {status}", is_rail_down=True)
         try:

@@ -175,9 +175,9 @@ def last_reply(session: CheckSession) -> str:
     last = session.last
     if last is None:
         return "nothing was sent"
-    message = last.reply.message if last.reply else last.problem
-    has_status = last.status is None or message.startswith("HTTP ")
-    return message if has_status else f"HTTP {last.status}: {message}".rstrip(": .")
+    if last.reply is None:
+        return last.problem
+    return f"HTTP {last.status}: {last.reply.message}".rstrip(": .")
 
 
 def reply_to(session: CheckSession) -> Reply | None:

@@ -14,7 +14,7 @@ from manilla.providers.checks.check import (
     not_answered,
 )
 from manilla.providers.checks.queries import query_unknown_refund, unknown_refund
-from manilla.providers.port import Unknown
+from manilla.providers.kinds.paystack.refunds import NOT_LISTED
 
 SAMPLES = Samples(
     good=SampleAccount("001", "0000000000"), invalid=SampleAccount("001", "0000000002")
@@ -30,9 +30,7 @@ FIELDS = ("account_number", "account_name", "bank", "account_expires_at")
 )
 async def refund_list(session: CheckSession) -> CheckFinding:
     answer = await query_unknown_refund(session)
-    reply = session.last.reply if session.last else None
-    is_listed = isinstance(answer, Unknown) and answer.reason.startswith("0 refunds")
-    if is_listed and reply is not None and reply.is_success:
+    if answer == NOT_LISTED:
         return matches(f"{last_reply(session)}. No refund was found.")
     return judge_unexpected(session, answer)
 

@@ -19,6 +19,8 @@ PER_PAGE = 100
 PAGES_MAX = 20
 NOTE_LENGTH_MAX = 200
 CLOCK_DIFFERENCE = timedelta(days=1)
+NOT_LISTED = Unknown("no refund of this charge matches")
+AMBIGUOUS = Unknown("several refunds of this charge match")
 NOTHING_TO_ASK_BY = Unknown("Paystack does not know our references of refunds")
 
 
@@ -133,4 +135,4 @@ def _chosen(found: list[ListedRefund], reference: str, known: KnownAs) -> Answer
     ]
     if len(possible) == 1:
         return Done(possible[0].state)
-    return Unknown(f"{len(possible)} refunds of this charge could be this one")
+    return AMBIGUOUS if possible else NOT_LISTED
