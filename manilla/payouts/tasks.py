@@ -21,29 +21,41 @@ from manilla.payouts.routing.failover import Failover
 from manilla.payouts.store import Accepted
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import (
-    Adapter,
     Direction,
     Done,
-    KnownAs,
+    EventKind,
     RefusalCode,
     Refused,
     TransferOrder,
     TransferState,
-    TransferStatus,
     Unknown,
 )
 from manilla.providers.rails import Rails
 from manilla.providers.schedule import Schedule
-from manilla.transfers import holding, reports
+from manilla.transfers import holding, reports, sending
 from manilla.transfers.events import (
     ProviderAnswer,
     ProviderState,
     SettlementEvent,
     Source,
     TransferEvent,
+    rejection,
 )
-from manilla.transfers.machine import Send, TransferMachine
+from manilla.transfers.machine import (
+    HELD_SECONDS,
+    ON_HOLD,
+    Decided,
+    Ended,
+    NoStatusQuery,
+    ProviderAccepted,
+    Step,
+    TransferMachine,
+    TransferTask,
+    Wait,
+    WillNotPay,
+)
 from manilla.transfers.sending import PAYOUTS
+from manilla.transfers.transfer import is_unsent
 
 # A case is opened for a payout that stays open longer, and its status is still queried.
 SCHEDULE = Schedule(
@@ -55,6 +67,7 @@ SCHEDULE = Schedule(
     ),
     overdue_seconds=3600,
 )
+LEFT_RAIL_MAY_PAY = Unknown("a provider that rejected it now says that it has it")
 NARRATION_LENGTH_MAX = 100
 
 
@@ -76,11 +89,11 @@ class PayoutTasks:
         self._base_url = base_url
         self._find: Batcher[Job, Payout | None] = Batcher(partial(store.payouts_of, db))
         self._accept: Batcher[Accepted, None] = Batcher(partial(store.accept, db))
-        self.machine = TransferMachine(db, rails, self, PAYOUTS, SCHEDULE, Direction.PAY_OUT)
+        self.machine = TransferMachine(db, rails, PAYOUTS, SCHEDULE, Direction.PAY_OUT)
 
     def works(self) -> dict[str, Work]:
         return {
-            SEND: Work(self.machine.advance, concurrency=64),
+            SEND: Work(self.advance, concurrency=64),
             COMPLETE_IN_SANDBOX: Work(self.complete_in_sandbox, concurrency=16),
             JobKind.LARGE_PAYOUT: Work(self.report_large, concurrency=4),
         }
@@ -111,35 +124,69 @@ class PayoutTasks:
                 await notices.report_large(connection, payout)
                 await jobs.delete(connection, job.merchant_id, job.kind, job.subject)
 
+    async def advance(self, job: Job) -> float | None:
+        """Does one step of a payout: sends it, or queries its status."""
+        payout = await self.find(job)
+        if payout is None:
+            await reports.report_unknown(self._db, EventKind.TRANSFER, job)
+            return None
+        if not await self.check_left(payout) and is_unsent(payout):
+            return await self._wait(payout, self.machine.wait(payout, LEFT_RAIL_MAY_PAY))
+        obstacle = self.machine.obstacle(payout)
+        if obstacle and await self._is_moved(payout, obstacle, job, was_sent=False):
+            return 0
+        task = TransferTask(job, payout, self._order(payout), payout.known_as)
+        return await self._apply(payout, await self.machine.advance(task), job)
+
+    async def _apply(self, payout: Payout, step: Step, job: Job) -> float | None:
+        match step:
+            case Wait():
+                return await self._wait(payout, step)
+            case ProviderAccepted(state):
+                await self.accept(payout, state)
+                await reports.report_needed_action(self._db, payout, state)
+                return SCHEDULE.first_seconds
+            case WillNotPay(answer):
+                return await self._after_rejection(payout, answer, job)
+            case Decided(event):
+                return await self._decide(payout, event)
+            case Ended():
+                return None  # the hourly reconciliation queries final payouts
+            case NoStatusQuery(detail):
+                await reports.report(self._db, payout, CaseKind.NO_ANSWER, detail)
+                return None
+
+    async def _wait(self, payout: Payout, wait: Wait) -> float | None:
+        if wait.overdue is not None:
+            await self._report_overdue(payout, wait.overdue)
+        return wait.seconds
+
+    async def _after_rejection(
+        self, payout: Payout, answer: Refused | Unknown, job: Job
+    ) -> float | None:
+        if await self._is_moved(payout, answer, job, was_sent=True):
+            return 0
+        if isinstance(answer, Unknown):
+            await sending.unmark(self._db, PAYOUTS, job)
+            return SCHEDULE.first_seconds
+        await self.settle(payout, rejection(answer), holder=job)
+        # If a signed webhook contradicts the rejection, the provider is queried now. If this
+        # worker has lost the job, its holder continues.
+        return 0
+
+    async def _decide(self, payout: Payout, event: SettlementEvent) -> float | None:
+        is_paid = event.event is TransferEvent.DELIVERED
+        if payout.is_open and not is_paid and await self.may_be_elsewhere(payout):
+            return await self._wait(payout, self.machine.wait(payout, ON_HOLD, HELD_SECONDS))
+        is_settled = await self.settle(payout, event)
+        return self.machine.after_settle(payout, is_settled=is_settled)
+
     async def find(self, job: Job) -> Payout | None:
         """Returns the payout, or None if no provider pays it."""
         payout = await self._find.submit(job)
         if payout is None or payout.is_manual or payout.is_sandbox:
             return None
         return payout
-
-    async def known_as(self, payout: Payout) -> KnownAs:
-        return payout.known_as
-
-    def prepare(self, adapter: Adapter, payout: Payout, reference: str) -> Send:
-        order = self._order(payout, reference)
-
-        async def send() -> ProviderAnswer:
-            answer = await adapter.send(order)
-            if not isinstance(answer, Done):
-                return answer
-            sent = answer.value
-            return Done(
-                TransferState(
-                    TransferStatus.PENDING,
-                    fee=sent.fee,
-                    provider_reference=sent.provider_reference,
-                    session_id=sent.session_id,
-                    needs_action=sent.needs_action,
-                )
-            )
-
-        return send
 
     async def accept(self, payout: Payout, state: ProviderState) -> None:
         assert isinstance(state, TransferState)
@@ -161,7 +208,16 @@ class PayoutTasks:
             self._deliveries.record(payout, event)
         return is_changed
 
-    async def move(
+    async def _is_moved(
+        self, payout: Payout, answer: Refused | Unknown, job: Job, *, was_sent: bool
+    ) -> bool:
+        """Whether the payout was moved to another rail, because this one certainly will not pay.
+
+        `was_sent`: `answer` is the response to the first send. Otherwise nothing was sent.
+        """
+        return is_unsent(payout) and await self._move(payout, answer, job, was_sent=was_sent)
+
+    async def _move(
         self, payout: Payout, answer: Refused | Unknown, job: Job, *, was_sent: bool
     ) -> bool:
         if not payout.is_routed:
@@ -179,16 +235,21 @@ class PayoutTasks:
                 self._deliveries.record_failure(payout, None, reason)
 
     async def check_left(self, payout: Payout) -> bool:
+        """Checks the reports of rails that the payout was moved away from.
+
+        Returns False if one of them may pay it, so that no other may send it.
+        """
         return not payout.is_routed or await dead.check_reported(self._db, self._rails, payout)
 
     async def may_be_elsewhere(self, payout: Payout) -> bool:
-        """After a restore, until every rail was asked about the payouts that may have moved."""
+        """Whether another rail may have the payout, so that a failure is not conclusive.
+
+        This is so after a restore, until every rail was asked about the payouts that may have
+        moved.
+        """
         return payout.is_routed and await holding.hold_start(self._db) is not None
 
-    def watch_seconds(self, payout: Payout) -> float | None:
-        return None  # the hourly reconciliation queries final payouts
-
-    async def report_overdue(self, payout: Payout, answer: ProviderAnswer) -> None:
+    async def _report_overdue(self, payout: Payout, answer: ProviderAnswer) -> None:
         match answer:
             case Done():
                 reason = "the provider reports that the transfer is in progress"
@@ -198,12 +259,9 @@ class PayoutTasks:
         detail = f"Open for more than {days} day: {reason.rstrip('.')}."
         await reports.report(self._db, payout, CaseKind.NO_ANSWER, detail)
 
-    async def leave_to_administrator(self, payout: Payout, detail: str) -> None:
-        await reports.report(self._db, payout, CaseKind.NO_ANSWER, detail)
-
-    def _order(self, payout: Payout, reference: str) -> TransferOrder:
+    def _order(self, payout: Payout) -> TransferOrder:
         return TransferOrder(
-            reference=reference,
+            reference=payout.trx_id,  # replaced by the form that the provider accepts
             amount=payout.amount,
             bank_code=payout.rail_bank_code or payout.beneficiary["bank_code"],
             account_number=payout.beneficiary["account_number"],

@@ -9,8 +9,7 @@ from manilla.kit.jobs import Job, Work
 from manilla.ledger.transactions import Scenario
 from manilla.merchants import outgoing
 from manilla.providers.port import (
-    Adapter,
-    KnownAs,
+    EventKind,
     RefundOrder,
     RefundState,
     RefusalCode,
@@ -28,8 +27,19 @@ from manilla.transfers.events import (
     SettlementEvent,
     Source,
     TransferEvent,
+    rejection,
 )
-from manilla.transfers.machine import Send, TransferMachine
+from manilla.transfers.machine import (
+    Decided,
+    Ended,
+    NoStatusQuery,
+    ProviderAccepted,
+    Step,
+    TransferMachine,
+    TransferTask,
+    Wait,
+    WillNotPay,
+)
 from manilla.transfers.sending import REFUNDS
 
 # A case is opened for a refund that stays open longer, and an administrator must decide it. Its
@@ -45,7 +55,7 @@ WATCH_SECONDS = 3600.0
 class RefundTasks:
     def __init__(self, db: Database, rails: Rails) -> None:
         self._db = db
-        self.machine = TransferMachine(db, rails, self, REFUNDS, SCHEDULE)
+        self.machine = TransferMachine(db, rails, REFUNDS, SCHEDULE)
 
     def works(self) -> dict[str, Work]:
         return {
@@ -57,10 +67,45 @@ class RefundTasks:
         return await returns.start(self._db, job)
 
     async def advance(self, job: Job) -> float | None:
-        refund = await self.find(job)
-        if refund is not None and refund.provider is None:
+        """Does one step of a refund: sends it, or queries its status."""
+        refund = await store.refund(self._db, job.merchant_id, job.subject)
+        if refund is None:
+            await reports.report_unknown(self._db, EventKind.REFUND, job)
+            return None
+        if refund.provider is None:
             return await self._complete_in_sandbox(refund)
-        return await self.machine.advance(job)
+        known = await store.known_as(self._db, refund)
+        task = TransferTask(job, refund, _order(refund), known)
+        return await self._apply(refund, await self.machine.advance(task), job)
+
+    async def _apply(self, refund: Refund, step: Step, job: Job) -> float | None:
+        match step:
+            case Wait(seconds, overdue):
+                if overdue is not None:
+                    await self._report_overdue(refund, overdue)
+                return seconds
+            case ProviderAccepted(state):
+                await self._accept(refund, state)
+                return SCHEDULE.first_seconds
+            case WillNotPay(answer):
+                return await self._after_rejection(refund, answer, job)
+            case Decided(event):
+                is_settled = await self._settle(refund, event)
+                return self.machine.after_settle(refund, is_settled=is_settled)
+            case Ended():
+                return _watch_seconds(refund)
+            case NoStatusQuery(detail):
+                await self._leave_to_administrator(refund, detail)
+                return None
+
+    async def _after_rejection(
+        self, refund: Refund, answer: Refused | Unknown, job: Job
+    ) -> float | None:
+        if isinstance(answer, Unknown):
+            await sending.unmark(self._db, REFUNDS, job)
+            return SCHEDULE.first_seconds
+        await self._settle(refund, rejection(answer), holder=job)
+        return 0  # the provider is queried now, if a signed webhook contradicts the rejection
 
     async def _complete_in_sandbox(self, refund: Refund) -> float | None:
         if await decisions.hold_of(self._db, refund) is not None:
@@ -69,69 +114,53 @@ class RefundTasks:
         if refund.scenario is Scenario.FAILED:
             guidance = "The sandbox was instructed to fail this refund."
             event = SettlementEvent(TransferEvent.FAILED, Source.SANDBOX, guidance=guidance)
-        await self.settle(refund, event)
+        await self._settle(refund, event)
         return None
 
-    async def find(self, job: Job) -> Refund | None:
-        return await store.refund(self._db, job.merchant_id, job.subject)
-
-    async def known_as(self, refund: Refund) -> KnownAs:
-        return await store.known_as(self._db, refund)
-
-    def prepare(self, adapter: Adapter, refund: Refund, reference: str) -> Send:
-        del reference  # providers that accept a reference take our transaction id unchanged
-        assert refund.charge_reference is not None
-        order = RefundOrder(
-            reference=refund.trx_id,
-            charge_reference=refund.charge_reference,
-            amount=refund.amount,
-            reason=refund.reason,
-        )
-        return lambda: adapter.refund(order)
-
-    async def accept(self, refund: Refund, state: ProviderState) -> None:
+    async def _accept(self, refund: Refund, state: ProviderState) -> None:
         assert isinstance(state, RefundState)
         if state.provider_reference is not None:
             await store.save_provider_reference(self._db, refund, state.provider_reference)
+        await reports.report_needed_action(self._db, refund, state)
 
-    async def settle(
+    async def _settle(
         self, refund: Refund, event: SettlementEvent, *, holder: Job | None = None
     ) -> bool:
         if event.error_code is RefusalCode.NOT_SUPPORTED:
             # The provider has no such call, so nothing was sent.
-            await self.leave_to_administrator(refund, event.guidance or "")
+            await self._leave_to_administrator(refund, event.guidance or "")
             if holder is not None:
                 await sending.unmark(self._db, REFUNDS, holder)
             return False
         return await states.settle(self._db, refund, event, holder=holder)
 
-    async def move(
-        self, refund: Refund, answer: Refused | Unknown, job: Job, *, was_sent: bool
-    ) -> bool:
-        return False  # only the provider that was paid can refund
-
-    async def check_left(self, refund: Refund) -> bool:
-        return True  # a refund stays with its provider
-
-    async def may_be_elsewhere(self, refund: Refund) -> bool:
-        return False
-
-    def watch_seconds(self, refund: Refund) -> float | None:
-        """A refund that was paid from our bank is queried for days: the provider may pay it too."""
-        decided_at = refund.updated_at or datetime.now(UTC)
-        is_watched = refund.by_operator and datetime.now(UTC) - decided_at < WATCHED
-        return WATCH_SECONDS if is_watched else None
-
-    async def report_overdue(self, refund: Refund, answer: ProviderAnswer) -> None:
+    async def _report_overdue(self, refund: Refund, answer: ProviderAnswer) -> None:
         kind, reason = CaseKind.STILL_OPEN, "the provider still reports it as open"
         if isinstance(answer, Unknown):
             kind = CaseKind.NO_ANSWER
             reason = f"the provider has given no usable answer: {answer.reason}"
         detail = f"After three days {reason}."
-        await self.leave_to_administrator(refund, detail)
+        await self._leave_to_administrator(refund, detail)
         await reports.report(self._db, refund, kind, detail)
 
-    async def leave_to_administrator(self, refund: Refund, detail: str) -> None:
+    async def _leave_to_administrator(self, refund: Refund, detail: str) -> None:
         if not refund.by_operator:
             key = refund.merchant_id, refund.trx_id
             await store.leave_to_administrator(self._db, *key, detail)
+
+
+def _order(refund: Refund) -> RefundOrder:
+    assert refund.charge_reference is not None
+    return RefundOrder(
+        reference=refund.trx_id,
+        charge_reference=refund.charge_reference,
+        amount=refund.amount,
+        reason=refund.reason,
+    )
+
+
+def _watch_seconds(refund: Refund) -> float | None:
+    """A refund that was paid from our bank is queried for days: the provider may pay it too."""
+    decided_at = refund.updated_at or datetime.now(UTC)
+    is_watched = refund.by_operator and datetime.now(UTC) - decided_at < WATCHED
+    return WATCH_SECONDS if is_watched else None

@@ -81,6 +81,11 @@ class SettlementEvent(msgspec.Struct, frozen=True):
         return f"{self.source}{self.circumstance}"
 
 
+def rejection(answer: Refused) -> SettlementEvent:
+    """Returns the event for the provider's rejection of the first send."""
+    return SettlementEvent(TransferEvent.FAILED, Source.PROVIDER, answer.code, answer.guidance)
+
+
 def event_of(state: ProviderState) -> SettlementEvent:
     """Returns the event for the status that a query returned. The status must be final."""
     event = EVENTS[state.status]

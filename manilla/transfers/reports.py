@@ -11,6 +11,7 @@ from manilla.kit.money import Money
 from manilla.providers import claims
 from manilla.providers.claims import Claimed
 from manilla.providers.port import EventKind
+from manilla.transfers.events import ProviderState
 from manilla.transfers.transfer import Transfer
 
 
@@ -50,6 +51,12 @@ async def report_other_amount(db: Database, transfer: Transfer, amount: Money | 
     detail = f"The provider reports {amount}; {transfer.amount} was sent."
     await report(db, transfer, CaseKind.WRONG_AMOUNT, detail)
     return True
+
+
+async def report_needed_action(db: Database, transfer: Transfer, state: ProviderState) -> None:
+    """Opens a case immediately if the transfer waits for a person at the provider."""
+    if state.needs_action:
+        await report(db, transfer, CaseKind.STILL_OPEN, state.needs_action)
 
 
 async def report_disagreement(

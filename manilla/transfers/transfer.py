@@ -45,3 +45,8 @@ class Transfer(Protocol):
     @property
     def case_trx_id(self) -> str:
         """The id of the transaction that a case about the transfer refers to."""
+
+
+def is_unsent(transfer: Transfer) -> bool:
+    """Whether the transfer is open and no worker has started to send it."""
+    return transfer.is_open and transfer.sent_at is None

@@ -1,9 +1,9 @@
 """Workers that stall at a chosen step of a payout and resume on command."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextvars import ContextVar
-from typing import cast
+from typing import Any, cast
 
 from manilla.banks.nigeria import NigerianBank
 from manilla.kit.jobs import Job
@@ -13,10 +13,8 @@ from manilla.payouts.routing.attempts import PayoutRoute
 from manilla.payouts.routing.failover import Failover
 from manilla.payouts.routing.router import PayoutTarget, Router
 from manilla.payouts.tasks import PayoutTasks
-from manilla.providers.port import Adapter
 from manilla.services import Services
 from manilla.transfers.events import ProviderAnswer, SettlementEvent
-from manilla.transfers.machine import Send
 from tests.timeouts import TIMEOUT_SECONDS
 
 AFTER_FIND = "after_find"  # the worker has read the payout
@@ -54,22 +52,24 @@ class StallingTasks(PayoutTasks):
         await _at(AFTER_FIND)
         return found
 
-    def prepare(self, adapter: Adapter, payout: Payout, reference: str) -> Send:
-        send = super().prepare(adapter, payout, reference)
-
-        async def stalling() -> ProviderAnswer:
-            await _at(BEFORE_SEND)
-            answer = await send()
-            await _at(AFTER_SEND)
-            return answer
-
-        return stalling
-
     async def settle(
         self, payout: Payout, event: SettlementEvent, *, holder: Job | None = None
     ) -> bool:
         await _at(BEFORE_SETTLE)
         return await super().settle(payout, event, holder=holder)
+
+
+class _StallingSend:
+    """Stalls a worker before and after the call to the rail."""
+
+    def __init__(self, send: Callable[..., Awaitable[ProviderAnswer]]) -> None:
+        self._send = send
+
+    async def __call__(self, *call: Any) -> ProviderAnswer:
+        await _at(BEFORE_SEND)
+        answer = await self._send(*call)
+        await _at(AFTER_SEND)
+        return answer
 
 
 class _StallingRouter:
@@ -91,6 +91,8 @@ def runner(services: Services) -> Runner:
     failover = Failover(db, cast(Router, _StallingRouter(services.router)))
     deliveries, base_url = services.deliveries, services.base_url
     tasks = StallingTasks(db, platform, rails, failover, deliveries, base_url)
+    machine = cast(Any, tasks.machine)
+    machine._send = _StallingSend(machine._send)
     return Runner(db, tasks.works())
 
 

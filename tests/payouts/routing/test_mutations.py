@@ -23,7 +23,6 @@ from manilla.providers import wire
 from manilla.providers.port import Direction, Done, ResolvedAccount
 from manilla.transfers import conclusive, holding, machine, sending
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
-from manilla.transfers.machine import TransferMachine
 from manilla.transfers.sending import PAYOUTS, TransferTable
 from tests.client import Site
 from tests.payouts.model import Killed
@@ -300,11 +299,7 @@ def _no_condition(name: str) -> Removal:
 
 
 def _no_check_of_earlier_sends(patch: pytest.MonkeyPatch) -> None:
-    async def is_moved(self: Any, transfer: Any, job: Any, answer: Any, *, was_sent: bool) -> bool:
-        moved: bool = await self._operations.move(transfer, answer, job, was_sent=was_sent)
-        return moved
-
-    patch.setattr(TransferMachine, "_is_moved", is_moved)
+    patch.setattr(PayoutTasks, "_is_moved", PayoutTasks._move)
 
 
 def _always(value: bool | None) -> Any:
