@@ -8,9 +8,9 @@ import msgspec
 
 from manilla.approvals import kinds, queries
 from manilla.approvals.kinds import Change, Result
-from manilla.approvals.queries import Approval
+from manilla.approvals.queries import Approval, ApprovalStatus
 from manilla.audit import audit
-from manilla.audit.actor import Actor, ActorKind, current
+from manilla.audit.actor import Actor, current
 from manilla.audit.entry import plain
 from manilla.kit.crypto import Keyring, SealedColumn
 from manilla.kit.db import Connection, Database
@@ -20,6 +20,8 @@ from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
 from manilla.payouts.protection import protection
 from manilla.payouts.protection.protection import ProtectionChange
+from manilla.people import second_person
+from manilla.people.second_person import ApprovalNotAllowed, ApprovalRequest
 
 REASON_LENGTH_MAX = 200
 LIST_MAX = 1000
@@ -31,11 +33,6 @@ _DECODER: msgspec.json.Decoder[Change] = msgspec.json.Decoder(Change)
 class ApprovalNotFound(Refusal):
     status, code = 404, "APPROVAL_NOT_FOUND"
     message = "There is no such approval."
-
-
-class ApprovalNotAllowed(Refusal):
-    code = "APPROVAL_REFUSED"
-    message = "You cannot decide this approval."
 
 
 class Approvals(msgspec.Struct, frozen=True):
@@ -93,7 +90,7 @@ async def request_in(
         reason=reason,
     )
     if isinstance(change, ProtectionChange):
-        await protection.tell_team(connection, change)
+        await protection.mail_team(connection, change)
     else:
         await _mail_administrators(connection, f"{kind} of {about[0]}", reason)
     return approval_id
@@ -120,14 +117,12 @@ async def approve(services: Approvals, approval_id: int, *, team: int | None = N
     """Applies the change exactly once, because the transaction locks the approval's row."""
     actor = current.get()
     async with services.db.transaction() as connection:
-        asked = await _open(connection, approval_id, team)
-        _check_second(actor, asked)
-        if team is not None:
-            await protection.check_approver(connection, team, actor.id)
+        asked = await _lock(connection, approval_id, team)
+        await second_person.check_approval(connection, _request(asked, team), actor)
         change = await _change(connection, services.keyring, asked)
         await check(connection, services, change)
         result = await kinds.apply(connection, services.keyring, change)
-        await _decide(connection, asked, "approved", actor, None)
+        await _decide(connection, asked, ApprovalStatus.APPROVED, actor, None)
     return Approved(await find(services.db, approval_id, team=team), result)
 
 
@@ -140,8 +135,9 @@ async def refuse(
             f"A reason must have 1 to {REASON_LENGTH_MAX} printable characters."
         )
     async with services.db.transaction() as connection:
-        asked = await _open(connection, approval_id, team)
-        await _decide(connection, asked, "refused", current.get(), reason)
+        asked = await _lock(connection, approval_id, team)
+        second_person.check_pending(_request(asked, team))
+        await _decide(connection, asked, ApprovalStatus.REFUSED, current.get(), reason)
     return await find(services.db, approval_id, team=team)
 
 
@@ -169,20 +165,21 @@ async def list_approvals(
     return await queries.approvals(db, waiting_only=False, before_id=before_id, limit=limit)
 
 
-async def _open(connection: Connection, approval_id: int, team: int | None) -> Approval:
+async def _lock(connection: Connection, approval_id: int, team: int | None) -> Approval:
     asked = await queries.approval(connection, approval_id, lock=True)
     if asked is None or not asked.is_of(team):
         raise ApprovalNotFound(f"There is no approval {approval_id}.")
-    if asked.status != "waiting":
-        raise ApprovalNotAllowed(f"Approval {approval_id} is {asked.status} already.")
     return asked
 
 
-def _check_second(actor: Actor, asked: Approval) -> None:
-    if actor.kind is ActorKind.SYSTEM:
-        raise ApprovalNotAllowed("Only a person can approve a change.")
-    if actor.is_same_as(asked.asked_by):
-        raise ApprovalNotAllowed("You requested this change, so another person must approve it.")
+def _request(asked: Approval, team: int | None) -> ApprovalRequest:
+    return ApprovalRequest(
+        asked_by=asked.asked_by,
+        is_pending=asked.status == "waiting",
+        has_ended=ApprovalNotAllowed(f"Approval {asked.id} is {asked.status} already."),
+        is_own=ApprovalNotAllowed("You requested this change, so another person must approve it."),
+        team=team,
+    )
 
 
 async def _change(connection: Connection, keyring: Keyring, asked: Approval) -> Change:
@@ -197,12 +194,16 @@ async def _change(connection: Connection, keyring: Keyring, asked: Approval) -> 
 
 
 async def _decide(
-    connection: Connection, asked: Approval, status: str, actor: Actor, decision: str | None
+    connection: Connection,
+    asked: Approval,
+    status: ApprovalStatus,
+    actor: Actor,
+    decision: str | None,
 ) -> None:
     await queries.decide(connection, asked.id, status, actor, decision)
     await audit.record(
         connection,
-        "approval.approve" if status == "approved" else "approval.refuse",
+        "approval.approve" if status is ApprovalStatus.APPROVED else "approval.refuse",
         f"approval:{asked.id}",
         merchant_id=asked.merchant_id,
         kind=asked.kind,

@@ -28,13 +28,12 @@ from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
-from manilla.mail import outbox
-from manilla.mail.kinds import MailKind
 from manilla.merchants.directory import Caller
 from manilla.payouts.initiate import PayoutOrder
 from manilla.payouts.ordering import PayoutPreview
-from manilla.payouts.protection import allowance, protection
-from manilla.payouts.protection.protection import Decider, NoSecondPerson
+from manilla.payouts.protection import allowance
+from manilla.people import second_person
+from manilla.people.second_person import ApprovalRequest, Decider
 
 PAY = JobKind.BULK_PAYOUTS
 ROWS_AT_ONCE = 200
@@ -172,22 +171,15 @@ async def _start(
 
 
 async def _ask(connection: Connection, batch: Batch, by: Decider, cost: Money) -> None:
-    if not await protection.has_second(connection, batch.merchant_id, by.person_id):
-        raise NoSecondPerson
+    await second_person.check_has_second(connection, batch.merchant_id, by.person_id)
     await transitions.ask(connection, batch, by.person_id, by.email, APPROVAL_LASTS)
     wait = APPROVAL_LASTS.total_seconds()
     await jobs.put(connection, batch.merchant_id, PAY, batch.id, in_seconds=wait)
     await _record(connection, batch, "bulk.ask", total=cost)
-    if batch.environment is Environment.SANDBOX:
-        return
-    await outbox.put(
-        connection,
-        MailKind.SECOND_PERSON,
-        {"by": by.email, "what": batch.file_name, "total": money(cost)},
-        path=batch.path,
-        merchant_id=batch.merchant_id,
-        except_person=by.person_id,
-    )
+    if batch.environment is Environment.PRODUCTION:
+        await second_person.mail_team(
+            *(connection, batch.merchant_id, by.actor, batch.file_name, batch.path, money(cost))
+        )
 
 
 async def ask_single(
@@ -276,11 +268,8 @@ async def approve(db: Database, tenant: Tenant, batch_id: str, *, by: Decider) -
     batch = await find(db, tenant, batch_id)
     async with db.transaction() as connection:
         available = await coverage.available(connection, batch, lock=True)
-        batch = await _locked_waiting(connection, batch)
-        if batch.asked_by_id == by.person_id:
-            raise SamePerson
-        if batch.environment is Environment.PRODUCTION:
-            await protection.check_approver(connection, batch.merchant_id, by.person_id)
+        batch = await transitions.lock(connection, batch)
+        await second_person.check_approval(connection, _request(batch), by.actor)
         cost = await _checked_cost(connection, batch, batch.ready, available)
         await _start(connection, batch, by, cost, "bulk.approve", payouts=batch.ready)
 
@@ -289,7 +278,8 @@ async def refuse(db: Database, tenant: Tenant, batch_id: str, *, by: Decider) ->
     """Rejects a pending request. The requester can also reject it, to withdraw it."""
     batch = await find(db, tenant, batch_id)
     async with db.transaction() as connection:
-        batch = await _locked_waiting(connection, batch)
+        batch = await transitions.lock(connection, batch)
+        second_person.check_pending(_request(batch))
         await transitions.refuse(connection, batch, by.email, REFUSED.format(by.email))
         await _record(connection, batch, "bulk.refuse")
 
@@ -303,11 +293,15 @@ async def expire(db: Database, batch: Batch) -> None:
             await _record(connection, batch, "bulk.expire")
 
 
-async def _locked_waiting(connection: Connection, batch: Batch) -> Batch:
-    batch = await transitions.lock(connection, batch)
-    if batch.status is not BatchStatus.ASKED or batch.is_expired:
-        raise BatchNotWaiting
-    return batch
+def _request(batch: Batch) -> ApprovalRequest:
+    is_production = batch.environment is Environment.PRODUCTION
+    return ApprovalRequest(
+        asked_by=Decider(batch.asked_by_id or 0, batch.asked_by or "").actor,
+        is_pending=batch.status is BatchStatus.ASKED and not batch.is_expired,
+        has_ended=BatchNotWaiting(),
+        is_own=SamePerson(),
+        team=batch.merchant_id if is_production else None,
+    )
 
 
 async def stop(db: Database, tenant: Tenant, batch_id: str, *, by: Decider) -> None:

@@ -14,6 +14,7 @@ from manilla.kit.errors import Refusal
 from manilla.ledger.scope import Tenant
 from manilla.payouts.protection import protection
 from manilla.payouts.protection.protection import LockChange, ThresholdChange
+from manilla.people import second_person
 from manilla.people.roles import Permission
 from manilla.web.display import describe_changes
 from manilla.web.forms import BadForm
@@ -36,7 +37,7 @@ async def show(request: PageRequest) -> PageResponse:
         currencies=sorted(caller.currencies),
         thresholds=await protection.thresholds(db, merchant_id),
         is_locked=await protection.is_locked(db, merchant_id),
-        has_second=await protection.has_second(db, merchant_id, person_id),
+        has_second=await second_person.has_second(db, merchant_id, person_id),
         batches=await batches.waiting(db, request.tenant),
         changes=[
             (each, describe_changes(each.detail), current.get().is_same_as(each.asked_by))

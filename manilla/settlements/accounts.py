@@ -23,7 +23,8 @@ from manilla.methods.method import Method
 from manilla.payouts.beneficiaries import accounts
 from manilla.payouts.beneficiaries.beneficiary import Beneficiary
 from manilla.payouts.protection import protection
-from manilla.payouts.protection.protection import Decider
+from manilla.people import second_person
+from manilla.people.second_person import Decider
 
 
 class SettlementAccount(msgspec.Struct, frozen=True):
@@ -152,7 +153,7 @@ async def approve(db: Database, tenant: Tenant, account_id: int, *, by: Decider)
         if found.approved_at is not None:
             return
         if tenant.environment is Environment.PRODUCTION:
-            await protection.check_approver(connection, tenant.merchant_id, by.person_id)
+            await second_person.check_approver(connection, tenant.merchant_id, by.person_id)
         await connection.execute(
             """
             UPDATE settlement_account SET approved_by = $3, approved_at = now()

@@ -35,10 +35,10 @@ from manilla.payouts.listing import ids_of_reference
 from manilla.payouts.ordering import AccountHolder, PayoutPreview, PayoutPreviews
 from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.payouts.protection import allowance
-from manilla.payouts.protection.protection import Decider
 from manilla.payouts.refusals import PROVIDER_RETRY_SECONDS, ProviderUnavailable
 from manilla.people import queries as people
 from manilla.people.roles import Realm
+from manilla.people.second_person import Decider
 from manilla.platform.settings import CurrentSettings
 from manilla.settlements import notices, plans, store
 from manilla.settlements.accounts import SettlementAccount

@@ -15,9 +15,9 @@ from manilla.kit.errors import Refusal
 from manilla.kit.http import Network, client_address
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
-from manilla.payouts.protection.protection import Decider
 from manilla.people import devices
 from manilla.people.roles import Permission
+from manilla.people.second_person import Decider
 from manilla.people.sessions import NewSession
 from manilla.people.visitor import Visitor
 from manilla.web import interrupted_form

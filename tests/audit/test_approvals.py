@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from manilla.approvals import approvals
-from manilla.approvals.approvals import ApprovalNotAllowed, ApprovalNotFound, Approvals
+from manilla.approvals.approvals import ApprovalNotFound, Approvals
 from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import (
     Change,
@@ -30,6 +30,7 @@ from manilla.merchants.merchants import CommissionBearer, MerchantStatus
 from manilla.merchants.wallets import AdjustmentRefused, FundingResult
 from manilla.methods import catalogue
 from manilla.methods.method import Method, MethodKind
+from manilla.people.second_person import ApprovalNotAllowed
 from manilla.platform import settings
 from manilla.providers import credentials
 from tests.client import Merchant

@@ -9,7 +9,7 @@ from manilla.bulk.store import Batch, BatchRow
 from manilla.kit.jobs import Job
 from manilla.ledger.scope import Tenant
 from manilla.methods.method import MethodKind
-from manilla.payouts.protection.protection import Decider
+from manilla.people.second_person import Decider
 from tests.payouts.payout_merchant import BANKS, RAILS, PayoutMerchant, new_account
 
 ADA = Decider(1, "ada@example.com")

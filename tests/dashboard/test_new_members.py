@@ -5,9 +5,9 @@ import pytest
 from manilla.bulk import batches
 from manilla.kit.environment import Environment
 from manilla.ledger.scope import Tenant
-from manilla.payouts.protection.protection import Decider, TooNewToApprove
 from manilla.people import invitations, members
 from manilla.people.roles import Realm, Role
+from manilla.people.second_person import Decider, TooNewToApprove
 from manilla.services import Services
 from tests.client import Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard

@@ -3,32 +3,19 @@
 A change that weakens the protection also needs a second person, if the team has one.
 """
 
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from manilla.audit import audit
 from manilla.audit.actor import current
-from manilla.kit.clock import LAGOS
 from manilla.kit.db import Connection, Database
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.mail import outbox
-from manilla.mail.kinds import MailKind
 from manilla.merchants import merchants
 from manilla.payouts.beneficiaries import accounts
-from manilla.people import members
-from manilla.people.roles import Permission
-
-
-class NoSecondPerson(Refusal):
-    code = "NO_SECOND_PERSON"
-    message = (
-        "This needs a second person who may move money, and your team has no other one. "
-        "Invite another owner or finance member first."
-    )
+from manilla.people import members, second_person
 
 
 class SecondPersonLeft(Refusal):
@@ -37,18 +24,6 @@ class SecondPersonLeft(Refusal):
         "Somebody who could approve this left your team in the last 24 hours. Try again tomorrow, "
         "or let another owner or finance member approve it."
     )
-
-
-class TooNewToApprove(Refusal):
-    status, code = 403, "TOO_NEW_TO_APPROVE"
-    message = "New members cannot approve yet."
-
-
-class Decider(msgspec.Struct, frozen=True):
-    """The signed-in user who requests or decides."""
-
-    person_id: int
-    email: str
 
 
 class ProtectionChange(msgspec.Struct, frozen=True):
@@ -97,12 +72,6 @@ async def is_on(db: Database | Connection, merchant_id: int) -> bool:
     return await is_locked(db, merchant_id) or bool(await thresholds(db, merchant_id))
 
 
-async def has_second(db: Database | Connection, merchant_id: int, person_id: int | None) -> bool:
-    """Whether somebody other than this person may move the merchant's money."""
-    able = await members.able(db, merchant_id, Permission.MOVE_MONEY)
-    return any(each.person_id != person_id for each in able)
-
-
 async def needs_second(
     connection: Connection, change: ProtectionChange, person_id: int | None
 ) -> bool:
@@ -113,19 +82,11 @@ async def needs_second(
     """
     if not await _weakens(connection, change):
         return False
-    if await has_second(connection, change.merchant_id, person_id):
+    if await second_person.has_second(connection, change.merchant_id, person_id):
         return True
     if await members.has_lost_approver(connection, change.merchant_id):
         raise SecondPersonLeft
     return False
-
-
-async def check_approver(connection: Connection, merchant_id: int, person_id: int | None) -> None:
-    """Rejects the approval of somebody who has been able to move money for a short time only."""
-    start = await members.approves_from(connection, merchant_id, person_id or 0)
-    if start is None or start > datetime.now(UTC):
-        since = "" if start is None else f" You can from {start.astimezone(LAGOS):%d %b, %H:%M}."
-        raise TooNewToApprove(f"{TooNewToApprove.message}{since}")
 
 
 async def _weakens(connection: Connection, change: ProtectionChange) -> bool:
@@ -163,8 +124,8 @@ async def apply(connection: Connection, change: ProtectionChange) -> int | None:
 
 async def _set_threshold(connection: Connection, change: ThresholdChange) -> None:
     merchant_id, amount = change.merchant_id, change.amount
-    if amount is not None and not await has_second(connection, merchant_id, current.get().id):
-        raise NoSecondPerson
+    if amount is not None:
+        await second_person.check_has_second(connection, merchant_id, current.get().id)
     before = (await thresholds(connection, merchant_id)).get(change.currency)
     await connection.execute(
         """
@@ -207,14 +168,7 @@ def describe(change: ProtectionChange) -> dict[str, Any]:
     raise AssertionError(change)
 
 
-async def tell_team(connection: Connection, change: ProtectionChange) -> None:
-    """Sends an email to the others who may approve the change."""
-    asker = current.get()
-    await outbox.put(
-        connection,
-        MailKind.SECOND_PERSON,
-        {"by": asker.name, "what": "a change to the protection of payouts", "total": ""},
-        path="/dashboard/production/protection",
-        merchant_id=change.merchant_id,
-        except_person=asker.id,
-    )
+async def mail_team(connection: Connection, change: ProtectionChange) -> None:
+    """Emails the others who may approve the change."""
+    what, path = "a change to the protection of payouts", "/dashboard/production/protection"
+    await second_person.mail_team(connection, change.merchant_id, current.get(), what, path)

@@ -29,7 +29,7 @@ from manilla.payments.ways import way_of
 from manilla.payouts import store as payouts
 from manilla.payouts.initiate import PayoutOrder
 from manilla.payouts.payout import PayoutStatus
-from manilla.payouts.protection.protection import Decider
+from manilla.people.second_person import Decider
 from manilla.providers.port import Channel
 from manilla.refunds import decisions
 from manilla.refunds import initiate as refunds

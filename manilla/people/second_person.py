@@ -1,0 +1,105 @@
+"""Requests that a second person decides: never the requester, and each of them exactly once.
+
+A package keeps its requests in a table of its own. In one transaction it locks the request, checks
+the decision here, applies what was requested, and saves the decision.
+"""
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from manilla.audit.actor import Actor, ActorKind
+from manilla.kit.clock import LAGOS
+from manilla.kit.db import Connection, Database
+from manilla.kit.errors import Refusal
+from manilla.mail import outbox
+from manilla.mail.kinds import MailKind
+from manilla.people import members
+from manilla.people.roles import Permission, Realm
+
+
+class ApprovalNotAllowed(Refusal):
+    code = "APPROVAL_REFUSED"
+    message = "You cannot decide this approval."
+
+
+class NoSecondPerson(Refusal):
+    code = "NO_SECOND_PERSON"
+    message = (
+        "This needs a second person who may move money, and your team has no other one. "
+        "Invite another owner or finance member first."
+    )
+
+
+class TooNewToApprove(Refusal):
+    status, code = 403, "TOO_NEW_TO_APPROVE"
+    message = "New members cannot approve yet."
+
+
+class Decider(msgspec.Struct, frozen=True):
+    """The member of a merchant's team who requests or decides."""
+
+    person_id: int
+    email: str
+
+    @property
+    def actor(self) -> Actor:
+        return Actor(ActorKind.PERSON, self.person_id, self.email, Realm.DASHBOARD)
+
+
+class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request, as its locked row shows it."""
+
+    asked_by: Actor
+    is_pending: bool  # neither decided nor expired
+    has_ended: Refusal  # raised if it is not pending
+    is_own: Refusal  # raised if the requester wants to approve it
+    team: int | None = None  # the merchant whose new members cannot approve it yet
+
+
+def check_pending(request: ApprovalRequest) -> None:
+    if not request.is_pending:
+        raise request.has_ended
+
+
+async def check_approval(connection: Connection, request: ApprovalRequest, actor: Actor) -> None:
+    check_pending(request)
+    if actor.kind is ActorKind.SYSTEM:
+        raise ApprovalNotAllowed("Only a person can approve a change.")
+    if actor.is_same_as(request.asked_by):
+        raise request.is_own
+    if request.team is not None:
+        await check_approver(connection, request.team, actor.id)
+
+
+async def has_second(db: Database | Connection, merchant_id: int, person_id: int | None) -> bool:
+    """Whether somebody other than this person may move the merchant's money."""
+    able = await members.able(db, merchant_id, Permission.MOVE_MONEY)
+    return any(each.person_id != person_id for each in able)
+
+
+async def check_has_second(connection: Connection, merchant_id: int, person_id: int | None) -> None:
+    if not await has_second(connection, merchant_id, person_id):
+        raise NoSecondPerson
+
+
+async def check_approver(connection: Connection, merchant_id: int, person_id: int | None) -> None:
+    """Rejects the approval of somebody who has been able to move money for a short time only."""
+    start = await members.approves_from(connection, merchant_id, person_id or 0)
+    if start is None or start > datetime.now(UTC):
+        since = "" if start is None else f" You can from {start.astimezone(LAGOS):%d %b, %H:%M}."
+        raise TooNewToApprove(f"{TooNewToApprove.message}{since}")
+
+
+async def mail_team(
+    connection: Connection, merchant_id: int, by: Actor, what: str, path: str, total: str = ""
+) -> None:
+    """Emails the others in the merchant's team who may approve the request."""
+    await outbox.put(
+        connection,
+        MailKind.SECOND_PERSON,
+        {"by": by.name, "what": what, "total": total},
+        path=path,
+        merchant_id=merchant_id,
+        except_person=by.id,
+    )
