@@ -12,10 +12,9 @@ from manilla import metrics
 from manilla.api import refusals
 from manilla.api.refusals import MethodNotAllowed, NotFound, ServerError, ValidationFailed
 from manilla.kit import crash, http, strict_json
-from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
-from manilla.providers import inbox
 from manilla.providers.checks import references
+from manilla.providers.inbox import WebhookInbox
 from manilla.providers.port import Forged, Unreadable, WebhookEvent
 from manilla.providers.rails import Rails
 from manilla.services import Services
@@ -35,9 +34,11 @@ class WebhookNotSigned(Refusal):
 def build(services: Services) -> Any:
     """Builds the ASGI application that handles every path under /webhooks/."""
 
+    inbox = WebhookInbox(services.db)
+
     async def app(scope: Any, receive: Any, send: Any) -> None:
         try:
-            await _receive(services, scope, receive)
+            await _receive(services, inbox, scope, receive)
         except http.ClientGone:
             return
         except Exception as error:
@@ -52,7 +53,7 @@ def build(services: Services) -> Any:
     return app
 
 
-async def _receive(services: Services, scope: Any, receive: Any) -> None:
+async def _receive(services: Services, inbox: WebhookInbox, scope: Any, receive: Any) -> None:
     provider = _provider(services.rails, scope["path"])
     if scope["method"] != "POST":
         raise MethodNotAllowed("POST")
@@ -76,7 +77,7 @@ async def _receive(services: Services, scope: Any, receive: Any) -> None:
             metrics.webhooks.labels(provider, "check").inc()
             log.info("webhook_of_check", provider=provider, reference=event.reference)
         case event:
-            await _store(services.db, provider, event, raw)
+            await _store(inbox, provider, event, raw)
             crash.point("after_webhook_stored")
 
 
@@ -85,8 +86,8 @@ def _is_of_check(rails: Rails, provider: str, event: WebhookEvent) -> bool:
     return has_only_test_money and references.is_of_check(event.reference)
 
 
-async def _store(db: Database, provider: str, event: WebhookEvent, raw: bytes) -> None:
-    stored = await inbox.store(db, provider, event, raw)
+async def _store(inbox: WebhookInbox, provider: str, event: WebhookEvent, raw: bytes) -> None:
+    stored = await inbox.store(provider, event, raw)
     if stored.is_ignored:
         outcome = "ignored"
         log.warning("webhook_ignored", provider=provider, reference=event.reference)

@@ -72,7 +72,7 @@ async def enqueue(connection: Connection, payout: Payout) -> None:
         environment=payout.environment,
         trx_id=payout.trx_id,
         url=payout.ipn_url,
-        payload=_notice(payout),
+        payload=notice_of(payout),
         event=EVENT,
         type=EventType.PAYOUT_REVERSED if payout.is_reversed else event_type,
         status=payout.status,
@@ -86,10 +86,10 @@ def pending(caller: Caller, new: NewPayout) -> dict[str, str]:
     rest: dict[str, Any] = dict.fromkeys(Payout.__struct_fields__)
     rest |= {**msgspec.structs.asdict(new), "status": PayoutStatus.PENDING, "is_reversed": False}
     payout = Payout(**rest)
-    return outbox.pending(caller.merchant_id, EVENT, _notice(payout))
+    return outbox.pending(caller.merchant_id, EVENT, notice_of(payout))
 
 
-def _notice(payout: Payout) -> PayoutNotice:
+def notice_of(payout: Payout) -> PayoutNotice:
     is_completed = payout.status is PayoutStatus.COMPLETED
     has_ended = payout.status in (PayoutStatus.FAILED, PayoutStatus.CANCELED)
     refunded_amount = payout.payable.amount if has_ended else None

@@ -153,7 +153,7 @@ async def _is_doubtful(connection: Connection, payout: Payout, event: Settlement
     left_rail = await conclusive.left_rail_that_has_it(connection, *key)
     if left_rail is None or event.source is Source.ADMINISTRATOR:
         return False  # an administrator's decision begins with a query to each of these rails
-    because = f"{payout.provider} {event.event} it: {_detail(event).rstrip('.')}."
+    because = f"{payout.provider} {event.event} it: {detail_of(event).rstrip('.')}."
     await rail_change.give_to(connection, *key, left_rail, because)
     return True
 
@@ -168,7 +168,7 @@ async def _note_doubt(
         *(connection, payout.merchant_id, payout.trx_id, "rejection_contradicted"),
         before=payout.status,
         after=payout.status,
-        detail=f"{_detail(event)}; a signed webhook says {said}, so the provider is queried",
+        detail=f"{detail_of(event)}; a signed webhook says {said}, so the provider is queried",
     )
 
 
@@ -230,7 +230,7 @@ async def _change(
         event.event,
         before=before.status,
         after=status,
-        detail=_detail(event),
+        detail=detail_of(event),
     )
     await _forget_jobs(connection, after)
     await notices.enqueue(connection, after)
@@ -250,7 +250,8 @@ def code_of(event: SettlementEvent) -> PayoutErrorCode | None:
     return CODES.get(event.error_code, PayoutErrorCode.GATEWAY_PAYOUT_FAILED)
 
 
-def _detail(event: SettlementEvent) -> str:
+def detail_of(event: SettlementEvent) -> str:
+    """Returns the text of the event in the payout's timeline."""
     parts = [event.source_text, code_of(event), event.guidance, event.bank_reference]
     return ": ".join(part for part in parts if part)
 

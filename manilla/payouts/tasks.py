@@ -13,6 +13,7 @@ from manilla.ledger.transactions import Scenario
 from manilla.merchants import outgoing
 from manilla.payouts import notices, states, store
 from manilla.payouts.beneficiaries import sandbox
+from manilla.payouts.delivered import DeliveredPayouts
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Payout
 from manilla.payouts.routing import dead
@@ -88,6 +89,7 @@ class PayoutTasks:
         self._deliveries = deliveries
         self._base_url = base_url
         self._find: Batcher[Job, Payout | None] = Batcher(partial(store.payouts_of, db))
+        self._delivered = DeliveredPayouts(db)
         self._accept: Batcher[Accepted, None] = Batcher(partial(store.accept, db))
         self.machine = TransferMachine(db, rails, PAYOUTS, SCHEDULE, Direction.PAY_OUT)
 
@@ -201,7 +203,7 @@ class PayoutTasks:
         self, payout: Payout, event: SettlementEvent, *, holder: Job | None = None
     ) -> bool:
         key = payout.merchant_id, payout.trx_id
-        is_changed = await states.settle(
+        is_changed = await self._delivered.complete(payout, event) or await states.settle(
             self._db, *key, event, holder=holder, provider=payout.provider
         )
         if is_changed:

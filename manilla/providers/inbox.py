@@ -1,13 +1,16 @@
 """Incoming webhooks from providers: stored unchanged, then processed by a job."""
 
 import hashlib
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from manilla.job_kinds import JobKind
+from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
+from manilla.kit.plans import BY_KEY
 from manilla.ledger import trx_ids
-from manilla.providers.port import EventKind, WebhookEvent
+from manilla.providers.port import Claim, EventKind, WebhookEvent
 
 # The jobs that query a provider for the status of a transaction.
 JOBS = {
@@ -22,25 +25,33 @@ QUERY_INTERVAL_SECONDS = 2.0
 
 FORGET_BATCH = 1000
 
-# Which providers the transaction belongs to. $1 is the merchant, $5 the reference.
+# Which providers the webhook `g` may be about: those that its transaction belongs to.
 _SUBJECTS = {
-    EventKind.CHARGE: "SELECT provider FROM charge WHERE merchant_id = $1 AND reference = $5",
+    EventKind.CHARGE: (
+        "SELECT c.provider FROM charge c"
+        " WHERE c.merchant_id = g.merchant_id AND c.reference = g.reference"
+    ),
     # A payout that was moved to another provider also belongs to those that rejected it.
     EventKind.TRANSFER: (
-        "SELECT provider FROM payout WHERE merchant_id = $1 AND trx_id = $5"
+        "SELECT p.provider FROM payout p"
+        " WHERE p.merchant_id = g.merchant_id AND p.trx_id = g.reference"
         " UNION ALL"
-        " SELECT provider FROM payout_attempt WHERE merchant_id = $1 AND trx_id = $5"
+        " SELECT a.provider FROM payout_attempt a"
+        " WHERE a.merchant_id = g.merchant_id AND a.trx_id = g.reference"
     ),
-    EventKind.REFUND: "SELECT provider FROM refund WHERE merchant_id = $1 AND trx_id = $5",
-    EventKind.CHARGE_REFUNDS: (
-        "SELECT provider FROM charge WHERE merchant_id = $1 AND reference = $5"
+    EventKind.REFUND: (
+        "SELECT r.provider FROM refund r"
+        " WHERE r.merchant_id = g.merchant_id AND r.trx_id = g.reference"
     ),
 }
+_SUBJECTS[EventKind.CHARGE_REFUNDS] = _SUBJECTS[EventKind.CHARGE]
 
-# The transactions to query. Some providers report a refund without saying which one.
+# The transactions to query about the stored webhook `s`. Some providers report a refund without
+# saying which one.
 _QUERIED = {
     EventKind.CHARGE_REFUNDS: (
-        "SELECT trx_id FROM refund WHERE merchant_id = $1 AND charge_reference = $5"
+        "SELECT r.trx_id FROM refund r"
+        " WHERE r.merchant_id = s.merchant_id AND r.charge_reference = s.reference"
     )
 }
 
@@ -50,8 +61,20 @@ class StoredWebhook(msgspec.Struct, frozen=True):
     deliveries: int  # of the same bytes, including this one
 
 
-async def store(db: Database, provider: str, event: WebhookEvent, raw: bytes) -> StoredWebhook:
-    """Stores a verified webhook and schedules a status query, in one statement.
+class VerifiedWebhook(msgspec.Struct, frozen=True):
+    provider: str
+    event: WebhookEvent
+    raw: bytes
+    digest: bytes
+    merchant_id: int  # 0 if the reference is not one of ours
+
+    @property
+    def key(self) -> tuple[int, str, bytes]:
+        return self.merchant_id, self.provider, self.digest
+
+
+class WebhookInbox:
+    """Stores verified webhooks and schedules status queries. Concurrent webhooks share a statement.
 
     Every delivery schedules a query, even if the same bytes arrived before, because the provider's
     answer may have changed in the meantime. A webhook counts only if the transaction belongs to its
@@ -62,61 +85,126 @@ async def store(db: Database, provider: str, event: WebhookEvent, raw: bytes) ->
     joins the next scheduled query, so none is lost. A job that is already running may have queried
     before this delivery, so its fence is raised and it runs again.
     """
-    await _save_session_id(db, provider, event)
-    claim = event.claim
-    queried = _QUERIED.get(event.kind, "SELECT $5::text")
-    stored = await db.row(
-        StoredWebhook,
-        f"""
-        WITH subject AS MATERIALIZED ({_SUBJECTS[event.kind]}),
-        latest AS (
-            SELECT max(query_due_at) AS due_at FROM webhook
-             WHERE merchant_id = $1 AND provider = $2 AND reference = $5),
-        plan AS (
-            SELECT CASE WHEN due_at > now() THEN due_at
-                        ELSE greatest(now(), due_at + make_interval(secs => $11)) END AS due_at
-              FROM latest
-             WHERE NOT EXISTS (SELECT FROM subject)
-                OR EXISTS (SELECT FROM subject WHERE provider = $2)),
+
+    def __init__(self, db: Database) -> None:
+        self._connection = db.keep_connection(BY_KEY, writes=True)
+        self._batcher = Batcher(self._store)
+
+    async def store(self, provider: str, event: WebhookEvent, raw: bytes) -> StoredWebhook:
+        merchant_id = _merchant_of(event.reference)
+        digest = hashlib.sha256(raw).digest()
+        return await self._batcher.submit(
+            VerifiedWebhook(provider, event, raw, digest, merchant_id)
+        )
+
+    async def _store(self, webhooks: Sequence[VerifiedWebhook]) -> list[StoredWebhook]:
+        await self._save_session_ids([each for each in webhooks if each.event.session_id])
+        results: dict[int, StoredWebhook] = {}
+        left = dict(enumerate(webhooks))
+        while left:
+            places = _share_statement(left)
+            stored = await self._store_together([left.pop(place) for place in places])
+            results |= dict(zip(places, stored, strict=True))
+        return [results[place] for place in range(len(webhooks))]
+
+    async def _save_session_ids(self, webhooks: Sequence[VerifiedWebhook]) -> None:
+        """Saves the session ids of transfers, which some providers report only in webhooks.
+
+        This moves no money. They are saved first, so that the payouts' notifications contain them.
+        """
+        if webhooks:
+            await self._connection.records(
+                """
+                UPDATE payout AS p SET session_id = g.session_id
+                  FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[])
+                       AS g (merchant_id, trx_id, provider, session_id)
+                 WHERE p.merchant_id = g.merchant_id AND p.trx_id = g.trx_id
+                   AND p.provider = g.provider AND p.session_id IS NULL""",
+                [each.merchant_id for each in webhooks],
+                [each.event.reference for each in webhooks],
+                [each.provider for each in webhooks],
+                [each.event.session_id for each in webhooks],
+            )
+
+    async def _store_together(self, webhooks: Sequence[VerifiedWebhook]) -> list[StoredWebhook]:
+        """Stores webhooks of one kind, each about another transaction, in one statement."""
+        kind = webhooks[0].event.kind
+        claims = [each.event.claim or Claim() for each in webhooks]
+        records = await self._connection.records(
+            f"""
+        WITH given AS (
+            SELECT g.*, subject.is_known, subject.is_of_provider, latest.due_at
+              FROM unnest($3::bigint[], $4::text[], $5::bytea[], $6::text[], $7::numeric[],
+                          $8::text[], $9::bytea[], $10::text[])
+                   AS g (merchant_id, provider, digest, reference, claimed_amount,
+                         claimed_currency, body, claimed_status)
+             CROSS JOIN LATERAL (
+                   SELECT count(*) > 0 AS is_known,
+                          coalesce(bool_or(of.provider = g.provider), false) AS is_of_provider
+                     FROM ({_SUBJECTS[kind]}) AS of) AS subject
+             CROSS JOIN LATERAL (
+                   SELECT max(w.query_due_at) AS due_at FROM webhook w
+                    WHERE w.merchant_id = g.merchant_id AND w.provider = g.provider
+                      AND w.reference = g.reference) AS latest),
         stored AS (
             INSERT INTO webhook AS w
                    (merchant_id, provider, digest, kind, reference, claimed_amount,
                     claimed_currency, body, claimed_status, query_due_at)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $10, (SELECT due_at FROM plan))
+            SELECT merchant_id, provider, digest, $1, reference, claimed_amount,
+                   claimed_currency, body, claimed_status,
+                   CASE WHEN is_known AND NOT is_of_provider THEN NULL
+                        WHEN due_at > now() THEN due_at
+                        ELSE greatest(now(), due_at + make_interval(secs => $11)) END
+              FROM given ORDER BY merchant_id, provider, digest
                 ON CONFLICT (merchant_id, provider, digest) DO UPDATE
                SET deliveries = w.deliveries + 1, last_received_at = now(),
                    query_due_at = excluded.query_due_at
-            RETURNING deliveries, query_due_at),
+            RETURNING merchant_id, provider, digest, reference, deliveries, query_due_at),
         raised AS (
             INSERT INTO job (merchant_id, kind, subject, due_at)
-            SELECT $1, $9, queried.subject, query_due_at
-              FROM stored CROSS JOIN ({queried}) AS queried (subject)
-             WHERE query_due_at IS NOT NULL
+            SELECT s.merchant_id, $2, queried.subject, s.query_due_at
+              FROM stored s CROSS JOIN LATERAL (
+                   {_QUERIED.get(kind, "SELECT s.reference")}) AS queried (subject)
+             WHERE s.query_due_at IS NOT NULL
+             ORDER BY s.merchant_id, queried.subject
                 ON CONFLICT (merchant_id, kind, subject) DO UPDATE
                SET due_at = CASE WHEN job.leased_until > now() THEN excluded.due_at
                                  ELSE least(job.due_at, excluded.due_at) END,
                    fence = job.fence + 1, parked_at = NULL, failures = 0)
-        SELECT query_due_at IS NULL AS is_ignored, deliveries FROM stored""",
-        *(_merchant_of(event.reference), provider, hashlib.sha256(raw).digest(), event.kind),
-        *(event.reference, claim.amount if claim else None, claim.currency if claim else None),
-        *(raw, JOBS[event.kind], event.claims_status, QUERY_INTERVAL_SECONDS),
-    )
-    assert stored is not None
-    return stored
-
-
-async def _save_session_id(db: Database, provider: str, event: WebhookEvent) -> None:
-    """Saves the session id of a transfer, which some providers report only in webhooks.
-
-    It moves no money. It is saved first, so that the notification of the payout contains it.
-    """
-    if event.session_id is not None:
-        await db.execute(
-            """
-            UPDATE payout SET session_id = $4
-             WHERE merchant_id = $1 AND trx_id = $2 AND provider = $3 AND session_id IS NULL""",
-            *(_merchant_of(event.reference), event.reference, provider, event.session_id),
+        SELECT merchant_id, provider, digest, query_due_at IS NULL AS is_ignored, deliveries
+          FROM stored""",
+            *(kind, JOBS[kind]),
+            [each.merchant_id for each in webhooks],
+            [each.provider for each in webhooks],
+            [each.digest for each in webhooks],
+            [each.event.reference for each in webhooks],
+            [claim.amount for claim in claims],
+            [claim.currency for claim in claims],
+            [each.raw for each in webhooks],
+            [each.event.claims_status for each in webhooks],
+            QUERY_INTERVAL_SECONDS,
         )
+        stored = {
+            (each["merchant_id"], each["provider"], each["digest"]): StoredWebhook(
+                each["is_ignored"], each["deliveries"]
+            )
+            for each in records
+        }
+        return [stored[each.key] for each in webhooks]
+
+
+def _share_statement(webhooks: Mapping[int, VerifiedWebhook]) -> list[int]:
+    """Returns the places of webhooks that one statement can store.
+
+    They are of one kind, and each is about another transaction, because a statement can change a
+    row only once.
+    """
+    kind = next(iter(webhooks.values())).event.kind
+    places: dict[str, int] = {}
+    for place, webhook in webhooks.items():
+        if webhook.event.kind is kind:
+            places.setdefault(webhook.event.reference, place)
+    return list(places.values())
 
 
 def _merchant_of(reference: str) -> int:

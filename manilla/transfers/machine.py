@@ -13,6 +13,7 @@ from manilla.kit.db import Database
 from manilla.kit.jobs import Job
 from manilla.merchants import outgoing
 from manilla.merchants.outgoing import OutgoingHold
+from manilla.providers.claims import ClaimReader
 from manilla.providers.port import (
     Adapter,
     Direction,
@@ -122,6 +123,7 @@ class TransferMachine:
         self._table = table
         self._schedule = schedule
         self._direction = direction
+        self._claims = ClaimReader(db)
         self._mark: Batcher[Mark, bool] = Batcher(partial(sending.mark, db, self._table))
 
     def obstacle(self, transfer: Transfer) -> Unknown | None:
@@ -270,7 +272,7 @@ class TransferMachine:
         return self.wait(transfer, answer)
 
     async def _report_disagreement(self, transfer: Transfer) -> float:
-        said = await reports.claims_about(self._db, self._table.kind, transfer)
+        said = await reports.claims_about(self._claims, self._table.kind, transfer)
         return await reports.report_disagreement(self._db, transfer, said)
 
     async def _decide(self, transfer: Transfer, state: ProviderState) -> Step:

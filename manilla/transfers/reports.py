@@ -9,7 +9,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.providers import claims
-from manilla.providers.claims import Claimed
+from manilla.providers.claims import Claimed, ClaimReader
 from manilla.providers.port import EventKind
 from manilla.transfers.events import ProviderState
 from manilla.transfers.transfer import Transfer
@@ -74,11 +74,12 @@ async def report_disagreement(
 
 
 async def claims_about(
-    db: Database | Connection, kind: EventKind, transfer: Transfer
+    reader: ClaimReader | Database | Connection, kind: EventKind, transfer: Transfer
 ) -> list[Claimed]:
     """Returns the claims about the transfer in signed webhooks from its own provider."""
     if transfer.provider is None or transfer.environment is Environment.SANDBOX:
         return []
-    return await claims.claims_of(
-        *(db, kind, transfer.merchant_id, transfer.trx_id, transfer.provider)
-    )
+    key = kind, transfer.merchant_id, transfer.trx_id, transfer.provider
+    if isinstance(reader, ClaimReader):
+        return await reader.claims_of(*key)
+    return await claims.claims_of(reader, *key)

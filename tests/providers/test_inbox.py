@@ -1,5 +1,6 @@
 """Stored webhooks: which queries they schedule, and what they claim."""
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -11,7 +12,7 @@ from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.providers import claims, inbox
 from manilla.providers.claims import CONFIRMATION_SECONDS, Claimed
-from manilla.providers.inbox import QUERY_INTERVAL_SECONDS, StoredWebhook
+from manilla.providers.inbox import QUERY_INTERVAL_SECONDS, StoredWebhook, WebhookInbox
 from manilla.providers.port import Claim, EventKind, TransferStatus, WebhookEvent
 
 NOW = datetime.now(UTC)
@@ -47,7 +48,7 @@ async def test_every_delivery_is_counted_and_schedules_a_query(
     db: Database, reference: str
 ) -> None:
     for number in (1, 2):
-        stored = await inbox.store(db, "providera", event(reference), b"the same bytes")
+        stored = await WebhookInbox(db).store("providera", event(reference), b"the same bytes")
         assert stored == StoredWebhook(is_ignored=False, deliveries=number)
     jobs = await db.records(
         "SELECT kind, fence, due_at <= now() AS due FROM job WHERE subject = $1", reference
@@ -55,25 +56,42 @@ async def test_every_delivery_is_counted_and_schedules_a_query(
     assert [(job["kind"], job["fence"], job["due"]) for job in jobs] == [("transfer", 1, True)]
 
 
+async def test_concurrent_webhooks_are_stored_as_if_each_had_arrived_alone(
+    db: Database, reference: str
+) -> None:
+    """Among them: the same bytes twice, one transaction twice, and another kind of transaction."""
+    webhooks = WebhookInbox(db)
+    charge = WebhookEvent(EventKind.CHARGE, reference)
+    stored = await asyncio.gather(
+        webhooks.store("providera", event(reference), b"same"),
+        webhooks.store("providera", event(reference), b"same"),
+        webhooks.store("providera", event(reference), b"other"),
+        webhooks.store("providera", charge, b"charge"),
+    )
+    assert [each.deliveries for each in stored] == [1, 2, 1, 1]
+    jobs = await db.records("SELECT kind, fence FROM job WHERE subject = $1", reference)
+    assert {(job["kind"], job["fence"]) for job in jobs} == {("transfer", 2), ("charge", 0)}
+
+
 async def test_queries_about_one_transaction_are_an_interval_apart(
     db: Database, reference: str
 ) -> None:
-    await inbox.store(db, "providera", event(reference), b"first")
+    await WebhookInbox(db).store("providera", event(reference), b"first")
     assert await due_in(db, reference) == 0
     for raw in (b"second", b"third"):  # both wait for the same query
-        await inbox.store(db, "providera", event(reference), raw)
+        await WebhookInbox(db).store("providera", event(reference), raw)
         assert await due_in(db, reference) >= QUERY_INTERVAL_SECONDS
 
 
 async def test_a_webhook_during_a_query_causes_another_one(db: Database, reference: str) -> None:
-    await inbox.store(db, "providera", event(reference), b"first")
+    await WebhookInbox(db).store("providera", event(reference), b"first")
     await db.execute(
         """
         UPDATE job SET due_at = now() + interval '1 day', leased_until = now() + interval '1 day'
          WHERE subject = $1""",
         reference,
     )
-    await inbox.store(db, "providera", event(reference), b"second")
+    await WebhookInbox(db).store("providera", event(reference), b"second")
     job = await db.record(
         "SELECT fence, due_at < now() + interval '1 hour' AS soon FROM job WHERE subject = $1",
         reference,
@@ -85,7 +103,7 @@ async def test_a_webhook_during_a_query_causes_another_one(db: Database, referen
 async def test_old_webhooks_are_deleted_unless_a_job_is_about_them(
     db: Database, owner: Database, reference: str
 ) -> None:
-    await inbox.store(db, "providera", event(reference), b"raw")
+    await WebhookInbox(db).store("providera", event(reference), b"raw")
     await owner.execute(
         """
         UPDATE webhook SET received_at = now() - interval '1000 days',
@@ -108,8 +126,8 @@ async def test_old_webhooks_are_deleted_unless_a_job_is_about_them(
 async def test_claims_of_another_provider_or_kind_do_not_count(
     db: Database, reference: str
 ) -> None:
-    await inbox.store(db, "providera", event(reference, "7"), b"a")
-    await inbox.store(db, "providerb", event(reference, "8"), b"b")
+    await WebhookInbox(db).store("providera", event(reference, "7"), b"a")
+    await WebhookInbox(db).store("providerb", event(reference, "8"), b"b")
     [claimed] = await claims.claims_of(db, EventKind.TRANSFER, 0, reference, "providera")
     assert (claimed.amount, claimed.currency, claimed.status) == (Decimal(7), "NGN", "delivered")
     assert await claims.claims_of(db, EventKind.CHARGE, 0, reference, "providera") == []

@@ -1,0 +1,74 @@
+"""Completes delivered payouts, many in one statement.
+
+This is the usual end of a payout. `payout_deliver` omits every payout that needs more, and
+`states.settle` decides those, each in its own transaction.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from manilla import metrics
+from manilla.kit import crash, strict_json
+from manilla.kit.batch import Batcher
+from manilla.kit.db import Database
+from manilla.notify import notification_ids
+from manilla.payouts import notices, states
+from manilla.payouts.payout import Payout, PayoutStatus
+from manilla.transfers.events import SettlementEvent, TransferEvent
+
+
+class DeliveredPayout(msgspec.Struct, frozen=True):
+    """A payout, as it was read before the provider's response, and the provider's report."""
+
+    payout: Payout
+    event: SettlementEvent
+
+
+class DeliveredPayouts:
+    def __init__(self, db: Database) -> None:
+        self._connection = db.keep_connection(writes=True)
+        self._batcher: Batcher[DeliveredPayout, bool] = Batcher(self._complete)
+
+    async def complete(self, payout: Payout, event: SettlementEvent) -> bool:
+        """Returns False if the payout was not completed, because it needs more than that."""
+        if event.event is not TransferEvent.DELIVERED or not payout.is_open or payout.is_sandbox:
+            return False
+        return await self._batcher.submit(DeliveredPayout(payout, event))
+
+    async def _complete(self, delivered: Sequence[DeliveredPayout]) -> list[bool]:
+        items = msgspec.json.encode([_item(*each) for each in enumerate(delivered)]).decode()
+        crash.point("before_payout_commit")
+        records = await self._connection.records(
+            "SELECT item FROM payout_deliver($1::jsonb)", items
+        )
+        crash.point("after_payout_commit")
+        metrics.payouts_decided.labels(TransferEvent.DELIVERED).inc(len(records))
+        completed = {record["item"] for record in records}
+        return [number in completed for number in range(len(delivered))]
+
+
+def _item(number: int, delivered: DeliveredPayout) -> dict[str, object]:
+    payout, event = delivered.payout, delivered.event
+    fee = event.provider_fee
+    after = msgspec.structs.replace(
+        payout,
+        status=PayoutStatus.COMPLETED,
+        session_id=event.session_id or payout.session_id,
+    )
+    return {
+        "item": number,
+        "merchant_id": payout.merchant_id,
+        "trx_id": payout.trx_id,
+        "environment": payout.environment,
+        "provider": payout.provider,
+        "amount": payout.amount.amount,
+        "known_session_id": payout.session_id,
+        "session_id": event.session_id,
+        "provider_reference": event.provider_reference,
+        "provider_fee_minor": None if fee is None else fee.minor,
+        "detail": states.detail_of(event),
+        "notice_id": notification_ids.new(payout.merchant_id),
+        "ipn_url": payout.ipn_url,
+        "notice": strict_json.encode(notices.notice_of(after)).decode(),
+    }

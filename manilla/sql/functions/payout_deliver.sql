@@ -1,0 +1,136 @@
+-- Completes payouts, of any merchants, that their providers have delivered: status, ledger postings,
+-- timeline and notification. Returns the items that it has completed. It omits every item that needs
+-- more than that, and changes nothing of it:
+--   - the payout has ended, or is on another rail
+--   - a signed webhook contradicts the delivery, its amount or its currency
+--   - the payout's session id has changed, so that the notification would lack it
+--
+-- Payouts are locked in sorted order, so statements cannot deadlock.
+CREATE OR REPLACE FUNCTION payout_deliver(p_items jsonb) RETURNS TABLE (item integer)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan  -- see `ledger_post_locked`
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    undisputed integer[];
+    merchant_ids bigint[];
+    trx_ids text[];
+    environments text[];
+    currencies text[];
+    amounts bigint[];
+    providers text[];
+    fees bigint[];
+    number integer;
+BEGIN
+    PERFORM FROM (
+            SELECT g.merchant_id, g.trx_id
+              FROM jsonb_to_recordset(p_items) AS g (merchant_id bigint, trx_id text)
+             ORDER BY g.merchant_id, g.trx_id) AS k
+      CROSS JOIN LATERAL (
+            SELECT FROM payout p
+             WHERE p.merchant_id = k.merchant_id AND p.trx_id = k.trx_id
+               FOR NO KEY UPDATE) AS locked;
+
+    -- This new statement sees what the previous holders of these locks have committed.
+    SELECT array_agg(g.item) INTO undisputed
+      FROM jsonb_to_recordset(p_items) AS g (
+           item integer, merchant_id bigint, trx_id text, provider text, amount numeric,
+           known_session_id text)
+     CROSS JOIN LATERAL (
+           SELECT payout.status, payout.provider, payout.session_id, payout.currency FROM payout
+            WHERE payout.merchant_id = g.merchant_id AND payout.trx_id = g.trx_id
+            LIMIT 1) AS p
+     WHERE p.status = 'pending' AND p.provider = g.provider
+       AND p.session_id IS NOT DISTINCT FROM g.known_session_id
+       AND NOT EXISTS (
+           SELECT FROM webhook w
+            WHERE w.merchant_id = g.merchant_id AND w.reference = g.trx_id
+              AND w.provider = g.provider AND w.kind = 'transfer'
+              AND (coalesce(w.claimed_status, 'delivered') <> 'delivered'
+                   OR coalesce(w.claimed_amount, g.amount) <> g.amount
+                   OR coalesce(w.claimed_currency, p.currency) <> p.currency));
+    IF undisputed IS NULL THEN
+        RETURN;
+    END IF;
+
+    WITH changed AS (
+        UPDATE payout p
+           SET status = 'completed', updated_at = now(),
+               provider_reference = coalesce(g.provider_reference, p.provider_reference),
+               provider_fee_minor = coalesce(g.provider_fee_minor, p.provider_fee_minor),
+               session_id = coalesce(g.session_id, p.session_id)
+          FROM jsonb_to_recordset(p_items) AS g (
+               item integer, merchant_id bigint, trx_id text, provider_reference text,
+               provider_fee_minor bigint, session_id text)
+         WHERE g.item = ANY (undisputed)
+           AND p.merchant_id = g.merchant_id AND p.trx_id = g.trx_id
+        RETURNING p.merchant_id, p.trx_id, p.environment::text, p.currency, p.amount_minor, p.provider,
+                  coalesce(p.provider_fee_minor, 0) AS fee_minor)
+    SELECT array_agg(merchant_id), array_agg(trx_id), array_agg(environment), array_agg(currency),
+           array_agg(amount_minor), array_agg(provider), array_agg(fee_minor), count(*)
+      INTO merchant_ids, trx_ids, environments, currencies, amounts, providers, fees, number
+      FROM changed;
+    IF number <> cardinality(undisputed) THEN
+        RAISE EXCEPTION 'A payout is twice in the items.';
+    END IF;
+
+    PERFORM ledger_write(
+        array_agg(nextval('posting_id_seq')), array_agg(u.merchant_id), array_agg(u.trx_id),
+        array_agg('payout_delivered'::text), array_agg(u.environment), array_agg(u.currency),
+        array_agg(NULL::text), array_agg(NULL::tid), array_agg(0::bigint), array_agg(NULL::bigint),
+        array_agg('in_flight'::text), array_agg(-u.minor),
+        array_agg('clearing:' || u.provider), array_agg(u.minor))
+      FROM unnest(merchant_ids, trx_ids, environments, currencies, amounts, providers)
+           AS u (merchant_id, trx_id, environment, currency, minor, provider);
+
+    IF EXISTS (SELECT FROM unnest(fees) AS fee WHERE fee <> 0) THEN
+        PERFORM ledger_write(
+            array_agg(nextval('posting_id_seq')), array_agg(u.merchant_id), array_agg(u.trx_id),
+            array_agg('payout_provider_fee'::text), array_agg(u.environment), array_agg(u.currency),
+            array_agg(NULL::text), array_agg(NULL::tid), array_agg(0::bigint),
+            array_agg(NULL::bigint),
+            array_agg('clearing:' || u.provider), array_agg(u.minor),
+            array_agg('provider_fee:' || u.provider), array_agg(-u.minor))
+          FROM unnest(merchant_ids, trx_ids, environments, currencies, fees, providers)
+               AS u (merchant_id, trx_id, environment, currency, minor, provider)
+         WHERE u.minor <> 0;
+    END IF;
+
+    INSERT INTO timeline (merchant_id, trx_id, number, event, from_status, to_status, detail, facts)
+    SELECT g.merchant_id, g.trx_id,
+           (SELECT coalesce(max(t.number), 0) + 1 FROM timeline t
+             WHERE t.merchant_id = g.merchant_id AND t.trx_id = g.trx_id),
+           'delivered', 'pending', 'completed', g.detail, '{}'
+      FROM jsonb_to_recordset(p_items) AS g (
+           item integer, merchant_id bigint, trx_id text, detail text)
+     WHERE g.item = ANY (undisputed);
+
+    DELETE FROM job
+     USING unnest(merchant_ids, trx_ids) AS u (merchant_id, trx_id)
+     WHERE job.merchant_id = u.merchant_id AND job.kind = 'transfer' AND job.subject = u.trx_id;
+
+    INSERT INTO notification (merchant_id, id, environment, trx_id, event, type, status, url, body,
+                              state)
+    SELECT g.merchant_id, g.notice_id, g.environment::environment, g.trx_id, 'payout',
+           'payout.completed', 'completed', g.ipn_url, convert_to(g.notice, 'UTF8'),
+           CASE WHEN g.ipn_url = '' THEN 'not_sent' ELSE 'waiting' END
+      FROM jsonb_to_recordset(p_items) AS g (
+           item integer, merchant_id bigint, trx_id text, environment text, notice_id text,
+           ipn_url text, notice text)
+     WHERE g.item = ANY (undisputed);
+
+    INSERT INTO job (merchant_id, kind, subject, due_at)
+    SELECT g.merchant_id, 'notify', g.trx_id, now()
+      FROM jsonb_to_recordset(p_items) AS g (
+           item integer, merchant_id bigint, trx_id text, ipn_url text)
+     WHERE g.item = ANY (undisputed) AND g.ipn_url <> ''
+     ORDER BY g.merchant_id, g.trx_id
+        ON CONFLICT (merchant_id, kind, subject) DO UPDATE
+       SET due_at = least(job.due_at, excluded.due_at), fence = job.fence + 1,
+           parked_at = NULL, failures = 0;
+
+    RETURN QUERY SELECT unnest(undisputed);
+END $$;
