@@ -79,6 +79,7 @@ class Row(msgspec.Struct, frozen=True):
     together: bool = False
     # Runs every contender once, in order and without a warm-up, because one run takes long.
     once: bool = False
+    rounds: int | None = None  # instead of the plan's number, for long rows
     cpus: int = 1  # how many CPUs the measured programs may use
 
 
@@ -118,7 +119,7 @@ async def measure(row: Row, plan: Plan, server: Server) -> Measured:
     if not row.once:
         # Warms up all contenders at once, which is faster.
         await asyncio.gather(*(_warm_up(each, plan.warm_seconds) for each in row.contenders))
-    numbers = range(1 if row.once else plan.rounds)
+    numbers = range(1 if row.once else row.rounds or plan.rounds)
     rounds = [await _round(row, number, plan, server) for number in numbers]
     memory = {name: cpu.resident_bytes(pid) for name, pid in pids.items()}
     return Measured(row, rounds, memory, await _statements(row, plan, server))

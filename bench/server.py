@@ -60,6 +60,23 @@ class Server(msgspec.Struct, frozen=True):
     async def add_empty_database(self, name: str) -> None:
         await self.execute("postgres", f"CREATE DATABASE {name} OWNER {APPLICATION}")
 
+    async def add_owned_database(self, name: str) -> None:
+        """Adds an empty database that an installation migrates itself."""
+        await self.execute("postgres", f"CREATE DATABASE {name} OWNER {OWNER}")
+
+    async def set_commit_delay(self, microseconds: int) -> None:
+        """Makes every commit take this much longer, as a synchronous standby does."""
+        siblings = 0 if microseconds else 5
+        for setting in (f"commit_delay = {microseconds}", f"commit_siblings = {siblings}"):
+            await self.execute("postgres", f"ALTER SYSTEM SET {setting}")
+        await self.execute("postgres", "SELECT pg_reload_conf()")
+        await asyncio.sleep(RELOAD_SECONDS)
+
+    async def transactions(self) -> int:
+        """Returns how many transactions the server has committed so far, in all databases."""
+        number: int = await self.value("SELECT sum(xact_commit)::bigint FROM pg_stat_database")
+        return number
+
     async def wal_bytes(self) -> int:
         """Returns how many bytes of write-ahead log the server has written so far."""
         written: int = await self.value("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint")

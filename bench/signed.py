@@ -13,13 +13,20 @@ AMOUNT, CURRENCY = 1000, "NGN"
 _numbers = itertools.count(1)
 
 
-def signed(credentials: NewCredentials, method: str, path: str, body: bytes = b"") -> bytes:
+def signed(
+    credentials: NewCredentials,
+    method: str,
+    path: str,
+    body: bytes = b"",
+    *,
+    environment: str = "sandbox",
+) -> bytes:
     now = int(time.time())
     signature = sign(credentials.api_secret.encode(), now, method, path, body)
     content = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if body else ""
     return (
         f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: bench\r\nAccept: */*\r\n"
-        f"X-Environment: sandbox\r\nX-Merchant-Key: {credentials.merchant_key}\r\n"
+        f"X-Environment: {environment}\r\nX-Merchant-Key: {credentials.merchant_key}\r\n"
         f"X-API-Key: {credentials.api_key}\r\nX-Timestamp: {now}\r\n"
         f"X-Signature: {signature}\r\n{content}\r\n"
     ).encode() + body

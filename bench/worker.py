@@ -22,6 +22,7 @@ GRACE_SECONDS = 300  # also for a contender that ignores the duration and works 
 class Worker:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
+        self.started: dict[str, Any] = {}  # what the program reported when it was ready
 
     def contender(self, name: str, order: dict[str, Any]) -> Contender:
         """A contender that sends this program the given request."""
@@ -66,7 +67,7 @@ async def started(
         )
     )
     try:
-        await worker.answer(START_SECONDS)
+        worker.started = msgspec.json.decode(await worker.answer(START_SECONDS))
         yield worker
     finally:
         await worker.end()

@@ -11,6 +11,7 @@ from bench.rows import (
     initiate_payment,
     initiate_payout,
     ledger,
+    life,
     lists,
     notify,
     processes,
@@ -47,9 +48,16 @@ ROWS: dict[str, Opener] = {
     "notify": notify.deliveries,
     "notify-claim": notify.claims,
     "endpoints": endpoints.deliveries,
+    "life-payout": life.payouts,
+    "life-payout-steady": life.steady_payouts,
     "start": start.opened,
     "reconcile": reconcile.opened,
     "search": search.opened,
 }
 GROWTH = growth.ROWS  # run by `--growth`, because filling their databases takes long
-LONG = ("reconcile", "search")  # left out of a quick run; `--only` runs it
+LONG = (
+    "life-payout",
+    "life-payout-steady",
+    "reconcile",
+    "search",
+)  # left out of a quick run; `--only` runs it

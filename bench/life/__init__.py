@@ -1,0 +1,1 @@
+"""Measures the whole life of a transaction: from the request to the last delivery."""

@@ -1,0 +1,283 @@
+"""Everything outside of Manilla, in one process: merchants' servers, customers and a provider.
+
+It sends signed requests. It is provider A, which accepts a transfer immediately and sends its
+webhook a moment later. It receives notifications and events. A transaction ends when its
+notification and its event have both been received.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import itertools
+import json
+import re
+import statistics
+import sys
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import uvloop
+
+from bench.frame import Work
+from bench.load import is_whole
+from bench.signed import new_reference, signed
+from bench.workers.receiver import Receiver
+from manilla.merchants.credentials import NewCredentials
+
+WEBHOOK_SECRET = "life"
+WEBHOOK_SECONDS = 0.2
+WEBHOOK_CONNECTIONS = 64
+STALL_SECONDS = 60  # without any delivery: the measurement has failed
+PARTS = 2  # a notification to the `ipn_url`, and an event to the endpoint
+PERCENTILE = 0.99
+
+_TRX_ID = re.compile(rb'"trx_id": ?"([^"]+)"')
+_REFERENCE = re.compile(rb'"reference": ?"([^"]+)"')
+_RETRY_AFTER = re.compile(rb"\r\nretry-after: (\d+)", re.IGNORECASE)
+
+
+class Merchant(msgspec.Struct, frozen=True):
+    id: int
+    credentials: NewCredentials
+
+
+class Order(msgspec.Struct, frozen=True):
+    """A measurement: `number` transactions over `callers` connections, or `rate` per second."""
+
+    seconds: float
+    port: int
+    merchants: list[Merchant]
+    method_id: int
+    number: int
+    callers: int = 32
+    rate: float = 0
+
+
+class Connections:
+    """Keep-alive connections to Manilla. Repeats a request that gets 503, as merchants do."""
+
+    def __init__(self, port: int, number: int) -> None:
+        self._port = port
+        self._free: asyncio.Queue[_Connection] = asyncio.Queue()
+        for _ in range(number):
+            self._free.put_nowait(_Connection())
+
+    async def call(self, request: Callable[[], bytes]) -> bytes:
+        while True:
+            connection = await self._free.get()
+            try:
+                response = await connection.call(self._port, request())
+            finally:
+                self._free.put_nowait(connection)
+            if not response.startswith(b"HTTP/1.1 503"):
+                return response
+            wait = _RETRY_AFTER.search(response)
+            await asyncio.sleep(float(wait[1]) if wait else 1)
+
+
+class _Connection(asyncio.Protocol):
+    def __init__(self) -> None:
+        self._transport: Any = None
+        self._received = b""
+        self._answer: asyncio.Future[bytes] | None = None
+
+    async def call(self, port: int, request: bytes) -> bytes:
+        loop = asyncio.get_running_loop()
+        if self._transport is None or self._transport.is_closing():
+            await loop.create_connection(lambda: self, "127.0.0.1", port)
+        self._answer = loop.create_future()
+        self._transport.write(request)
+        return await self._answer
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport, self._received = transport, b""
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        if self._answer is not None and is_whole(self._received):
+            answer, self._answer = self._answer, None
+            received, self._received = self._received, b""
+            answer.set_result(received)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error or ConnectionError("The connection was closed."))
+
+
+class World:
+    def __init__(self) -> None:
+        self._webhooks: Connections | None = None
+        self._started: dict[bytes, float] = {}  # by transaction id
+        self._parts: dict[bytes, set[bytes]] = {}  # the paths at which the transaction arrived
+        self._durations: list[float] = []
+        self._last_delivery = 0.0
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def run(self, order: Order) -> Work:
+        self._webhooks = Connections(order.port, WEBHOOK_CONNECTIONS)
+        self._started, self._parts, self._durations = {}, {}, []
+        api = Connections(order.port, order.callers)
+        orders = itertools.cycle(order.merchants)
+
+        async def create() -> None:
+            merchant, began = next(orders), time.monotonic()
+            await self._create(api, merchant, order.method_id, began)
+
+        began = time.monotonic()
+        await (_paced(create, order) if order.rate else _concurrent(create, order))
+        created = time.monotonic() - began
+        await self._all_delivered(order.number)
+        seconds = self._last_delivery - began
+        self._durations.sort()
+        return Work(
+            order.number,
+            seconds,
+            {
+                "created a second": order.number / created,
+                "median ms": statistics.median(self._durations) * 1000,
+                "99 % ms": self._durations[int(len(self._durations) * PERCENTILE)] * 1000,
+            },
+        )
+
+    async def _create(
+        self, api: Connections, merchant: Merchant, method_id: int, began: float
+    ) -> None:
+        body = (
+            f'{{"payout_amount":1000,"currency_code":"NGN","ref_trx":"{new_reference()}",'
+            f'"ipn_url":"{self.url}/ipn","withdraw_method_id":{method_id},'
+            '"beneficiary":{"bank_code":"058","account_number":"0123456789"},'
+            '"description":"Two chairs and a table"}'
+        ).encode()
+        path = "/api/v1/initiate-payout"
+        response = await api.call(
+            lambda: signed(merchant.credentials, "POST", path, body, environment="production")
+        )
+        found = _TRX_ID.search(response)
+        if found is None:
+            raise RuntimeError(f"Answered {response[:2000]!r}")
+        self._started[found[1]] = began
+        self._settle(found[1])
+
+    async def _all_delivered(self, number: int) -> None:
+        while len(self._durations) < number:
+            await asyncio.sleep(0.02)
+            latest = max(self._last_delivery, max(self._started.values(), default=0))
+            if time.monotonic() - latest > STALL_SECONDS:
+                raise RuntimeError(f"Only {len(self._durations)} of {number} were delivered.")
+
+    def answer(self, request: bytes) -> bytes:
+        line = request[: request.find(b" HTTP/1.1\r\n")]
+        if line.startswith((b"POST /ipn", b"POST /events")):
+            return self._delivered(line, request)
+        if line.endswith(b"/misc/banks/resolve"):
+            return _envelope(
+                bank_name="GTBank",
+                bank_code="058",
+                account_number="0123456789",
+                account_name="ADA OBI",
+            )
+        if line.endswith(b"/transactions/disburse"):
+            return self._accepted(request)
+        if line.startswith(b"GET /merchant/api/v1/transactions/"):
+            return _transfer(line.rsplit(b"/", 1)[1].decode(), "success")
+        if line.endswith(b"/balances"):
+            return _envelope(NGN={"available_balance": "1000000000.00", "pending_balance": "0.00"})
+        if b"/misc/banks" in line:
+            bank = {"name": "GTBank", "slug": "gtb", "code": "058", "country": "NG"}
+            return json.dumps({"status": True, "message": "", "data": [bank]}).encode()
+        return json.dumps({"status": False, "message": "Transaction not found"}).encode()
+
+    def _accepted(self, request: bytes) -> bytes:
+        found = _REFERENCE.search(request)
+        assert found is not None, "not a transfer"
+        reference = found[1].decode()
+        asyncio.get_running_loop().call_later(WEBHOOK_SECONDS, self._send_webhook, reference)
+        return _transfer(reference, "processing")
+
+    def _send_webhook(self, reference: str) -> None:
+        data = json.loads(_transfer(reference, "success"))["data"]
+        body = json.dumps({"event": "transfer.success", "data": data}).encode()
+        signature = hmac.new(WEBHOOK_SECRET.encode(), body, hashlib.sha256).hexdigest()
+        request = (
+            b"POST /webhooks/providera HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+            b"Content-Type: application/json\r\nx-providera-signature: %b\r\n"
+            b"Content-Length: %d\r\n\r\n%b" % (signature.encode(), len(body), body)
+        )
+        assert self._webhooks is not None
+        self._keep(self._webhooks.call(lambda: request))
+
+    def _delivered(self, line: bytes, request: bytes) -> bytes:
+        found = _TRX_ID.search(request)
+        assert found is not None, "not a notification"
+        self._parts.setdefault(found[1], set()).add(line)
+        self._settle(found[1])
+        return b'{"received":true}'
+
+    def _settle(self, trx_id: bytes) -> None:
+        """Ends a transaction whose parts have all arrived, which can be before its response."""
+        if trx_id in self._started and len(self._parts.get(trx_id, ())) == PARTS:
+            self._last_delivery = time.monotonic()
+            self._durations.append(self._last_delivery - self._started.pop(trx_id))
+
+    def _keep(self, work: Awaitable[Any]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: Receiver(self.answer), "127.0.0.1", 0)
+        port: int = server.sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+
+
+async def _concurrent(create: Callable[[], Awaitable[None]], order: Order) -> None:
+    left = deque(range(order.number))
+
+    async def caller() -> None:
+        while left:
+            left.popleft()
+            await create()
+
+    await asyncio.gather(*(caller() for _ in range(order.callers)))
+
+
+async def _paced(create: Callable[[], Awaitable[None]], order: Order) -> None:
+    began, tasks = time.monotonic(), []
+    for number in range(order.number):
+        await asyncio.sleep(max(0, began + number / order.rate - time.monotonic()))
+        tasks.append(asyncio.ensure_future(create()))
+    await asyncio.gather(*tasks)
+
+
+def _envelope(**data: Any) -> bytes:
+    return json.dumps({"status": True, "message": "Success", "data": data}).encode()
+
+
+def _transfer(reference: str, status: str) -> bytes:
+    return _envelope(
+        reference=reference,
+        status=status,
+        amount="1000.00",
+        fee="25.00",
+        currency="NGN",
+        message="",
+        trace_id=f"trace-{reference}",
+    )
+
+
+async def main() -> None:
+    world = World()
+    await world.serve()
+    print(json.dumps({"url": world.url}), flush=True)
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        work = await world.run(msgspec.json.decode(line, type=Order))
+        print(msgspec.json.encode(work).decode(), flush=True)
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())

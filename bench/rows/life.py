@@ -1,0 +1,169 @@
+"""The whole life of a payout, from the request to the last delivery, next to an earlier version."""
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from bench import cpu, worker
+from bench.comparisons import detail
+from bench.frame import MICROSECONDS, PRODUCT, Comparison, Contender, Row, Target, Work
+from bench.life import installation
+from bench.life.installation import THIS, Installation, Running
+from bench.stage import Stage
+from bench.worker import Worker
+
+EARLIER = "2c5047a"
+SLOW = ", 10 ms commits"
+COMMIT_MICROSECONDS = 10_000
+NUMBER, NUMBER_QUICK = 3000, 400
+STEADY_RATE, STEADY_SECONDS = 80, 20
+ROUNDS = 3
+QUICK_BLOCK_SECONDS = 0.5
+
+DETAILS = ("created a second", "API µs", "worker µs", "transactions", "median ms", "99 % ms")
+
+
+@asynccontextmanager
+async def payouts(stage: Stage) -> AsyncIterator[Row]:
+    """As fast as they are accepted, and again with slow commits, which show what is serial."""
+    number = NUMBER if stage.plan.block_seconds > QUICK_BLOCK_SECONDS else NUMBER_QUICK
+    async with _contenders(stage, "life_payout", {"number": number}) as (product, earlier):
+        contenders = [
+            *(product(PRODUCT, 0), earlier(EARLIER, 0)),
+            *(product(PRODUCT + SLOW, COMMIT_MICROSECONDS),),
+            *(earlier(EARLIER + SLOW, COMMIT_MICROSECONDS),),
+        ]
+        yield Row(
+            name="life-payout",
+            title=f"{number:,} payouts over 32 connections, until the last delivery",
+            contenders=contenders,
+            comparisons=[
+                _cost(Target(0.25, at_most=True)),
+                _rate("", Target(5)),
+                _rate(SLOW, Target(8)),
+                Comparison(
+                    "rate: 10 ms commits / fast commits",
+                    lambda blocks: blocks[PRODUCT + SLOW].rate / blocks[PRODUCT].rate,
+                    Target(0.8),
+                ),
+                _wal(Target(0.6, at_most=True)),
+                *(detail(name, each) for each in (PRODUCT, EARLIER) for name in DETAILS),
+            ],
+            rounds=ROUNDS,
+            cpus=len(os.sched_getaffinity(0)),
+        )
+
+
+@asynccontextmanager
+async def steady_payouts(stage: Stage) -> AsyncIterator[Row]:
+    """At a steady rate, at which few payouts can share a statement."""
+    order = {"number": STEADY_RATE * STEADY_SECONDS, "rate": STEADY_RATE}
+    async with _contenders(stage, "steady_payout", order) as (product, earlier):
+        yield Row(
+            name="life-payout-steady",
+            title=f"{STEADY_RATE} payouts a second for {STEADY_SECONDS} seconds",
+            contenders=[product(PRODUCT, 0), earlier(EARLIER, 0)],
+            comparisons=[
+                _cost(Target(0.4, at_most=True)),
+                *(detail(name, each) for each in (PRODUCT, EARLIER) for name in DETAILS),
+            ],
+            rounds=ROUNDS,
+            cpus=len(os.sched_getaffinity(0)),
+        )
+
+
+Make = Callable[[str, int], Contender]
+
+
+@asynccontextmanager
+async def _contenders(
+    stage: Stage, database: str, order: dict[str, float]
+) -> AsyncIterator[tuple[Make, Make]]:
+    async with AsyncExitStack() as stack:
+        makers = []
+        versions: dict[str, Installation] = {
+            PRODUCT: THIS,
+            EARLIER: installation.checkout(EARLIER),
+        }
+        for name, version in versions.items():
+            world = await stack.enter_async_context(
+                worker.started("bench.life.world", stage.environment())
+            )
+            running = await stack.enter_async_context(
+                installation.running(stage, version, f"{database}_{name}", world.started["url"])
+            )
+            makers.append(_maker(stage, world, running, order))
+        yield makers[0], makers[1]
+
+
+def _maker(stage: Stage, world: Worker, running: Running, order: dict[str, float]) -> Make:
+    sent = {
+        **order,
+        "port": running.port,
+        "merchants": running.merchants,
+        "method_id": running.method_id,
+    }
+    work = world.contender("world", sent).run
+
+    def make(name: str, commit_microseconds: int) -> Contender:
+        async def run(seconds: float) -> Work:
+            await stage.server.set_commit_delay(commit_microseconds)
+            try:
+                return await _measured(stage, running.pid, work, seconds)
+            finally:
+                await stage.server.set_commit_delay(0)
+
+        return Contender(name, run, running.pid)
+
+    return make
+
+
+async def _measured(
+    stage: Stage, pid: int, work: Callable[[float], Awaitable[Work]], seconds: float
+) -> Work:
+    """Adds each process's CPU time and the number of transactions to what the world has seen."""
+    before, committed = _by_process(pid), await stage.server.transactions()
+    done = await work(seconds)
+    used = {name: after - before[name] for name, after in _by_process(pid).items()}
+    details = {
+        **done.details,
+        **{f"{name} µs": used[name] * MICROSECONDS / done.done for name in ("API", "worker")},
+        "transactions": (await stage.server.transactions() - committed) / done.done,
+    }
+    return Work(done.done, done.seconds, details)
+
+
+def _by_process(pid: int) -> dict[str, float]:
+    """CPU seconds so far of the API process and of the worker."""
+    used = {"API": 0.0, "worker": 0.0}
+    for child in cpu.children(pid):
+        words = Path(f"/proc/{child}/cmdline").read_text().split("\0")
+        name = "worker" if "worker" in words else "API" if "serve" in words else None
+        if name is not None:
+            used[name] += cpu.of_program(child)
+    return used
+
+
+def _cost(target: Target) -> Comparison:
+    return Comparison(
+        f"CPU: {PRODUCT} / {EARLIER}",
+        lambda blocks: blocks[PRODUCT].total_us / blocks[EARLIER].total_us,
+        target,
+    )
+
+
+def _rate(condition: str, target: Target) -> Comparison:
+    return Comparison(
+        f"rate: {PRODUCT} / {EARLIER}{condition}",
+        lambda blocks: blocks[PRODUCT + condition].rate / blocks[EARLIER + condition].rate,
+        target,
+    )
+
+
+def _wal(target: Target) -> Comparison:
+    return Comparison(
+        f"WAL: {PRODUCT} / {EARLIER}",
+        lambda blocks: blocks[PRODUCT].wal_bytes / blocks[EARLIER].wal_bytes,
+        target,
+    )
