@@ -21,9 +21,9 @@ _DECIMAL_COMMA = re.compile(r"([0-9]{1,15}|[0-9]{1,3}(\.[0-9]{3})+),[0-9]{1,2}")
 
 
 def parse_amount(text: str, currency: str) -> Money:
-    """Parses an amount of zero or more, exactly.
+    """Parses an amount of zero or more without rounding.
 
-    The text of MoneyError says what to write instead.
+    The message of a raised MoneyError contains an example of a valid amount.
     """
     decimals = DECIMALS.get(currency)
     if decimals is None:

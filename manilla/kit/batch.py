@@ -1,7 +1,8 @@
 """Combines concurrent submissions into one database statement.
 
-Items that arrive while a statement runs wait, and the next statement processes all of them. An idle
-batcher therefore adds no delay, and a busy one turns a hundred commits into one.
+Items that arrive while a statement runs wait for the next statement, which processes all of them.
+An idle batcher therefore adds no delay, and a busy batcher needs one commit for up to a hundred
+items.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ CONFLICT_TRIES = 5
 
 
 class _Load:
-    """Counts this process's submissions, to all batchers, that have no result yet."""
+    """Counts the items submitted to all batchers of this process that have no result yet."""
 
     unanswered = 0
 
@@ -32,17 +33,18 @@ def count_unanswered() -> int:
 
 
 class Batcher(Generic[Item, Result]):
-    """Batches items.
+    """Processes items in batches.
 
     `run` takes a list of items and returns one result per item, in the same order.
 
     A busy batcher waits `gather_seconds` between statements, so that each statement processes more
     items. A single submitter never waits.
 
-    An expected error is a result, not an exception. If `run` raises, the batch is split in half and
-    each half runs again, until the failing item is alone and only its submitter gets the error.
-    This is safe because a statement that raised has changed nothing. If it is uncertain whether
-    anything changed (Unavailable), nothing is retried here and every submitter gets the error.
+    An expected error is a result, not an exception. If `run` raises an exception, the batch is
+    split in half and each half runs again, until the failing item is alone and only its submitter
+    gets the error. This is safe because a statement that raised an exception has changed nothing.
+    If it is uncertain whether the statement changed anything (Unavailable), the batcher does not
+    retry, and every submitter gets the error.
     """
 
     def __init__(
@@ -69,9 +71,8 @@ class Batcher(Generic[Item, Result]):
             or now - queue[0][2] > time_limits.current.batch_wait_seconds
         ):
             raise Unavailable
-        seconds = (
-            deadline.remaining_seconds()
-        )  # raises if the request's time is up, because it must not write
+        # Raises Unavailable if the request has no time left, because it must not write then.
+        seconds = deadline.remaining_seconds()
         future: asyncio.Future[Result] = loop.create_future()
         if seconds is not None:
             self._waits.limit(future, seconds)
@@ -86,7 +87,7 @@ class Batcher(Generic[Item, Result]):
             _Load.unanswered -= 1
 
     async def close(self) -> None:
-        """Waits until all submitted items are processed; their submitters still get the results."""
+        """Waits until all submitted items are processed. Their submitters still get the results."""
         if self._drain is not None:
             await self._drain
 
@@ -95,14 +96,12 @@ class Batcher(Generic[Item, Result]):
         try:
             while queue:
                 taken = [queue.popleft() for _ in range(min(len(queue), self._batch_max))]
-                # Skip submitters that no longer wait, because their request timed out or their
-                # client disconnected.
+                # Skip items whose request has timed out or whose client has disconnected.
                 await self._settle(
                     [(item, answer) for item, answer, _ in taken if not answer.done()]
                 )
                 if self._gather_seconds and len(taken) > 1:
-                    # The batcher is busy. Pause briefly, so that more items share the next
-                    # statement.
+                    # The batcher is busy. Pause, so that the next statement processes more items.
                     await asyncio.sleep(self._gather_seconds)
         finally:
             self._drain = None
@@ -145,8 +144,9 @@ class SharedReads:
     """Runs the same query for many requests as one statement, over a dedicated connection.
 
     The SQL selects from `unnest` of its parameters, which are arrays with one element per request.
-    The first array has each request's index in the batch, and each other array has one of the
-    requests' values. The first column of each returned record is its request's index.
+    The first array contains each request's index in the batch. Each other array contains one
+    parameter's values. The first column of each returned record is the index of the request that it
+    belongs to.
     """
 
     def __init__(self, db: Database, *, batch_max: int = 128) -> None:
@@ -156,7 +156,7 @@ class SharedReads:
     async def records(self, sql: str, *values: Any) -> list[Any]:
         """Returns the records for these values, in the order in which the statement returns them.
 
-        Use few different SQL texts, because only requests with the same text share a statement.
+        Use few different SQL texts, because only requests with the same SQL text share a statement.
         """
         return await self._batcher.submit(SharedRead(sql, values))
 

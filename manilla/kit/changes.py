@@ -1,8 +1,8 @@
 """Refreshes in-memory caches, so that they are at most one second behind the database.
 
-A small query, four times a second, reads which topics have changed, and the caches of those topics
-are refreshed. If that query has not succeeded for a second, readers wait for the next one instead
-of using cached data.
+Four times a second, a small query reads which topics have changed, and the caches of these topics
+are refreshed. If the query has not succeeded for a second, callers wait for its next success
+instead of using cached data.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 POLL_SECONDS = 0.25
 STALE_AFTER_SECONDS = 0.9
-KNOWN_AFTER_SECONDS = STALE_AFTER_SECONDS + 0.05  # a timer may fire early
+KNOWN_AFTER_SECONDS = STALE_AFTER_SECONDS + 0.05  # adds a margin, because a timer may fire early
 
 SETTINGS = "settings"
 MERCHANTS = "merchants"
@@ -29,7 +29,8 @@ RAILS = "rails"
 METHODS = "methods"
 BANKS = "banks"
 
-# A function that refreshes the cached data or raises. It is called with the last known version.
+# A function that refreshes a topic's cached data or raises an exception. It is called with the
+# topic version that the cache already has.
 Refresh = Callable[[int], Awaitable[None]]
 
 
@@ -48,10 +49,7 @@ class ChangeWatch:
         self._shared: asyncio.Task[None] | None = None
 
     def follow(self, topic: str, refresh: Refresh) -> None:
-        """Registers the refresh function of a topic.
-
-        Each topic has only one, because a second one would replace the first.
-        """
+        """Registers the only function that refreshes the topic's cache."""
         assert topic not in self._refreshes
         self._refreshes[topic] = refresh
 
@@ -97,18 +95,18 @@ class ChangeWatch:
 
 
 def _seen(shared: "asyncio.Task[None]") -> None:
-    """Retrieves the task's exception, to avoid asyncio's warning if every caller has timed out."""
+    """Retrieves the exception, because asyncio warns about exceptions that no caller retrieves."""
     if not shared.cancelled():
         shared.exception()
 
 
 async def known_everywhere() -> None:
-    """Waits until the caches of all processes include everything that has been committed."""
+    """Waits until the caches of all processes include every change that is already committed."""
     await asyncio.sleep(KNOWN_AFTER_SECONDS)
 
 
 async def announce(connection: Connection, topic: str) -> int:
-    """Records, in the same transaction as a change, that data of this topic has changed.
+    """Records, in the transaction that makes a change, that the topic's data has changed.
 
     The topic's row stays locked until the commit, so versions become visible in order.
     """

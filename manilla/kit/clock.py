@@ -3,18 +3,18 @@
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-LAGOS = ZoneInfo("Africa/Lagos")  # the time zone of merchants' days
-# PostgreSQL omits trailing zeros of the fraction.
+LAGOS = ZoneInfo("Africa/Lagos")  # the time zone in which merchants' days start and end
+# PostgreSQL omits the trailing zeros of fractional seconds, so timestamps can be shorter.
 _LENGTH_WITH_ALL_DECIMALS = len("2026-01-02 03:04:05.678901+00")
 
 
 def iso(moment: datetime) -> str:
-    """Formats a time as `2026-01-02T03:04:05.678901Z`: always UTC, always six decimals."""
+    """Formats a time as `2026-01-02T03:04:05.678901Z`, always in UTC with six decimals."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def iso_of_sql(text: str) -> str:
-    """Converts a time that SQL has cast to text, which is in UTC, to the format of `iso`."""
+    """Converts a UTC time that PostgreSQL has cast to text into the format of `iso`."""
     if len(text) == _LENGTH_WITH_ALL_DECIMALS:
         return text.replace(" ", "T").replace("+00", "Z")
     seconds, _, decimals = text[11:-3].partition(".")
@@ -26,6 +26,6 @@ def start_of_day(day: date) -> datetime:
 
 
 def last_days(count: int) -> list[date]:
-    """Returns the last `count` days, oldest first; the last one is today."""
+    """Returns the last `count` days including today, oldest first."""
     today = datetime.now(LAGOS).date()
     return [today - timedelta(days=ago) for ago in range(count - 1, -1, -1)]

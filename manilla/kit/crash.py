@@ -1,8 +1,8 @@
-"""Crash points: named steps at which a test can kill the process to check that nothing is lost.
+"""Crash points: named steps at which a test can kill the process to check that no data is lost.
 
-They are disabled unless `arm` is called, which only happens in development mode. A crash point
-kills the process if the armed folder contains a file with the point's name. It deletes the file
-first, so that the restarted process does not crash again.
+Crash points are disabled unless `arm` is called, which only happens in development mode. A crash
+point kills the process if the armed folder contains a file with the point's name. The crash point
+deletes the file first, so that the restarted process does not crash again.
 """
 
 import os
@@ -14,7 +14,7 @@ _folder: Path | None = None
 
 
 def arm(folder: Path) -> None:
-    global _folder  # noqa: PLW0603 - there is one per process
+    global _folder  # noqa: PLW0603 - each process has one folder
     _folder = folder
 
 

@@ -1,8 +1,8 @@
 """Encrypts secrets with AES-GCM. Each value has its own data key, wrapped by the master key.
 
-The master key is kept outside the database. An encrypted value is bound to its row (its context),
-so a value copied to another row cannot be decrypted. Rotating the master key rewraps the small data
-keys and leaves the encrypted contents unchanged.
+The master key is stored outside the database. An encrypted value is bound to its row (its context),
+so a value copied to another row cannot be decrypted. Rotating the master key rewraps only the small
+data keys. The encrypted contents do not change.
 """
 
 import base64
@@ -37,7 +37,7 @@ class _SealedParts(NamedTuple):
 
 
 class Keyring:
-    """The current master key, and older keys with which existing values may still be wrapped."""
+    """The current master key, and older master keys that may still be needed to decrypt values."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         assert keys
@@ -58,7 +58,7 @@ class Keyring:
         return self.rewrap_head(sealed[:HEAD_BYTES], context) + sealed[HEAD_BYTES:]
 
     def rewrap_head(self, head: bytes, context: str) -> bytes:
-        """Returns the new header of an encrypted value, without reading its content."""
+        """Returns an encrypted value's new header. The encrypted content is not needed."""
         return self._join(self._wrap(self._unwrap(_split(head), context), context), b"")
 
     def is_current(self, sealed: bytes) -> bool:
@@ -126,7 +126,7 @@ def _decrypt(key: bytes, data: bytes, context: str) -> bytes:
 
 
 class SealedColumn(msgspec.Struct, frozen=True):
-    """A column of encrypted values, and the function that derives a row's context from its key."""
+    """A column of encrypted values, and the function that derives the context of a row."""
 
     table: str
     column: str
@@ -135,10 +135,10 @@ class SealedColumn(msgspec.Struct, frozen=True):
 
 
 async def rewrap_column(db: Database, keyring: Keyring, place: SealedColumn) -> int:
-    """Rewraps a column's values and returns their number.
+    """Rewraps a column's values with the current master key, and returns how many were rewrapped.
 
-    Values wrapped by the current key do not change. Only the header of each value is read, because
-    a document can have megabytes.
+    Only the header of each value is read, because an encrypted document can be several megabytes
+    long.
     """
     names, head = ", ".join(place.key), f"substring({place.column} FROM 1 FOR {HEAD_BYTES})"
     rest = f"substring({place.column} FROM {HEAD_BYTES + 1})"

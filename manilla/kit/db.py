@@ -1,4 +1,4 @@
-"""PostgreSQL through asyncpg: runs plain SQL, returns structs, fails early instead of queueing."""
+"""Runs plain SQL on PostgreSQL with asyncpg and returns structs. Fails early under overload."""
 
 import asyncio
 import re
@@ -30,8 +30,8 @@ Row = TypeVar("Row", bound=msgspec.Struct)
 
 _WRITE = re.compile(r"\b(INSERT|UPDATE|DELETE)\b")
 
-# Errors of a statement that had no effect because it conflicted with another statement. A retry
-# sees the other statement's changes.
+# Errors of a statement that had no effect because it conflicted with another statement. A retry of
+# the statement sees the changes of the other statement.
 CONFLICTS = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
@@ -40,7 +40,8 @@ CONFLICTS = (
 
 
 def columns(kind: type[msgspec.Struct], **computed: str) -> str:
-    """Returns the struct's fields as a column list, so that only the struct names columns.
+    """Returns the struct's fields as an SQL column list, so that column names are declared only
+    once.
 
     `computed` maps fields that are not columns to their SQL.
     """
@@ -53,7 +54,8 @@ def columns(kind: type[msgspec.Struct], **computed: str) -> str:
 def only_if(condition: str, *names: str, **computed: str) -> dict[str, str]:
     """Returns SQL that selects each column only if the condition is met, and null otherwise.
 
-    So columns that are not needed are not read. `computed` maps names to SQL expressions.
+    The database therefore does not read columns that are not needed. `computed` maps names to SQL
+    expressions.
     """
     sources = {name: name for name in names} | computed
     return {name: f"CASE WHEN {condition} THEN {sql} END" for name, sql in sources.items()}
@@ -65,7 +67,7 @@ def common_fields(kind: type[msgspec.Struct], source: msgspec.Struct) -> dict[st
 
 
 class Queries(ABC):
-    """The methods for running statements, which sessions and the pool share.
+    """The methods for running statements, shared by single sessions and the connection pool.
 
     `row` and `rows` convert each record to the given struct.
     """
@@ -98,7 +100,7 @@ class Queries(ABC):
         return int(await self.value(sql, *values))
 
     async def has_row(self, sql: str, *values: Any) -> bool:
-        """Whether the statement returns a row, such as the row that it has changed."""
+        """Whether the statement returns a row, for example a row that it has changed."""
         return await self.record(sql, *values) is not None
 
     async def execute(self, sql: str, *values: Any) -> None:
@@ -128,8 +130,8 @@ class Connection(Queries):
 class KeptConnection:
     """A dedicated session for a statement that runs constantly, one call at a time.
 
-    It avoids the pool, whose overhead exceeds that of a small statement. If the session is lost,
-    the next statement opens another one.
+    A small statement has less overhead in a dedicated session than through the pool. If the session
+    is lost, the next statement opens another session.
     """
 
     def __init__(
@@ -170,12 +172,12 @@ class KeptConnection:
 
 
 class Database(Queries):
-    """A bounded connection pool. Raises Unavailable if no connection is free in time."""
+    """A connection pool of limited size. Raises Unavailable if no connection is free in time."""
 
     def __init__(self, connector: Connector, options: dict[str, Any], size: int) -> None:
         self._connector = connector
         settings = options["server_settings"]
-        # Plan each statement only once. By default the server plans statements with array
+        # Plan each statement only once. By default, PostgreSQL plans a statement with array
         # parameters again on every call.
         kept = {**settings, "plan_cache_mode": "force_generic_plan"}
         self._kept_options = {**options, "server_settings": kept}
@@ -186,8 +188,8 @@ class Database(Queries):
             connect=connector.connect,
             min_size=0,
             max_size=size,
-            # Skip the reset round trip when a session is released, because no code changes session
-            # settings.
+            # Do not reset a released session, because no code changes session settings. This saves
+            # a round trip.
             reset=_keep_session,
             **options,
         )
@@ -195,10 +197,11 @@ class Database(Queries):
     def keep_connection(
         self, settings: Mapping[str, str] | None = None, *, writes: bool = False
     ) -> KeptConnection:
-        """Returns a dedicated session, which opens at its first statement.
+        """Returns a dedicated session, which connects at its first statement.
 
-        `writes`: whether its statements write to the WAL, so that their commits wait for a standby.
-        `settings`: server settings for this session, in addition to those of all sessions.
+        `writes`: whether the session's statements write to the WAL, so that their commits wait for
+        a standby. `settings`: server settings for this session, in addition to the settings of all
+        sessions.
         """
         options = dict(self._kept_options)
         options["server_settings"] = {**options["server_settings"], **(settings or {})}
@@ -235,7 +238,7 @@ class Database(Queries):
             db = cls(Connector(url), options, size)
             await db._pool
             async with db._pool.acquire():
-                pass  # only checks that the database can be reached
+                pass  # checks only that the database is reachable
         return db
 
     async def close(self) -> None:
@@ -244,7 +247,7 @@ class Database(Queries):
         for kept in self._kept:
             with suppress(*AWAY):
                 await kept.close()
-        with suppress(TimeoutError):  # on timeout, asyncpg has closed the connections by force
+        with suppress(TimeoutError):  # on timeout, asyncpg has terminated the connections
             async with asyncio.timeout(time_limits.current.database_close_seconds):
                 await self._pool.close()
 
@@ -268,7 +271,7 @@ class Database(Queries):
             raise
         except BaseException as error:
             if not means_away(error, raw):
-                if raw.is_committing:  # its caller was canceled
+                if raw.is_committing:  # the caller was canceled
                     self.unconfirmed.leave(raw)
                 else:
                     await _end_statement(raw)
@@ -285,8 +288,9 @@ class Database(Queries):
     async def _until_late(self, raw: Any) -> AsyncIterator[None]:
         """Closes the session when the request's time is up, even during a commit.
 
-        The statement is not canceled. A cancel request needs a responding server, and it would make
-        a commit that waits for a synchronous standby take effect without the standby.
+        The statement itself is not canceled: a cancel request needs a responding server. It would
+        also complete a commit that waits for a synchronous standby without the standby's
+        confirmation.
         """
         left = deadline.remaining_seconds()
         if left is None:
@@ -310,7 +314,7 @@ class Database(Queries):
             late.cancel()
 
     async def _waiting(self, pids: Sequence[int]) -> list[int]:
-        """Returns which of these server processes wait for a standby's confirmation."""
+        """Returns those of these server processes that are waiting for a standby's confirmation."""
         # Do not use the pool, because all of its sessions may be waiting.
         found = await self._looking.records(WAITING, list(pids))
         if not found:
@@ -320,8 +324,9 @@ class Database(Queries):
     async def _give_up(self, raw: Any, error: BaseException) -> None:
         self.unconfirmed.leave(raw)
         if isinstance(error, TimeoutError) and not self.unconfirmed.are_waiting:
-            # The server hangs. Idle sessions still look usable: unless they are closed, each of
-            # them causes a timeout for one more caller, even after another host has taken over.
+            # The server hangs, but idle sessions still look usable. Unless they are closed, each of
+            # them causes a timeout for one more caller, even after another host has become the
+            # primary.
             log.error("database_hangs", host=self._connector.host)
             self._connector.lose_sessions()
             await self._pool.expire_connections()
@@ -337,7 +342,7 @@ class Database(Queries):
 
 @asynccontextmanager
 async def transaction_of(db: Database | Connection) -> AsyncIterator[Connection]:
-    """Opens a transaction, or a savepoint on a connection that already has a transaction."""
+    """Opens a transaction on a database, or a savepoint if a connection already has one."""
     if isinstance(db, Database):
         async with db.transaction() as connection:
             yield connection
@@ -352,21 +357,21 @@ class UnusableDatabase(Refusal):
 
 @contextmanager
 def refused_when_unusable() -> Iterator[None]:
-    """Raises UnusableDatabase for errors that a retry cannot fix: a wrong URL or denied access."""
+    """Raises UnusableDatabase for errors that a retry cannot fix, such as a wrong URL."""
     try:
         yield
     except (
         asyncpg.InvalidCatalogNameError,
         asyncpg.InvalidAuthorizationSpecificationError,
         asyncpg.InsufficientPrivilegeError,
-        ValueError,  # an invalid URL, including asyncpg's own subclass
+        ValueError,  # an invalid URL; asyncpg raises a subclass of ValueError
         OverflowError,
     ) as error:
         raise UnusableDatabase(f"The database cannot be used: {error}") from error
 
 
 async def connect(url: str, *, statement_seconds: float | None = None) -> Any:
-    """Opens a single session. Migrations pass no statement timeout, because they can take hours."""
+    """Opens a single session. Migrations set no statement timeout, because they can take hours."""
     with unavailable_when_away(), refused_when_unusable():
         connector = Connector(url, only_host_seconds=time_limits.current.start_connect_seconds)
         return await connector.connect(command_timeout=statement_seconds)
@@ -390,7 +395,7 @@ def _seconds_to_acquire() -> float:
 
 
 def _set_committing(raw: Any, is_committing: bool) -> None:
-    with suppress(AttributeError):  # the pool has taken the session back
+    with suppress(AttributeError):  # the session is already back in the pool
         raw.set_committing(is_committing)
 
 
@@ -402,8 +407,8 @@ def _is_write(sql: str) -> bool:
 async def _end_statement(raw: Any) -> None:
     """Ends a statement that was prepared but not executed.
 
-    The server considers it still running. Its timeout would end the statement of the next user of
-    the session, whose `now()` would also return the old start time.
+    The server considers such a statement as still running. Its timeout would end the next statement
+    in this session, and `now()` would return the old start time.
     """
     with suppress(Exception):
         await raw.execute("")

@@ -1,6 +1,6 @@
 """Limits the total time that one request may wait for the database.
 
-Time spent waiting for other services, such as a provider, does not count.
+The time that a request waits for other services, such as a provider, does not count.
 """
 
 import asyncio
@@ -50,8 +50,8 @@ class Budget:
 _budget: ContextVar[Budget | None] = ContextVar("database_budget", default=None)
 
 
-class limited:  # noqa: N801 (it is used like a function)
-    """Limits database work in this block, which raises Unavailable once the time is used up."""
+class limited:  # noqa: N801 (the class is used like a function)
+    """Limits the database time of this block. When it is used up, queries raise Unavailable."""
 
     def __init__(self, seconds: float | None = None, *, waited_seconds: float = 0) -> None:
         self._seconds = (seconds or time_limits.current.request_seconds) - waited_seconds
@@ -64,15 +64,15 @@ class limited:  # noqa: N801 (it is used like a function)
 
 
 def renew() -> None:
-    """Restarts the time limit, for each part of a response that is sent in many parts."""
+    """Restarts the time limit. Called before each part of a response that is sent in parts."""
     if (budget := _budget.get()) is not None:
         budget.renew(time_limits.current.request_seconds)
 
 
 def remaining_seconds() -> float | None:
-    """Returns the remaining seconds, or None outside of requests.
+    """Returns the remaining database time, or None outside of requests.
 
-    Raises Unavailable if none remain.
+    Raises Unavailable if no time remains.
     """
     budget = _budget.get()
     if budget is None:
@@ -82,7 +82,7 @@ def remaining_seconds() -> float | None:
     return seconds
 
 
-class counted:  # noqa: N801 (it is used like a function)
+class counted:  # noqa: N801 (the class is used like a function)
     """Counts the duration of this block toward the request's database time."""
 
     def __enter__(self) -> None:
@@ -96,18 +96,18 @@ class counted:  # noqa: N801 (it is used like a function)
 
 
 def start_detached(work: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":
-    """Starts a task that outlives the request and is not bound by its time limit."""
+    """Starts a task that can outlive the request. The request's time limit does not apply."""
     context = copy_context()
     context.run(_budget.set, None)
     return asyncio.create_task(work, context=context)
 
 
 async def wait_for(shared: "asyncio.Future[Result]") -> Result:
-    """Waits for a task that others may wait for too, so a timeout here does not cancel it."""
+    """Waits for a task that others may wait for too. A timeout here does not cancel the task."""
     with counted():
         done, _ = await asyncio.wait({shared}, timeout=remaining_seconds())
     if not done:
-        # If nobody waits any more, asyncio would log the task's exception as never retrieved.
+        # If no caller is left, asyncio would log the task's exception as never retrieved.
         shared.add_done_callback(_retrieve)
         raise Unavailable from TimeoutError("the database timed out")
     return shared.result()
@@ -122,7 +122,7 @@ def _retrieve(shared: "asyncio.Future[Any]") -> None:
 class Waits:
     """Limits the time until futures get their results.
 
-    One timer checks all futures, because a timer for each has more overhead.
+    One timer checks all futures, because a separate timer for each future has more overhead.
     """
 
     LOOK_SECONDS = 0.05

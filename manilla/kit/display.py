@@ -9,9 +9,9 @@ from manilla.kit.money import DECIMALS, Money
 LOCALE = "en_NG"
 TEXT_MAX = 4_000  # maximum length of a description, so that pages stay fast
 
-# Invisible characters that change how text is displayed: controls, direction marks, zero-width
-# characters and blank fillers. A name that contains them can imitate another name or reverse the
-# digits of an amount.
+# Invisible characters that change how text is displayed: control characters, direction marks,
+# zero-width characters and blank fillers. A name that contains them can imitate another name or
+# reverse the digits of an amount.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff0-\ufffb"
@@ -37,7 +37,7 @@ def money_symbol(currency: str) -> str:
 
 
 def duration(seconds: int) -> str:
-    """Formats a duration as `29 min`. Used where there is no JavaScript countdown."""
+    """Formats a duration as `29 min`, for pages that have no JavaScript countdown."""
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86_400
     if days:
         return f"{days} {'day' if days == 1 else 'days'} {hours % 24} h"
@@ -48,8 +48,7 @@ def duration(seconds: int) -> str:
 
 def clean(text: str, at_most: int = TEXT_MAX) -> str:
     """Removes invisible characters and extra whitespace, and limits the length for display."""
-    # Also cut the text before cleaning it, so that a huge text takes little time: at most
-    # 8 * `at_most` characters are read.
+    # Also cut very long texts before cleaning, to clean at most 8 * `at_most` characters.
     seen = _UNSEEN.sub("", _LINE_ENDS.sub("\n", text[: 8 * at_most]))
     lines = (" ".join(line.split()) for line in seen.split("\n"))
     joined = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()

@@ -1,4 +1,4 @@
-"""Expected errors, which the caller can act on. Any other exception is a bug."""
+"""Expected errors that the caller can act on. Any other exception is a bug."""
 
 import contextlib
 import sys
@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 
 class Refusal(Exception):
-    """An expected error, which the caller can act on. The API, the pages and the CLI format it."""
+    """An expected error that the caller can act on. The API, the pages and the CLI format it."""
 
     status: ClassVar[int] = 422
     code: ClassVar[str] = "REFUSED"
@@ -37,7 +37,7 @@ class Refusal(Exception):
 
 
 class Unavailable(Refusal):
-    """The database is unavailable or a queue is full. It is unknown whether a write took effect."""
+    """The database is unavailable or a queue is full. The outcome of a write is unknown."""
 
     status, code = 503, "SERVICE_UNAVAILABLE"
     message = "The service is busy or briefly unavailable. Please try again."

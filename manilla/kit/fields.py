@@ -1,4 +1,4 @@
-"""Declares, once for each record type, the fields that exports and commands show.
+"""Declares the fields that exports and commands show, once for each record type.
 
 Also writes records as CSV.
 """
@@ -20,17 +20,17 @@ Record = TypeVar("Record")
 Outer = TypeVar("Outer")
 
 Getter = Callable[[Record], Any]
-# Functions that read a column's value, by column title, in display order.
+# Maps each column title to a function that returns the column's value, in display order.
 Columns = dict[str, Getter[Record]]
 
-# Spreadsheet programs treat text that starts with one of these as a formula.
+# Spreadsheet programs treat text that starts with one of these characters as a formula.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def insert_after(
     columns: Columns[Record], title: str, added: str, getter: Getter[Record]
 ) -> Columns[Record]:
-    """Returns the columns with a column added after the one with this title."""
+    """Returns the columns with an additional column after the column with this title."""
     result: Columns[Record] = {}
     for each, get in columns.items():
         result[each] = get
@@ -43,7 +43,7 @@ class Fields(Generic[Record]):
     """The fields of one record type.
 
     Every attribute of the record is a field with the same name. `others` declares fields whose name
-    differs from the attribute, or whose value a function computes.
+    differs from the attribute, and fields whose value is computed by a function.
     """
 
     def __init__(self, record: type[Record], **others: str | Getter[Record]) -> None:
@@ -58,7 +58,7 @@ class Fields(Generic[Record]):
     def inside(
         self, outer: type[Outer], attribute: str, **others: str | Getter[Outer]
     ) -> "Fields[Outer]":
-        """Returns the fields of an outer record, including those of the record it contains."""
+        """Returns the fields of an outer record and of the record that it contains."""
         return _Outer(self, outer, attribute, **others)
 
     def _getter(self, name: str) -> Getter[Record]:
@@ -111,7 +111,7 @@ def plain(value: object) -> str:
 
 
 def cell_of(value: object) -> object:
-    """Converts the value to text, a number, a time or None."""
+    """Converts a value to a cell: text, a number, a time or None."""
     match value:
         case Money():
             return value.amount

@@ -1,4 +1,4 @@
-"""Reads the status of the database server, for operators."""
+"""Queries the database server's status for operators."""
 
 from datetime import datetime
 
@@ -28,7 +28,7 @@ class DatabaseServer(msgspec.Struct, frozen=True):
 
 class Replica(msgspec.Struct, frozen=True):
     name: str
-    state: str | None  # None if our role may not see it
+    state: str | None  # None if our database role is not allowed to see it
     sync_state: str | None
     lag_seconds: float | None
 

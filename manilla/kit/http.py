@@ -1,4 +1,4 @@
-"""HTTP for all applications: responses, bodies, client addresses and URLs."""
+"""HTTP functions that all applications share: responses, bodies, client addresses and URLs."""
 
 import ipaddress
 import re
@@ -15,7 +15,7 @@ class BodyTooLarge(Exception):
 
 
 class ClientGone(Exception):
-    """The client disconnected, so there is nobody to respond to."""
+    """The client disconnected, so no response can be sent."""
 
 
 JSON = b"application/json"
@@ -25,7 +25,6 @@ Header = tuple[bytes, bytes]
 async def respond(
     send: Any, status: int, body: bytes, headers: Iterable[Header] = (), media_type: bytes = JSON
 ) -> None:
-    """Sends a complete response."""
     length = str(len(body)).encode()
     every = [(b"content-type", media_type), (b"content-length", length), *headers]
     await send({"type": "http.response.start", "status": status, "headers": every})
@@ -33,14 +32,14 @@ async def respond(
 
 
 async def read_body(receive: Any, size_max: int) -> bytes:
-    """Reads the whole body; raises BodyTooLarge as soon as it exceeds the limit."""
+    """Reads the whole body, and raises BodyTooLarge as soon as the body exceeds the size limit."""
     return b"".join([chunk async for chunk in body_chunks(receive, size_max)])
 
 
 async def body_chunks(receive: Any, size_max: int) -> AsyncIterator[bytes]:
-    """Yields the body as it arrives; raises BodyTooLarge as soon as it exceeds the limit.
+    """Yields the body as it arrives, and raises BodyTooLarge as soon as it exceeds the size limit.
 
-    The protocol class closes connections that send the body too slowly.
+    The server's protocol class closes connections that send the body too slowly.
     """
     size, is_complete = 0, False
     while not is_complete:
@@ -57,7 +56,8 @@ async def body_chunks(receive: Any, size_max: int) -> AsyncIterator[bytes]:
 def client_address(
     peer: str, forwarded_for: bytes | None, trusted_proxies: Sequence[Network]
 ) -> str:
-    """Returns the nearest address that is not a trusted proxy, as the client's address.
+    """Returns the client's address: the last address in the proxy chain that is not a trusted
+    proxy.
 
     `forwarded_for` is ignored unless the peer is a trusted proxy.
     """
@@ -79,14 +79,14 @@ def is_web_address(text: str) -> bool:
     """Whether the text is an http or https URL with a host.
 
     Other schemes, such as javascript: and file:, are rejected because a browser could run or open
-    them.
+    such a URL.
     """
     if _NOT_IN_ADDRESSES.search(text):
         return False
     try:
         parts = urlsplit(text)
-        # The attribute raises ValueError for an invalid port, and for brackets without an IPv6
-        # address.
+        # `port` raises ValueError for an invalid port. `urlsplit` raises it for brackets without an
+        # IPv6 address.
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
@@ -103,7 +103,8 @@ def is_within(address: str, networks: Sequence[Network]) -> bool:
         return False
     parsed = ipaddress.ip_address(address)
     if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
-        parsed = parsed.ipv4_mapped  # a dual-stack socket shows an IPv4 peer as IPv6
+        # A dual-stack socket represents an IPv4 peer as an IPv6 address.
+        parsed = parsed.ipv4_mapped
     return any(parsed in network for network in networks)
 
 

@@ -16,7 +16,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # Encode two digits at a time, which halves the number of iterations.
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
-# Translates each random byte to a character. Eight of the 256 byte values give the same character.
+# Maps each random byte to a character. Each character stands for eight of the 256 byte values.
 _OF_BYTE = (ALPHABET * 8).encode()
 
 
@@ -31,13 +31,14 @@ def random_base32(characters: int) -> str:
 
 
 _owner = lru_cache(maxsize=10_000)(partial(base32, characters=OWNER_CHARACTERS))
-_time = lru_cache(maxsize=16)(base32)  # a busy process creates several ids per millisecond
+# Cached, because a busy process creates several ids per millisecond.
+_time = lru_cache(maxsize=16)(base32)
 
 
 class TimedIds(msgspec.Struct, frozen=True):
-    """Generates ids from a prefix, the time, the owner's number and 65 random bits.
+    """Generates ids that sort by time.
 
-    The ids sort by time.
+    An id consists of a prefix, the time, the owner's number and 65 random bits.
     """
 
     prefix: str
@@ -50,14 +51,14 @@ class TimedIds(msgspec.Struct, frozen=True):
 
     @property
     def pattern(self) -> str:
-        """A regular expression for ids and `floor` texts, up to the year 9700."""
+        """A regular expression for ids and `floor` strings, up to the year 9700."""
         return f"^{self.prefix}[0-6][{ALPHABET}]{{{self.time_characters - 1}}}"
 
     def new(self, owner: int) -> str:
         return self.new_at(owner, time.time_ns())
 
     def new_at(self, owner: int, nanoseconds: int) -> str:
-        """Returns a new id for this time, in nanoseconds since 1970."""
+        """Returns a new id for the given time, in nanoseconds since 1970."""
         assert 0 <= owner <= OWNER_MAX
         return (
             self.prefix
@@ -67,29 +68,30 @@ class TimedIds(msgspec.Struct, frozen=True):
         )
 
     def new_with_time(self, owner: int) -> tuple[str, datetime]:
-        """Returns a new id, and the time that it contains."""
+        """Returns a new id, and the time that the id contains."""
         units = time.time_ns() // (1_000 * self.unit_microseconds)
         microseconds = units * self.unit_microseconds
         moment = _EPOCH + timedelta(microseconds=microseconds)
         return self.new_at(owner, 1_000 * microseconds), moment
 
     def owner_of(self, text: str) -> int | None:
-        """Returns the owner's number from an id, or None if the text is not such an id."""
+        """Returns the owner's number from an id, or None if the text is not an id of this type."""
         digits = text.removeprefix(self.prefix)
         if len(text) != self.length or digits == text or not set(digits) <= set(ALPHABET):
             return None
         return number(digits[self.time_characters :][:OWNER_CHARACTERS])
 
     def floor(self, moment: datetime) -> str:
-        """Returns a string that sorts after all ids from before this time, and before all others.
+        """Returns a string that sorts after all ids from before this time, and before all later
+        ids.
 
-        The time in an id is a whole number of units, so this rounds up.
+        The time in an id is a whole number of units, so the given time is rounded up.
         """
         units = -((_EPOCH - moment) // timedelta(microseconds=self.unit_microseconds))
         return self.prefix + base32(max(0, units), self.time_characters)
 
     def moment_of(self, text: str) -> datetime | None:
-        """Returns the time of an id or of a `floor` text, or None if the text is neither."""
+        """Returns the time in an id or in a `floor` string, or None if the text is neither."""
         digits = text[len(self.prefix) :][: self.time_characters]
         if not text.startswith(self.prefix) or len(digits) != self.time_characters:
             return None
@@ -102,7 +104,7 @@ class TimedIds(msgspec.Struct, frozen=True):
 
 
 def number(text: str) -> int | None:
-    """Decodes a number that `base32` encoded; returns None if the text is invalid."""
+    """Decodes a number that `base32` encoded, or returns None if the text is invalid."""
     decoded = 0
     for character in text:
         if character not in ALPHABET:
@@ -116,5 +118,5 @@ def new_request_id() -> str:
 
 
 def new_key(prefix: str = "") -> str:
-    """Returns a key of 160 random bits, as text that a double click selects completely."""
+    """Returns a key of 160 random bits. A double click selects the whole key."""
     return prefix + random_base32(32).lower()

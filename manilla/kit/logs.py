@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object per line, from which secrets are removed."""
+"""Writes structured logs: one JSON object per line, without secrets."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-# Values of fields with these names are never logged.
+# The values of fields whose names match are never logged.
 _SECRET = re.compile(
     r"secret|password|signature|authorization|api[-_]?key|master[-_]?key|token|bvn|cookie",
     re.IGNORECASE,
@@ -46,8 +46,8 @@ def _render(_logger: WrappedLogger, _method: str, event: EventDict) -> bytes:
 class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
     """The log line of a request.
 
-    It is a struct for speed, because it is the most frequent line. Its fields are fixed, and none
-    of them is secret.
+    This is a struct for speed, because it is the most frequent log line. Its fields are fixed, and
+    no field is secret.
     """
 
     timestamp: datetime
@@ -66,10 +66,10 @@ class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _encode_lines = msgspec.json.Encoder().encode_lines
-_program: str | None = None  # None if logging is not configured; then nothing is written
+_program: str | None = None  # None if logging is not configured, so that nothing is written
 
-# Lines of this event-loop iteration, which are written together. A write to a pipe that several
-# processes share is atomic only up to this size.
+# The lines of this event-loop iteration, which are written together. A write to a pipe that several
+# processes share is atomic only up to WRITE_BYTES_MAX.
 _lines: list[RequestLine] = []
 WRITE_BYTES_MAX = 4096
 
@@ -89,14 +89,14 @@ def _write_lines() -> None:
     text, start = _encode_lines(lines), 0
     while start < len(text):
         end = text.rfind(LINE_END, start, start + WRITE_BYTES_MAX)
-        if end < 0:  # a line that is too long for one write
+        if end < 0:  # one line is too long for a single write
             end = text.index(LINE_END, start)
         _output.write(text[start : end + 1])
         start = end + 1
 
 
 class _Output:
-    """Standard error. If its disk is full, log lines are lost, but no request fails."""
+    """Standard error. If the disk is full, log lines are lost, but no request fails."""
 
     _is_cut = False  # whether the last line was not written completely
 

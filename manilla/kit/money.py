@@ -1,4 +1,4 @@
-"""Money as integer minor units and an ISO 4217 currency. Floats are never used."""
+"""Represents money as integer minor units and an ISO 4217 currency. Floats are never used."""
 
 import re
 from decimal import ROUND_HALF_UP, Decimal
@@ -19,19 +19,19 @@ _BY_DECIMALS = {
     4: "CLF UYW",
 }
 DECIMALS = {code: decimals for decimals, codes in _BY_DECIMALS.items() for code in codes.split()}
-# The minor unit of each currency in major units, with all of its decimals: 0.01.
+# Each currency's minor unit as a decimal number of major units, for example 0.01.
 _UNITS = {code: Decimal(1).scaleb(-decimals) for code, decimals in DECIMALS.items()}
 
 _AMOUNT = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
 
 _ONE = Decimal(1)  # has no decimals, like most amounts
 
-# The largest amount. A 64-bit integer can hold the sum of ninety such amounts.
+# The largest amount. The sum of ninety amounts of this size fits into a 64-bit integer.
 MINOR_MAX = 10**17 - 1
 
 
 class MoneyError(ValueError):
-    """The amount cannot be represented exactly; the message says why."""
+    """The amount cannot be represented exactly. The message says why."""
 
 
 class Money(msgspec.Struct, frozen=True, order=True):
@@ -40,7 +40,7 @@ class Money(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def of(cls, amount: Decimal | int | str, currency: str) -> Self:
-        """Converts an amount in major units exactly, or raises MoneyError; never rounds."""
+        """Converts an amount in major units without rounding, or raises MoneyError."""
         decimals = DECIMALS.get(currency)
         if decimals is None:
             raise MoneyError(f"{currency} is not an ISO 4217 currency.")
@@ -70,7 +70,7 @@ class Money(msgspec.Struct, frozen=True, order=True):
 
 
 def amount_of(currency: str, minor: int) -> Decimal:
-    """Returns the amount in major units, with all of the currency's decimals: 1000.00."""
+    """Returns the amount in major units with all decimals of the currency, such as 1000.00."""
     return _UNITS[currency] * minor
 
 
@@ -83,7 +83,7 @@ def to_minor(amount: Decimal, decimals: int) -> int:
         return 0
     if amount.adjusted() + decimals > 16:
         raise MoneyError("The amount is too large.")
-    # The result has at most 17 digits, and decimals have 28, so nothing is rounded.
+    # The result has at most 17 digits and a Decimal has 28, so no digit is rounded.
     return int(amount.scaleb(decimals))
 
 
@@ -94,7 +94,7 @@ def _exponent(amount: Decimal) -> int:
 
 
 def exact_decimal(amount: Decimal | int | str) -> Decimal:
-    # Reject what Decimal would also accept: underscores, surrounding spaces and non-ASCII digits.
+    # Decimal would also accept underscores, surrounding spaces and non-ASCII digits.
     if isinstance(amount, str) and not _AMOUNT.fullmatch(amount):
         raise MoneyError(f"{amount!r} is not an amount.")
     try:

@@ -1,7 +1,7 @@
-"""HTTP calls to URLs that merchants choose, which must never reach our own network.
+"""Makes HTTP calls to URLs that merchants choose. These calls must never reach our own network.
 
-The IP address is checked when the socket is created, after DNS resolution. So it makes no
-difference how the URL is written, or whether the name resolves to another address at another time.
+The IP address is checked when the socket is created, after DNS resolution. So neither an unusual
+notation of the address nor a changed DNS record can bypass the check.
 """
 
 import asyncio
@@ -20,21 +20,19 @@ from urllib.parse import unquote, urlsplit
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-# These networks count as global, but their addresses embed an IPv4 address, which would bypass the
-# check.
+# These networks count as global, but their addresses can embed a private IPv4 address.
 _WRAPPED = tuple(
     ipaddress.IPv6Network(network)
     for network in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::ffff:0:0/96")
 )
-# Not public, although some versions of Python consider them global.
+# These networks are not public, although some versions of Python consider them global.
 _SPECIAL = tuple(
     ipaddress.ip_network(network)
     for network in ("192.0.0.0/24", "192.88.99.0/24", "fec0::/10", "3fff::/20")
 )
 
 
-# Use one message for both cases, so that a caller cannot learn which names exist in our network or
-# what they resolve to.
+# The same message for both cases, so that a caller cannot learn which names exist in our network.
 NOT_REACHED = "not a public address, or a name that is not known"
 
 
@@ -54,7 +52,7 @@ def is_public(text: str) -> bool:
 def has_private_host(url: str) -> bool:
     """Whether a URL's host is `localhost` or an IP address that is not public.
 
-    Host names are not resolved here; their addresses are checked when a socket is opened.
+    Host names are not resolved here. Their IP addresses are checked when a socket is opened.
     """
     host = unquote(urlsplit(url).hostname or "")
     name = unicodedata.normalize("NFKC", host).replace("\u3002", ".").rstrip(".").lower()
@@ -74,11 +72,11 @@ def _written_address(host: str) -> str | None:
 
 
 class ThreadedResolver(AbstractResolver):
-    """Resolves host names in its own threads.
+    """Resolves host names in separate threads.
 
-    If a name server is silent, the system's resolver blocks a thread for longer than any call
-    waits. In the shared thread pool, a few such names would prevent the process from resolving the
-    names of its own database and providers.
+    If a name server does not respond, the system's resolver blocks a thread for longer than the
+    timeout of any HTTP call. In the shared thread pool, a few such names would prevent the process
+    from resolving the names of its own database and providers.
     """
 
     def __init__(self, threads: int) -> None:
@@ -108,7 +106,7 @@ class ThreadedResolver(AbstractResolver):
 
 
 def open_session(*, is_public_only: bool, connections: int, seconds: float) -> Any:
-    """Opens an HTTP session without cookies and without the proxy settings of the environment.
+    """Opens an HTTP session without cookies that ignores the proxy variables of the environment.
 
     Callers must not follow redirects.
     """
@@ -131,7 +129,7 @@ def open_session(*, is_public_only: bool, connections: int, seconds: float) -> A
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
         trust_env=False,
-        # Ask for uncompressed responses, because they are shown to users exactly as received.
+        # Request uncompressed responses, because users see the responses exactly as received.
         headers={"User-Agent": "Manilla", "Accept-Encoding": "identity"},
     )
 
@@ -168,8 +166,7 @@ def describe(error: Exception) -> str:
 
 def _system_reason(error: OSError) -> str:
     number = error.errno
-    # For rejected addresses, DNS and TLS, use the error's own text, which says more than its
-    # number.
+    # For rejected addresses, DNS and TLS, the error's text is more specific than its number.
     if number is None or number <= 0 or number == errno.EACCES or isinstance(error, ssl.SSLError):
         return error.strerror or str(error)
     return os.strerror(number)

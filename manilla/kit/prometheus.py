@@ -1,7 +1,7 @@
 """Prometheus metrics that all processes on a machine share through files, served at one URL.
 
-When a process has ended, its file is merged into one file for all ended processes. Deleting it
-would decrease the totals, and a counter must never decrease.
+When a process has ended, its file is merged into one file for all ended processes. Deleting the
+file would decrease the totals, and a counter must never decrease.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from collections import Counter as Counts
 from pathlib import Path
 from typing import Any
 
-# prometheus-client selects its storage on import. If this variable is set, it uses files that
-# processes share.
+# prometheus-client selects its storage on import. If this variable is set, prometheus-client uses
+# files that processes share.
 if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="manilla-metrics-")
     atexit.register(shutil.rmtree, os.environ["PROMETHEUS_MULTIPROC_DIR"], ignore_errors=True)
@@ -43,14 +43,15 @@ LOCK = "lock"
 
 
 class MetricsFile(MmapedDict):
-    """A metrics file whose disk space is allocated before it is used.
+    """A metrics file whose disk space is allocated in advance.
 
-    The library writes to memory that is mapped to a file. If that part of the file has no space
-    yet and the disk is full, the kernel kills the process. Here an OSError is raised instead.
+    The library writes to memory that is mapped to a file. If that part of the file has no disk
+    space yet and the disk is full, the kernel kills the process. This class raises an OSError
+    instead.
     """
 
     FIRST_BYTES = 64 * 1024
-    VALUE_BYTES_MAX = 28  # maximum size of a value without its name
+    VALUE_BYTES_MAX = 28  # maximum size of a stored value without its name
 
     def __init__(self, filename: str | Path) -> None:
         with Path(filename).open("ab") as file:
@@ -70,7 +71,7 @@ values.MmapedDict = MetricsFile  # type: ignore[attr-defined, assignment]
 
 
 class RequestTimes:
-    """Counts requests and their durations in memory, and writes the sums to the shared files.
+    """Counts requests and their durations in memory, and regularly adds them to the shared files.
 
     Writing to the files for each request would have more overhead.
     """
@@ -104,7 +105,7 @@ _in_memory: list[RequestTimes] = []
 
 
 def _observe_all(histogram: Any, values: list[float]) -> None:
-    """Does the same as `observe` for each value, with one write for each bucket."""
+    """Has the same effect as calling `observe` for each value, with only one write per bucket."""
     bounds = histogram._upper_bounds
     in_buckets = Counts(bisect_left(bounds, value) for value in values)
     histogram._sum.inc(sum(values))
@@ -113,7 +114,7 @@ def _observe_all(histogram: Any, values: list[float]) -> None:
 
 
 def gauge(name: str, text: str, *labels: str) -> Gauge:
-    """Creates a gauge with the value that was set last, by any process."""
+    """Creates a gauge that has the value set last by any process."""
     return Gauge(name, text, labels, multiprocess_mode="mostrecent")
 
 
@@ -157,7 +158,7 @@ def render() -> bytes:
         tallies.flush()
     try:
         return _render()
-    except FileNotFoundError:  # a starting process has just merged and deleted a file: read again
+    except FileNotFoundError:  # a starting process has just merged and deleted a file: retry
         return _render()
 
 

@@ -1,7 +1,7 @@
 """A rate limit that is exact across all processes and hosts.
 
-The counts are in an unlogged database table: a crash may lose one minute of counts, which affects
-no money. One statement counts all requests that arrive at the same time.
+The counts are in an unlogged database table. A crash can lose one minute of counts, which does not
+affect money. One statement counts all requests that arrive at the same time.
 """
 
 import ipaddress
@@ -19,7 +19,7 @@ WINDOW_SECONDS = 60
 GATHER_SECONDS = 0.002
 WINDOW = timedelta(seconds=WINDOW_SECONDS)
 
-# Only buckets whose name has this prefix may have windows longer than WINDOW, up to SLOW_WINDOW.
+# Only buckets whose name has this prefix can have windows longer than WINDOW, up to SLOW_WINDOW.
 SLOW = "slow:"
 SLOW_WINDOW = timedelta(minutes=15)
 
@@ -31,8 +31,8 @@ UNPARSED_CHARACTERS_MAX = 64
 def address_bucket(address: str) -> str:
     """Returns the bucket in which requests from this address are counted.
 
-    An IPv6 customer has a whole /64 network, so all of its addresses count as one. An IPv4 address
-    that is written as IPv6 counts as the IPv4 address.
+    An IPv6 customer has a whole /64 network, so all addresses of a network count as one. An IPv4
+    address in IPv6 notation counts as the IPv4 address.
     """
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
@@ -51,7 +51,7 @@ class RateLimitExceeded(Refusal):
 
 
 class Allowance(msgspec.Struct, frozen=True):
-    """A caller's use of its limit after this request was counted."""
+    """How much of its limit a caller has used, including this request."""
 
     limit: int
     used: int
@@ -67,10 +67,11 @@ class Allowance(msgspec.Struct, frozen=True):
 
 
 class RateTicket:
-    """A request that is counted exactly once: by the limiter, or by a statement that runs anyway.
+    """A request that is counted exactly once, by the limiter or by the statement of the request
+    itself.
 
     A statement that writes passes the ticket's bucket to the SQL function `rate_take`, so that
-    counting needs no extra round trip. It writes only if the count is within the limit.
+    counting needs no extra round trip. The statement writes only if the count is within the limit.
     """
 
     __slots__ = ("allowance", "bucket", "limit")
@@ -103,12 +104,12 @@ class RateLimiter:
         self._batcher = Batcher(self._count, batch_max=512, gather_seconds=GATHER_SECONDS)
 
     async def take(self, bucket: str, limit: int, *, cost: int = 1) -> Allowance:
-        """Counts a request in this bucket; a cost of 0 only reads the count."""
+        """Counts a request in this bucket. With a cost of 0, only reads the count."""
         count = await self._batcher.submit(_Take(bucket, cost))
         return Allowance(limit, count.used, count.resets_in_seconds)
 
     async def spend(self, ticket: RateTicket) -> None:
-        """Counts a request that no other statement has counted; raises if the limit is exceeded."""
+        """Counts a request that no other statement has counted. Raises if the limit is exceeded."""
         count = await self._batcher.submit(_Take(ticket.bucket, 1))
         ticket.spend(count.used, count.resets_in_seconds)
 
@@ -123,7 +124,7 @@ class RateLimiter:
 def _in_order(
     takes: Sequence[_Take], costs: dict[str, int], counts: dict[str, _Count]
 ) -> list[_Count]:
-    """Gives each request its own count, in the order of arrival within the batch."""
+    """Returns the count of each request, in the order of arrival within the batch."""
     used = {bucket: counts[bucket].used - cost for bucket, cost in costs.items()}
     placed = []
     for take in takes:

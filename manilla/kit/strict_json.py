@@ -1,8 +1,9 @@
 """Strict JSON for money: numbers are exact, and ambiguous documents are rejected.
 
-msgspec decodes documents that are certainly unambiguous. For all others the standard library
-decides, because it passes on every key-value pair of an object (so repeated keys are detected) and
-every number as text (so no digit goes through a float). Documents are encoded by msgspec.
+msgspec decodes documents that are certainly unambiguous. Python's `json` decodes all other
+documents, because it reports every key-value pair of an object, so repeated keys are detected. It
+also reports every number as text, so no number is converted to a float. msgspec encodes all
+documents.
 """
 
 import json
@@ -22,7 +23,7 @@ encode, encode_into = _encoder.encode, _encoder.encode_into
 
 
 class JsonError(ValueError):
-    """The document is invalid; the message tells the sender why."""
+    """The document is invalid. The message describes the problem to the sender."""
 
 
 def decode(raw: bytes) -> Any:
@@ -33,9 +34,9 @@ def decode(raw: bytes) -> Any:
 def _decode_fast(raw: bytes) -> Any:
     """Returns the value if the document is certainly valid and unambiguous, otherwise UNSET.
 
-    msgspec is fast, but keeps the last of repeated keys. Without escapes, each key and each string
-    has two quotation marks, so a document with more of them than the decoded value needs has
-    repeated a key.
+    msgspec is fast, but ignores all but the last of repeated keys. Without escapes, each key and
+    each string has two quotation marks. A document with more quotation marks than its decoded value
+    needs has therefore repeated a key.
     """
     if b"\\" in raw:
         return UNSET
@@ -47,7 +48,7 @@ def _decode_fast(raw: bytes) -> Any:
 
 
 def _texts(value: Any, levels: int) -> int:
-    """Counts the keys and strings of a value that is nested at most this deep."""
+    """Counts the keys and strings in a value that is nested at most `levels` deep."""
     is_object = type(value) is dict
     if not is_object and type(value) is not list:
         return type(value) is str
@@ -104,8 +105,8 @@ def _integer(text: str) -> int | Decimal:
         return BEYOND_BOUNDS
 
 
-# Stands for a well-formed number that is too large or too precise to represent. It is not a valid
-# amount, so field validation rejects it.
+# Represents a well-formed number that is too large or too precise. Field validation rejects it,
+# because it is not a valid amount.
 BEYOND_BOUNDS = Decimal("Infinity")
 
 _fast = msgspec.json.Decoder(float_hook=_number)
@@ -127,7 +128,7 @@ def _too_deep() -> JsonError:
 
 
 def is_storable(value: Any) -> bool:
-    """False if a string has characters that cannot be stored: NUL or a lone surrogate."""
+    """Whether all strings can be stored. NUL characters and lone surrogates cannot be stored."""
     if isinstance(value, str):
         return "\x00" not in value and (value.isascii() or not _LONE_SURROGATE.search(value))
     if isinstance(value, dict):

@@ -22,12 +22,12 @@ def is_line(text: str, length_max: int) -> bool:
 
 
 def has_controls(text: str, *, allowed: str = "") -> bool:
-    """Whether the text has a control character other than the allowed ones."""
+    """Whether the text has a control character that is not in `allowed`."""
     if text.isprintable():
-        return False  # this test is fast, and most texts pass it
+        return False  # a fast check that most texts pass
     return any(found not in allowed for found in _CONTROLS.findall(text))
 
 
 def is_email(text: str) -> bool:
-    """Whether we accept this text as an email address: no quoted parts, comments or brackets."""
+    """Whether we accept this email address. Quoted parts, comments and brackets are rejected."""
     return text.isprintable() and _EMAIL.fullmatch(text) is not None

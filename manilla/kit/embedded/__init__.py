@@ -1,1 +1,1 @@
-"""Runs the programs of one instance, including an embedded PostgreSQL server."""
+"""Starts and supervises the programs of one instance, including an embedded PostgreSQL server."""

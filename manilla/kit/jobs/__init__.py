@@ -1,10 +1,11 @@
 """Jobs: work that a worker process does later, stored in the same database as the data.
 
-A worker claims a job by taking a lease, and renews it while it works, so the jobs of a dead worker
-soon become free. Each claim and each new event about the job's subject raises the job's fence, a
-number; the worker keeps the fence of its claim. A worker that stalled past its lease therefore
-cannot end a job that another worker has claimed since. An event that arrives while the job runs is
-not lost either: the job becomes due again when it ends.
+A worker claims a job by taking a lease, and renews the lease while it works. If a worker dies, its
+leases end and other workers can claim its jobs. Each job has a fence: a number that every claim,
+and every new event about the job's subject, increases. The worker remembers the fence of its claim.
+A worker that stalled past its lease therefore cannot end a job that another worker has claimed
+since. An event that arrives while the job runs is not lost either: the job becomes due again when
+it ends.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,21 +22,21 @@ class Job(msgspec.Struct, frozen=True):
     subject: str
     attempts: int
     failures: int
-    fence: int  # the job's fence at this claim
+    fence: int  # the value of the job's fence when the worker claimed the job
 
 
-# A function that does the work. It returns None when done, or the number of seconds until the next
-# attempt.
+# A function that does the work. It returns None when the job is done, or the number of seconds
+# until the next attempt.
 Handler = Callable[[Job], Awaitable[float | None]]
 
 
 class Work(msgspec.Struct, frozen=True):
-    """The handler for one kind of job, and how many of these jobs a worker runs at once."""
+    """The handler for one kind of job, and how many of these jobs a worker runs concurrently."""
 
     handler: Handler
     concurrency: int
-    # True: fair scheduling, in which merchants take turns however many jobs each has waiting.
-    # False: jobs run in order of their due time.
+    # True: fair scheduling, so that merchants take turns regardless of how many jobs each has
+    # waiting. False: jobs run in order of their due time.
     is_fair: bool = False
 
 
@@ -62,7 +63,7 @@ async def put(
 async def put_missing(
     db: Database, kind: str, subjects: Sequence[str], *, in_seconds: float = 0
 ) -> None:
-    """Adds a platform job, which belongs to no merchant, for each subject that has none."""
+    """Adds a platform job, which belongs to no merchant, for each subject that has no job yet."""
     await db.execute(
         """
         INSERT INTO job (merchant_id, kind, subject, due_at)
@@ -103,8 +104,8 @@ async def delete(connection: Connection, merchant_id: int, kind: str, subject: s
 async def wake(connection: Connection, merchant_id: int, kinds: Sequence[str]) -> None:
     """Makes a merchant's jobs due now, because the condition that they waited for has changed.
 
-    Skips jobs that another session has locked; they keep their due time. Workers lock several jobs
-    in any order, so waiting for a lock could deadlock.
+    Skips jobs that another session has locked; these jobs keep their due time. Workers lock several
+    jobs in any order, so waiting for a lock could cause a deadlock.
     """
     await connection.execute(
         """
@@ -120,7 +121,7 @@ async def wake(connection: Connection, merchant_id: int, kinds: Sequence[str]) -
 async def is_held(connection: Connection, job: Job) -> bool:
     """Whether the worker still holds the job.
 
-    Locks the job's row, so the result holds until commit.
+    Locks the job's row, so that this does not change before the commit.
     """
     return await connection.has_row(
         """

@@ -15,7 +15,7 @@ FAILURE_WAIT_SECONDS_MAX = 300
 HELD_AT_MOST = timedelta(seconds=90)
 
 _IS_FREE = "parked_at IS NULL AND (leased_until IS NULL OR leased_until <= now())"
-# Finds the rows that `due` has locked by their ctid. This is fast for any number of waiting jobs.
+# Updates the rows that `due` has locked by their ctid, which is fast for any number of jobs.
 _CLAIM = """
         UPDATE job
            SET leased_until = now() + $3, attempts = attempts + 1,
@@ -30,7 +30,7 @@ def _lease() -> timedelta:
 
 
 async def claim(db: Database, limits: Mapping[str, int]) -> list[Job]:
-    """Claims up to the given number of jobs per kind; the jobs that became due first come first."""
+    """Claims up to the given number of jobs of each kind, in the order of their due times."""
     return await db.rows(
         Job,
         f"""
@@ -54,13 +54,13 @@ async def claim_fairly(
 ) -> tuple[list[Job], int | None]:
     """Claims an equal share of due jobs for each merchant, starting after `after_merchant`.
 
-    It reads as many merchants as there are free slots, and only the oldest jobs of each, so the
-    length of a merchant's queue makes no difference. If the share is one, it takes the merchant's
-    first job, which it has already found, and searches for another one only if that job is locked
-    or leased.
+    The query reads as many merchants as there are free slots, and only the oldest jobs of each
+    merchant, so a merchant's long queue does not make it slower. If the share is one, the query
+    claims the merchant's first job, which it has already found. It searches for another job only if
+    the first job is locked or leased.
 
-    Also returns the last merchant read, or None if no merchants remain. The kind is part of the SQL
-    text because the partial index covers only that kind.
+    Also returns the last merchant that was read, or None if no merchants remain. The kind is part
+    of the SQL text because the partial index covers only that kind.
     """
     assert kind.isidentifier()
     waits = f"kind = '{kind}' AND parked_at IS NULL"
@@ -119,8 +119,8 @@ def _keys(jobs: Sequence[Job]) -> tuple[list[int], list[str], list[str], list[in
     )
 
 
-# A worker that has lost the lease changes nothing. If the worker still has the lease but not the
-# newest fence, an event has arrived since the claim: the worker releases the job, which is due
+# A worker that has lost the lease changes nothing. If a worker has the lease but not the newest
+# fence, an event has arrived since the claim. The worker then releases the job, which becomes due
 # again.
 _MINE = """
       FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]{more})
@@ -128,14 +128,14 @@ _MINE = """
      WHERE job.merchant_id = mine.merchant_id AND job.kind = mine.kind
        AND job.subject = mine.subject AND job.lease = mine.fence"""
 _GIVE_BACK = "lease = NULL, leased_until = NULL"
-# An event that arrived in the meantime may have set a due time in the future.
+# An event that arrived while the job ran may have set a due time in the future.
 _DUE_AGAIN = "greatest(job.due_at, now())"
 
 
 async def renew(db: Database, held: Sequence[Job]) -> None:
-    """Renews the leases.
+    """Renews the leases of these jobs.
 
-    Skips locked jobs, because the statement that locks them is finishing them.
+    Skips locked jobs, because the statement that locks a job is about to finish the job.
     """
     mine = _MINE.format(more="", name="").replace("FROM unnest", "FROM job, unnest", 1)
     await db.execute(
@@ -194,9 +194,10 @@ async def fail(db: Database, job: Job, error: str) -> None:
 async def hold_job(
     db: Database, merchant_id: int, kind: str, subject: str
 ) -> AsyncIterator[Job | None]:
-    """Holds a job, so that no worker runs it. Yields None if a worker holds it already.
+    """Holds a job, so that no worker runs it. Yields None if a worker already holds the job.
 
-    Creates the job if there is none. Afterwards workers can claim it, if it still exists.
+    Creates the job if it does not exist. After the block, workers can claim the job if it still
+    exists.
     """
     fence = await db.value(
         """

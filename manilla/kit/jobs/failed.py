@@ -41,7 +41,7 @@ _ORDERS = {
 class FailedJobFilter(RecordFilter, frozen=True, kw_only=True):
     merchant_id: listing.Number | None = None
     kind: str | None = None
-    search: str | None = None  # exact subject of the job
+    search: str | None = None  # the job's exact subject
 
 
 async def failed_jobs(
@@ -75,7 +75,7 @@ async def count_failed_jobs(db: Database) -> int:
 async def release(connection: Connection, merchant_id: int, kind: str, subject: str) -> bool:
     """Makes a failed job due now, with a full set of retries.
 
-    Returns False if it is no longer a failed job.
+    Returns False if the job is no longer a failed job.
     """
     return await connection.has_row(
         """

@@ -1,4 +1,4 @@
-"""Counts the jobs of each kind that wait, run or have failed."""
+"""Counts the waiting, running and failed jobs of each kind."""
 
 from datetime import datetime
 

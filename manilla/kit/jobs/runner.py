@@ -1,4 +1,4 @@
-"""Runs the jobs that are due, in a worker process."""
+"""Runs due jobs in a worker process."""
 
 import asyncio
 import contextlib
@@ -21,14 +21,14 @@ POLL_SECONDS = 0.2
 
 
 class Runner:
-    """Claims due jobs and runs them until `stop` is set."""
+    """Claims due jobs and runs them until the `stop` event is set."""
 
     def __init__(self, db: Database, works: Mapping[str, Work]) -> None:
         self._db = db
         self._works = works
         self._running: dict[str, set[asyncio.Task[None]]] = {kind: set() for kind in works}
         self._held: dict[Job, float] = {}  # start time of each job that this process holds
-        self._full: set[str] = set()  # kinds whose capacity was used up at the last claim
+        self._full: set[str] = set()  # job kinds that had no free capacity at the last claim
         self._freed = asyncio.Event()
         self._end: Batcher[Job, None] = Batcher(partial(claims.end, db))
         self._put_off: Batcher[tuple[Job, float], None] = Batcher(partial(claims.put_off, db))
@@ -102,7 +102,7 @@ class Runner:
         return claimed
 
     def _free(self, kind: str) -> int:
-        """Returns how many more jobs to claim; 0 until a quarter of the capacity is free.
+        """Returns how many more jobs to claim, or 0 until a quarter of the capacity is free.
 
         Claiming several jobs in one statement reduces the overhead per job.
         """
@@ -138,7 +138,7 @@ class Runner:
                 await self._end.submit(job)
             else:
                 await self._put_off.submit((job, again_seconds))
-        except Unavailable as away:  # the lease will expire, and a worker claims the job again
+        except Unavailable as away:  # the lease will expire, and then a worker claims the job again
             log.warning("job_not_ended", kind=job.kind, subject=job.subject, **away.facts)
         finally:
             del self._held[job]

@@ -1,6 +1,6 @@
-"""What lists have in common: filters from forms, conditions, cursors and pages.
+"""Code that all lists share: filters from forms, SQL conditions, cursors and pages.
 
-`sorting.Selection` reads the pages.
+`sorting.Selection` reads the pages from the database.
 """
 
 import base64
@@ -43,19 +43,19 @@ class BadFilter(Refusal):
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
     rows: list[T]
-    next: str | None = None  # cursor of the next page; None on the last page
+    next: str | None = None  # cursor of the next page, or None on the last page
 
 
 def read_filter(kind: type[Filter], given: Mapping[str, str]) -> Filter:
-    """Reads a filter from a form or query string. Ignores empty values and unknown fields."""
+    """Parses a filter from a form or query string. Ignores empty values and unknown fields."""
     fields = {name: text.strip() for name, text in given.items() if text.strip()}
     if not all(text.isprintable() for text in fields.values()):
         raise BadFilter
     try:
         return msgspec.convert(fields, kind, strict=False)
     except msgspec.ValidationError as error:
-        # In a message such as "Expected `str` of length <= 3 - at `$.currency`", only the field
-        # name is useful to users.
+        # A message is, for example, "Expected `str` of length <= 3 - at `$.currency`". Users need
+        # only the field's name.
         name = str(error).partition("at `$.")[2].rstrip("`")
         given_text = fields.get(name, "")
         raise BadFilter.at(name, f"“{given_text[:40]}” is not a valid {_label(name)}.") from None
@@ -66,7 +66,7 @@ def _label(field: str) -> str:
 
 
 def search_text(text: str | None) -> str | None:
-    """Returns the trimmed search text, or None if there is none."""
+    """Returns the trimmed search text, or None if it is blank."""
     if text is None or not text.strip():
         return None
     if len(text) > SEARCH_LENGTH_MAX or not text.strip().isprintable():
@@ -75,18 +75,18 @@ def search_text(text: str | None) -> str | None:
 
 
 def number(text: str) -> int | None:
-    """Returns the number that the text is, or None if it is no number or too large for an id."""
+    """Parses a number, or returns None if the text is not a number or is too large for an id."""
     is_number = text.isascii() and text.isdigit() and len(text) <= NUMBER_DIGITS_MAX
     return int(text) if is_number else None
 
 
 def cursor(key: Any) -> str:
-    """Returns the cursor of the page that starts after the key."""
+    """Returns the cursor of the page that starts after this key."""
     return encode(msgspec.json.encode(key))
 
 
 def read_cursor(kind: type[Key], text: str | None) -> Key | None:
-    """Decodes a cursor. It comes from the client, so everything in it is validated."""
+    """Decodes a cursor. Clients send cursors, so every part of the cursor is validated."""
     if text is None:
         return None
     try:
@@ -104,14 +104,14 @@ def encode(raw: bytes) -> str:
 
 
 def decode(text: str) -> bytes:
-    """Decodes the base64 of a cursor."""
+    """Decodes a cursor from base64."""
     if len(text) > CURSOR_LENGTH_MAX:
         raise BadCursor
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
     except (binascii.Error, ValueError):
         raise BadCursor from None
-    # Base64 has several texts for the same bytes; only the one that we wrote is valid.
+    # Several base64 texts decode to the same bytes. Accept only the text that `encode` returns.
     if encode(raw) != text:
         raise BadCursor
     return raw
@@ -129,7 +129,7 @@ def _is_storable(part: Any) -> bool:
 
 
 class Conditions:
-    """A WHERE clause. Its SQL comes from constants; values are passed as parameters."""
+    """A WHERE clause. Its SQL consists of constants, and values are passed as parameters."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []
@@ -141,7 +141,7 @@ class Conditions:
         return f"${len(self.values)}"
 
     def add(self, sql: str, *values: Any) -> "Conditions":
-        """Adds a condition; each `{}` in `sql` is replaced with the placeholder of one value."""
+        """Adds a condition. Each `{}` in `sql` is replaced with the placeholder of one value."""
         self._parts.append(sql.format(*(self.value(value) for value in values)))
         return self
 
@@ -155,7 +155,7 @@ class Conditions:
         return another
 
     def branch(self) -> "Conditions":
-        """Returns a copy for another part of the same statement: it shares the parameters."""
+        """Returns a copy for another part of the statement. Both share their parameters."""
         another = Conditions()
         another.values, another._parts = self.values, list(self._parts)
         return another
@@ -165,7 +165,7 @@ class Conditions:
         return " AND ".join(self._parts) or "true"
 
     def beyond(self, start: "Conditions") -> str:
-        """Returns the SQL of the conditions that were added to a copy of `start`."""
+        """Returns the SQL of the conditions that were added after `start` was copied."""
         count = len(start._parts)
         assert self._parts[:count] == start._parts
         return " AND ".join(self._parts[count:]) or "true"
@@ -176,7 +176,7 @@ async def in_pages(
 ) -> AsyncIterator[list[T]]:
     """Yields the whole list in pages: `in_pages(listing.payments, db, scope, wanted)`.
 
-    No connection is held between pages, so a slow reader blocks nobody.
+    No connection is held between pages, so a slow client does not block other requests.
     """
     after: str | None = None
     while True:
@@ -189,7 +189,7 @@ async def in_pages(
 
 
 async def first(pages: AsyncIterator[list[T]], count: int) -> list[T]:
-    """Returns the first `count` rows, from as many pages as necessary."""
+    """Returns the first `count` rows from as many pages as necessary."""
     rows: list[T] = []
     async for page in pages:
         rows += page

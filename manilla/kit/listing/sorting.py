@@ -1,7 +1,7 @@
-"""Pages of a list in one of its orders, and the list's totals.
+"""Reads the pages of a list in one of its sort orders, and the list's totals.
 
-A page in the order of an index costs the same however many rows there are. Totals and other orders
-read all rows that match, so they work only up to ROWS_MAX rows.
+A page in the order of an index takes the same time however many rows the table has. Totals and
+pages in other orders read all matching rows, so they work only up to ROWS_MAX rows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ class SortOrder(StrEnum):
 
 
 class RecordFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """The filters that every list has."""
+    """The filters that all lists have."""
 
     since: Moment | None = None
     until: Moment | None = None  # exclusive upper bound of the time
@@ -39,26 +39,26 @@ class RecordFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AmountFilter(RecordFilter, frozen=True, kw_only=True):
-    """The filters of a list whose rows have an amount."""
+    """The filters of lists whose rows have an amount."""
 
     min_minor: Number | None = None
     max_minor: Number | None = None
 
 
 class SortKeys(msgspec.Struct, frozen=True):
-    """The columns that an order sorts by, all in the same direction."""
+    """The columns of a sort order, all sorted in the same direction."""
 
     columns: tuple[str, ...]
-    kind: Any  # type of a cursor
+    kind: Any  # the type of a cursor in this order
     is_descending: bool = True
-    is_indexed: bool = False  # whether it is the order of the list's `KeyIndex`
+    is_indexed: bool = False  # whether this is the order of the list's `KeyIndex`
 
     def order(self, collation: str = "") -> str:
         direction = " DESC" if self.is_descending else ""
         return ", ".join(f"{column}{collation}{direction}" for column in self.columns)
 
     def after(self, key: Sequence[Any] | None, values: Conditions, collation: str = "") -> str:
-        """Returns the condition that a row is after the key, and adds its values."""
+        """Returns the SQL condition that a row comes after the key, and adds the key's values."""
         if key is None:
             return "true"
         columns = ", ".join(f"{column}{collation}" for column in self.columns)
@@ -77,7 +77,7 @@ NUMBERED: Mapping[SortOrder, SortKeys] = {
 
 
 class StatusTotals(msgspec.Struct, frozen=True):
-    """The rows with one status."""
+    """The number of rows with one status, and the sums of their amounts."""
 
     count: int = 0
     sums: list[Money] = []  # one per currency
@@ -86,41 +86,42 @@ class StatusTotals(msgspec.Struct, frozen=True):
 class Totals(msgspec.Struct, frozen=True):
     count: int
     sums: list[Money]  # one per currency; empty if the rows have no amounts
-    by_status: Mapping[str, StatusTotals] = {}  # empty if the list has no statuses to tell apart
+    by_status: Mapping[str, StatusTotals] = {}  # empty if the list has no status column
 
     @property
     def is_exact(self) -> bool:
-        """Whether all rows were counted; otherwise there are more than ROWS_MAX."""
+        """Whether all rows were counted. If not, there are more than ROWS_MAX rows."""
         return self.count <= ROWS_MAX
 
 
 def read_as(kind: type[T]) -> Callable[[Any], T]:
-    """Returns a function that converts the records of a list."""
+    """Returns a function that converts a database record to this type."""
     return lambda record: msgspec.convert(dict(record), kind)
 
 
 class KeyIndex(msgspec.Struct, frozen=True):
-    """An index that has a list's rows in one of its orders, but covers only some conditions.
+    """An index that stores a list's rows in one of its orders, but covers only some conditions.
 
-    A page in that order reads at most LOOK_MAX rows. If few of them match the other conditions, the
-    page has fewer rows than requested, and the next page continues from there.
+    A page in that order reads at most LOOK_MAX rows. If few of these rows match the other
+    conditions, the page has fewer rows than requested, and the next page continues after the last
+    row read.
     """
 
-    whose: Conditions  # the conditions that it covers, with which the others start
-    # The least value of the first column, and one after the last. If a column is bounded on both
-    # sides, the planner uses the index even if it believes that the table is small.
+    whose: Conditions  # the conditions that the index covers; they come before all other conditions
+    # The least value of the first column, and a value after the last. If a column has both limits,
+    # the planner uses the index even if it estimates that the table is small.
     bounds: tuple[Any, Any] | None = None
-    collation: str = ""  # of the index, if it is not the default one
+    collation: str = ""  # the index's collation, if it is not the default collation
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """The rows that a list can show."""
+    """The rows that a list can show, and how to query them."""
 
-    table: str  # a table, or another source with its name at the end
-    columns: str  # column list, which must include the columns of the orders
+    table: str  # a table, or another SQL source that ends with its alias
+    columns: str  # column list, which must include the columns of all sort orders
     orders: Mapping[SortOrder, SortKeys]
     wanted: Conditions
-    index: KeyIndex | None = None  # None: all conditions have an index, or there are few rows
+    index: KeyIndex | None = None  # None if all conditions have an index, or if there are few rows
     amounts: str = "currency, amount_minor"  # the columns that totals need
     status: str | None = None  # the column that totals are grouped by
 
@@ -135,10 +136,11 @@ class Selection(msgspec.Struct, frozen=True):
         after: str | None,
         limit: int,
     ) -> Page[T]:
-        """Returns one page of the rows in this order; newest first if the list lacks the order.
+        """Returns one page of rows in this order, or newest first if the list does not have this
+        order.
 
-        The page continues after the key of the last one, so rows that are added meanwhile cause
-        neither repeated nor skipped rows.
+        The page starts after the last key of the previous page. Rows that are added in the meantime
+        therefore cause neither repeated nor skipped rows.
         """
         keys = self.orders[sort if sort in self.orders else SortOrder.NEWEST]
         limit, key = min(limit, PAGE_ROWS_MAX), listing.read_cursor(keys.kind, after)
@@ -164,7 +166,7 @@ class Selection(msgspec.Struct, frozen=True):
     async def _last_looked(
         self, db: Database, index: KeyIndex, keys: SortKeys, key: Sequence[Any] | None
     ) -> str | None:
-        """Returns the cursor after the last row that the page may read; None if it read all."""
+        """Returns the cursor after the last row that the page may read, or None at the end."""
         values = index.whose.copy()
         looked = self._looked(index, keys, key, values)
         record = await db.record(
@@ -176,7 +178,7 @@ class Selection(msgspec.Struct, frozen=True):
     def _looked(
         self, index: KeyIndex, keys: SortKeys, key: Sequence[Any] | None, values: Conditions
     ) -> str:
-        """Returns the query's part that reads rows after the key in the order of the index."""
+        """Returns the part of the query that reads rows after the key in the order of the index."""
         first, bounds = f"{keys.columns[0]}{index.collation}", "true"
         if index.bounds is not None:
             low, high = map(values.value, index.bounds)
@@ -196,7 +198,7 @@ class Selection(msgspec.Struct, frozen=True):
         return Totals(count, [])
 
     async def totals(self, db: Database) -> Totals:
-        """Counts the rows and sums their amounts, up to ROWS_MAX; per status if there is one."""
+        """Counts up to ROWS_MAX rows and sums their amounts, per status if there is one."""
         status = self.status or "NULL"
         records = await db.records(
             f"""

@@ -1,6 +1,6 @@
-"""Direct responses to requests of the merchant API.
+"""Serves requests to the merchant API without ASGI.
 
-The pages are an ASGI application. The merchant API is not: it takes a complete request and returns
+The pages are an ASGI application. The merchant API instead receives a complete request and returns
 a complete response, which has less overhead than ASGI's messages.
 """
 
@@ -24,26 +24,26 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class HttpRequest(msgspec.Struct):
-    """A complete request for a direct response."""
+    """A complete request to the merchant API."""
 
     method: str
-    path: str  # decoded
-    target: bytes  # the path and query exactly as sent, because the signature covers these bytes
+    path: str  # percent-decoded path
+    target: bytes  # path and query exactly as sent, because the signature covers these bytes
     query: bytes
     headers: Mapping[bytes, bytes]
     peer: str  # the IP address of the other end of the connection
-    body: bytes | None = b""  # None if it is too large
+    body: bytes | None = b""  # None if the body is too large
     waited_seconds: float = 0.0  # time spent in the request queue
 
 
 class HttpResponse(msgspec.Struct):
     status: int
     body: bytes
-    head: bytes  # header lines, each with its line end
+    head: bytes  # header lines, each with its line ending
 
 
 class Direct(Interface):
-    """Responds to complete requests."""
+    """An application that receives complete requests and returns complete responses."""
 
     read_headers: frozenset[bytes]
 
@@ -52,13 +52,13 @@ class Direct(Interface):
     async def respond(self, request: HttpRequest) -> HttpResponse: ...
 
     def busy(self) -> HttpResponse:
-        """Returns the response to a request that cannot be processed soon."""
+        """Returns the response for a request that is rejected because of overload."""
 
 
 class DirectCycle:
-    """A request that gets a direct response, with the state of its connection.
+    """A request to a `Direct` application, with the state of its connection.
 
-    It has the attributes that uvicorn's protocol expects of its own request class.
+    This class has the attributes that uvicorn's protocol expects of its own request class.
     """
 
     __slots__ = (
@@ -79,7 +79,7 @@ class DirectCycle:
         self.keep_alive = keep_alive
         self.body = bytearray()
         self.more_body = True
-        self.is_next = False  # whether all earlier requests of the connection have their responses
+        self.is_next = False  # whether all earlier requests on the connection have been answered
         self.is_ready = False  # whether the body is complete or too large
         self.disconnected = False
         self.response_started = False
@@ -162,7 +162,7 @@ class Protocol(LimitedProtocol):
 
     def _start(self, cycle: DirectCycle) -> None:
         assert self._direct is not None
-        # A client that sends without reading must wait in the queue.
+        # A client that sends requests without reading responses must wait in the queue.
         can_refuse = not self.pipeline and not self.flow.write_paused
         if can_refuse and self._queue.is_full():
             self._send(cycle, self._direct.busy())
@@ -228,7 +228,7 @@ class Protocol(LimitedProtocol):
 
 
 def _split(url: bytes) -> tuple[bytes, bytes]:
-    """Returns the path and the query of a request target, not decoded."""
+    """Returns the path and the query of a request target, both without decoding."""
     if url.startswith(b"/") and b"#" not in url:
         path, _, query = url.partition(b"?")
         return path, query
@@ -244,9 +244,9 @@ def _read(sent: Iterable[Header], wanted: frozenset[bytes]) -> dict[bytes, bytes
     headers: dict[bytes, bytes] = {}
     for name, value in sent:
         if name in wanted:
-            # The parser leaves trailing whitespace, which is not part of the value.
+            # The parser does not remove trailing whitespace, which is not part of the value.
             text = value.rstrip(b" \t")
-            # Join repeated headers with a comma: the joined value matches no key and no signature,
+            # Join repeated headers with a comma. The joined value matches no key and no signature,
             # so the request is rejected.
             headers[name] = headers[name] + b"," + text if name in headers else text
     return headers
@@ -261,7 +261,7 @@ _rendered: tuple[object, bytes] = (None, b"")
 
 
 def _default_lines(headers: list[Header]) -> bytes:
-    """Encodes the server's default headers. Cached, because they change only once a second."""
+    """Encodes the server's default headers. Cached, because these change only once a second."""
     global _rendered  # noqa: PLW0603
     if _rendered[0] is not headers:
         _rendered = headers, lines(headers)

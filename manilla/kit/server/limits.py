@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol with limits and with errors in the API's format."""
+"""uvicorn's HTTP protocol with limits, and with errors in the API's format."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,11 +11,11 @@ from manilla.kit.server.pacing import PacedFlow
 
 HEAD_BYTES_MAX = 32 * 1024
 HEADERS_MAX = 200
-# A body's chunk sizes, chunk extensions and trailers may together have as many bytes as the
-# headers, and in addition this share of the body. So the average chunk of a large body has about
-# 100 bytes or more.
+# A body's chunk sizes, chunk extensions and trailers together may have as many bytes as the
+# headers, plus this share of the body. The average chunk of a large body therefore has at least
+# about 100 bytes.
 FRAMING_SHARE = 1 / 16
-# The time limit for a body starts again after each part of this size, so that a phone with a slow
+# The time limit restarts after each part of the body with this size. So a phone with a slow
 # connection can upload a document.
 BODY_PART_BYTES = 64 * 1024
 
@@ -28,14 +28,14 @@ class LimitedProtocol(HttpToolsProtocol):
 
     flow: PacedFlow
     _framing_bytes = 0  # bytes outside of a body since the last complete headers or request
-    _body_bytes = 0  # of this request
-    _has_advanced = False  # whether this data completed a request or its headers
+    _body_bytes = 0  # size of this request's body so far
+    _has_advanced = False  # whether the received data completed a request or its headers
     _head_size = 0  # size of all headers of this request
     _part_bytes = 0
     _hosts = 0
     _in_head = True
     _in_message = False
-    _phase = 0  # changes whenever the time limit for the next data starts again
+    _phase = 0  # changes whenever the time limit for the next data restarts
     _limited_phase = 0  # the last phase for which a time limit was started
     _deadline: asyncio.TimerHandle | None = None
     _active_at = 0.0
@@ -96,7 +96,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._deadline = self.loop.call_later(seconds, self._end_wait, seconds, otherwise)
 
     def _end_wait(self, seconds: float, otherwise: Callable[[], None]) -> None:
-        if self.flow.is_stopped:  # the client may have sent more, which this process has not read
+        # The client may have sent more data, which this process has not read yet.
+        if self.flow.is_stopped:
             self._await_within(seconds, otherwise)
         else:
             otherwise()
@@ -107,9 +108,9 @@ class LimitedProtocol(HttpToolsProtocol):
             self._deadline = None
 
     def _end_slow_body(self) -> None:
-        """Responds 400, or closes the connection if a response has started.
+        """Sends a 400 response, or closes the connection if a response has already started.
 
-        The application that waits for the body sees a disconnect.
+        An application that waits for the body gets a disconnect message.
         """
         if self.cycle is not None and self.cycle.response_started:
             self.transport.close()
@@ -117,19 +118,19 @@ class LimitedProtocol(HttpToolsProtocol):
             self.send_400_response("The body did not arrive in time.")
 
     def _parse(self, data: bytes) -> None:
-        """Parses data. Ignores requests to switch protocols, as RFC 9110 (7.8) allows."""
+        """Parses received data. Ignores requests to switch protocols, as RFC 9110 (7.8) allows."""
         while data:
             try:
                 self.parser.feed_data(data)
                 return
             except httptools.HttpParserUpgrade as offer:
-                # The parser treats everything after the header as the other protocol, including a
-                # body. Feed it the header again, without the Upgrade field.
+                # The parser treats everything after the headers as the other protocol, including a
+                # body. Parse the headers again without the Upgrade header.
                 data = self._head_without_offer() + data[offer.args[0] :]
 
     def _head_without_offer(self) -> bytes:
         method, version = self.parser.get_method(), self.parser.get_http_version()
-        if method == b"CONNECT":  # CONNECT always asks for an upgrade, and is not supported
+        if method == b"CONNECT":  # CONNECT always requests an upgrade, and is not supported
             raise httptools.HttpParserError
         lines = [b"%b %b HTTP/%b" % (method, self.url, version.encode())]
         lines += [b"%b: %b" % (name, value) for name, value in self.headers if name != b"upgrade"]
@@ -145,7 +146,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
-            return  # ignore trailers after the body: they could override headers that a proxy set
+            # Ignore trailers after the body, because they could override headers that a proxy set.
+            return
         name = name.lower()
         self._head_size += len(name) + len(value)
         if len(self.headers) > HEADERS_MAX:
@@ -163,10 +165,10 @@ class LimitedProtocol(HttpToolsProtocol):
         self._phase += 1
         is_large = len(self.url) + self._head_size > HEAD_BYTES_MAX
         if is_large or len(self.headers) > HEADERS_MAX:
-            # The parser passes this exception to _parse_part as an invalid request.
+            # The parser reports this exception to _parse_part as an invalid request.
             self._problem = "The request's headers are too large."
             raise ValueError
-        # RFC 9112, 3.2. HTTP/1.0 requests, such as health checks, may have no Host header.
+        # See RFC 9112, 3.2. HTTP/1.0 requests, such as health checks, may omit the Host header.
         if self._hosts > 1 or (self._hosts == 0 and self.parser.get_http_version() == "1.1"):
             self._problem = "A request must have exactly one Host header."
             raise ValueError
@@ -174,7 +176,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self.begin_request()
 
     def begin_request(self) -> None:
-        """Passes the request to the ASGI application. Its body may still be incomplete."""
+        """Passes the request to the ASGI application. The body may still be incomplete."""
         url, headers, expects = self.url, self.headers, self.expect_100_continue
         super().on_message_begin()
         self.url, self.expect_100_continue = url, expects
@@ -213,7 +215,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.flow.resume_reading()
 
     def _unset_keepalive_if_required(self) -> None:
-        """Does nothing: the timer itself finds out whether the connection has been idle."""
+        """Does nothing, because the timer's handler checks whether the connection is idle."""
 
     def _close_when_idle_for(self, seconds: float) -> None:
         self.timeout_keep_alive_task = self.loop.call_later(
@@ -232,8 +234,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         if self._owes_an_answer() or self._has_answered():
-            # Close without a response: the client would take this 400 for the response to its
-            # earlier request, and would conclude that its payout was rejected.
+            # Close without a response. The client would mistake this 400 for the response to its
+            # earlier request, and conclude that its payout was rejected.
             self.transport.close()
             return
         body = strict_json.encode({"error": msg, "error_code": "VALIDATION_FAILED"})
@@ -246,12 +248,12 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _has_answered(self) -> bool:
-        """Whether the response to the request that is still arriving has started."""
+        """Whether the response has started although the request is still arriving."""
         is_current = self._in_message and not self._in_head and self.cycle is not None
         return is_current and self.cycle.response_started
 
     def _owes_an_answer(self) -> bool:
-        """Whether an earlier, complete request on this connection still awaits its response."""
+        """Whether an earlier, complete request on this connection still needs its response."""
         cycle = self.cycle
         is_whole = cycle is not None and not cycle.more_body and not cycle.response_complete
         return is_whole or bool(self.pipeline)

@@ -1,20 +1,20 @@
-"""Parses a connection's input in small parts, so that no connection delays the others."""
+"""Parses a connection's input in small parts, so that no connection delays other connections."""
 
 import asyncio
 from collections.abc import Callable, Sized
 
 from uvicorn.protocols.http.flow_control import FlowControl
 
-# The event loop reads up to 8 MiB of one connection in one iteration, and 8 MiB of chunks of one
-# byte take more than a second to parse.
+# In one iteration, the event loop reads up to 8 MiB from a connection. Parsing 8 MiB of one-byte
+# chunks takes more than a second.
 PART_BYTES = 4 * 1024
 
 
 class PacedFlow(FlowControl):
     """Passes at most one part of a connection's input to the parser in each loop iteration.
 
-    While it holds input, or while the application does not want more, nothing is read from the
-    connection. So a connection holds no more than the event loop reads at once.
+    The connection is not read while input is buffered here, or while the application has paused
+    reading. The buffer therefore never exceeds what the event loop reads at once.
     """
 
     def __init__(
@@ -27,10 +27,10 @@ class PacedFlow(FlowControl):
         super().__init__(transport)
         self._loop = loop
         self._parse = parse
-        self._pipeline = pipeline  # the requests that wait for an earlier one's response
+        self._pipeline = pipeline  # requests that wait for the response to an earlier request
         self._held = memoryview(b"")
         self._is_scheduled = False
-        self.is_stopped = False  # whether the transport reads nothing
+        self.is_stopped = False  # whether reading from the transport is paused
 
     def receive(self, data: bytes) -> None:
         if self._held or self.read_paused or len(data) > PART_BYTES:
@@ -46,7 +46,7 @@ class PacedFlow(FlowControl):
 
     def resume_reading(self) -> None:
         if self._pipeline:
-            return  # otherwise a client that sends without waiting could fill the memory
+            return  # otherwise a client that sends without waiting could exhaust the memory
         self.read_paused = False
         self._schedule()
         self._update()

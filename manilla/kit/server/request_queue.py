@@ -8,24 +8,28 @@ from manilla.kit import batch, time_limits
 
 
 class RequestQueue:
-    """Requests that have arrived and that this process has not started to process.
+    """Requests that have arrived but that this process has not started to process.
 
-    Each event-loop iteration starts only some of them, and none while many requests wait for the
-    database, so that the loop soon reads new requests and sends responses. If requests arrive
+    Each event-loop iteration starts only a few requests, and none while many requests wait for the
+    database. The loop can therefore soon read new requests and send responses. If requests arrive
     faster than they are processed, the queue becomes full, and new requests are rejected
-    immediately. Otherwise each request would wait longer than the previous one, until all of them
-    time out. A burst of up to LENGTH_MAX requests is not rejected, because otherwise only the
-    waiting time of the first request decides, without times in which the process was paused.
+    immediately. Otherwise each request would wait longer than the previous request, until all of
+    them time out.
+
+    The queue is full if its first request has waited too long. Time in which the operating system
+    paused the process does not count. A short burst of up to LENGTH_MAX requests is therefore not
+    rejected.
     """
 
     TURN_MAX = 64
     UNANSWERED_MAX = 256
     LENGTH_MAX = 4096
-    DELAY_SECONDS = 0.001  # until the next check, while many requests wait for the database
-    TURN_SECONDS_MAX = 0.25  # if an iteration takes longer, the system has paused the process
+    DELAY_SECONDS = 0.001  # time until the next check while many requests wait for the database
+    # If an iteration takes longer, the operating system has paused the process.
+    TURN_SECONDS_MAX = 0.25
 
     def __init__(self) -> None:
-        # When each request arrived, and the function that starts it.
+        # Each request's arrival time, and the function that starts the request.
         self._waiting: deque[tuple[float, Callable[[float], None]]] = deque()
         self._left = self.TURN_MAX  # how many more requests may start in this iteration
         self._is_scheduled = False
@@ -37,7 +41,7 @@ class RequestQueue:
         return self._is_late or len(self._waiting) >= self.LENGTH_MAX
 
     def add(self, loop: asyncio.AbstractEventLoop, begin: Callable[[float], None]) -> None:
-        """Calls `begin` when the request may start, with the seconds that it has waited.
+        """Calls `begin` when the request may start, with the number of seconds that it has waited.
 
         A request whose time limit has passed is started immediately, and is then rejected.
         """
@@ -60,7 +64,7 @@ class RequestQueue:
             loop.call_later(self.DELAY_SECONDS, self._next_turn, loop)
         now = loop.time()
         was_paused = now - self._turn_at > self.TURN_SECONDS_MAX
-        if was_paused:  # count their waiting time from now, because none could start during a pause
+        if was_paused:  # no request could start during the pause, so count waiting time from now
             waiting = self._waiting = deque((now, begin) for _, begin in waiting)
         end_at = now - time_limits.current.request_seconds
         while waiting and (self._left > 0 or waiting[0][0] <= end_at):

@@ -1,1 +1,1 @@
-"""Database sessions: opens them, classifies their errors, and limits abandoned ones."""
+"""Opens database sessions, classifies their errors, and limits the number of abandoned sessions."""

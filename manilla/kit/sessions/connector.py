@@ -1,7 +1,7 @@
 """Opens database sessions for a URL that may name several hosts.
 
-asyncpg tries the hosts one after the other with one timeout for all, so a host that accepts
-connections but never responds would prevent it from trying the others.
+asyncpg tries the hosts one after another with one timeout for all hosts. If one host accepts
+connections but never responds, asyncpg would not try the remaining hosts.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ import msgspec
 
 from manilla.kit import time_limits
 
-# TCP settings that detect within about 20 s that a host stopped responding without closing its
-# connections, even during a statement that may run for an hour.
+# TCP settings that detect an unresponsive host within about 20 s, even if the host has not closed
+# its connections and a statement may run for an hour.
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5),
@@ -28,8 +28,7 @@ _KEEPALIVE = (
     (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 20_000),
 )
 
-# Errors of a server that is unreachable, full or stopping. Another host or a later attempt may
-# succeed.
+# Errors of a server that is unreachable, full or stopping. A later attempt may succeed.
 PASSING = (
     OSError,
     TimeoutError,
@@ -43,11 +42,11 @@ PASSING = (
 class Session(asyncpg.Connection):  # type: ignore[misc]  # asyncpg has no types
     """A session that is closed immediately if its server hangs, and that never cancels a commit.
 
-    The pool closes an expired session when the session is released, or before it opens another one.
-    For that asyncpg waits for the server, and so would the caller.
+    The pool closes an expired session when the session is released, or before it opens another
+    session. asyncpg's `close` would make the caller wait for the server.
 
-    After a timeout asyncpg asks the server to cancel the statement. A canceled commit that waits
-    for a synchronous standby would take effect without the standby.
+    After a timeout, asyncpg requests that the server cancel the statement. A canceled commit that
+    waits for a synchronous standby would take effect without the standby.
     """
 
     is_lost = False
@@ -75,14 +74,15 @@ class Host(msgspec.Struct, frozen=True):
 
 
 class NoUsableHost(ConnectionError):
-    """No host accepted a session. The message has the reason for each host."""
+    """No host accepted a session. The message contains the reason for each host."""
 
 
 class Connector:
     """Opens sessions on the host that accepts writes.
 
-    The host of the last session is tried first. If it fails, all other hosts are tried at the same
-    time, so hanging hosts delay it by at most 2 s, regardless of their number and order.
+    The host of the last session is tried first. If that host fails, all other hosts are tried at
+    the same time. Hosts that hang therefore delay a session by at most 2 s, regardless of their
+    number and order.
     """
 
     def __init__(self, url: str, *, only_host_seconds: float | None = None) -> None:
@@ -96,13 +96,13 @@ class Connector:
         self._sessions: WeakSet[Session] = WeakSet()
 
     def lose_sessions(self) -> None:
-        """Marks all sessions so far as lost, so that closing them does not wait for the server."""
+        """Marks all current sessions as lost, so that closing them does not wait for the server."""
         for session in self._sessions:
             session.is_lost = True
 
     @property
     def host(self) -> str:
-        """The host of the last session; before the first session, all hosts."""
+        """The host of the last session, or all hosts before the first session."""
         return self._last.name if self._last else ",".join(host.name for host in self._hosts)
 
     async def connect(self, *_url: str, **options: Any) -> Any:
@@ -161,7 +161,7 @@ def _close_unwanted(attempt: "asyncio.Task[Any]") -> None:
 
 
 def _clearest_error(failed: dict[Host, Exception]) -> Exception:
-    """Returns the most helpful error: a permanent one, such as a wrong password, if any."""
+    """Returns the most helpful error. Prefers a permanent error, such as a wrong password."""
     for error in failed.values():
         if not isinstance(error, PASSING):
             return error
@@ -188,7 +188,7 @@ async def _open(host: Host, options: dict[str, Any]) -> Session:
 
 
 def _read_certificates(url: str) -> tuple[str, dict[str, Any]]:
-    """Handles `sslrootcert=system`, which asyncpg does not support. Returns the URL and options."""
+    """Replaces `sslrootcert=system`, which asyncpg does not support. Returns URL and options."""
     query = _query(url)
     file = query.get("sslrootcert")
     if file is None:
@@ -200,7 +200,7 @@ def _read_certificates(url: str) -> tuple[str, dict[str, Any]]:
     if query.get("sslmode") != "verify-full":
         raise ValueError("sslrootcert=system needs sslmode=verify-full")
     del query["sslrootcert"], query["sslmode"]
-    # For asyncpg, True means the system's certificates, with verification of the host name.
+    # For asyncpg, `True` selects the system's certificates and verifies the host name.
     return _split(url).url(query=query), {"ssl": True}
 
 
@@ -209,7 +209,7 @@ def _query(url: str) -> dict[str, str]:
 
 
 class _Parts(msgspec.Struct, frozen=True):
-    """The parts of a database URL. urllib rejects a list of hosts with a bracketed IPv6 address."""
+    """A database URL's parts. urllib rejects lists of hosts with a bracketed IPv6 address."""
 
     start: str  # everything before the hosts, including user and password
     hosts: str
@@ -231,7 +231,7 @@ def _split(url: str) -> _Parts:
 
 
 def hosts_of(url: str) -> list[Host]:
-    """Returns each host of the URL, with a URL that names only that host."""
+    """Returns the URL's hosts, each with a URL that names only that host."""
     parts = _split(url)
     if parts.hosts:
         return [Host(name, parts.url(hosts=name)) for name in parts.hosts.split(",")]

@@ -2,8 +2,9 @@
 
 Such a session cannot be ended from outside: the server does not notice that its client has closed
 the connection, and canceling the wait would make the commit take effect without the standby. So
-this process watches the sessions that it has abandoned. While one of them still waits for the
-standby, new transactions are rejected immediately, instead of each abandoning another session.
+this process watches the sessions that it has abandoned. While an abandoned session still waits for
+the standby, new transactions are rejected immediately, because each of them would abandon another
+session.
 """
 
 import asyncio
@@ -28,8 +29,8 @@ class UnconfirmedCommits:
     def __init__(self, look: Look, sessions_max: int) -> None:
         self._look = look  # returns which of the given server pids wait for a standby
         self._sessions_max = sessions_max
-        self._left: set[int] = set()  # server pids of abandoned sessions that may not have ended
-        self._are_waiting = False  # whether the last check found one that waits for a standby
+        self._left: set[int] = set()  # server pids of abandoned sessions that may still run
+        self._are_waiting = False  # whether the last check found a session that waits for a standby
         self._looking: asyncio.Task[None] | None = None
 
     @property
@@ -42,7 +43,7 @@ class UnconfirmedCommits:
             raise Unavailable from TimeoutError("no standby confirms commits")
 
     def leave(self, raw: Any) -> None:
-        """Closes a session during a statement or a commit, which may continue on the server."""
+        """Closes a session during a statement or commit, which may continue on the server."""
         if not is_closed(raw):
             self._left.add(raw.get_server_pid())
             raw.terminate()
@@ -63,7 +64,7 @@ class UnconfirmedCommits:
         try:
             waiting = await self._look(asked)
         except Unavailable:
-            return  # the database did not respond, so nothing is known
+            return  # the database did not respond, so the result is unknown
         if waiting and not self._are_waiting:
             log.error("commits_not_confirmed", sessions=len(waiting))
         self._left -= set(asked) - set(waiting)
