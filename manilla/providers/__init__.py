@@ -1,1 +1,1 @@
-"""Providers: one interface with three implementations, whose answers are conclusive or unknown."""
+"""The interface to payment providers, and an adapter for each kind of provider."""

@@ -1,6 +1,6 @@
-"""Accounts at providers: a name, and the kind of provider that it belongs to.
+"""Accounts at providers. An account has a name and the kind of provider it belongs to.
 
-Each kind has an account with the same name. An administrator can add more accounts.
+Each kind has an account with the same name as the kind. An administrator can add more accounts.
 """
 
 import re
@@ -12,7 +12,8 @@ from manilla.kit.errors import Refusal
 from manilla.providers.kind import ProviderKind
 from manilla.providers.kinds import KINDS
 
-RESERVED = ("auto", "manual", "sandbox")  # they mean no account
+# These values have other meanings, so they cannot be account names.
+RESERVED = ("auto", "manual", "sandbox")
 _NAME = re.compile(r"[a-z][a-z0-9]{1,30}")
 
 
@@ -27,9 +28,9 @@ class BadAccount(Refusal):
 
 
 async def load(db: Database | Connection) -> dict[str, ProviderKind]:
-    """Returns every account's kind by the account's name.
+    """Returns a mapping from each account's name to its kind.
 
-    An account of a kind that this version does not have is left out.
+    Omits accounts of a kind that this version does not support.
     """
     records = await db.records("SELECT name, kind FROM provider_account ORDER BY name")
     added = {each["name"]: KINDS[each["kind"]] for each in records if each["kind"] in KINDS}
@@ -39,23 +40,25 @@ async def load(db: Database | Connection) -> dict[str, ProviderKind]:
 async def kind_of(db: Database | Connection, provider: str) -> ProviderKind:
     kinds = await load(db)
     if provider not in kinds:
-        raise UnknownProvider(f"There is no provider {provider!r}; there are {', '.join(kinds)}.")
+        raise UnknownProvider(
+            f"There is no provider {provider!r}. The providers are {', '.join(kinds)}."
+        )
     return kinds[provider]
 
 
 async def check_new(db: Database | Connection, kind: str, name: str) -> None:
     if kind not in KINDS:
-        raise UnknownProvider(f"There is no kind {kind!r}; there are {', '.join(KINDS)}.")
+        raise UnknownProvider(f"There is no kind {kind!r}. The kinds are {', '.join(KINDS)}.")
     if not _NAME.fullmatch(name):
         raise BadAccount("A name has 2 to 31 characters of a-z and 0-9, and starts with a letter.")
     if name in RESERVED:
-        raise BadAccount(f"The name {name!r} is reserved. Choose another one.")
+        raise BadAccount(f"The name {name!r} is reserved. Choose another name.")
     if name in await load(db):
         raise BadAccount(f"An account {name!r} already exists.")
 
 
 async def add(db: Database | Connection, kind: str, name: str) -> ProviderKind:
-    """Adds an account of this kind, without credentials. It can never be removed."""
+    """Adds an account of this kind, without credentials. An account can never be removed."""
     async with transaction_of(db) as connection:
         await changes.announce(connection, changes.PROVIDERS)
         await check_new(connection, kind, name)

@@ -1,4 +1,4 @@
-"""What adapters have in common."""
+"""The base class of adapters."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -9,7 +9,7 @@ from manilla.providers.replies import Envelope, read_flag
 
 
 class BaseAdapter:
-    """An adapter for a provider that takes our references as they are and has no statements."""
+    """An adapter for a provider that accepts our references unchanged and has no statements."""
 
     def __init__(
         self, context: AdapterContext, headers: Mapping[str, str], envelope: Envelope = read_flag

@@ -10,7 +10,7 @@ from manilla.providers.port import Adapter, Done
 
 
 async def ask(db: Database, adapter: Adapter, currency: str) -> None:
-    """Asks the provider for its balance and saves it. Saves nothing if the provider is silent."""
+    """Queries the provider's balance and saves it. Saves nothing if the query fails."""
     answer = await adapter.balance(currency)
     if isinstance(answer, Done):
         ours = await in_ledger(db, adapter.provider, currency)
@@ -18,7 +18,7 @@ async def ask(db: Database, adapter: Adapter, currency: str) -> None:
 
 
 async def in_ledger(db: Database | Connection, provider: str, currency: str) -> Money:
-    """Returns the provider's balance according to our ledger."""
+    """Returns our balance at the provider, according to our ledger."""
     minor = await db.value(
         """
         SELECT -coalesce(sum(amount_minor), 0)::bigint FROM entry
@@ -31,7 +31,7 @@ async def in_ledger(db: Database | Connection, provider: str, currency: str) -> 
 async def save(
     db: Database, provider: str, balance: Money, ledger: Money, now: datetime | None = None
 ) -> None:
-    """Saves the balance for today, and for yesterday if it is the first one since the day's end.
+    """Saves the balance for today. Also saves it for yesterday if it is the first one today.
 
     A report about a day therefore has the balance nearest to the end of that day.
     """

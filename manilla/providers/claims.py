@@ -1,7 +1,7 @@
-"""What signed webhooks claim about a transaction of their provider.
+"""The contents of signed webhooks about a transaction.
 
-We never act on a claim: we query the provider. A claim that contradicts its answer is reviewed by
-an administrator.
+We never act on a webhook's content, but query the provider instead. If the webhook contradicts the
+provider's response, an administrator reviews the transaction.
 """
 
 from collections.abc import Sequence
@@ -15,20 +15,20 @@ from manilla.kit.db import Connection, Database, columns
 from manilla.kit.money import Money
 from manilla.providers.port import Claim, EventKind
 
-# For this long after a webhook that names a different amount or currency, we do not act on the
-# provider's answer. The first status query after that decides alone: earlier answers are not kept,
-# so the two are not compared.
+# After a webhook with a different amount or currency, we do not act on the provider's responses for
+# this long. Then the next status query decides. Earlier responses are not stored, so they are not
+# compared with it.
 CONFIRMATION_SECONDS = 20.0
 
 
 class Claimed(msgspec.Struct, frozen=True):
-    """A signed webhook about a charge, transfer or refund."""
+    """The content of a signed webhook about a charge, transfer or refund."""
 
     amount: Decimal | None
     currency: str | None
     status: str | None
-    age_seconds: float  # since its last delivery
-    received_at: datetime  # its last delivery
+    age_seconds: float  # seconds since the webhook's last delivery
+    received_at: datetime  # time of the webhook's last delivery
 
     def agrees_with(self, expected: Money) -> bool:
         return Claim(self.amount, self.currency).agrees_with(expected)
@@ -54,7 +54,7 @@ _CLAIMED = columns(
 async def claims_of(
     db: Database | Connection, kind: EventKind, merchant_id: int, reference: str, provider: str
 ) -> list[Claimed]:
-    """Returns what this provider's webhooks claimed about the transaction."""
+    """Returns the contents of this provider's webhooks about the transaction."""
     return await db.rows(
         Claimed,
         f"""
@@ -92,6 +92,6 @@ def disagreeing(claims: Sequence[Claimed], expected: Money) -> list[Claimed]:
 
 
 def confirmation_wait_seconds(disagreeing: Sequence[Claimed]) -> float:
-    """Returns how long to wait before acting on the provider's answer; 0 if no wait is needed."""
+    """Returns how many seconds to wait before acting on the provider's response, at least 0."""
     wait = (CONFIRMATION_SECONDS - claim.age_seconds for claim in disagreeing)
     return max((0.0, *wait))

@@ -1,4 +1,4 @@
-"""A connection test of a provider: reads our balance, and learns the codes of its bank list."""
+"""Tests the connection to a provider: reads our balance, and learns the provider's bank codes."""
 
 import asyncio
 
@@ -28,7 +28,7 @@ class ConnectionTest(msgspec.Struct, frozen=True):
 
     @property
     def problem(self) -> str:
-        """The error of the first failed call; empty if none failed."""
+        """The error of the first failed call, or an empty string if no call failed."""
         for answer in (self.balance, self.banks):
             if not isinstance(answer, Done):
                 return problem(answer)
@@ -36,7 +36,7 @@ class ConnectionTest(msgspec.Struct, frozen=True):
 
 
 async def run_test(db: Database, rails: Rails, provider: str) -> ConnectionTest:
-    """Tests with the credentials that are in the database now."""
+    """Tests the connection with the credentials that are currently in the database."""
     await rails.load()
     adapter = rails.adapter(provider)
     if adapter is None:

@@ -1,4 +1,4 @@
-"""Providers' credentials: set by administrators, encrypted, and validated together."""
+"""Stores providers' credentials. Administrators set them; they are encrypted and validated."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ class BadCredentials(Refusal):
 async def change(
     db: Database | Connection, keyring: Keyring, provider: str, wanted: Mapping[str, str]
 ) -> Credentials:
-    """Sets the named values and keeps the others. An empty value unsets."""
+    """Sets the given values and keeps all other values. An empty string deletes a value."""
     async with transaction_of(db) as connection:
         kind = await accounts.kind_of(connection, provider)
         check(kind, wanted)
@@ -51,7 +51,7 @@ async def clear(db: Database | Connection, provider: str) -> None:
 
 
 def _difference(before: Credentials, after: Credentials) -> dict[str, Any]:
-    """Returns the changed values. For a secret, it returns only the fact that it has changed."""
+    """Returns the changed values. For a secret, returns only whether it is set."""
     was, now = before.shown(), after.shown()
     return {
         field.name: {"before": was[field.name], "after": now[field.name]}
@@ -61,7 +61,7 @@ def _difference(before: Credentials, after: Credentials) -> dict[str, Any]:
 
 
 async def load(db: Database | Connection, keyring: Keyring) -> dict[str, Credentials]:
-    """Returns every account's credentials by the account's name."""
+    """Returns a mapping from each account's name to its credentials."""
     sealed = await queries.sealed_credentials(db)
     return {
         provider: _open(keyring, Credentials(provider, kind), sealed.get(provider))
@@ -99,13 +99,13 @@ def check(kind: ProviderKind, wanted: Mapping[str, str]) -> None:
 
 
 def check_encrypted(wanted: Mapping[str, str]) -> None:
-    """Rejects a URL without TLS: keys and transfers would cross the network in clear text."""
+    """Rejects a URL without TLS, because keys and transfers would be sent in clear text."""
     if wanted.get("base_url", "").partition(":")[0].lower() == "http":
         raise BadCredentials("In production mode base_url must start with https://.")
 
 
 def check_aliases(kind: ProviderKind, given: Mapping[str, str]) -> None:
-    """Rejects a setting and its alias with different values: one of them would be ignored."""
+    """Rejects a setting and its alias with different values, because one would be ignored."""
     for name, alias in kind.aliases.items():
         values = {given[key] for key in (name, alias) if given.get(key)}
         if len(values) > 1:

@@ -1,6 +1,6 @@
-"""Draining a rail: an administrator stops new payouts through an account.
+"""Lets an administrator stop new payouts through a provider account.
 
-Payouts that were already sent through it are followed to their end.
+Payouts that were already sent through the account are still followed until they end.
 """
 
 from manilla.audit import audit
@@ -10,18 +10,18 @@ from manilla.providers import accounts, queries
 
 
 async def drain(db: Database, provider: str) -> bool:
-    """Stops new payouts through this account. Returns False if it is already drained."""
+    """Stops new payouts through this account. Returns False if they are already stopped."""
     return await _set(db, provider, is_drained=True)
 
 
 async def undrain(db: Database, provider: str) -> bool:
-    """Permits new payouts through this account. Returns False if it is not drained."""
+    """Permits new payouts through this account. Returns False if they are already permitted."""
     return await _set(db, provider, is_drained=False)
 
 
 async def _set(db: Database, provider: str, *, is_drained: bool) -> bool:
     async with db.transaction() as connection:
-        await accounts.kind_of(connection, provider)  # rejects an unknown account
+        await accounts.kind_of(connection, provider)  # raises an error for an unknown account
         await changes.announce(connection, changes.RAILS)
         if not await queries.set_drained(connection, provider, is_drained=is_drained):
             return False

@@ -1,8 +1,8 @@
 """Health of the rails: statistics, and a circuit breaker for a rail that is down.
 
-A rail is one provider in one direction. A process that notices that a rail does not answer writes
-this to the database, and all other processes stop calling it within a second. A worker then probes
-it with a harmless call until it answers again.
+A rail is one provider in one direction. If a rail does not respond, the process that notices this
+writes it to the database, and all other processes stop calling the rail within a second. A worker
+then probes the rail with a harmless call until it responds again.
 """
 
 import asyncio
@@ -46,14 +46,15 @@ class Figures(msgspec.Struct):
 
 
 class Rail:
-    """One provider in one direction, as this process sees it."""
+    """One provider in one direction, with its state in this process."""
 
     def __init__(self, provider: str, direction: Direction, tripped: asyncio.Event) -> None:
         self._tripped = tripped
         self.provider = provider
         self.direction = direction
         self.down_since: datetime | None = None
-        self.has_tripped = False  # in this process, and not yet written to the database
+        # Whether it went down in this process and the database does not have this yet.
+        self.has_tripped = False
         self.figures = Figures()
         self._failures = 0
         self._probes = 0
@@ -112,9 +113,9 @@ class Health:
         self._tripped = asyncio.Event()
         self._flushing = asyncio.Lock()
         self._rails: dict[tuple[str, str], Rail] = {}
-        # The rails that are down, and since when, as last read from the database.
+        # The rails that are down, with the start times, as last read from the database.
         self._down: dict[tuple[str, Direction], datetime] = {}
-        # The accounts that get no new payouts, and since when.
+        # The accounts that get no new payouts, with the start times.
         self.drained: dict[str, datetime] = {}
         watch.follow(changes.RAILS, self._refresh)
 
@@ -129,7 +130,7 @@ class Health:
         return [rail for rail in self._rails.values() if rail.is_down]
 
     async def run(self) -> None:
-        """Writes the counts regularly, and at once when a rail goes down."""
+        """Writes the counts regularly, and immediately when a rail goes down."""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._tripped.wait(), FLUSH_SECONDS)
@@ -140,7 +141,6 @@ class Health:
                 log.warning("rail_figures_not_written", **away.facts)
 
     async def flush(self) -> None:
-        """Writes all counts to the database, so that they can be read."""
         async with self._flushing:
             for rail in list(self._rails.values()):
                 if rail.has_tripped:

@@ -1,4 +1,4 @@
-"""Incoming webhooks from providers: stored unchanged, then processed by a job."""
+"""Stores webhooks from providers unchanged, and schedules jobs that process them."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from manilla.kit.plans import BY_KEY
 from manilla.ledger import trx_ids
 from manilla.providers.port import Claim, EventKind, WebhookEvent
 
-# The jobs that query a provider for the status of a transaction.
+# The jobs that query a provider for a transaction's status.
 JOBS = {
     EventKind.CHARGE: JobKind.CHARGE,
     EventKind.TRANSFER: JobKind.TRANSFER,
@@ -20,18 +20,18 @@ JOBS = {
     EventKind.CHARGE_REFUNDS: JobKind.REFUND,
 }
 
-# At most one query per transaction in this time, however many webhooks about it arrive.
+# The minimum time between two queries about a transaction, however many webhooks arrive.
 QUERY_INTERVAL_SECONDS = 2.0
 
 FORGET_BATCH = 1000
 
-# Which providers the webhook `g` may be about: those that its transaction belongs to.
+# SQL that returns the providers of the transaction that the webhook `g` is about.
 _SUBJECTS = {
     EventKind.CHARGE: (
         "SELECT c.provider FROM charge c"
         " WHERE c.merchant_id = g.merchant_id AND c.reference = g.reference"
     ),
-    # A payout that was moved to another provider also belongs to those that rejected it.
+    # A payout that was moved to another provider also belongs to the providers that rejected it.
     EventKind.TRANSFER: (
         "SELECT p.provider FROM payout p"
         " WHERE p.merchant_id = g.merchant_id AND p.trx_id = g.reference"
@@ -57,8 +57,8 @@ _QUERIED = {
 
 
 class StoredWebhook(msgspec.Struct, frozen=True):
-    is_ignored: bool  # the transaction belongs to another provider
-    deliveries: int  # of the same bytes, including this one
+    is_ignored: bool  # whether the transaction belongs to another provider
+    deliveries: int  # how often the same bytes were delivered, including this delivery
 
 
 class VerifiedWebhook(msgspec.Struct, frozen=True):
@@ -76,14 +76,15 @@ class VerifiedWebhook(msgspec.Struct, frozen=True):
 class WebhookInbox:
     """Stores verified webhooks and schedules status queries. Concurrent webhooks share a statement.
 
-    Every delivery schedules a query, even if the same bytes arrived before, because the provider's
-    answer may have changed in the meantime. A webhook counts only if the transaction belongs to its
-    provider; otherwise it schedules nothing. A webhook about an unknown reference also schedules a
+    Every delivery schedules a query, even if the same bytes arrived before, because the
+    transaction's status may have changed in the meantime. If the transaction belongs to another
+    provider, the webhook schedules nothing. A webhook with an unknown reference also schedules a
     job, which opens a case.
 
-    Queries about one transaction are at least `QUERY_INTERVAL_SECONDS` apart. A delivery in between
-    joins the next scheduled query, so none is lost. A job that is already running may have queried
-    before this delivery, so its fence is raised and it runs again.
+    Queries about one transaction are at least `QUERY_INTERVAL_SECONDS` apart. A delivery within
+    this time uses the next scheduled query, so no delivery is lost. A job that is already running
+    may have queried the provider before this delivery. Its fence is therefore increased, and the
+    job runs again.
     """
 
     def __init__(self, db: Database) -> None:
@@ -208,9 +209,9 @@ def _share_statement(webhooks: Mapping[int, VerifiedWebhook]) -> list[int]:
 
 
 def _merchant_of(reference: str) -> int:
-    """Returns the merchant in the reference, or 0 if it is not one of ours.
+    """Returns the merchant id in the reference, or 0 if the reference is not ours.
 
-    A charge's reference is the payment's id and a number.
+    A charge's reference consists of the payment's id and a number.
     """
     return trx_ids.merchant_of(reference.partition("-")[0]) or 0
 
@@ -218,8 +219,8 @@ def _merchant_of(reference: str) -> int:
 async def delete_old(db: Database, days: int) -> None:
     """Deletes old webhooks in batches.
 
-    Keeps those about an open charge, payout or refund, however old they are, because their claims
-    are compared with the provider's answers. Also keeps those that a job or an open case is about.
+    Keeps webhooks about an open charge, payout or refund, whatever their age, because they are
+    compared with the provider's responses. Also keeps webhooks that a job or an open case needs.
     """
     while await db.value(
         """

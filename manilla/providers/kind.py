@@ -1,7 +1,7 @@
-"""What a kind of provider declares: credentials, capabilities, and how to build its adapter.
+"""The declaration of a kind of provider: credentials, capabilities, and how to build its adapter.
 
-A kind is an adapter for one provider's API. An account is a name and credentials of one kind; the
-account's name is what `provider` means everywhere else. Each kind has an account of its own name.
+A kind is an adapter for one provider's API. An account is a name and credentials of one kind.
+Everywhere else, `provider` means the account's name. Each kind has an account with the kind's name.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class CredentialField(msgspec.Struct, frozen=True):
     is_required: bool = False
     is_switch: bool = False
     default: str = ""
-    label: str = ""  # if the name does not say it
+    label: str = ""  # used if the name is not a good label
     note: str = ""  # shown beside the field
 
     @property
@@ -45,12 +45,12 @@ SANDBOX = switch(
     "sandbox",
     "false",
     "Mark as a test account",
-    "Manilla then never offers it for real money. A test key marks it by itself.",
+    "Manilla never uses a test account for real money. An account with a test key is always one.",
 )
 SWITCHES = (
     SANDBOX,
-    switch("pay_in_enabled", "true", "Pay-in", "Offer its methods to customers."),
-    switch("pay_out_enabled", "true", "Pay-out", "Send payouts through it."),
+    switch("pay_in_enabled", "true", "Pay-in", "Offer this account's methods to customers."),
+    switch("pay_out_enabled", "true", "Pay-out", "Send payouts through this account."),
 )
 
 
@@ -60,14 +60,15 @@ def base_url(live: str) -> CredentialField:
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     virtual_accounts: bool = True
-    channels: frozenset[Channel] = frozenset(Channel)  # what its hosted page accepts
+    # The channels that the provider's hosted page accepts.
+    channels: frozenset[Channel] = frozenset(Channel)
     virtual_account_needs_bvn: bool = False
-    # Whether a transfer or refund that the provider does not know may be sent again. Requires that
-    # the provider rejects a reference that it has seen before.
+    # Whether a transfer or refund that the provider does not know may be sent again. This requires
+    # that the provider rejects a reference that it has seen before.
     resend_transfer: bool = True
     resend_refund: bool = False
-    refund_status: bool = False  # has a status query for refunds
-    # The kinds of movements of our balance that its statements list; empty if it has no statements.
+    refund_status: bool = False  # whether refunds have a status query
+    # The types of balance changes that its statements list. Empty if it has no statements.
     statements: frozenset[LineKind] = frozenset()
 
 
@@ -77,26 +78,26 @@ class ProviderKind(msgspec.Struct, frozen=True, kw_only=True):
     fields: tuple[CredentialField, ...]
     build: Callable[["AdapterContext"], Adapter]
     capabilities: Capabilities = Capabilities()
-    aliases: Mapping[str, str] = {}  # a setting, and another name for it
-    sandbox_base_url: str = ""  # the host of the provider's sandbox, if it has its own
-    # A credential, and the prefix that marks a test key. An account with a test key is a test
-    # account, whatever its sandbox switch says.
+    aliases: Mapping[str, str] = {}  # maps a setting to its alias
+    sandbox_base_url: str = ""  # the URL of the provider's sandbox, if it has a separate host
+    # Maps a credential to the prefix of test keys. An account with a test key is a test account,
+    # regardless of its sandbox switch.
     test_key_prefixes: Mapping[str, str] = {}
-    # What `manilla provider check` asks besides the common checks. A check with the name of a
-    # common one replaces it.
+    # Additional checks for `manilla provider check`. A check with the same name as a common check
+    # replaces the common check.
     checks: tuple[ProviderCheck, ...] = ()
     samples: Samples | None = None  # the provider's documented test accounts
-    # The code of a bank in the merchants' sandbox, where no provider is called.
+    # Returns a bank's code in the merchants' sandbox, which calls no provider.
     sandbox_bank_code: Callable[[NigerianBank], str] = lambda bank: bank.code
 
     @property
     def guide(self) -> str | None:
-        """How to set up an account, as Markdown; None for a kind that has no guide."""
+        """The setup instructions for an account as Markdown, or None if this kind has no guide."""
         file = resources.files("manilla.providers.kinds") / self.name / "guide.md"
         return file.read_text() if file.is_file() else None
 
     def is_own_host(self, url: str) -> bool:
-        """Whether the URL is at the provider.
+        """Whether the URL's host belongs to the provider.
 
         Always true for a kind whose default URL is only an example, because its hosts are unknown.
         """
@@ -111,7 +112,7 @@ class ProviderKind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """An account's current settings; settings that are not set have their default."""
+    """An account's current settings. Settings without a value have their default."""
 
     provider: str  # the account's name
     kind: ProviderKind
@@ -154,8 +155,8 @@ class Credentials(msgspec.Struct, frozen=True):
     def has_only_test_money(self) -> bool:
         """Whether calls with these credentials certainly move no real money.
 
-        If the provider's test keys can be recognized, the sandbox switch alone proves nothing: it
-        may be on with a live key.
+        If the provider's test keys have a prefix, only the prefix counts, because the sandbox
+        switch may be on although the key is a live key.
         """
         return self._has_test_key if self.kind.test_key_prefixes else self.is_on("sandbox")
 
@@ -165,7 +166,7 @@ class Credentials(msgspec.Struct, frozen=True):
         return any(self.value(name).startswith(text) for name, text in prefixes.items())
 
     def is_open(self, direction: Direction) -> bool:
-        """Whether the credentials are complete and this direction is not disabled."""
+        """Whether the credentials are complete and this direction is enabled."""
         name = f"{direction}_enabled"
         return self.is_valid and (self.kind.field(name) is None or self.is_on(name))
 
@@ -175,7 +176,7 @@ class Credentials(msgspec.Struct, frozen=True):
         return [text for name, text in self.given.items() if name in secret]
 
     def shown(self) -> dict[str, Any]:
-        """Returns the settings for display: secrets as `set` or None."""
+        """Returns the settings for display. A secret is shown as `set` or None."""
         return {field.name: self._shown(field) for field in self.kind.fields}
 
     def _shown(self, field: CredentialField) -> str | bool | None:
@@ -188,7 +189,7 @@ class Credentials(msgspec.Struct, frozen=True):
 
 
 class AdapterContext(msgspec.Struct, frozen=True):
-    """What an adapter is built from."""
+    """The objects that an adapter needs."""
 
     credentials: Credentials
     pay_in: Rail
@@ -207,6 +208,6 @@ class AdapterContext(msgspec.Struct, frozen=True):
     def wires(
         self, headers: Mapping[str, str], envelope: Envelope = read_flag
     ) -> tuple[Wire, Wire]:
-        """Returns how to call the provider for pay-ins, and for pay-outs."""
+        """Returns the HTTP clients for pay-ins and for pay-outs."""
         api = self.api(envelope)
         return Wire(self.pay_in, api, headers), Wire(self.pay_out, api, headers)

@@ -1,4 +1,4 @@
-"""Signed webhooks about a transaction, without their bodies."""
+"""Lists signed webhooks about a transaction, without their bodies."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -10,21 +10,19 @@ from manilla.kit.db import Database
 
 
 class ReceivedWebhook(msgspec.Struct, frozen=True):
-    """A signed webhook."""
-
     provider: str
     kind: str
     reference: str
     claimed_amount: Decimal | None
     claimed_currency: str | None
-    claimed_status: str | None  # the status that the webhook reports, if it is about a transfer
+    claimed_status: str | None  # the reported status, only in webhooks about transfers
     received_at: datetime
 
 
 async def webhooks_from_owners(
     db: Database, merchant_id: int, owners: Mapping[str, str | None]
 ) -> list[ReceivedWebhook]:
-    """Returns webhooks about these references, each only from the provider that owns it."""
+    """Returns the webhooks about these references that came from the reference's provider."""
     heard = await webhooks_about(db, merchant_id, list(owners))
     return [each for each in heard if owners[each.reference] == each.provider]
 

@@ -1,7 +1,8 @@
-"""The interface to a provider, and the three possible answers.
+"""The interface to a provider, and the three possible results of a call.
 
-`Done` and `Refused` are conclusive: the provider itself said so. Everything else is `Unknown`: the
-provider may or may not have acted, and only a status query by reference can tell.
+`Done` and `Refused` are conclusive, because the provider itself reported the result. Every other
+result is `Unknown`: the provider may or may not have acted, and only a status query by reference
+can find out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,7 @@ class Direction(StrEnum):
 
 
 class Channel(StrEnum):
-    """What a customer pays with."""
+    """The payment instrument of a customer."""
 
     CARD = "card"
     BANK_TRANSFER = "bank_transfer"
@@ -35,9 +36,9 @@ class RefusalCode(StrEnum):
     PROVIDER_INSUFFICIENT_BALANCE = "provider_insufficient_balance"
     INVALID_BENEFICIARY = "invalid_beneficiary"
     GATEWAY_PAYOUT_FAILED = "gateway_payout_failed"
-    PAYOUT_FAILED = "payout_failed"  # the guidance says what to do at the provider
+    PAYOUT_FAILED = "payout_failed"  # the guidance describes what to do at the provider
     PAYMENT_DECLINED = "PAYMENT_DECLINED"
-    NOT_SUPPORTED = "not_supported"  # the provider's contract has no such call
+    NOT_SUPPORTED = "not_supported"  # the provider's API has no such call
 
 
 class Done(msgspec.Struct, Generic[Value], frozen=True):
@@ -53,7 +54,7 @@ class Unknown(msgspec.Struct, frozen=True):
     reason: str
     is_rail_down: bool = False  # no connection, a timeout, or a server error
     never_sent: bool = False  # no byte of the request left this machine
-    can_pass: bool = True  # False: a retry does not help until an administrator acts
+    can_pass: bool = True  # False if a retry fails until an administrator acts
 
 
 Answer = Done[Value] | Refused | Unknown
@@ -67,8 +68,8 @@ class TransferStatus(StrEnum):
     PENDING = "pending"
     DELIVERED = "delivered"
     FAILED = "failed"
-    REVERSED = "reversed"  # the bank returned it after delivery
-    # The amount was returned. The provider does not say whether the transfer was delivered before.
+    REVERSED = "reversed"  # the bank returned the transfer after delivery
+    # The amount was returned. The provider does not report whether it was delivered before.
     RETURNED = "returned"
     NOT_FOUND = "not_found"
 
@@ -102,7 +103,7 @@ class ResolvedAccount(msgspec.Struct, frozen=True):
 
 
 class TransferOrder(msgspec.Struct, frozen=True):
-    reference: str  # as `transfer_reference` made it
+    reference: str  # in the format of `transfer_reference`
     amount: Money
     bank_code: str
     account_number: str
@@ -114,17 +115,18 @@ class TransferOrder(msgspec.Struct, frozen=True):
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """The provider has accepted the transfer; whether it arrives must be queried."""
+    """The provider has accepted the transfer. A status query must find out whether it arrives."""
 
     provider_reference: str | None
     fee: Money | None
-    session_id: str | None = None  # of the interbank transfer (NIP); banks ask for it in disputes
-    needs_action: str = ""  # manual action at the provider that the transfer needs to continue
+    session_id: str | None = None  # id of the interbank transfer (NIP), for disputes with banks
+    # What an administrator must do at the provider before the transfer continues.
+    needs_action: str = ""
 
 
 class TransferState(msgspec.Struct, frozen=True):
     status: TransferStatus
-    amount: Money | None = None  # None if the provider's answer has none
+    amount: Money | None = None  # None if the provider does not report the amount
     fee: Money | None = None
     message: str = ""
     provider_reference: str | None = None
@@ -140,8 +142,8 @@ class ChargeOrder(msgspec.Struct, frozen=True):
     customer_email: str
     redirect_url: str
     notification_url: str
-    merchant_name: str  # the name that the customer knows
-    # What the customer wants to pay with on the provider's page; None: the customer decides there.
+    merchant_name: str  # the merchant's name that customers know
+    # The customer's chosen instrument, or None if the customer chooses it on the provider's page.
     channel: Channel | None = None
 
 
@@ -174,20 +176,20 @@ class RefundOrder(msgspec.Struct, frozen=True):
 
 class RefundState(msgspec.Struct, frozen=True):
     status: ReportedRefundStatus
-    amount: Money | None = None  # None if the provider's answer has none
+    amount: Money | None = None  # None if the provider does not report the amount
     provider_reference: str | None = None
     needs_action: str = ""
 
 
 class KnownAs(msgspec.Struct, frozen=True, kw_only=True):
-    """Ids by which a provider may know a transfer or refund, besides our reference."""
+    """Ids, besides our reference, by which a provider may know a transfer or refund."""
 
-    sent_reference: str | None = None  # our reference as it was sent
+    sent_reference: str | None = None  # our reference in the format that was sent
     provider_reference: str | None = None
-    charge_reference: str | None = None  # for refunds
+    charge_reference: str | None = None  # only for refunds
     amount: Money | None = None
     sent_at: datetime | None = None
-    # The provider's references of our other refunds of the same charge.
+    # The provider's references of our other refunds of this charge.
     others: frozenset[str] = frozenset()
 
 
@@ -195,7 +197,7 @@ OUR_REFERENCE = KnownAs()
 
 
 class LineKind(StrEnum):
-    """What a line of a statement is about, as far as the provider says."""
+    """The type of a statement line, if the provider reports it."""
 
     CHARGE = "charge"
     TRANSFER = "transfer"
@@ -205,18 +207,18 @@ class LineKind(StrEnum):
     OTHER = "other"
 
 
-# For statements that list every movement of our balance.
+# The kinds in a statement that lists every balance change.
 EVERY_MOVEMENT = frozenset(LineKind)
 
 
 class StatementLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One movement of our balance at the provider."""
+    """One change of our balance at the provider."""
 
-    line_id: str  # the provider's own id of the line
+    line_id: str  # the provider's id of the line
     booked_at: datetime
-    amount: Money  # positive: into our balance
+    amount: Money  # positive if it increases our balance
     kind: LineKind = LineKind.OTHER
-    reference: str | None = None  # our reference, or one of either side if the line does not say
+    reference: str | None = None  # our reference; it may be the provider's if the line does not say
     provider_reference: str | None = None  # the provider's own reference
     description: str = ""
     balance_after: Money | None = None
@@ -224,20 +226,21 @@ class StatementLine(msgspec.Struct, frozen=True, kw_only=True):
 
 class StatementPage(msgspec.Struct, frozen=True):
     lines: list[StatementLine]
-    next: str | None  # where the next page starts; None after the last page
+    next: str | None  # start of the next page, or None after the last page
 
 
 class EventKind(StrEnum):
     CHARGE = "charge"
     TRANSFER = "transfer"
     REFUND = "refund"
-    CHARGE_REFUNDS = "charge_refunds"  # all refunds of a charge; the reference is the charge's
+    # All refunds of a charge, identified by the charge's reference.
+    CHARGE_REFUNDS = "charge_refunds"
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """The amount and currency that a webhook names, or None.
+    """The amount and currency in a webhook. Each is None if the webhook does not have it.
 
-    An unreadable amount is NaN, which agrees with no amount.
+    An invalid amount is NaN, which is equal to no amount.
     """
 
     amount: Decimal | None = None
@@ -249,14 +252,14 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class WebhookEvent(msgspec.Struct, frozen=True):
-    """The transaction that a webhook is about. We query the provider, and do not trust claims."""
+    """The transaction that a webhook is about. We query the provider before we act on it."""
 
     kind: EventKind
     reference: str
-    # What the webhook claims. It must not contradict the provider's answer.
+    # The webhook's contents, which must not contradict the provider's response to a query.
     claim: Claim | None = None
     claims_status: ReportedStatus | None = None
-    session_id: str | None = None  # of a transfer, if its status query may not return it
+    session_id: str | None = None  # for a transfer whose status query may not return the session id
 
 
 class Forged(msgspec.Struct, frozen=True):
@@ -274,7 +277,7 @@ Headers = Mapping[bytes, Sequence[bytes]]
 
 
 class Adapter(Protocol):
-    """One provider with one set of credentials."""
+    """Calls one provider with the credentials of one account."""
 
     provider: str  # the account's name
 
@@ -301,14 +304,14 @@ class Adapter(Protocol):
     async def statement(
         self, since: datetime, until: datetime, currency: str, start: str | None = None
     ) -> Answer[StatementPage]:
-        """Reads a page of the lines from `since` until `until`, in the provider's order.
+        """Returns a page of the lines from `since` until `until`, in the provider's order.
 
-        `start` is the `next` of the page before. Pages may overlap, and may have lines from outside
-        the period: `statements.read` returns each line of the period once.
+        `start` is the `next` of the previous page. Pages may overlap, and may have lines from
+        outside the period. `statements.read` returns each line of the period once.
         """
 
     def transfer_reference(self, trx_id: str) -> str:
-        """Our reference in the form that the provider accepts; webhooks are read back from it."""
+        """Returns our reference in the format that the provider accepts."""
 
     async def send(self, order: TransferOrder) -> Answer[Sent]: ...
 
@@ -321,8 +324,8 @@ def after_unknown(answer: AnyAnswer) -> AnyAnswer | Unknown:
     """Converts the answer to a transfer that was sent before with an unknown outcome.
 
     A rejection is conclusive only after the first send. After a repeated send it may mean that the
-    reference was used before, while the first transfer is in progress. Only a status query decides
-    then.
+    reference was used before, while the first transfer is still in progress. In that case only a
+    status query can decide.
     """
     if isinstance(answer, Refused):
         return Unknown(f"rejected when sent again: {answer.guidance}")

@@ -21,7 +21,7 @@ class RailHealth(msgspec.Struct, frozen=True):
     direction: str
     is_down: bool
     calls: int
-    success_share: float | None  # the share of calls with a conclusive answer; None without calls
+    success_share: float | None  # share of calls with a conclusive result, or None without calls
     mean_milliseconds: int | None
     last_error: str
     last_error_at: datetime | None
@@ -50,14 +50,14 @@ async def store_sealed_credentials(connection: Connection, provider: str, sealed
 
 
 async def delete_credentials(connection: Connection, provider: str) -> bool:
-    """Returns False if there were none."""
+    """Deletes an account's credentials. Returns False if there were no credentials."""
     return await connection.has_row(
         "DELETE FROM provider_credentials WHERE provider = $1 RETURNING true", provider
     )
 
 
 async def rails_down(db: Database) -> dict[tuple[str, Direction], datetime]:
-    """Returns the rails that are down, and since when."""
+    """Returns the rails that are down, with the time when each went down."""
     records = await db.records(
         "SELECT provider, direction, changed_at FROM rail_state WHERE is_down"
     )
@@ -81,7 +81,7 @@ async def set_rail_state(
 
 
 async def drained_rails(db: Database) -> dict[str, datetime]:
-    """Returns the accounts that get no new payouts, and since when."""
+    """Returns the accounts that get no new payouts, with the time when each was stopped."""
     records = await db.records(
         """
         SELECT provider, drained_since FROM rail_state
@@ -91,7 +91,7 @@ async def drained_rails(db: Database) -> dict[str, datetime]:
 
 
 async def set_drained(connection: Connection, provider: str, *, is_drained: bool) -> bool:
-    """Returns False if nothing changed."""
+    """Stops or permits new payouts through an account. Returns False if nothing changed."""
     return await connection.has_row(
         """
         INSERT INTO rail_state AS s (provider, direction, drained_since)
@@ -107,7 +107,7 @@ async def set_drained(connection: Connection, provider: str, *, is_drained: bool
 async def add_rail_figures(
     db: Database, provider: str, direction: Direction, figures: dict[str, Any]
 ) -> None:
-    """Adds to the counts of the current minute; an error also becomes the rail's latest error."""
+    """Adds to the counts of the current minute, and saves the rail's latest error."""
     async with db.transaction() as connection:
         await connection.execute(
             """

@@ -1,4 +1,4 @@
-"""The adapters in use: built from the current credentials, and rebuilt when they change."""
+"""Builds adapters from the current credentials, and rebuilds them when credentials change."""
 
 import asyncio
 from collections.abc import Mapping
@@ -30,8 +30,8 @@ from manilla.providers.port import (
     Unknown,
 )
 
-CALLS_AT_ONCE = 64  # per account
-CALLING_ACCOUNTS = 4  # accounts that may use all their calls at the same time; others wait
+CALLS_AT_ONCE = 64  # maximum number of concurrent calls per account
+CALLING_ACCOUNTS = 4  # number of accounts that can use all their calls at the same time
 PROBE_REFERENCE = "PROBE"
 NO_REFUND_STATUS = Refused(
     RefusalCode.NOT_SUPPORTED, "The provider has no status query for refunds."
@@ -39,7 +39,7 @@ NO_REFUND_STATUS = Refused(
 
 
 class Rails:
-    """All providers with their current configuration, and which of them can be offered."""
+    """All provider accounts with their current configuration, and whether each can be offered."""
 
     def __init__(
         self,
@@ -57,10 +57,10 @@ class Rails:
         self._credentials = {name: Credentials(name, kind) for name, kind in KINDS.items()}
         self._adapters: dict[str, Adapter] = {}
         self._offered: dict[tuple[str, Direction, Environment], bool] = {}
-        # Incremented with every load, so that callers can cache what they derive from it.
+        # Incremented with every load, so that callers can cache values derived from the accounts.
         self.loads = 0
         self._loading = asyncio.Lock()
-        self._calls: dict[str, asyncio.Semaphore] = {}  # by account
+        self._calls: dict[str, asyncio.Semaphore] = {}  # limits of concurrent calls, by account
         self.health = Health(db, watch)
         watch.follow(changes.PROVIDERS, self._refresh)
 
@@ -73,7 +73,7 @@ class Rails:
         return self._credentials[provider]
 
     def adapter(self, provider: str) -> Adapter | None:
-        """Returns None if there is no such account, or if its credentials are incomplete."""
+        """Returns None if the account does not exist or its credentials are incomplete."""
         return self._adapters.get(provider)
 
     @overload
@@ -135,7 +135,7 @@ class Rails:
     def is_offered(self, provider: str, direction: Direction, environment: Environment) -> bool:
         """Whether the provider is configured and enabled in this direction.
 
-        In production, a provider's test account is never offered.
+        A provider's test account is never offered in production.
         """
         key = provider, direction, environment
         if key not in self._offered:
@@ -160,7 +160,7 @@ class Rails:
         return provider in self.health.drained
 
     async def probe(self) -> None:
-        """Probes every rail that is down with a harmless call. One that answers is marked as up."""
+        """Probes every rail that is down. Marks a rail as up if it responds."""
         await asyncio.gather(*(self._probe(rail) for rail in self.health.rails_down()))
 
     async def _probe(self, rail: Rail) -> None:
@@ -176,7 +176,7 @@ class Rails:
         await self.load()
 
     async def load(self) -> None:
-        """Reloads the accounts, one call at a time, so that old data never replaces newer data."""
+        """Reloads the accounts. Only one load runs at a time, so old data never replaces new."""
         async with self._loading:
             self._credentials = await credentials.load(self._db, self._keyring)
             self._offered = {}
@@ -200,7 +200,7 @@ class Rails:
 
 
 def open_session() -> aiohttp.ClientSession:
-    """Opens the HTTP session for providers: limited connections, no cookies, no proxy settings."""
+    """Opens the HTTP session for providers, without cookies and proxy variables."""
     limits = time_limits.current
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(

@@ -1,4 +1,4 @@
-"""Reads providers' answers exactly, and rejects whatever is not in the contract."""
+"""Parses providers' responses without rounding. Rejects everything that is not documented."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -14,24 +14,24 @@ from manilla.providers.port import Bank, Claim, ResolvedAccount, Unreadable, Web
 Status = TypeVar("Status")
 
 TEXT_LENGTH_MAX = 200
-AMOUNT_DIGITS_MAX = 28  # the most digits that a Decimal keeps without rounding
+AMOUNT_DIGITS_MAX = 28  # the most digits that a Decimal can have without rounding
 
 _OUR_REFERENCE = re.compile(r"\bTXN[0-9A-HJKMNP-TV-Z]{30}(-[0-9]+)?(?![0-9A-Z])", re.IGNORECASE)
 
 
 class Malformed(Exception):
-    """The answer does not have the shape defined in the contract; the message says where."""
+    """The response does not match the provider's documentation. The message names the field."""
 
 
 def plain(text: str) -> str:
-    """Makes a provider's text safe to show: printable and short."""
+    """Makes a provider's text safe to display: printable and short."""
     if not text.isprintable():
         text = "".join(character if character.isprintable() else " " for character in text)
     return text[:TEXT_LENGTH_MAX].strip()
 
 
 def our_reference(text: str) -> str | None:
-    """Finds the first of our references in a provider's text."""
+    """Returns the first of our references in a provider's text, or None."""
     found = _OUR_REFERENCE.search(text)
     return found[0].upper() if found else None
 
@@ -57,7 +57,7 @@ def text_or_number(data: Any, name: str) -> str:
 
 
 def id_number(data: Any, name: str) -> str:
-    """Reads a provider's id that we use in URLs, so nothing but a number is accepted."""
+    """Parses a provider's numeric id. We use it in URLs, so only digits are accepted."""
     value = text_or_number(data, name)
     if not (value.isascii() and value.isdigit()):
         raise Malformed(f"{name} is not a number")
@@ -70,7 +70,7 @@ def optional_text(data: Any, name: str) -> str:
 
 
 def amount(data: Any, name: str) -> str | int | Decimal:
-    """Reads a number or text, never through a float."""
+    """Parses an amount from a number or text, without converting it to a float."""
     value = field(data, name)
     if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
         raise Malformed(f"{name} is not an amount")
@@ -78,13 +78,12 @@ def amount(data: Any, name: str) -> str | int | Decimal:
 
 
 def money(data: Any, name: str, currency: str) -> Money:
-    """Reads an exact amount."""
     value = amount(data, name)
     try:
         exact = exact_decimal(value)
         if len(exact.as_tuple().digits) > AMOUNT_DIGITS_MAX:
             raise Malformed(f"{name} has too many digits")
-        # Providers may write 10.5 or 10.500; both are exact.
+        # Accept both 10.5 and 10.500, because both are exact.
         return Money.of(exact.normalize(), currency)
     except MoneyError as error:
         raise Malformed(f"{name} is not an amount in {currency}") from error
@@ -102,9 +101,9 @@ def optional_money(data: Any, name: str, currency: str) -> Money | None:
 
 
 def fee(data: Any, name: str, currency: str) -> Money | None:
-    """Reads a fee, rounded to minor units: providers may calculate with more decimals.
+    """Parses a fee, rounded to minor units because providers may use more decimals.
 
-    An unreadable fee is None, because a fee must not keep a transaction open.
+    Returns None if the fee is invalid, because a fee must not keep a transaction open.
     """
     value = data.get(name)
     if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
@@ -120,7 +119,7 @@ def fee(data: Any, name: str, currency: str) -> Money | None:
 
 
 def kobo(data: Any, name: str, currency: str) -> Money:
-    """Reads an amount in whole minor units, from a number or from text."""
+    """Parses an amount in whole minor units, from a number or text."""
     value = field(data, name)
     if (isinstance(value, str) and value.isascii() and value.isdigit()) or (
         isinstance(value, Decimal) and value == value.to_integral_value()
@@ -132,7 +131,7 @@ def kobo(data: Any, name: str, currency: str) -> Money:
 
 
 def signed_kobo(data: Any, name: str, currency: str) -> Money:
-    """Reads an amount in whole minor units, which may be negative."""
+    """Parses an amount in whole minor units, which may be negative."""
     value = field(data, name)
     if isinstance(value, str) and value.startswith("-"):
         return Money(currency, -kobo({name: value[1:]}, name, currency).minor)
@@ -146,14 +145,14 @@ def optional_kobo(data: Any, name: str, currency: str) -> Money | None:
 
 
 def optional_id(data: Any, name: str) -> str | None:
-    """Reads a provider's id, which is text or a number."""
+    """Parses a provider's id, which is text or a number. Returns None if it is missing."""
     return None if data.get(name) is None else text_or_number(data, name)
 
 
 def read_claim(data: Any, *, in_minor_units: bool = False) -> Claim | None:
-    """Returns the amount, in major units, and the currency that a webhook names.
+    """Returns a webhook's amount, in major units, and its currency.
 
-    A value that is unreadable agrees with none.
+    A value that cannot be parsed is equal to no expected value.
     """
     if not isinstance(data, dict):
         return None
@@ -179,7 +178,7 @@ def _claimed_amount(value: Any) -> Decimal:
 
 
 def same_reference(data: Any, name: str, expected: str) -> None:
-    """Rejects an answer that is about another reference."""
+    """Rejects a response about another reference."""
     if field(data, name) != expected:
         raise Malformed(f"{name} belongs to another transaction")
 
@@ -191,7 +190,7 @@ def items(data: Any) -> list[Any]:
 
 
 def one_of(statuses: Mapping[str, Status], data: Any, name: str) -> Status:
-    """Maps a status. A status that is not in the contract is rejected, so nobody acts on it."""
+    """Maps a status. Rejects an undocumented status, so that we do not act on it."""
     value = field(data, name)
     if not isinstance(value, str) or value not in statuses:
         raise Malformed(f"{name} is not in the contract")
@@ -207,7 +206,7 @@ def currency(data: Any, name: str) -> str:
 
 
 def moment(data: Any, name: str) -> datetime | None:
-    """Reads a UTC time; None if the provider gives none."""
+    """Parses a UTC time, or returns None if it is missing."""
     given = optional_text(data, name)
     if not given:
         return None
@@ -219,7 +218,7 @@ def moment(data: Any, name: str) -> datetime | None:
 
 
 def required_moment(data: Any, name: str) -> datetime:
-    """Reads a time, in UTC unless it names another zone."""
+    """Parses a time, which is in UTC unless it names another zone."""
     given = moment(data, name)
     if given is None:
         raise Malformed(f"{name} is missing")
@@ -227,7 +226,7 @@ def required_moment(data: Any, name: str) -> datetime:
 
 
 def web_address(data: Any, name: str) -> str:
-    """Reads the URL that the customer is sent to; only http and https are allowed."""
+    """Parses the URL to redirect the customer to. Only http and https are allowed."""
     value = field(data, name)
     if not isinstance(value, str) or not is_web_address(value):
         raise Malformed(f"{name} is not a URL")
@@ -243,7 +242,7 @@ def read_account(data: Any) -> ResolvedAccount:
 
 
 def webhook(raw: bytes, read: Callable[[Any], Webhook]) -> Webhook:
-    """Reads a webhook with a valid signature. `read` converts its document or raises Malformed."""
+    """Parses a webhook with a valid signature. `read` converts its document or raises Malformed."""
     try:
         return read(strict_json.decode(raw))
     except (strict_json.JsonError, Malformed) as error:

@@ -1,6 +1,6 @@
-"""What a provider's reply means.
+"""Decides what a provider's response means.
 
-An answer is conclusive only if the provider itself clearly said so.
+A response is conclusive only if the provider itself clearly reports the result.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,10 +25,10 @@ from manilla.providers.port import (
 Value = TypeVar("Value")
 
 UNAUTHORIZED = 401  # our credentials are wrong
-# HTTP statuses with which an error in the provider's own envelope is a conclusive rejection.
+# HTTP statuses with which an error in the provider's envelope is a conclusive rejection.
 REFUSING = frozenset((400, 402, 403, 422))
 
-# Words in a rejection of a transfer, and what they mean.
+# Words in the rejection of a transfer, and the code that they mean.
 Refusals = tuple[tuple[tuple[str, ...], RefusalCode], ...]
 TRANSFER_REFUSALS: Refusals = (
     (("insufficient",), RefusalCode.PROVIDER_INSUFFICIENT_BALANCE),
@@ -46,46 +46,46 @@ NO_REFUND = RefundState(ReportedRefundStatus.NOT_FOUND)
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """A provider's response envelope, whatever its HTTP status."""
+    """A response in the provider's envelope, with any HTTP status."""
 
     status: int
     is_success: bool
     message: str
     data: Any
-    document: Mapping[str, Any] = {}  # the whole answer, for values beside the data
+    document: Mapping[str, Any] = {}  # the whole response, for values outside of `data`
 
 
 class Enveloped(msgspec.Struct, frozen=True):
-    """What a provider's envelope says."""
+    """The contents of a provider's envelope."""
 
-    is_success: bool | None  # None if the document is not in the provider's envelope
+    is_success: bool | None  # None if the document does not have the provider's envelope
     message: Any
     data: Any
 
 
 Envelope = Callable[[Mapping[str, Any]], Enveloped]
-# Converts the data of a success, or raises Malformed.
+# A function that converts the data of a successful response, or raises Malformed.
 Read = Callable[[Any], Value]
-# Decides what a reply means. It reads the data only if the provider reports a success.
+# A function that decides what a response means. It parses the data only after a success.
 Decide = Callable[[Reply, Read[Value]], Answer[Value]]
 
 
 def read_flag(document: Mapping[str, Any]) -> Enveloped:
-    """Reads `{"status": true, "message": ..., "data": ...}`."""
+    """Parses `{"status": true, "message": ..., "data": ...}`."""
     status = document.get("status")
     is_success = status if isinstance(status, bool) else None
     return Enveloped(is_success, document.get("message"), document.get("data"))
 
 
 def read_word(document: Mapping[str, Any]) -> Enveloped:
-    """Reads `{"status": "success", "message": ..., "data": ...}`."""
+    """Parses `{"status": "success", "message": ..., "data": ...}`."""
     status = document.get("status")
     is_success = status == "success" if status in ("success", "error") else None
     return Enveloped(is_success, document.get("message"), document.get("data"))
 
 
 def require_success(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    """Returns Done if the status is 2xx, the envelope says success and the data is valid."""
+    """Returns Done if the HTTP status is 2xx, the envelope reports success and data is valid."""
     if 200 <= reply.status < 300 and reply.is_success:
         return Done(read(reply.data))
     reason = f"HTTP {reply.status}: {reply.message}"
@@ -93,9 +93,9 @@ def require_success(reply: Reply, read: Read[Value]) -> Answer[Value]:
 
 
 def decide_payment(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    """Decides on the reply to a new charge or refund, which the provider's rejection declines.
+    """Decides on the response to a new charge or refund.
 
-    A duplicate reference is not a rejection: the charge or refund exists.
+    A duplicate reference is not a rejection, because the charge or refund exists.
     """
     if is_refusal(reply) and not is_duplicate(reply):
         return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
@@ -103,9 +103,9 @@ def decide_payment(reply: Reply, read: Read[Value]) -> Answer[Value]:
 
 
 def decide_transfer(reply: Reply, read: Read[Value], refusals: Refusals = ()) -> Answer[Value]:
-    """Decides on the reply to a transfer or account lookup request.
+    """Decides on the response to a transfer or account lookup.
 
-    `refusals` are the provider's own words, which are looked for before the common ones.
+    `refusals` are provider-specific texts, which are checked before the common texts.
     """
     return refused_transfer(reply, refusals) if is_refusal(reply) else require_success(reply, read)
 
@@ -114,7 +114,7 @@ DUPLICATE = ("duplicate", "already exist", "already used", "already been used", 
 
 
 def is_duplicate(reply: Reply) -> bool:
-    """Whether the provider says, in whatever words, that it knows the reference already."""
+    """Whether the provider reports, in any wording, that the reference already exists."""
     return any(words in reply.message.lower() for words in DUPLICATE)
 
 
@@ -123,7 +123,7 @@ def is_refusal(reply: Reply) -> bool:
 
 
 def refused_transfer(reply: Reply, refusals: Refusals = ()) -> Refused | Unknown:
-    """Converts a provider's rejection. A duplicate reference is not one: the transfer exists."""
+    """Converts a rejection. A duplicate reference is Unknown, because the transfer exists."""
     message = reply.message.lower()
     if is_duplicate(reply):
         return Unknown(f"the reference is known to the provider: {reply.message}")
@@ -134,17 +134,17 @@ def refused_transfer(reply: Reply, refusals: Refusals = ()) -> Refused | Unknown
 
 
 def is_not_found(reply: Reply) -> bool:
-    """Whether the provider itself says that it does not know the reference.
+    """Whether the provider itself reports that it does not know the reference.
 
-    A 404 without its message may come from a proxy.
+    A 404 without this message may come from a proxy.
     """
     return reply.status == 404 and not reply.is_success and "not found" in reply.message.lower()
 
 
 def found_or(missing: Value, is_missing: Callable[[Reply], bool] = is_not_found) -> Decide[Value]:
-    """Decides on the reply to a status query.
+    """Returns a function that decides on the response to a status query.
 
-    The answer is `missing` if the provider does not know the reference.
+    The result is `missing` if the provider does not know the reference.
     """
 
     def decide(reply: Reply, read: Read[Value]) -> Answer[Value]:

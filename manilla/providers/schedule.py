@@ -1,4 +1,4 @@
-"""How often a provider is queried about one transaction: less often, the older it is."""
+"""How often we query a provider about a transaction. Older transactions are queried less often."""
 
 from datetime import timedelta
 
@@ -6,9 +6,9 @@ import msgspec
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    # Up to which age, and the seconds between two status queries.
+    # Each step is a maximum age, and the seconds between two status queries up to that age.
     steps: tuple[tuple[timedelta, float], ...]
-    # For overdue transactions; None for an eighth of the age. The queries never stop.
+    # The interval for overdue transactions, or None for an eighth of the age. Queries never stop.
     overdue_seconds: float | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""Reads a provider's statement completely: each line once, whatever happens between two pages."""
+"""Reads a provider's complete statement. Returns each line once, even if lines are added."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime
@@ -8,8 +8,8 @@ from manilla.providers.connection_test import problem
 from manilla.providers.port import Adapter, Done, StatementLine
 
 PAGES_MAX = 10_000
-# Pages in a row without a new line. A provider that ignores the page number would repeat one page
-# for ever; lines that are added while we read can repeat a page or two.
+# The maximum number of consecutive pages without a new line. A provider that ignores the page
+# number would repeat one page forever. Lines that are added while we read can repeat a page or two.
 REPEATED_PAGES_MAX = 3
 
 
@@ -22,9 +22,9 @@ class StatementNotRead(Refusal):
 async def read(
     adapter: Adapter, since: datetime, until: datetime, currency: str
 ) -> AsyncIterator[list[StatementLine]]:
-    """Yields the lines from `since` until before `until`, a page at a time, in any order.
+    """Yields the lines from `since` until before `until` in pages, in any order.
 
-    Raises StatementNotRead if a page cannot be read. The caller then has only a part of the lines.
+    Raises StatementNotRead if a page cannot be read, after earlier pages were yielded.
     """
     seen: set[str] = set()
     start, repeated = None, 0
@@ -39,5 +39,5 @@ async def read(
         if start is None:
             return
         if repeated >= REPEATED_PAGES_MAX:
-            raise StatementNotRead("The provider sends the same page again and again.")
+            raise StatementNotRead("The provider repeatedly sends the same page.")
     raise StatementNotRead("The statement has too many pages.")

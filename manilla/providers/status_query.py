@@ -1,4 +1,4 @@
-"""Status queries that a user requests. They change nothing."""
+"""Status queries that a user requests. They change no data."""
 
 from datetime import UTC, datetime
 
@@ -25,7 +25,7 @@ class StatusQuery(msgspec.Struct, frozen=True):
 
 class StatusAnswer(msgspec.Struct, frozen=True):
     at: datetime
-    status: str | None  # None if there was no usable answer
+    status: str | None  # None if there was no usable response
     amount: Money | None = None
     detail: str = ""
 

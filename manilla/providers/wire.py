@@ -25,13 +25,13 @@ Value = TypeVar("Value")
 
 ANSWER_BYTES_MAX = 1024 * 1024
 
-# When calls in this context must have ended, in the time of the event loop.
+# The latest end time of calls in this context, on the event loop's clock.
 _ends: ContextVar[float] = ContextVar("calls_end", default=math.inf)
 
 
 @contextmanager
 def limit_calls(seconds: float) -> Iterator[None]:
-    """Limits the total time of the calls in this block. Each call also keeps its own limit."""
+    """Limits the total time of the calls in this block. The limit of each call also applies."""
     token = _ends.set(min(asyncio.get_running_loop().time() + seconds, _ends.get()))
     try:
         yield
@@ -44,8 +44,9 @@ def _end_of_call() -> float:
     return min(asyncio.get_running_loop().time() + seconds, _ends.get())
 
 
-# A request is written only after its connection is established. A connection that breaks later is
-# not among these, and requests with a body are not repeated on another connection.
+# Errors that occur before a request is sent, because it is sent only after connecting. A connection
+# that breaks later raises other errors. A request with a body is never repeated on another
+# connection.
 NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 
@@ -54,11 +55,11 @@ class ProviderCall(msgspec.Struct, frozen=True):
     path: str
     body: Mapping[str, Any] | None
     query: Mapping[str, str] | None
-    headers: Mapping[str, str]  # with our credentials
+    headers: Mapping[str, str]  # includes our credentials
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """A call and its response, as they were sent. Nobody may see it before it is redacted."""
+    """A call and its response with secrets. It must be redacted before it is shown or stored."""
 
     call: ProviderCall
     status: int | None  # None if there was no response
@@ -71,18 +72,18 @@ Recorder = Callable[[Exchange], None]
 
 
 class ProviderApi(msgspec.Struct, frozen=True):
-    """A provider's API, as one account calls it."""
+    """A provider's API as used by one account."""
 
     session: aiohttp.ClientSession
     base_url: str
     envelope: Envelope
-    calls: asyncio.Semaphore  # limits the calls that one account makes at the same time
+    calls: asyncio.Semaphore  # limits the account's concurrent calls
     secrets: Sequence[str] = ()
     record: Recorder | None = None
 
 
 class Wire:
-    """Sends an adapter's calls over one rail, with the account's credentials."""
+    """Sends an adapter's calls on one rail, with the account's credentials."""
 
     def __init__(self, rail: Rail, api: ProviderApi, headers: Mapping[str, str]) -> None:
         self.rail = rail
@@ -117,7 +118,7 @@ class Wire:
         body: Mapping[str, Any] | None = None,
         query: Mapping[str, str] | None = None,
     ) -> Answer[Value]:
-        """Sends the request once. `read` converts the reply to an answer or raises Malformed."""
+        """Sends the request once. `read` converts the response or raises Malformed."""
         if not self.rail.is_open_for_calls:
             return Unknown("the rail is down, so it was not called", never_sent=True)
         began = time.monotonic()
@@ -136,8 +137,7 @@ class Wire:
         except reading.Malformed as error:
             return Unknown(f"unexpected answer: {error}")
         except Exception:
-            # An answer that breaks our code is unknown: in the worst case the provider is queried
-            # again.
+            # If our code cannot process a response, the result is unknown, and we query again.
             log.exception("provider_answer_not_read", path=call.path)
             return Unknown("an answer that could not be read")
 
@@ -177,8 +177,7 @@ class Wire:
         found = document if isinstance(document, dict) else {}
         read = self.api.envelope(found)
         is_success, message = read.is_success, read.message
-        # A proxy in front of the provider has its own error format, which is not a rejection by the
-        # provider.
+        # Proxies in front of the provider have other error formats, which are not rejections.
         if is_success is None or not (is_success or isinstance(message, str)):
             return _unknown(status, "without the provider's envelope")
         return Reply(
@@ -190,7 +189,7 @@ class Wire:
         )
 
     def _without_secrets(self, message: str) -> str:
-        """Hides our keys in a message, in case the provider echoes them."""
+        """Hides our keys in a message, in case the provider repeats them."""
         for secret in self.api.secrets:
             message = message.replace(secret, HIDDEN)
         return reading.plain(message)

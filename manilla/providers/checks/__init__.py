@@ -1,1 +1,1 @@
-"""Checks of an account at a provider: each makes a harmless call and compares the answer."""
+"""Checks of a provider account: each check makes a harmless call and evaluates the response."""

@@ -1,4 +1,4 @@
-"""Checks an account at a provider: `manilla provider check`."""
+"""Checks a provider account, for the `manilla provider check` command."""
 
 import asyncio
 from collections.abc import Iterator
@@ -35,10 +35,10 @@ ACCESS_BANK = "044"
 
 
 class CheckedRail(Rail):
-    """A rail of this run alone, not of the running system.
+    """A rail that only this check uses, separate from the running system.
 
-    A call that is wrong on purpose changes neither the system's statistics nor its breaker. If the
-    provider does not answer, the calls of this run end.
+    A deliberately invalid call therefore affects neither the system's statistics nor its circuit
+    breaker. If the provider does not respond, this check makes no more calls.
     """
 
     def _trip(self) -> None:
@@ -58,7 +58,7 @@ async def check_account(
     *,
     is_live: bool,
 ) -> CheckReport:
-    """Runs all checks one after another. If `is_live`, only queries are made."""
+    """Runs all checks one after another. If `is_live`, runs only checks that change nothing."""
     current = (await credentials.load(db, keyring))[provider]
     _refuse(current, is_live=is_live)
     mode = "live" if is_live else "test"
@@ -116,7 +116,7 @@ def _session(
 
 
 def _simulated(kind: ProviderKind) -> Samples:
-    """Returns the accounts of the simulator."""
+    """Returns the test accounts of the simulator."""
     bank = next(bank for bank in BANKS if bank.code == ACCESS_BANK)
     bank_code = kind.sandbox_bank_code(bank)
     return Samples(
@@ -130,7 +130,7 @@ async def _checked(
     session.exchanges.clear()
     try:
         finding = await each.run(session)
-    except Exception as error:  # one broken check must not hide what the others found
+    except Exception as error:  # a broken check must not hide the results of other checks
         finding = not_answered(f"The check itself failed: {type(error).__name__}.")
     made = session.history[each.name] = list(session.exchanges)
     for exchange in made:

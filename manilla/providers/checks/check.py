@@ -1,4 +1,4 @@
-"""What a check is: a question about a provider, a call, and how to judge the answer."""
+"""Defines a check: a question about a provider, an API call, and a judgment of the response."""
 
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
@@ -48,13 +48,13 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
 
     good: SampleAccount
     invalid: SampleAccount
-    # Ends the reference of a test transfer that succeeds, where the provider has such endings.
+    # Appended to the reference of a test transfer that must succeed, if the provider supports this.
     success_suffix: str = ""
     bvn: str = "22222222222"
 
 
 class CheckSession:
-    """One run over an account. Later checks use what earlier ones have created."""
+    """One run of all checks on an account. Later checks use objects that earlier checks created."""
 
     def __init__(
         self,
@@ -68,8 +68,9 @@ class CheckSession:
         self.adapter = build()
         self.samples = samples
         self.is_live = is_live
-        self.exchanges: list[Exchange] = []  # of the current check
-        self.history: dict[str, list[Exchange]] = {}  # by check
+        self.exchanges: list[Exchange] = []  # the calls of the current check
+        # The calls of each finished check, by the check's name.
+        self.history: dict[str, list[Exchange]] = {}
         self.balance: Money | None = None
         self.resolved: ResolvedAccount | None = None
         self.charge: ChargeOrder | None = None
@@ -83,7 +84,7 @@ class CheckSession:
         return self.exchanges[-1] if self.exchanges else None
 
     def received(self, check: str) -> Any:
-        """Returns the data of the last reply to an earlier check; None if there is none."""
+        """Returns the data of an earlier check's last successful response, or None."""
         for exchange in reversed(self.history.get(check, [])):
             if exchange.reply is not None and exchange.reply.is_success:
                 return exchange.reply.data
@@ -115,7 +116,7 @@ class CheckSession:
             bank_code=to.bank_code,
             account_number=to.account_number,
             account_name=resolved.account_name if resolved else NAME,
-            # It names the reference, because some statements show only the narration.
+            # Include the reference, because some statements show only the narration.
             narration=narration or f"Manilla check {reference}",
             customer_email=EMAIL,
             notification_url=self._notification_url,
@@ -128,14 +129,14 @@ class ProviderCheck(msgspec.Struct, frozen=True, kw_only=True):
     question: str
     expectation: str
     run: Callable[[CheckSession], Awaitable[CheckFinding]]
-    # True if it creates something at the provider, or uses data that only a test account has.
+    # True if the check creates something at the provider, or uses data of a test account.
     needs_test_account: bool
 
 
 def check(
     name: str, question: str, expectation: str, *, needs_test_account: bool = False
 ) -> Callable[[Callable[[CheckSession], Awaitable[CheckFinding]]], ProviderCheck]:
-    """Makes a function a check."""
+    """Returns a decorator that turns a function into a check."""
 
     def made(run: Callable[[CheckSession], Awaitable[CheckFinding]]) -> ProviderCheck:
         return ProviderCheck(
@@ -153,7 +154,7 @@ def manual(name: str, question: str, expectation: str, how: str) -> ProviderChec
     """Declares a question that no API call can answer. `how` says how to answer it manually."""
 
     async def run(_session: CheckSession) -> CheckFinding:
-        return not_answered(f"No call can answer it. {how}")
+        return not_answered(f"No API call can answer this. {how}")
 
     return check(name, question, expectation)(run)
 
@@ -171,27 +172,27 @@ def not_answered(text: str) -> CheckFinding:
 
 
 def last_reply(session: CheckSession) -> str:
-    """Returns what the provider said last, such as `HTTP 404: Transfer not found`."""
+    """Describes the provider's last response, for example `HTTP 404: Transfer not found`."""
     last = session.last
     if last is None:
-        return "nothing was sent"
+        return "no request was sent"
     if last.reply is None:
         return last.problem
     return f"HTTP {last.status}: {last.reply.message}".rstrip(": .")
 
 
 def reply_to(session: CheckSession) -> Reply | None:
-    """Returns the provider's last reply, unless it is only about our credentials or rate."""
+    """Returns the last response, or None if it is only about our credentials or the rate limit."""
     reply = session.last.reply if session.last else None
     is_about_call = reply is not None and reply.status not in (UNAUTHORIZED, TOO_MANY_REQUESTS)
     return reply if is_about_call else None
 
 
 def judge_unexpected(session: CheckSession, answer: Answer[Any]) -> CheckFinding:
-    """Judges an answer that is not the expected one."""
+    """Judges a response that differs from the expected response."""
     if reply_to(session) is None:
         reason = last_reply(session) if session.last else reading_of(answer)
-        return not_answered(f"No usable answer: {reason}.")
+        return not_answered(f"No usable response: {reason}.")
     return differs(f"{last_reply(session)}. Manilla reads this as {reading_of(answer)}.")
 
 

@@ -1,4 +1,4 @@
-"""The checks that only query, so that they create nothing and move no money."""
+"""Checks that only query the provider. They create nothing and move no money."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -75,7 +75,7 @@ async def invalid_lookup(session: CheckSession) -> CheckFinding:
 
 @check(
     "unknown charge",
-    "What does the status query answer for a charge that does not exist?",
+    "What does the status query return for a charge that does not exist?",
     "An answer that Manilla reads as not found.",
 )
 async def unknown_charge(session: CheckSession) -> CheckFinding:
@@ -87,8 +87,8 @@ async def unknown_charge(session: CheckSession) -> CheckFinding:
 
 @check(
     "unknown transfer",
-    "What does the status query answer for a transfer that does not exist?",
-    "An answer that Manilla reads as not found. With any other answer, a payout that never reached "
+    "What does the status query return for a transfer that does not exist?",
+    "A response that Manilla reads as not found. Otherwise, a payout that never reached "
     "the provider stays open and becomes a case.",
 )
 async def unknown_transfer(session: CheckSession) -> CheckFinding:
@@ -101,7 +101,7 @@ async def unknown_transfer(session: CheckSession) -> CheckFinding:
 
 @check(
     "unknown refund",
-    "What does the status query answer for a refund that does not exist?",
+    "What does the status query return for a refund that does not exist?",
     "An answer that Manilla reads as not found.",
 )
 async def unknown_refund(session: CheckSession) -> CheckFinding:

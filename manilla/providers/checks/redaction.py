@@ -1,4 +1,4 @@
-"""Removes from a report what must not leave the system: credentials and personal data."""
+"""Removes credentials and personal data from a report, because they must not leave the system."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ TEXT_LENGTH_MAX = 300
 ITEMS_MAX = 3
 FIELDS_MAX = 60
 LEARNED_LENGTH_MIN = 4
-LEARNED_MAX = 100  # of one document
+LEARNED_MAX = 100  # limit for one document
 
 _SECRET = re.compile(
     "(?i)secret|password|signature|authori[sz]ation|api[-_]?key|token|bvn|cookie|otp|access_?code"
@@ -22,16 +22,16 @@ _NUMBER = re.compile(
     "(?i)account_?(number|no)$|^(transfer_)?account$|nuban|phone|mobile|msisdn|card|pan$"
 )
 _PERSON = re.compile("(?i)(^|_|account|customer|holder|beneficiary|first|last|full)name$")
-# It starts only after a separator: otherwise a long text would be searched from every character.
+# Matches start only after a separator. Otherwise a search in a long text would be slow.
 _EMAIL = re.compile(r"""(?<![^\s@"'<>:])[^\s@"'<>:]+@[^\s@"'<>]+""")
 _LONG_NUMBER = re.compile(r"(?<![\w.])\+?\d{10,}(?!\w)")
 _FIGURE = re.compile("(?i)amount|balance|fee|difference|expir|time|^id$")
 
 
 class Redactor:
-    """Hides what it knows to be secret, wherever it appears in later texts.
+    """Hides known secrets wherever they appear in a text.
 
-    It also learns from each exchange: the tokens and the names in it.
+    The redactor also learns secrets from each exchange: the tokens and personal names in it.
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
@@ -93,7 +93,7 @@ def _decoded(raw: bytes) -> Any:
 
 
 def _secrets_in(value: Any, name: str = "") -> Iterable[str]:
-    """Yields the tokens and the names in a document, which other texts may repeat."""
+    """Yields the tokens and personal names in a document, which other texts may repeat."""
     match value:
         case Mapping():
             named = "bank_name" if _is_bank(value) else "name"

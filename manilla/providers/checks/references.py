@@ -1,4 +1,4 @@
-"""References of what a check creates at a provider. Nothing else of ours has such a reference."""
+"""References of the objects that a check creates at a provider. No other object has such one."""
 
 import re
 import secrets
@@ -6,7 +6,7 @@ import secrets
 from manilla.kit.ids import ALPHABET, base32
 
 PREFIX = "CHECK"
-# All providers accept references of this length, and these characters.
+# All providers accept references of this length with these characters.
 RANDOM_CHARACTERS = 20
 PATTERN = f"{PREFIX}[{ALPHABET}]{{{RANDOM_CHARACTERS}}}"
 _REFERENCE = re.compile(PATTERN)

@@ -1,4 +1,4 @@
-"""The report of a check: what was asked, expected and found, and the calls without secrets."""
+"""The report of a check: questions, expected and actual results, and the calls without secrets."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -76,7 +76,7 @@ class CheckReport(msgspec.Struct, frozen=True):
             yield from each.lines()
 
     def document(self) -> dict[str, Any]:
-        """The report for programs. Numbers of the provider's answers stay exact."""
+        """Returns the report as data for other programs. Numbers keep their exact value."""
         checks = [
             {
                 **msgspec.structs.asdict(each),

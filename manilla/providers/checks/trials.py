@@ -1,4 +1,4 @@
-"""The checks that create something at the provider. They run with test money only."""
+"""Checks that create something at the provider. They run only with test money."""
 
 from manilla.kit.money import Money
 from manilla.providers.checks.check import (
@@ -51,7 +51,7 @@ async def hosted_checkout(session: CheckSession) -> CheckFinding:
 @check(
     "unpaid charge",
     "What is the status of a charge that nobody has paid?",
-    "Pending, or not (yet) known.",
+    "Pending, or not found.",
     needs_test_account=True,
 )
 async def unpaid_charge(session: CheckSession) -> CheckFinding:
@@ -65,8 +65,8 @@ async def unpaid_charge(session: CheckSession) -> CheckFinding:
 
 @check(
     "used charge reference",
-    "Is a charge's reference unique, and how is a used one rejected?",
-    "A rejection with words that mean a used reference. Manilla then queries the charge's status.",
+    "Is a charge's reference unique, and how is a used reference rejected?",
+    "A rejection that mentions the used reference. Manilla then queries the charge's status.",
     needs_test_account=True,
 )
 async def used_charge_reference(session: CheckSession) -> CheckFinding:
@@ -99,7 +99,7 @@ async def one_time_account(session: CheckSession) -> CheckFinding:
     if answer.value.amount != order.amount:
         return differs(
             f"The customer must transfer {answer.value.amount} for a charge of {order.amount}. "
-            "Manilla does not offer such an account: let the business bear the fees."
+            "Manilla does not offer such an account. Configure the provider to charge fees to you."
         )
     ends = answer.value.expires_at
     return matches(f"The account is open {f'until {ends:%Y-%m-%d %H:%M:%S %Z}' if ends else ''}.")
@@ -122,7 +122,7 @@ async def impossible_refund(session: CheckSession) -> CheckFinding:
         return matches(f"{last_reply(session)}.")
     last = session.last
     if last is not None and last.call.method == "GET":
-        # The adapter looks the charge up first, and found nothing that it could refund.
+        # The adapter first looks up the charge, and found no charge that it could refund.
         return not_answered(f"No refund was sent: {reading_of(answer)}.")
     return judge_unexpected(session, answer)
 
@@ -130,7 +130,7 @@ async def impossible_refund(session: CheckSession) -> CheckFinding:
 @check(
     "transfer",
     "Does the provider accept a transfer to its test account?",
-    "The transfer is accepted and waits for nobody.",
+    "The transfer is accepted and needs no manual approval.",
     needs_test_account=True,
 )
 async def transfer(session: CheckSession) -> CheckFinding:
@@ -166,8 +166,8 @@ async def transfer_status(session: CheckSession) -> CheckFinding:
 
 @check(
     "used transfer reference",
-    "Is a transfer's reference unique, and how is a used one rejected?",
-    "A rejection with words that mean a used reference, or the first transfer again. Nothing is "
+    "Is a transfer's reference unique, and how is a used reference rejected?",
+    "A rejection that mentions the used reference, or the first transfer again. Nothing is "
     "paid twice.",
     needs_test_account=True,
 )
@@ -181,13 +181,13 @@ async def used_transfer_reference(session: CheckSession) -> CheckFinding:
 
 
 def _judge_second_transfer(first: Sent, second: Sent) -> CheckFinding:
-    """Only the provider's own reference proves that both answers are about one transfer."""
+    """Judges whether both responses are about one transfer, by the provider's own reference."""
     reference = second.provider_reference
     if reference is not None and reference == first.provider_reference:
         return matches(f"The provider returned the first transfer again ({reference}).")
     return differs(
         "The provider accepted the same reference a second time, and may have paid twice. Compare "
-        "the transfers in its dashboard, and make no payouts with this account before you know."
+        "the transfers in its dashboard before you make payouts with this account."
     )
 
 

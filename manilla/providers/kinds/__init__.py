@@ -1,4 +1,4 @@
-"""The kinds of providers. Each module or package here declares one as `KIND`."""
+"""The kinds of providers. Each module or package in this folder declares one kind as `KIND`."""
 
 import importlib
 import pkgutil
@@ -16,5 +16,5 @@ KINDS: dict[str, ProviderKind] = _find()
 
 
 def title_of(provider: str) -> str:
-    """The name of an account for display."""
+    """Returns an account's display name."""
     return KINDS[provider].title if provider in KINDS else provider

@@ -13,7 +13,7 @@ PAYMENTS = "/pms/transactions"
 REQUESTS = "/pms/api/external/request"
 WALLET = f"{REQUESTS}/wallet"
 
-# The first name is the CGI spelling of the second; proxies drop names with underscores.
+# The first header is the CGI spelling of the second. Proxies drop names with underscores.
 SIGNATURES = (b"http_providerb_signature", b"providerb-signature")
 
 CHARGE_STATUSES = {
@@ -28,7 +28,8 @@ TRANSFER_STATUSES = {
     "reversed": port.TransferStatus.REVERSED,
 }
 NO_REFUND = Refused(
-    port.RefusalCode.NOT_SUPPORTED, "Provider B has no refunds: an administrator pays it."
+    port.RefusalCode.NOT_SUPPORTED,
+    "Provider B has no refunds: an administrator pays it.",
 )
 
 
@@ -60,7 +61,7 @@ class ProviderB(BaseAdapter):
     async def create_virtual_account(
         self, order: port.ChargeOrder, bvn: str | None
     ) -> Answer[port.VirtualAccount]:
-        """The account accepts only the exact amount. No BVN is required."""
+        """Opens an account that accepts only the exact amount. No BVN is required."""
         del bvn
         banks = [self._virtual_account_bank] if self._virtual_account_bank else []
         return await self._pay_in.post(
@@ -206,7 +207,7 @@ def _transfer_state(data: Any, reference: str) -> port.TransferState:
     return port.TransferState(
         status=reading.one_of(TRANSFER_STATUSES, data, "status"),
         message=reading.optional_text(data, "reason"),
-        provider_reference=session_id,  # it is also provider B's only reference
+        provider_reference=session_id,  # provider B has no other reference
         session_id=session_id,
     )
 

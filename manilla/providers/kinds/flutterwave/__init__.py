@@ -1,4 +1,4 @@
-"""Flutterwave, version 3 of its API: payment links, one-time accounts and payouts in Nigeria."""
+"""Flutterwave, API version 3: payment links, one-time accounts and payouts in Nigeria."""
 
 from manilla.providers.kind import SWITCHES, Capabilities, CredentialField, ProviderKind, base_url
 from manilla.providers.kinds.flutterwave.adapter import Flutterwave
@@ -10,15 +10,15 @@ KIND = ProviderKind(
     fields=(
         CredentialField("secret_key", is_required=True),
         CredentialField("secret_hash", is_required=True),
-        # The suffix that decides a test transfer's outcome: `_PMCK`. Used only with `sandbox`.
+        # The suffix, such as `_PMCK`, that decides a test transfer's outcome.
         CredentialField(
             "test_reference_suffix", is_secret=False, label="Suffix of test references"
         ),
         *SWITCHES,
         base_url("https://api.flutterwave.com"),
     ),
-    # Nothing proves that a second transfer with the same reference is rejected, and refunds have
-    # no reference of ours and no documented status query.
+    # It is not documented that a second transfer with the same reference is rejected. Refunds have
+    # neither our reference nor a documented status query.
     capabilities=Capabilities(resend_transfer=False, resend_refund=False, refund_status=False),
     test_key_prefixes={"secret_key": "FLWSECK_TEST-"},
     checks=CHECKS,

@@ -1,4 +1,4 @@
-"""Calls to Flutterwave. Amounts are naira; answers are read in `answers`."""
+"""Calls Flutterwave's API. Amounts are in naira. The module `answers` parses the responses."""
 
 from typing import Any
 
@@ -17,8 +17,8 @@ CHANNELS = {
     port.Channel.BANK_TRANSFER: "banktransfer",
     port.Channel.USSD: "ussd",
 }
-TEXT_LENGTH_MAX = 100  # of a narration, a beneficiary's name and a comment
-SUFFIX = "_"  # our references have none, so it marks where a test suffix begins
+TEXT_LENGTH_MAX = 100  # maximum length of a narration, a beneficiary's name and a comment
+SUFFIX = "_"  # separates our reference, which has no underscore, from a test suffix
 
 
 class Flutterwave(BaseAdapter):
@@ -49,7 +49,7 @@ class Flutterwave(BaseAdapter):
         del bvn  # needed only for permanent accounts
 
         def read(reply: Reply) -> Answer[port.VirtualAccount]:
-            # The response has the account in `meta`, not in `data`, and `data` can be missing.
+            # The response has the account in `meta`, and `data` can be missing.
             return answers.decide_payment(
                 reply, lambda _data: answers.virtual_account(reply.document, order)
             )
@@ -74,7 +74,8 @@ class Flutterwave(BaseAdapter):
     async def refund(self, order: port.RefundOrder) -> Answer[port.RefundState]:
         """Refunds a charge by Flutterwave's own id.
 
-        A refund has no reference of ours. The comment has one, for people who look for it.
+        Flutterwave's refunds have no field for our reference. The comment contains it for manual
+        searches.
         """
         charge = await self.charge_state(order.charge_reference)
         if not isinstance(charge, Done):
@@ -113,12 +114,12 @@ class Flutterwave(BaseAdapter):
         )
 
     def transfer_reference(self, trx_id: str) -> str:
-        """With test keys, the reference's suffix determines the transfer's outcome."""
+        """Returns the transfer's reference. In the sandbox, its suffix determines the outcome."""
         has_suffix = self._is_sandbox and self._suffix
         return f"{trx_id}{SUFFIX}{self._suffix}" if has_suffix else trx_id
 
     def _trx_id(self, reference: str) -> str:
-        """Undoes `transfer_reference`, also for a suffix that was set before."""
+        """Returns the id from a reference with any test suffix, including earlier suffixes."""
         return reference.partition(SUFFIX)[0] if self._is_sandbox else reference
 
     async def send(self, order: port.TransferOrder) -> Answer[port.Sent]:
@@ -148,13 +149,13 @@ class Flutterwave(BaseAdapter):
         )
 
     def read_webhook(self, headers: port.Headers, raw: bytes) -> port.Webhook:
-        """The header proves who sent it, but nothing about the body."""
+        """Checks the header, which proves who sent the webhook. The body has no signature."""
         if not signatures.is_shared_secret(headers, b"verif-hash", self._secret_hash):
             return port.Forged()
         return reading.webhook(raw, self._event)
 
     def _event(self, document: Any) -> port.WebhookEvent:
-        """Both events are also sent for failures, so `data.status` determines the outcome."""
+        """Parses an event. Both events are also sent for failures, so `data.status` decides."""
         event, data = reading.text(document, "event"), reading.field(document, "data")
         claim, status = reading.read_claim(data), reading.optional_text(data, "status")
         if event == "charge.completed":

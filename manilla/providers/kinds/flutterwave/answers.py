@@ -1,4 +1,4 @@
-"""Parses Flutterwave's answers. Answers that its documentation does not define are undecided."""
+"""Parses Flutterwave's responses. An undocumented response leaves the result undecided."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import ROUND_DOWN, ROUND_HALF_UP
@@ -26,7 +26,7 @@ TRANSFER_STATUSES = {
 }
 
 UNKNOWN_CHARGE = ("no transaction was found", "transaction not found")
-# Messages about a reference that exists already. The exact words are not documented.
+# Parts of messages about a reference that exists already. The exact texts are not documented.
 ABOUT_REFERENCE = ("reference", "tx_ref", "already")
 UNRESOLVED = ("could not be validated", "recipient account", "account number", "account resolve")
 
@@ -86,7 +86,7 @@ def checkout(data: Any) -> port.HostedCheckout:
 
 
 def virtual_account(document: Any, order: port.ChargeOrder) -> port.VirtualAccount:
-    """Reads the account. Its name is not in the answer: it is the narration that we sent."""
+    """Parses the account. The response lacks the account name, which is the narration we sent."""
     account = reading.field(reading.field(document, "meta"), "authorization")
     return port.VirtualAccount(
         bank_name=reading.text(account, "transfer_bank"),
@@ -98,10 +98,11 @@ def virtual_account(document: Any, order: port.ChargeOrder) -> port.VirtualAccou
 
 
 def expiry(given: Any) -> datetime | None:
-    """Reads milliseconds, or a time that may lack its zone.
+    """Parses a time in milliseconds, or a time that may lack its zone.
 
-    A time without a zone is read as Lagos time, the earlier one of the likely zones. An end that
-    cannot be read or has passed already says nothing: the sandbox gives the time of the request.
+    A time without a zone is treated as Lagos time, which is the earliest of the likely zones.
+    Returns None for a time that is invalid or has passed: the sandbox returns the time of the
+    request.
     """
     try:
         if isinstance(given, int):
@@ -124,7 +125,7 @@ def charge_state(data: Any, reference: str) -> port.ChargeState:
         charged = _rounded(data, "charged_amount", currency, ROUND_HALF_UP)
     return port.ChargeState(
         status=status,
-        # What was charged includes a fee that the customer bears. If it is less than the amount,
+        # The charged amount includes a fee that the customer bears. If it is lower than the amount,
         # the customer has paid too little.
         paid=min(amount, charged) if status is port.ReportedChargeStatus.PAID else None,
         fee=_own_fee(data, charged.minor - amount.minor, currency),
@@ -140,7 +141,7 @@ def _own_fee(data: Any, borne_by_customer: int, currency: str) -> Money | None:
 
 
 def _rounded(data: Any, name: str, currency: str, rounding: str) -> Money:
-    """Reads a sum of amounts and fees: it has three decimals after a fee such as 26.875."""
+    """Parses a sum of amounts and fees. It can have three decimals, after a fee such as 26.875."""
     value = reading.amount(data, name)
     try:
         unit = Money(currency, 1).amount
@@ -193,7 +194,7 @@ def read_transfer(data: Any, order: port.TransferOrder) -> port.Sent:
 
 
 def found_transfer(data: Any, reference: str) -> port.TransferState:
-    """Finds our transfer in the list. Without the filter, the list has other transfers."""
+    """Finds our transfer in the list, which may also contain other transfers."""
     listed = [data] if isinstance(data, dict) else reading.items(data)
     found = [each for each in listed if reading.text(each, "reference") == reference]
     if listed and not found:

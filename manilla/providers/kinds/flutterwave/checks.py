@@ -1,4 +1,4 @@
-"""Flutterwave's open questions. See guide.md."""
+"""Checks for questions that Flutterwave's documentation leaves open. See guide.md."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ SAMPLES = Samples(
 
 @check(
     "filter by reference",
-    "Does the list of transfers have only those with the reference that was queried?",
+    "Does the list of transfers contain only transfers with the queried reference?",
     "Exactly one transfer.",
     needs_test_account=True,
 )
@@ -39,7 +39,7 @@ async def reference_filter(session: CheckSession) -> CheckFinding:
     others = [each for each in listed if each != session.transfer.reference]
     if others:
         return differs(f"The list has {len(others)} transfers with other references.")
-    found = f"The list has {len(listed)} with this reference."
+    found = f"The list has {len(listed)} transfers with this reference."
     return matches(found) if len(listed) == 1 else differs(found)
 
 
@@ -52,7 +52,7 @@ async def reference_filter(session: CheckSession) -> CheckFinding:
 async def account_end(session: CheckSession) -> CheckFinding:
     given = _expiration(session)
     if given is None:
-        return not_answered("Flutterwave opened no one-time account, or gave no end.")
+        return not_answered("Flutterwave opened no one-time account, or did not return its expiry.")
     ends = answers.expiry(given)
     if ends is None:
         return differs(f"It is {given}, which is not a time in the future.")
@@ -60,7 +60,7 @@ async def account_end(session: CheckSession) -> CheckFinding:
 
 
 def _expiration(session: CheckSession) -> Any:
-    """Returns the account's expiry time. The response has it in `meta`, not in `data`."""
+    """Returns the account's expiry time, which the response has in `meta`."""
     for exchange in session.history.get("one-time account", []):
         if exchange.reply is not None:
             meta = exchange.reply.document.get("meta")
@@ -74,13 +74,13 @@ CHECKS = (
     account_end,
     manual(
         "status of a refund",
-        "Which words does the `status` of a refund have?",
-        "`completed` for a refund that was paid. Manilla leaves all others to an administrator.",
+        "Which values can the `status` of a refund have?",
+        "`completed` for a refund that was paid. An administrator decides on all other values.",
         "Pay a test charge, refund it in Manilla, and compare with Flutterwave's dashboard.",
     ),
     manual(
         "signature of webhooks",
-        "Does a webhook carry the secret hash in `verif-hash`?",
+        "Does a webhook have the secret hash in the `verif-hash` header?",
         "Yes.",
         "Set the webhook URL and the secret hash in Flutterwave's dashboard and run this command "
         "again. If the log then has `webhook_of_check`, the header matches.",
@@ -88,7 +88,7 @@ CHECKS = (
     manual(
         "returned transfer",
         "How does Flutterwave report a transfer that came back after delivery?",
-        "`REVERSED`. A `FAILED` after `SUCCESSFUL` is left to an administrator.",
+        "`REVERSED`. An administrator decides on a `FAILED` after `SUCCESSFUL`.",
         "Ask Flutterwave's support: the sandbox returns no transfers.",
     ),
 )

@@ -1,6 +1,6 @@
 """Kora (Korapay): hosted checkout, one-time bank accounts, refunds and payouts in naira.
 
-`guide.md` lists what is documented, what is not, and how we read it.
+`guide.md` lists what Kora documents, what it does not document, and our interpretation.
 """
 
 from manilla.providers.kind import SWITCHES, Capabilities, CredentialField, ProviderKind, base_url

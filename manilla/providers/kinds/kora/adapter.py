@@ -1,4 +1,4 @@
-"""The calls to Kora's API."""
+"""Calls Kora's API."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
@@ -15,9 +15,9 @@ from manilla.providers.wire import Wire
 Value = TypeVar("Value")
 
 API = "/merchant/api/v1"
-# Kora's page has no USSD.
+# Kora's hosted page does not offer USSD.
 CHANNELS = {port.Channel.CARD: "card", port.Channel.BANK_TRANSFER: "bank_transfer"}
-NARRATION_LENGTH_MAX = 100  # ours; Kora documents no limit
+NARRATION_LENGTH_MAX = 100  # our own limit, because Kora documents no limit
 REASON_LENGTH_MAX = 200
 
 
@@ -45,7 +45,7 @@ class Kora(BaseAdapter):
     async def create_virtual_account(
         self, order: port.ChargeOrder, bvn: str | None
     ) -> Answer[port.VirtualAccount]:
-        del bvn  # only permanent accounts need it
+        del bvn  # only permanent accounts need a BVN
         return await self._pay_in.post(
             f"{API}/charges/bank-transfer",
             _charge(order),
@@ -77,7 +77,7 @@ class Kora(BaseAdapter):
     async def refund_state(
         self, reference: str, known: port.KnownAs = port.OUR_REFERENCE
     ) -> Answer[port.RefundState]:
-        del known  # our reference identifies it
+        del known  # our reference identifies the refund
         return await self._pay_in.get(
             f"{API}/refunds/{reference}",
             lambda data: answers.refund_state(data, reference),
@@ -100,10 +100,10 @@ class Kora(BaseAdapter):
         return await self._look_up(resolve)
 
     async def _look_up(self, call: Callable[[Wire], Awaitable[Answer[Value]]]) -> Answer[Value]:
-        """Calls with the secret key. If Kora rejects it, calls with the public key.
+        """Calls Kora with the secret key. If Kora rejects that key, calls with the public key.
 
-        Kora documents the public key for these two calls, which create nothing; most programs use
-        the secret key.
+        Kora documents the public key for the two lookup calls, which create nothing. Most
+        integrations use the secret key.
         """
         answer = await call(self._pay_out)
         is_rejected = isinstance(answer, Unknown) and not answer.can_pass
@@ -156,7 +156,7 @@ def _authorization(key: str) -> dict[str, str]:
 
 
 def _given(fields: Mapping[str, str]) -> dict[str, str]:
-    """Omits optional fields that are empty, because Kora may reject them."""
+    """Omits empty optional fields, because Kora may reject them."""
     return {name: text for name, text in fields.items() if text}
 
 
@@ -174,7 +174,7 @@ def _charge(order: port.ChargeOrder) -> dict[str, Any]:
         "amount": order.amount.amount,
         "currency": order.amount.currency,
         "customer": _customer(order.customer_email, order.customer_name),
-        # Otherwise Kora adds its fee to the amount, and the customer pays more than the charge.
+        # By default, Kora adds its fee to the amount that the customer pays.
         "merchant_bears_cost": True,
         **_given(optional),
     }

@@ -1,4 +1,4 @@
-"""Reads Kora's answers. Amounts are in naira, as numbers or as text."""
+"""Parses Kora's responses. Amounts are in naira, as numbers or as text."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -38,7 +38,7 @@ REFUND_STATUSES = {
     "failed": port.ReportedRefundStatus.FAILED,
 }
 
-# Kora documents that a payout with one of these answers does not exist, but not their HTTP status.
+# Kora documents that a payout with one of these messages does not exist, but not the HTTP status.
 NOT_CREATED = frozenset(
     (
         "unable to resolve bank account",
@@ -47,13 +47,13 @@ NOT_CREATED = frozenset(
         "insufficient funds in disbursement wallet",
     )
 )
-# A rejection with one of these words may be about something that exists under our reference:
-# "Duplicate payment reference", "Refund already exists with reference …".
+# A rejection with one of these words may mean that our reference already exists at Kora: "Duplicate
+# payment reference", "Refund already exists with reference …".
 MAY_EXIST = ("reference", "already", "duplicate")
 
 
 def read_envelope(document: Mapping[str, Any]) -> Enveloped:
-    """Reads the envelope, and adds to an error's message which fields Kora rejects."""
+    """Parses the envelope. Adds the fields that Kora rejects to the error message."""
     read = replies.read_flag(document)
     details = "; ".join(list(_details(read.data))[:DETAILS_MAX])
     if read.is_success is not False or not isinstance(read.message, str) or not details:
@@ -62,7 +62,7 @@ def read_envelope(document: Mapping[str, Any]) -> Enveloped:
 
 
 def _details(data: Any) -> Iterator[str]:
-    """Yields the fields in `{"customer": {"message": "customer is required"}}`."""
+    """Yields the field errors in `{"customer": {"message": "customer is required"}}`."""
     for name, problem in data.items() if isinstance(data, dict) else ():
         text = problem.get("message") if isinstance(problem, dict) else problem
         yield f"{name}: {text}" if isinstance(text, str) else name
@@ -80,14 +80,14 @@ def decide_transfer(reply: Reply, read: Read[Value]) -> Answer[Value]:
 
 
 def decide_lookup(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    """Decides on the answer to an account lookup. It moves no money, so 404 is also a rejection."""
+    """Decides on the response to an account lookup. A 404 is a rejection, as no money moves."""
     if reply.status == 404 and not reply.is_success:
         return replies.refused_transfer(reply)
     return replies.decide_transfer(reply, read)
 
 
 def _may_exist(reply: Reply) -> Unknown | None:
-    """Returns Unknown if Kora may know our reference despite the rejection."""
+    """Returns Unknown if Kora may know our reference although it rejected the request."""
     if reply.is_success:
         return None
     is_named = isinstance(reply.data, dict) and "reference" in reply.data
@@ -101,7 +101,7 @@ def _not_created(reply: Reply) -> bool:
 
 
 def _says_missing(*subjects: str) -> Callable[[Reply], bool]:
-    """Recognizes by its message that Kora does not know the reference.
+    """Returns a function that checks whether Kora reports an unknown reference.
 
     The HTTP status of this response is not documented, so both 400 and 404 are accepted.
     """
@@ -141,7 +141,7 @@ def virtual_account(data: Any, order: port.ChargeOrder) -> port.VirtualAccount:
 
 def charge_state(data: Any, reference: str) -> port.ChargeState:
     _about_charge(data, reference)
-    # Another currency is reported, so that the payment is reviewed at once.
+    # Return the reported currency. If it differs from ours, the payment is reviewed immediately.
     currency = reading.currency(data, "currency")
     status = reading.one_of(CHARGE_STATUSES, data, "status")
     return port.ChargeState(
@@ -154,9 +154,9 @@ def charge_state(data: Any, reference: str) -> port.ChargeState:
 
 
 def _paid(data: Any, currency: str) -> Money:
-    """Returns what Kora received and kept: it may send an excess back to the customer.
+    """Returns the amount that Kora received and kept. Kora may return an excess to the customer.
 
-    Without either amount, the charge was paid as requested, unless Kora says otherwise.
+    If the response has neither amount, the charge was paid in full, unless Kora reports otherwise.
     """
     names = ("amount_paid", "amount_accepted")
     given = [paid for name in names if (paid := reading.optional_money(data, name, currency))]
@@ -205,12 +205,12 @@ def transfer_state(data: Any, reference: str) -> port.TransferState:
 
 
 def _session_id(trace_id: str) -> str | None:
-    """Kora does not document whether the trace id is the NIP session id, which has 30 digits."""
+    """Returns the trace id if it has the 30 digits of an NIP session id, otherwise None."""
     return trace_id if NIP_SESSION_ID.fullmatch(trace_id) else None
 
 
 def new_refund(data: Any, order: port.RefundOrder) -> port.RefundState:
-    """Reads the answer to a new refund, which names our reference `refund_reference`."""
+    """Parses the response to a new refund, which has our reference in `refund_reference`."""
     status = reading.one_of(REFUND_STATUSES, data, "status")
     name = "reference" if data.get("refund_reference") is None else "refund_reference"
     reading.same_reference(data, name, order.reference)
@@ -233,7 +233,7 @@ def _refund_amount(data: Any, name: str) -> Money | None:
 
 
 def _about_charge(data: Any, reference: str) -> None:
-    """Rejects an answer about another charge.
+    """Rejects a response about another charge.
 
     Sources disagree on which of the two fields has our reference, and which has Kora's.
     """

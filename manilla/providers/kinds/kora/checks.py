@@ -1,4 +1,4 @@
-"""Kora's open questions. See guide.md."""
+"""Checks for questions that Kora's documentation leaves open. See guide.md."""
 
 from manilla.providers.checks import references
 from manilla.providers.checks.check import (
@@ -22,8 +22,8 @@ SAMPLES = Samples(
 
 @check(
     "reference of a charge",
-    "Which of `reference` and `payment_reference` of a charge is ours?",
-    "At least one of them. Manilla accepts ours in either.",
+    "Is our reference in a charge's `reference` or in its `payment_reference`?",
+    "In at least one of them. Manilla accepts both.",
     needs_test_account=True,
 )
 async def charge_reference(session: CheckSession) -> CheckFinding:
@@ -33,14 +33,14 @@ async def charge_reference(session: CheckSession) -> CheckFinding:
     names = ("reference", "payment_reference")
     ours = [name for name in names if references.is_of_check(str(data.get(name)))]
     if not ours:
-        return differs("Neither is ours.")
-    return matches(f"Ours is in {' and '.join(ours)}.")
+        return differs("Neither field has our reference.")
+    return matches(f"Our reference is in {' and '.join(ours)}.")
 
 
 @check(
     "session id",
     "Is the `trace_id` of a payout the session id of the interbank transfer?",
-    "30 digits. A trace_id of another form is saved as Kora's reference.",
+    "It has 30 digits. A trace_id in another format is saved as Kora's reference.",
     needs_test_account=True,
 )
 async def trace_id(session: CheckSession) -> CheckFinding:
@@ -53,7 +53,7 @@ async def trace_id(session: CheckSession) -> CheckFinding:
     if not isinstance(given, str) or not given:
         return not_answered("The status has no trace_id yet. Query the payout again later.")
     is_session_id = NIP_SESSION_ID.fullmatch(given) is not None
-    return matches("It has 30 digits.") if is_session_id else differs("It has another form.")
+    return matches("It has 30 digits.") if is_session_id else differs("It has another format.")
 
 
 CHECKS = (
@@ -65,7 +65,7 @@ CHECKS = (
         "The bytes of `data`, with HMAC-SHA256 and the secret key.",
         "Set the webhook URL in Kora's dashboard and run this command again. Kora then sends a "
         "webhook about the test payout. If the log has `webhook_of_check`, the signature matches. "
-        "If it has `kora_webhook_signed_differently`, the entry names what Kora signs.",
+        "If it has `kora_webhook_signed_differently`, that entry shows what Kora signs.",
     ),
     manual(
         "returned payout",

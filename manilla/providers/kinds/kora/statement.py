@@ -1,4 +1,4 @@
-"""Kora's balance history, as a statement."""
+"""Reads Kora's balance history as a statement."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -13,11 +13,11 @@ from manilla.providers.replies import Enveloped, Reply
 from manilla.providers.wire import Wire
 
 LINES_PER_PAGE = 100
-# Kora does not document the time zone of its times. The requested period has an extra hour on both
-# sides, so that it is complete if they are in Lagos time.
+# Kora does not document its time zone. The requested period has an extra hour on both sides, so
+# that it is complete even if Kora uses Lagos time.
 ZONE_DIFFERENCE = timedelta(hours=1)
 SIGNS = {"credit": 1, "debit": -1}
-# Kora documents only the word `chargeback`. These words are from its API and its dashboard.
+# Kora documents only `chargeback`. The other values are from its API and its dashboard.
 SOURCES = {
     **dict.fromkeys(("pay-in", "payin", "payment", "charge"), LineKind.CHARGE),
     **dict.fromkeys(("payout", "disbursement", "transfer"), LineKind.TRANSFER),
@@ -28,7 +28,7 @@ SOURCES = {
 
 
 def read_envelope(document: Mapping[str, Any]) -> Enveloped:
-    """Reads the envelope. Kora's example of a page has only `has_more` and `data`."""
+    """Parses the envelope. Kora's example of a page has only `has_more` and `data`."""
     if "status" not in document and isinstance(document.get("has_more"), bool):
         return Enveloped(True, "", document.get("data"))
     return answers.read_envelope(document)
@@ -74,7 +74,7 @@ def _line(data: Any, currency: str) -> StatementLine:
         booked_at=reading.required_moment(data, "date_created"),
         amount=_amount(data, currency),
         kind=SOURCES.get(source, LineKind.OTHER),
-        # Kora does not document whose reference this is.
+        # Kora does not document whether this is its own reference or ours.
         reference=reading.optional_text(data, "source_reference") or None,
         description=reading.optional_text(data, "description"),
         balance_after=reading.optional_money(data, "balance_after", currency),
@@ -82,7 +82,7 @@ def _line(data: Any, currency: str) -> StatementLine:
 
 
 def _amount(data: Any, currency: str) -> Money:
-    """Returns the signed amount. It must be the difference of the balances."""
+    """Returns the signed amount, which must be the difference of the balances."""
     size = reading.unsigned_money(data, "amount", currency)
     amount = Money(currency, reading.one_of(SIGNS, data, "direction") * size.minor)
     before = reading.optional_money(data, "balance_before", currency)

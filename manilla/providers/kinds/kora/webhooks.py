@@ -1,7 +1,7 @@
-"""Verifies and reads Kora's webhooks.
+"""Verifies and parses Kora's webhooks.
 
 Kora signs only the value of `data`, with the secret key. The event's name is not signed, so it
-decides nothing but which transaction is queried.
+determines only which transaction we query.
 """
 
 from typing import Any
@@ -29,18 +29,18 @@ EVENTS: dict[str, tuple[port.EventKind, port.ReportedStatus]] = {
 
 
 class SignedData(msgspec.Struct):
-    data: msgspec.Raw  # exactly the bytes that were received
+    data: msgspec.Raw  # the exact bytes that were received
 
 
 def read(provider: str, secret_key: bytes, headers: port.Headers, raw: bytes) -> port.Webhook:
     try:
         signed = bytes(msgspec.json.decode(raw, type=SignedData).data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return port.Forged()  # it has no readable `data` that could be signed
+        return port.Forged()  # the body has no valid `data` that could be signed
     if not signatures.is_hex_hmac(headers, SIGNATURE, secret_key, signed):
         _log_other_signature(provider, secret_key, headers, raw, signed)
         return port.Forged()
-    # The strict decoder rejects repeated keys, so this is the `data` that was verified.
+    # The strict decoder rejects repeated keys, so it parses the same `data` that was verified.
     return reading.webhook(raw, _event)
 
 
@@ -57,7 +57,7 @@ def _event(document: Any) -> port.WebhookEvent:
 
 
 def _charge_reference(data: Any) -> str:
-    """Returns our reference. Sources disagree on which of the two fields has it."""
+    """Returns our reference. Sources disagree on which of the two fields contains it."""
     names = ("reference", "payment_reference")
     given = [text for name in names if (text := reading.optional_text(data, name))]
     ours = {text for text in given if _is_ours(text)}
@@ -74,7 +74,7 @@ def _is_ours(reference: str) -> bool:
 def _log_other_signature(
     provider: str, secret_key: bytes, headers: port.Headers, raw: bytes, signed: bytes
 ) -> None:
-    """Logs that Kora signs webhooks differently than documented, so that an operator notices.
+    """Logs which other signature matches, so that operators notice if Kora's signatures change.
 
     Kora's plugin for WooCommerce verifies the whole body with SHA-512.
     """

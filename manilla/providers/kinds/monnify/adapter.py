@@ -1,4 +1,4 @@
-"""Calls Monnify's API. Every call needs an access token, which is requested before it."""
+"""Calls Monnify's API. Every call needs an access token, which is requested in advance."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -49,7 +49,7 @@ class Monnify:
     async def create_virtual_account(
         self, order: port.ChargeOrder, bvn: str | None
     ) -> Answer[port.VirtualAccount]:
-        del bvn  # the account is Monnify's own and used once
+        del bvn  # not needed, because the one-time account belongs to Monnify
         methods = _methods(port.Channel.BANK_TRANSFER)
         opened = await self._initialize(order, methods, answers.transaction_reference)
         if not isinstance(opened, Done):
@@ -92,7 +92,7 @@ class Monnify:
         )
 
     async def refund(self, order: port.RefundOrder) -> Answer[port.RefundState]:
-        """Monnify refunds a transaction by its own reference, which is looked up first."""
+        """Refunds a transaction by Monnify's own reference, which is looked up first."""
         charge = await self.charge_state(order.charge_reference)
         if not isinstance(charge, Done):
             return charge

@@ -1,4 +1,4 @@
-"""Reads Monnify's answers. Amounts are naira, as numbers or as text."""
+"""Parses Monnify's responses. Amounts are in naira, as numbers or as text."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
@@ -13,8 +13,8 @@ from manilla.providers.replies import Enveloped, Read, Reply
 Value = TypeVar("Value")
 
 CURRENCY = "NGN"
-SUCCESS = "0"  # the response code
-LAGOS = timezone(timedelta(hours=1))  # the time zone of times without one
+SUCCESS = "0"  # the response code of a success
+LAGOS = timezone(timedelta(hours=1))  # the zone of times that do not name a zone
 
 OTP = (
     "Monnify waits for a one-time password, which it has sent by email. Authorize the transfer in "
@@ -27,7 +27,7 @@ OTP_NOT_SENT = (
 )
 NEEDED_ACTIONS = {"PENDING_AUTHORIZATION": OTP, "OTP_EMAIL_DISPATCH_FAILED": OTP_NOT_SENT}
 
-# Money has arrived in each state that maps to PAID: the amount shows whether it is the right one.
+# Money has arrived with every status that maps to PAID. The amount shows whether it is correct.
 CHARGE_STATUSES = {
     **dict.fromkeys(("PAID", "OVERPAID", "PARTIALLY_PAID"), port.ReportedChargeStatus.PAID),
     "PENDING": port.ReportedChargeStatus.PENDING,
@@ -41,16 +41,17 @@ TRANSFER_STATUSES = {
     "REVERSED": port.TransferStatus.RETURNED,
 }
 
-# The messages for an unknown reference are not documented. These mean that it is missing.
+# The messages for an unknown reference are not documented. Messages with these texts mean that the
+# reference does not exist.
 MISSING = ("not found", "could not find", "cannot find", "does not exist", "no transaction match")
 SUBJECTS = ("reference", "transaction", "transfer", "disbursement", "refund")
 
 
 def read_envelope(document: Mapping[str, Any]) -> Enveloped:
-    """Reads `{"requestSuccessful": true, "responseMessage", "responseCode": "0", "responseBody"}`.
+    """Parses `{"requestSuccessful", "responseMessage", "responseCode", "responseBody"}`.
 
-    Some answers have no `requestSuccessful`; then the code tells. A rejection needs a code, and
-    both must say the same.
+    Some responses have no `requestSuccessful`, so only the code counts. A rejection needs a code,
+    and `requestSuccessful` must agree with the code.
     """
     flag, code = document.get("requestSuccessful"), document.get("responseCode")
     message, body = document.get("responseMessage"), document.get("responseBody")
@@ -63,7 +64,7 @@ def read_envelope(document: Mapping[str, Any]) -> Enveloped:
 
 
 def _is_missing(reply: Reply, statuses: tuple[int, ...] = (404,)) -> bool:
-    """Whether Monnify itself says that it does not know the reference."""
+    """Whether Monnify itself reports that it does not know the reference."""
     message = reply.message.lower()
     return (
         reply.status in statuses
@@ -89,7 +90,8 @@ def decide_transfer(reply: Reply, read: Read[Value]) -> Answer[Value]:
 def _used_reference(reply: Reply) -> Unknown | None:
     """Returns Unknown if a rejection may mean that the reference was used before.
 
-    No document has the text for it, so every rejection that mentions the reference counts.
+    The text of this rejection is not documented, so every rejection that mentions the reference
+    counts.
     """
     message = reply.message.lower()
     is_mentioned = replies.is_duplicate(reply) or "reference" in message or "already" in message
@@ -99,7 +101,7 @@ def _used_reference(reply: Reply) -> Unknown | None:
 
 
 def decide_lookup(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    """Decides on the reply to an account lookup. It moves no money, so 404 is also a rejection."""
+    """Decides on the response to an account lookup. A 404 is a rejection, as no money moves."""
     if reply.is_success or reply.status not in (*replies.REFUSING, 404):
         return replies.require_success(reply, read)
     is_forbidden = reply.status == 403
@@ -125,7 +127,7 @@ def seconds(data: Any, name: str) -> int:
 
 
 def moment(data: Any, name: str) -> datetime:
-    """Reads a time in one of Monnify's formats. Without a zone, it is the time in Lagos."""
+    """Parses a time in one of Monnify's formats. A time without a zone is in Lagos time."""
     given = reading.text(data, name)
     try:
         if "/" in given:
@@ -142,7 +144,7 @@ def check_currency(data: Any) -> None:
 
 
 def check_if_given(data: Any, name: str, expected: str) -> None:
-    """Rejects an answer about another transaction, if the provider names the transaction."""
+    """Rejects a response about another transaction, if the response names its transaction."""
     if reading.optional_id(data, name) not in (None, expected):
         raise Malformed(f"{name} belongs to another transaction")
 
@@ -172,7 +174,7 @@ def virtual_account(data: Any, reference: str, transaction: str) -> port.Virtual
 
 
 def _expiry(data: Any) -> datetime | None:
-    """Returns the earlier of the two expiry times in the answer."""
+    """Returns the earlier of the two expiry times in the response."""
     ends = []
     if data.get("accountDurationSeconds") is not None:
         valid = timedelta(seconds=seconds(data, "accountDurationSeconds"))
@@ -185,7 +187,7 @@ def _expiry(data: Any) -> datetime | None:
 def charge_state(data: Any, reference: str) -> port.ChargeState:
     reading.same_reference(data, "paymentReference", reference)
     status = reading.one_of(CHARGE_STATUSES, data, "paymentStatus")
-    # Another currency is reported, so that the payment is reviewed at once.
+    # Return the reported currency. If it differs from ours, the payment is reviewed immediately.
     currency = reading.currency(data, "currency")
     paid = (
         amount(data, "amountPaid", currency) if status is port.ReportedChargeStatus.PAID else None
@@ -201,7 +203,7 @@ def charge_state(data: Any, reference: str) -> port.ChargeState:
 
 
 def _kept(data: Any, paid: Money) -> Money | None:
-    """Returns the fee: what Monnify keeps of the payment when it settles it."""
+    """Returns the fee, which is the amount that Monnify deducts from the settlement."""
     settled = optional_amount(data, "settlementAmount", paid.currency)
     return None if settled is None or settled > paid else paid - settled
 
@@ -241,7 +243,7 @@ def transfer_state(data: Any, reference: str) -> port.TransferState:
 
 
 def accepted_refund(data: Any, reference: str) -> port.RefundState:
-    """Reads the answer to a new refund. It may say COMPLETED at once, so only a query decides."""
+    """Parses the response to a new refund. It may be COMPLETED too early, so it is pending."""
     reading.same_reference(data, "refundReference", reference)
     reading.text(data, "refundStatus")
     return port.RefundState(port.ReportedRefundStatus.PENDING, amount(data, "refundAmount"))
@@ -253,11 +255,11 @@ def refund_state(data: Any, reference: str) -> port.RefundState:
 
 
 def _refund_status(data: Any) -> port.ReportedRefundStatus:
-    """Not all words are documented, so every word besides the two final ones is pending."""
+    """Returns the refund's status. Statuses other than the two final ones count as pending."""
     status = reading.text(data, "refundStatus")
     if status == "FAILED":
         return port.ReportedRefundStatus.FAILED
-    # Monnify's own example says COMPLETED while its comment says that the refund is in progress.
+    # Monnify's example has the status COMPLETED, although its comment says "in progress".
     is_in_progress = "progress" in reading.optional_text(data, "comment").lower()
     if status == "COMPLETED" and not is_in_progress:
         return port.ReportedRefundStatus.PAID

@@ -1,4 +1,4 @@
-"""Monnify's open questions. See guide.md."""
+"""Checks for questions that Monnify's documentation leaves open. See guide.md."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -18,7 +18,7 @@ from manilla.providers.kinds.monnify import answers
 from manilla.providers.port import Done
 from manilla.providers.reading import Malformed
 
-# The account in Monnify's own example of a transfer.
+# The account in Monnify's documented example of a transfer.
 SAMPLES = Samples(
     good=SampleAccount("057", "2085096393"), invalid=SampleAccount("057", "0000000002")
 )
@@ -27,7 +27,7 @@ CLOCK_DIFFERENCE = timedelta(minutes=10)
 
 @check(
     "several tokens",
-    "Does a login end the tokens of earlier logins?",
+    "Does a login invalidate the tokens of earlier logins?",
     "No: every process of Manilla has its own token.",
 )
 async def several_tokens(session: CheckSession) -> CheckFinding:
@@ -44,8 +44,8 @@ async def several_tokens(session: CheckSession) -> CheckFinding:
 
 @check(
     "end of a one-time account",
-    "Which zone does `expiresOn` have?",
-    "Lagos: it then agrees with `accountDurationSeconds`.",
+    "Which time zone does `expiresOn` have?",
+    "Lagos time, which agrees with `accountDurationSeconds`.",
     needs_test_account=True,
 )
 async def account_end(session: CheckSession) -> CheckFinding:
@@ -54,7 +54,7 @@ async def account_end(session: CheckSession) -> CheckFinding:
         ends = answers.moment(data, "expiresOn")
         lasts = timedelta(seconds=answers.seconds(data, "accountDurationSeconds"))
     except Malformed as error:
-        return not_answered(f"The answer does not say it: {error}.")
+        return not_answered(f"The response does not contain it: {error}.")
     difference = abs(datetime.now(UTC) + lasts - ends)
     found = f"expiresOn is {data['expiresOn']}; the account lasts {lasts}."
     return matches(found) if difference < CLOCK_DIFFERENCE else differs(found)
@@ -63,7 +63,7 @@ async def account_end(session: CheckSession) -> CheckFinding:
 @check(
     "currency of a transfer",
     "Does the status of a transfer have its currency?",
-    "NGN. Without a currency, Manilla reads naira.",
+    "NGN. Without a currency, Manilla assumes naira.",
     needs_test_account=True,
 )
 async def transfer_currency(session: CheckSession) -> CheckFinding:
@@ -81,15 +81,15 @@ CHECKS = (
     transfer_currency,
     manual(
         "refund",
-        "Is a refund's reference unique, and which words does its status have?",
+        "Is a refund's reference unique, and which values can its status have?",
         "Manilla never sends a refund again. Only COMPLETED and FAILED are final.",
         "Pay a test charge, refund it in Manilla, and compare with Monnify's dashboard. Refunds "
-        "need an activation by Monnify.",
+        "must be activated by Monnify.",
     ),
     manual(
         "signature of webhooks",
         "Are webhooks signed with HMAC-SHA512 of the raw body?",
-        "Yes, with a live account. The sandbox signs none.",
-        "Look at the log after the first live payment: `webhook_forged` means another signature.",
+        "Yes, for a live account. The sandbox does not sign webhooks.",
+        "Check the log after the first live payment. `webhook_forged` means another signature.",
     ),
 )

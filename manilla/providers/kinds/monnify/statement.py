@@ -1,4 +1,4 @@
-"""Monnify's list of transfers, as the statement of the wallet that pays for them."""
+"""Reads Monnify's list of transfers as the statement of the wallet that pays for them."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -26,7 +26,7 @@ def query(account: str, since: datetime, until: datetime, start: str | None) -> 
 
 
 def _timestamp(moment: datetime) -> str:
-    """Monnify documents a Unix timestamp. It writes such timestamps in milliseconds elsewhere."""
+    """Returns a Unix timestamp in milliseconds, the unit that Monnify uses elsewhere."""
     return str(int(moment.timestamp() * 1000))
 
 
@@ -38,9 +38,9 @@ def page(data: Any, start: str | None) -> StatementPage:
 
 
 def _lines(data: Any) -> Iterator[StatementLine]:
-    """Yields the movements of a transfer: its amount and its fee, and their return.
+    """Yields a transfer's balance changes: amount and fee, and their return if it was reversed.
 
-    A transfer that is pending or has failed has none.
+    A transfer that is pending or has failed has no balance changes.
     """
     answers.check_currency(data)
     status = reading.one_of(answers.TRANSFER_STATUSES, data, "status")

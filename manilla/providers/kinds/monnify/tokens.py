@@ -1,4 +1,4 @@
-"""Monnify's access tokens: each is valid for about an hour and renewed before it ends."""
+"""Monnify's access tokens. A token is valid for about an hour and is renewed before it expires."""
 
 import asyncio
 import base64
@@ -20,19 +20,19 @@ from manilla.providers.wire import ProviderApi, Wire
 Value = TypeVar("Value")
 
 LOGIN = "/api/v1/auth/login"
-RENEW_AHEAD_SECONDS = 120.0  # longer than a call may take, so that no token ends during a call
+RENEW_AHEAD_SECONDS = 120.0  # longer than any call, so that no token expires during a call
 VALID_SECONDS_MAX = 24 * 3600
 TOKEN_LENGTH_MAX = 8192
 
 
 class Token(msgspec.Struct, frozen=True):
     text: str
-    renew_at: float  # on the monotonic clock
+    renew_at: float  # time on the monotonic clock
     ends_at: float
 
 
 class Tokens:
-    """The current token of one account in this process. It is requested once at a time."""
+    """An account's current token in this process. Only one token request runs at a time."""
 
     def __init__(self, api: ProviderApi, api_key: str, secret_key: str) -> None:
         pair = base64.b64encode(f"{api_key}:{secret_key}".encode()).decode()
@@ -44,13 +44,13 @@ class Tokens:
         self._latest: Answer[Token] = Unknown("no token was requested yet")
 
     async def current(self, rail: Rail) -> Answer[str]:
-        """Returns a token that is valid for longer than a call takes, or why there is none."""
+        """Returns a token that is valid for longer than a call takes, or the reason for none."""
         token = self._token
         if token is not None and time.monotonic() < token.renew_at:
             return Done(token.text)
         requests = self._requests
         async with self._renewing:
-            # Calls that waited for another call's request share its answer.
+            # Calls that waited for another call's token request use the same result.
             if requests == self._requests:
                 await self._renew(rail)
             latest = self._latest
@@ -63,12 +63,12 @@ class Tokens:
             self._token = self._latest.value
 
     def discard(self, text: str) -> None:
-        """Forgets a token that the provider rejected, unless it has been renewed since."""
+        """Removes a token that the provider rejected, unless it has been renewed since."""
         if self._token is not None and self._token.text == text:
             self._token = None
 
     def _left(self) -> Done[str] | None:
-        """Returns the token that could not be renewed, if a call can still finish with it."""
+        """Returns the current token if it is valid long enough for a call, otherwise None."""
         token, call_seconds = self._token, time_limits.current.provider_call_seconds
         if token is None or time.monotonic() + call_seconds >= token.ends_at:
             return None
@@ -81,9 +81,9 @@ class Tokens:
 
 
 class TokenWire(Wire):
-    """Sends each request once, with a token that stays valid. Without a token, nothing is sent.
+    """Sends each request once, with a valid token. Sends nothing if there is no token.
 
-    If Monnify rejects the token, the next call requests a new one.
+    If Monnify rejects the token, the next call requests a new token.
     """
 
     def __init__(self, rail: Rail, api: ProviderApi, tokens: Tokens) -> None:
@@ -113,7 +113,7 @@ class TokenWire(Wire):
 def _token(data: Any, began: float) -> Token:
     text = reading.field(data, "accessToken")
     is_text = isinstance(text, str) and 0 < len(text) <= TOKEN_LENGTH_MAX
-    # The token becomes part of a header.
+    # The token is sent in a header, so it must be printable ASCII.
     if not is_text or not text.isascii() or not text.isprintable() or " " in text:
         raise Malformed("accessToken is not a token")
     seconds = min(answers.seconds(data, "expiresIn"), VALID_SECONDS_MAX)

@@ -1,4 +1,4 @@
-"""Reads Monnify's webhooks: `{"eventType", "eventData"}`, signed with the secret key."""
+"""Parses Monnify's webhooks: `{"eventType", "eventData"}`, signed with the secret key."""
 
 from typing import Any
 
@@ -13,8 +13,8 @@ UNSIGNED_IN_SANDBOX = port.Unreadable("Monnify's sandbox signs no webhooks; the 
 
 class Event(msgspec.Struct, frozen=True):
     kind: port.EventKind
-    reference: str  # the field with our reference
-    amount: str | None  # the field with the amount; None if the event claims none
+    reference: str  # name of the field with our reference
+    amount: str | None  # name of the field with the amount, or None if the event has no amount
     status: port.ReportedStatus | None
 
 
@@ -30,7 +30,7 @@ EVENTS = {
     "SUCCESSFUL_TRANSACTION": Event(
         port.EventKind.CHARGE, "paymentReference", "amountPaid", port.ReportedChargeStatus.PAID
     ),
-    # A payment of a wrong amount was returned to the customer, who can still pay the right one.
+    # Monnify returned a wrong amount to the customer, who can still pay the right amount.
     "REJECTED_PAYMENT": Event(port.EventKind.CHARGE, "paymentReference", None, None),
     "SUCCESSFUL_DISBURSEMENT": _transfer(port.TransferStatus.DELIVERED),
     "FAILED_DISBURSEMENT": _transfer(port.TransferStatus.FAILED),
@@ -41,7 +41,7 @@ EVENTS = {
 
 
 def read(headers: port.Headers, raw: bytes, secret_key: bytes, *, is_sandbox: bool) -> port.Webhook:
-    """Accepts and ignores what the sandbox sends without a signature: anyone can send that."""
+    """Parses a webhook. Ignores unsigned webhooks of the sandbox, which anyone could send."""
     if is_sandbox and SIGNATURE not in headers:
         return UNSIGNED_IN_SANDBOX
     if not signatures.is_hex_hmac(headers, SIGNATURE, secret_key, raw, "sha512"):

@@ -1,4 +1,4 @@
-"""The calls to Paystack. All amounts are whole kobo."""
+"""Calls Paystack's API. All amounts are in kobo."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -52,9 +52,9 @@ class Paystack(BaseAdapter):
     async def create_virtual_account(
         self, order: port.ChargeOrder, bvn: str | None
     ) -> Answer[port.VirtualAccount]:
-        del bvn  # the account belongs to Paystack and is used once
+        del bvn  # not needed, because the one-time account belongs to Paystack
         if order.amount.currency != "NGN":
-            return NAIRA_ONLY  # the request has no currency
+            return NAIRA_ONLY  # the API request has no field for a currency
         expires_at = answers.utc_text(datetime.now(UTC) + ACCOUNT_VALID_FOR)
         body = {**_charge(order), "bank_transfer": {"account_expires_at": expires_at}}
         return await self._pay_in.post(
@@ -116,14 +116,14 @@ class Paystack(BaseAdapter):
         return await statement.page(self._pay_out, since, until, currency, start)
 
     def transfer_reference(self, trx_id: str) -> str:
-        """Paystack allows only lower-case letters. Our ids have none, so this can be undone."""
+        """Returns the id in lower case, as Paystack requires. Webhooks are converted back."""
         return trx_id.lower()
 
     async def send(self, order: port.TransferOrder) -> Answer[port.Sent]:
         was_known = self._recipients.is_known(order)
         answer = await self._send(order)
         if answers.is_recipient_invalid(answer):
-            # Nothing was sent: Paystack rejected the transfer, because the recipient was deleted.
+            # Paystack sent no money: it rejected the transfer, because the recipient was deleted.
             self._recipients.forget(order)
             if was_known:
                 return await self._send(order)

@@ -1,4 +1,4 @@
-"""Reads Paystack's answers."""
+"""Parses Paystack's responses."""
 
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -19,8 +19,7 @@ NEEDS_ATTENTION = (
     "Paystack needs the customer's bank details: complete the refund in Paystack's dashboard."
 )
 
-# An abandoned charge can still be paid, by a late bank transfer. A reversed one was paid and given
-# back.
+# An abandoned charge can still be paid by bank transfer. A reversed charge was paid, then refunded.
 CHARGE_STATUSES = {
     "success": port.ReportedChargeStatus.PAID,
     "failed": port.ReportedChargeStatus.FAILED,
@@ -59,7 +58,7 @@ REFUNDED_BEFORE = ("fully reversed", "fully refunded", "already", "been refunded
 
 
 def decide_transfer(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    """Decides on the reply to a transfer, or to a call that a transfer needs first."""
+    """Decides on the response to a transfer, or to a call that must precede a transfer."""
     return replies.decide_transfer(reply, read, TRANSFER_REFUSALS)
 
 
@@ -68,7 +67,7 @@ def is_recipient_invalid(answer: Answer[port.Sent]) -> bool:
 
 
 def _says_charge_is_unknown(reply: Reply) -> bool:
-    """Paystack's document has 404, its error list also 400 "Transaction reference not found"."""
+    """Paystack documents 404, but its error list has 400 "Transaction reference not found"."""
     message = reply.message.lower()
     is_error = reply.status in (400, 404) and not reply.is_success
     names_it = "transaction" in message or "reference" in message
@@ -84,9 +83,10 @@ find_transfer = replies.found_or(replies.NO_TRANSFER, _says_transfer_is_unknown)
 
 
 def decide_refund(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    """Decides on the reply to a new refund.
+    """Decides on the response to a new refund.
 
-    A rejection because of an earlier refund is not one: that refund may be this one.
+    If Paystack rejects the refund because of an earlier refund, the result is Unknown, because the
+    earlier refund may be this refund.
     """
     message = reply.message.lower()
     if replies.is_refusal(reply) and any(words in message for words in REFUNDED_BEFORE):
@@ -131,9 +131,9 @@ def charge_state(data: Any, reference: str) -> port.ChargeState:
 
 
 def paid_field(data: Any) -> str:
-    """The field with the amount that we may credit: the smaller one.
+    """Returns the name of the field with the lower amount, which we may credit.
 
-    `amount` includes the fee where the customer bears it, and a partial payment is less than
+    `amount` includes the fee if the customer bears it. A partial payment is less than
     `requested_amount`.
     """
     charged = reading.kobo(data, "amount", "NGN")
@@ -142,7 +142,7 @@ def paid_field(data: Any) -> str:
 
 
 def _fee(data: Any, paid: Money | None, currency: str) -> Money | None:
-    """Returns the part of the fee that is taken from what we credit."""
+    """Returns the part of the fee that is deducted from the credited amount."""
     fee = _readable_fee(data, "fees", currency)
     if fee is None or paid is None:
         return fee
@@ -151,7 +151,7 @@ def _fee(data: Any, paid: Money | None, currency: str) -> Money | None:
 
 
 def _readable_fee(data: Any, name: str, currency: str) -> Money | None:
-    """Reads a fee. An unreadable one is None, because a fee must not keep a transaction open."""
+    """Parses a fee. Returns None if it is invalid, as a fee must not keep a transaction open."""
     try:
         return reading.optional_kobo(data, name, currency)
     except Malformed:
@@ -159,7 +159,7 @@ def _readable_fee(data: Any, name: str, currency: str) -> Money | None:
 
 
 def refund_state(data: Any, charge_reference: str | None) -> port.RefundState:
-    """Reads a refund. If the answer names a charge, it must be this one."""
+    """Parses a refund. If the response names a charge, it must be this charge."""
     if charge_reference is not None and _charge_of(data) not in ("", charge_reference):
         raise Malformed("the refund is of another charge")
     currency = reading.currency(data, "currency")
@@ -173,14 +173,14 @@ def refund_state(data: Any, charge_reference: str | None) -> port.RefundState:
 
 
 def _charge_of(data: Any) -> str:
-    """The charge's reference is in the transaction of a new refund, and beside it later."""
+    """Returns the charge's reference, which is nested in `transaction` for a new refund."""
     named = reading.optional_text(data, "transaction_reference")
     transaction = data.get("transaction") if isinstance(data, dict) else None
     return named or reading.optional_text(transaction, "reference")
 
 
 def banks(data: Any) -> list[port.Bank]:
-    """Reads a page of banks, without those that take no transfers."""
+    """Parses a page of banks. Omits banks that do not accept transfers."""
     usable = [bank for bank in reading.items(data) if not _is_closed(bank)]
     return reading.banks(usable)
 
@@ -229,7 +229,7 @@ def transfer_state(data: Any, reference: str) -> port.TransferState:
 
 
 def _transfer_id(data: Any) -> str | None:
-    """Returns Paystack's number of the transfer, because the balance ledger names only that."""
+    """Returns Paystack's id of the transfer, because the balance ledger contains only that."""
     return reading.optional_id(data, "id") or reading.optional_text(data, "transfer_code") or None
 
 

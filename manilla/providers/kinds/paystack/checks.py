@@ -1,4 +1,4 @@
-"""Paystack's open questions. See guide.md."""
+"""Checks for questions that Paystack's documentation leaves open. See guide.md."""
 
 from manilla.providers.checks.check import (
     CheckFinding,
@@ -25,7 +25,7 @@ FIELDS = ("account_number", "account_name", "bank", "account_expires_at")
 
 @check(
     unknown_refund.name,
-    "Is the list of refunds readable, in which Manilla looks for a refund whose answer was lost?",
+    "Can Manilla read the list of refunds, to find a refund whose response was lost?",
     "A list without a refund of a charge that does not exist.",
 )
 async def refund_list(session: CheckSession) -> CheckFinding:
@@ -37,7 +37,7 @@ async def refund_list(session: CheckSession) -> CheckFinding:
 
 @check(
     "fields of a one-time account",
-    "Which fields does the answer to /charge with bank_transfer have, and which status?",
+    "Which fields and which status does the response to /charge with bank_transfer have?",
     f"The status {STATUS}, and the fields {', '.join(FIELDS)}.",
     needs_test_account=True,
 )
@@ -57,13 +57,13 @@ CHECKS = (
     manual(
         "note of a refund",
         "Does the list of refunds return the merchant's note as it was sent?",
-        "Yes: the note starts with Manilla's reference of the refund.",
-        "Pay a test charge, refund it in Manilla, and look at the note in Paystack's dashboard.",
+        "Yes. The note starts with Manilla's reference for the refund.",
+        "Pay a test charge, refund it in Manilla, and check the note in Paystack's dashboard.",
     ),
     manual(
         "reversed transfer",
         "Does `reversed` mean that a transfer was delivered before?",
-        "Both are possible: it is a failure if Manilla never saw the transfer delivered.",
+        "Not always. It is a failure if Manilla never saw the transfer as delivered.",
         "Ask Paystack's support, or wait for the first transfer.reversed webhook.",
     ),
 )

@@ -1,6 +1,6 @@
-"""The recipients of transfers. Paystack requires a recipient before the transfer.
+"""Creates the recipients that Paystack requires before a transfer.
 
-Paystack returns the same recipient for the same account, so creating one again is harmless.
+Paystack returns the same recipient for the same account, so creating a recipient again is harmless.
 """
 
 from typing import Any
@@ -17,7 +17,8 @@ KEPT_MAX = 10_000
 class Recipients:
     def __init__(self, pay_out: Wire) -> None:
         self._pay_out = pay_out
-        self._codes: dict[tuple[str, str], str] = {}  # by bank code and account number
+        # Recipient codes by bank code and account number.
+        self._codes: dict[tuple[str, str], str] = {}
 
     def is_known(self, order: TransferOrder) -> bool:
         return _key(order) in self._codes
@@ -54,7 +55,7 @@ def _key(order: TransferOrder) -> tuple[str, str]:
 
 
 def _code(data: Any, order: TransferOrder) -> str:
-    """Reads the recipient's code. The recipient must be the account that we asked for."""
+    """Parses the recipient's code. The recipient must have the account that we requested."""
     details = reading.field(data, "details")
     asked = (order.account_number, order.bank_code)
     if (reading.text(details, "account_number"), reading.text(details, "bank_code")) != asked:

@@ -1,7 +1,7 @@
-"""Refunds at Paystack, which have no reference of ours.
+"""Sends and finds refunds at Paystack, which have no field for our reference.
 
-Paystack's own id in the answer identifies a refund. Our reference is in the merchant's note, so
-that a refund whose answer was lost can be found in the list.
+Paystack's own id in the response identifies a refund. The merchant's note contains our reference,
+so that a refund can be found in the list even if the response was lost.
 """
 
 from datetime import timedelta
@@ -25,7 +25,7 @@ NOTHING_TO_ASK_BY = Unknown("Paystack does not know our references of refunds")
 
 
 class ListedRefund(msgspec.Struct, frozen=True):
-    """A refund of the charge in question, in Paystack's list."""
+    """A refund in Paystack's list that belongs to the requested charge."""
 
     state: RefundState
     note: str
@@ -80,9 +80,9 @@ class Refunds:
     async def _find(
         self, reference: str, charge_reference: str, known: KnownAs
     ) -> Answer[RefundState]:
-        """Looks for a refund whose id we never received.
+        """Searches for a refund whose id we never received.
 
-        Without a match the refund is not known to be missing: the list may not show it yet.
+        If no refund matches, it may still exist, because Paystack's list may not show it yet.
         """
         found: dict[str | None, ListedRefund] = {}
         for number in range(1, PAGES_MAX + 1):
@@ -92,7 +92,7 @@ class Refunds:
             found |= {each.state.provider_reference: each for each in answer.value.found}
             if answer.value.is_last:
                 return _chosen(list(found.values()), reference, known)
-        return Unknown("too many refunds to look for it")
+        return Unknown("too many refunds to search")
 
     async def _page(self, charge_reference: str, known: KnownAs, number: int) -> Answer[RefundPage]:
         def read(data: Any) -> RefundPage:
@@ -121,7 +121,7 @@ def _listed(data: Any) -> ListedRefund:
 
 
 def _chosen(found: list[ListedRefund], reference: str, known: KnownAs) -> Answer[RefundState]:
-    """Chooses the refund with our reference in its note, or the only one with our amount.
+    """Chooses the refund with our reference in its note, or the only refund with our amount.
 
     Without notes, two refunds of the same amount cannot be distinguished.
     """
