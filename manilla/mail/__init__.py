@@ -1,1 +1,1 @@
-"""Emails: an outbox in the database, and the worker's job that sends from it."""
+"""Emails: an outbox in the database, and the worker's job that sends emails from it."""

@@ -1,4 +1,4 @@
-"""Email preferences: users' own choices, and unsubscribe links."""
+"""Email preferences: users' choices, and unsubscribe links."""
 
 import base64
 import binascii
@@ -22,8 +22,8 @@ TOKEN_LENGTH_MAX = 700
 class Subscription(msgspec.Struct, frozen=True, array_like=True):
     """The recipient and the kind of email that an unsubscribe link is for."""
 
-    merchant_id: int  # 0 for a user
-    holder: str  # person:ID, or a customer's address
+    merchant_id: int  # 0 if the holder is a user
+    holder: str  # person:ID, or a customer's email address
     kind: MailKind
 
 
@@ -86,7 +86,7 @@ def unsubscribe_url(keyring: Keyring, base_url: str, mail: Mail) -> str | None:
 
 
 def read_token(keyring: Keyring, token: str) -> Subscription:
-    """Verifies and decodes a link's token. It never expires, so that old emails work too."""
+    """Verifies and decodes a link's token. Tokens never expire, so links in old emails work."""
     body, _, mac = token[:TOKEN_LENGTH_MAX].rpartition(".")
     given = mac.encode("utf-8", "replace")
     if not any(hmac.compare_digest(each.encode(), given) for each in _macs(keyring, body)):
@@ -94,7 +94,7 @@ def read_token(keyring: Keyring, token: str) -> Subscription:
     try:
         content = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
         return msgspec.json.decode(content, type=Subscription)
-    except (binascii.Error, msgspec.DecodeError):  # a kind that no longer exists
+    except (binascii.Error, msgspec.DecodeError):  # the kind of email no longer exists
         raise BadUnsubscribeLink from None
 
 

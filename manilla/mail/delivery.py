@@ -19,17 +19,17 @@ from manilla.mail.transport import MailAttachment, NotSent, Transport
 log = structlog.get_logger(__name__)
 
 CONCURRENCY = 8
-# Minutes from a failed attempt to the next one; the last value repeats until the email is too old.
+# Minutes until the next attempt after each failure. The last value repeats until the email expires.
 RETRY_MINUTES = (1, 5, 15, 30, 60, 120, 240)
-# A function that creates an email's attachments when the email is sent, so that the outbox need not
-# store them. They must be the same for every attempt.
+# A function that creates an email's attachments when the email is sent, so that they are not stored
+# in the outbox. Every attempt must create the same attachments.
 Attach = Callable[[Mail], Awaitable[Sequence[MailAttachment]]]
 NO_ATTACHMENTS: Mapping[MailKind, Attach] = {}
 NO_TRANSPORT = "this installation is not configured to send email"
 
 
 class MailDelivery:
-    """Sends emails. Without a transport, development mode stores and shows them instead."""
+    """Sends emails. Without a transport, development mode stores and displays them instead."""
 
     def __init__(
         self,
@@ -53,10 +53,10 @@ class MailDelivery:
         }
 
     async def deliver(self, job: Job) -> float | None:
-        """Tries once to send a message.
+        """Makes one attempt to send a message.
 
-        A crash after the mail server has accepted the message causes it to be sent again, with the
-        same Message-ID.
+        If the process crashes after the mail server has accepted the message, the message is sent
+        again with the same Message-ID.
         """
         mails = await queries.claim_message(self._db, job)
         if isinstance(mails, float):

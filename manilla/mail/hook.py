@@ -21,7 +21,7 @@ class HookDocument(msgspec.Struct, frozen=True):
     text: str
     html: str
     message_id: str
-    attachments: Sequence[MailAttachment]  # their content is encoded in Base64
+    attachments: Sequence[MailAttachment]  # with the contents encoded in Base64
 
 
 class HookTransport:
@@ -31,7 +31,7 @@ class HookTransport:
         self._program = program
 
     async def send(self, mail: OutgoingMail) -> None:
-        """Runs the program. It accepts the email by ending with status 0."""
+        """Runs the program. Exit status 0 means that it has accepted the email."""
         document = HookDocument(
             kind=mail.kind,
             email=mail.recipient,
@@ -54,7 +54,7 @@ class HookTransport:
 
 
 async def _run(program: str, document: bytes) -> int:
-    """Runs the program without a shell, and without our own settings in its environment."""
+    """Runs the program without a shell. Our own settings are removed from its environment."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MANILLA_")}
     process = await asyncio.create_subprocess_exec(
         program,

@@ -1,4 +1,4 @@
-"""The kinds of emails: who gets each of them, and whether it can be switched off."""
+"""The kinds of emails: the recipients of each kind, and whether users can switch it off."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -35,14 +35,14 @@ class MailKind(StrEnum):
 
 
 class Audience(StrEnum):
-    ADDRESS = "address"  # an address that may belong to no user
+    ADDRESS = "address"  # an email address that may not belong to a user
     CUSTOMER = "customer"
     PERSON = "person"  # one user
     MERCHANT = "merchant"  # the merchant's users with one of the roles
     CONSOLE = "console"  # the console's users with one of the roles
 
 
-# The roles that have a permission. A test compares them with the table of permissions.
+# The roles that have the permission in the comment. A test compares them with the permissions.
 OWNERS = frozenset(("owner",))  # MANAGE_TEAM
 FINANCE = frozenset(("owner", "finance"))  # MOVE_MONEY
 DEVELOPERS = frozenset(("owner", "developer"))  # CONFIGURE
@@ -53,16 +53,16 @@ OPERATIONS = frozenset(("administrator", "operations"))  # PAYOUT_DESK and MERCH
 class MailRule(msgspec.Struct, frozen=True, kw_only=True):
     """The rules for one kind of email."""
 
-    title: str  # as shown where users choose their emails
+    title: str  # shown where users choose their emails
     audience: Audience
     facts: frozenset[str]  # the names of the values that the template shows
     roles: frozenset[str] = frozenset()
-    is_security: bool = False  # a security email, which nobody can switch off
+    is_security: bool = False  # whether it is a security email, which cannot be switched off
     is_on: bool = True  # the default for users who have not chosen
-    # After an email of this kind was sent, additional ones to the same person wait for this long
+    # After an email of this kind, further emails of this kind to the same person wait for this long
     # and are then sent as one message.
     gathered_for: timedelta | None = None
-    # The maximum age of an email. Sending is retried until then.
+    # The maximum age of an email. After this time, sending is no longer retried.
     lasts: timedelta = timedelta(days=2)
 
 
@@ -233,7 +233,7 @@ RULES: dict[MailKind, MailRule] = {
 
 
 def chosen_by(audience: Audience, roles: Iterable[str]) -> list[MailKind]:
-    """Returns the kinds that a user with these roles can get and switch off."""
+    """Returns the kinds of email that a user with these roles can get and switch off."""
     held = frozenset(roles)
     return [
         kind

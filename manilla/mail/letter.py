@@ -1,4 +1,4 @@
-"""Renders messages from templates: subject, plain text and HTML from one source."""
+"""Renders messages from templates. One template contains subject, plain text and HTML."""
 
 from collections.abc import Callable, Mapping, Sequence
 from email.headerregistry import Address
@@ -25,7 +25,7 @@ SUBJECT_LENGTH_MAX = 150
 
 
 class MailContent(msgspec.Struct, frozen=True):
-    """A message as its recipient reads it."""
+    """The content of a message, as shown to the recipient."""
 
     subject: str
     text: str
@@ -35,7 +35,7 @@ class MailContent(msgspec.Struct, frozen=True):
 
 
 class LetterWriter:
-    """Renders messages with this site's name, URL and sender."""
+    """Renders messages with this installation's name, URL and sender."""
 
     def __init__(
         self, keyring: Keyring, site_name: Callable[[], str], base_url: str, sender: Sender
@@ -53,7 +53,7 @@ class LetterWriter:
         content, first = self.content(mails), mails[0]
         try:
             message = self._message(first, content)
-        except ValueError:  # an address that was stored under older rules
+        except ValueError:  # the address was stored under older rules
             raise NotSent("the address cannot be used", is_final=True) from None
         for each in attachments:
             maintype, _, subtype = each.media_type.partition("/")
@@ -108,7 +108,7 @@ class LetterWriter:
         """Builds the message.
 
         Headers and content are the same for every attempt, so that a receiver can recognize a
-        repetition. The library rejects line ends in headers.
+        duplicate. The library rejects line breaks in headers.
         """
         message = EmailMessage(policy=SMTP)
         message["From"] = self._sender.header(self._site_name())
@@ -128,7 +128,7 @@ class LetterWriter:
 
 
 def ascii_domain(address: str) -> str:
-    """Returns the address with its domain in ASCII, which every mail server understands."""
+    """Returns the email address with its domain in ASCII, which every mail server supports."""
     local, _, domain = address.rpartition("@")
     try:
         return f"{local}@{domain.encode('idna').decode()}"

@@ -1,4 +1,4 @@
-"""Lists emails for administrators, and sends failed ones again."""
+"""Lists emails for administrators, and sends failed emails again."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -20,7 +20,7 @@ class MailState(StrEnum):
     WAITING = "waiting"
     SENT = "sent"
     FAILED = "failed"
-    SKIPPED = "skipped"  # sending emails was not configured
+    SKIPPED = "skipped"  # email was not configured
 
 
 class ListedMail(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class MailFilter(RecordFilter, frozen=True, kw_only=True):
     state: MailState | None = None
     kind: MailKind | None = None
     merchant_id: Number | None = None
-    search: str | None = None  # a whole address, or the email's id
+    search: str | None = None  # a complete email address, or the email's id
 
 
 class MailNotFound(Refusal):

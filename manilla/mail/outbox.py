@@ -1,7 +1,7 @@
-"""Writes emails in the transaction of the event that they report; a job sends them later.
+"""Writes emails in the transaction of the event that they report. A job sends them later.
 
-A row of the outbox is one event for one recipient. It has facts, which are the template's values,
-and not the text. A path with a token is encrypted. When the email is sent, facts and path are
+An outbox row is one event for one recipient. It stores facts, which are the template's values,
+instead of the text. A path with a token is encrypted. When the email is sent, facts and path are
 deleted.
 """
 
@@ -17,11 +17,11 @@ from manilla.kit.display import clean
 from manilla.mail.kinds import RULES, Audience, MailKind, MailRule
 
 FACT_LENGTH_MAX = 300
-WAITING_MAX = 100  # maximum waiting emails of one kind per person; more are not written
+WAITING_MAX = 100  # maximum number of waiting emails of one kind per person; others are dropped
 
 
 def job_kind(rule: MailRule) -> JobKind:
-    """Customers' emails have a queue of their own, so that they never delay a password reset."""
+    """Returns the email's queue. Emails to customers are separate, so as not to delay others."""
     return JobKind.RECEIPT_MAIL if rule.audience is Audience.CUSTOMER else JobKind.MAIL
 
 
@@ -36,11 +36,11 @@ async def put(
     address: str | None = None,
     except_person: int | None = None,
 ) -> list[int]:
-    """Queues an email to everybody in the kind's audience who has not switched it off.
+    """Queues an email for everybody in the kind's audience who has not switched it off.
 
-    `path` is the page that the email links to. A kind for one user needs `person_id`, a kind for
-    an address needs `address`. `except_person` gets no email. The fact `merchant` defaults to the
-    merchant's name. Returns the ids of the emails.
+    `path` is the page that the email links to. A kind for one user needs `person_id`, and a kind
+    for an address needs `address`. `except_person` gets no email. The fact `merchant` defaults to
+    the merchant's name. Returns the ids of the emails.
     """
     rule = RULES[kind]
     if merchant_id and "merchant" in rule.facts - set(facts):
@@ -85,7 +85,7 @@ async def put_secret(
     person_id: int | None = None,
     address: str | None = None,
 ) -> None:
-    """Does the same as `put` with a path that contains a token, which is stored encrypted."""
+    """Queues an email like `put`, with a path that contains a token and is stored encrypted."""
     about = {"merchant_id": merchant_id, "person_id": person_id, "address": address}
     for mail_id in await put(connection, kind, facts, path="", **about):  # type: ignore[arg-type]
         row = {"merchant_id": merchant_id, "id": mail_id}
@@ -105,14 +105,14 @@ def context(row: Mapping[str, int]) -> str:
 
 SEALED = SealedColumn("mail", "sealed", ("merchant_id", "id"), context)
 
-# Whether the person's newest WAITING_MAX emails of this kind are all waiting.
+# Whether the person's latest WAITING_MAX emails of this kind are all still waiting.
 _IS_FLOODED = f"""(
     SELECT count(*) = {WAITING_MAX} AND bool_and(state = 'waiting')
       FROM (SELECT m.state FROM mail m
              WHERE m.merchant_id = $1 AND m.person_id = audience.person_id AND m.kind = $2
              ORDER BY m.id DESC LIMIT {WAITING_MAX}) AS newest)"""
 
-# The recipients of each audience, with the key under which their choices are stored.
+# SQL that selects each audience's recipients, with the key of their email preferences.
 _PERSON = "SELECT p.id AS person_id, p.email AS recipient, 'person:' || p.id AS holder"
 _PERSON += ", 0::bigint AS chosen_with"
 _ADDRESS = "SELECT NULL::bigint AS person_id, $6::text AS recipient, lower($6::text) AS holder"

@@ -16,7 +16,7 @@ FORGET_MAX = 10_000
 
 
 class Mail(msgspec.Struct, frozen=True):
-    """A row of the outbox."""
+    """An email in the outbox."""
 
     merchant_id: int
     id: int
@@ -42,17 +42,17 @@ _MAIL = """
 
 
 async def claim_message(db: Database, job: Job) -> list[Mail] | float:
-    """Returns the emails that this job sends as one message, or the seconds until it may send.
+    """Returns the emails to send as one message, or the seconds until they may be sent.
 
-    The first email of a message decides its Message-ID, so the emails of a message are fixed before
-    it is sent: a message that is sent again after a crash is the same message.
+    The first email's id is part of the Message-ID. The emails of a message are therefore fixed
+    before it is sent, so that a message that is sent again after a crash is identical.
     """
     async with db.transaction() as connection:
         if not await jobs.is_held(connection, job):
             return []
         mail = await _lock_waiting(connection, job.merchant_id, int(job.subject))
         if mail is None or mail.message_id not in (None, mail.id):
-            return []  # another message contains it, or it was sent or has failed
+            return []  # it is part of another message, or it was sent or has failed
         if mail.message_id is None:
             wait = await _seconds_to_wait(connection, mail)
             if wait > 0:
@@ -66,7 +66,7 @@ async def claim_message(db: Database, job: Job) -> list[Mail] | float:
 
 
 async def _lock_waiting(connection: Connection, merchant_id: int, mail_id: int) -> Mail | None:
-    """Locks a waiting email, and all other emails of its kind to the same person."""
+    """Locks a waiting email, and prevents concurrent sending of its kind to the same person."""
     await connection.execute(
         """
         SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(':', 'mail', merchant_id,
@@ -82,7 +82,7 @@ async def _lock_waiting(connection: Connection, merchant_id: int, mail_id: int) 
 
 
 async def _seconds_to_wait(connection: Connection, mail: Mail) -> float:
-    """Returns how long the email must wait after the person's previous email of this kind.
+    """Returns how many seconds to wait after the person's previous email of this kind.
 
     While the previous email is being sent, this is the whole interval.
     """
@@ -101,7 +101,7 @@ async def _seconds_to_wait(connection: Connection, mail: Mail) -> float:
 
 
 async def _gather(connection: Connection, mail: Mail) -> None:
-    """Fixes which emails the message contains: this one and, for some kinds, all that wait."""
+    """Fixes the emails of a message: only this email or, for some kinds, all waiting emails."""
     is_alone = RULES[MailKind(mail.kind)].gathered_for is None
     await connection.execute(
         """
@@ -132,7 +132,7 @@ async def record_sent(db: Database, sent: Sequence[Mail], *, keeps_content: bool
 async def record_failure(
     db: Database, tried: Sequence[Mail], error: str, *, state: str = "waiting"
 ) -> None:
-    """Records a failed attempt. If no attempt is left, the state is `failed` or `skipped`."""
+    """Records a failed attempt. After the last attempt, `state` is `failed` or `skipped`."""
     await db.execute(
         """
         UPDATE mail SET attempts = attempts + 1, last_error = $3, state = $4,
@@ -143,7 +143,7 @@ async def record_failure(
 
 
 async def delete_old(db: Database) -> None:
-    """Deletes old emails, a limited number per call."""
+    """Deletes a limited number of old emails."""
     await db.execute(
         """
         DELETE FROM mail WHERE ctid = ANY (ARRAY(
@@ -153,7 +153,7 @@ async def delete_old(db: Database) -> None:
 
 
 async def message_of(db: Database, mail_id: int) -> list[Mail]:
-    """Returns all emails of the message that contains this one, or only this one if none does."""
+    """Returns all emails of the message that contains this email, or only this email."""
     mail = await find(db, mail_id)
     if mail is None or mail.message_id is None:
         return [] if mail is None else [mail]
@@ -165,5 +165,5 @@ async def message_of(db: Database, mail_id: int) -> list[Mail]:
 
 
 async def find(db: Database | Connection, mail_id: int) -> Mail | None:
-    """Returns the email with its content, if it still has one."""
+    """Returns the email, or None. The content of a sent email may have been deleted."""
     return await db.row(Mail, _MAIL + " WHERE id = $1", mail_id)

@@ -1,4 +1,4 @@
-"""The SMTP server of MANILLA_SMTP_URL, and the sender of MANILLA_MAIL_FROM."""
+"""Parses the SMTP server in MANILLA_SMTP_URL and the sender in MANILLA_MAIL_FROM."""
 
 import ipaddress
 from email.headerregistry import Address
@@ -13,7 +13,7 @@ PORTS = {"smtp+starttls": 587, "smtps": 465, "smtp": 25}
 
 
 class BadMailSetting(ValueError):
-    """The setting is malformed. The text never contains the password."""
+    """The setting is malformed. The message never contains the password."""
 
 
 class SmtpServer(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ def _is_loopback(host: str) -> bool:
 
 
 class Sender(msgspec.Struct, frozen=True):
-    """The sender of all emails. Without a name, the site's name is used."""
+    """The sender of all emails. The default name is the installation's name."""
 
     address: str
     name: str = ""

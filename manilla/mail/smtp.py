@@ -25,7 +25,7 @@ class SmtpTransport:
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
-        """Created at first use, because it loads all certificate authorities into memory."""
+        """Created on first use, because it loads all certificate authorities into memory."""
         return self._given_tls or ssl.create_default_context()
 
     async def send(self, mail: OutgoingMail) -> None:
@@ -73,7 +73,7 @@ class SmtpTransport:
 
 
 def _not_sent(code: int, message: str) -> NotSent:
-    """Returns the error for an SMTP reply. From code 500 on, a retry is useless."""
+    """Returns the error for an SMTP reply. A retry is useless if the code is 500 or higher."""
     return NotSent(f"the mail server rejected the email: {code} {message}", is_final=code >= 500)
 
 

@@ -1,4 +1,4 @@
-"""The interface to whatever sends emails: an SMTP server, or the operator's program."""
+"""The interface for sending emails, through an SMTP server or the operator's program."""
 
 from collections.abc import Sequence
 from email.message import EmailMessage
@@ -16,7 +16,7 @@ class MailAttachment(msgspec.Struct, frozen=True):
 
 
 class OutgoingMail(msgspec.Struct, frozen=True):
-    """A finished message for one recipient."""
+    """A complete message for one recipient."""
 
     kind: str
     recipient: str
@@ -31,7 +31,7 @@ class OutgoingMail(msgspec.Struct, frozen=True):
 class NotSent(Exception):
     """The message was not accepted. The text says why, and contains no link."""
 
-    is_final = False  # whether another attempt is useless
+    is_final = False  # whether a retry is useless
 
     def __init__(self, text: str, *, is_final: bool = False) -> None:
         line = "".join(each if each.isprintable() else " " for each in text)
@@ -40,7 +40,7 @@ class NotSent(Exception):
 
 
 class Transport(Protocol):
-    name: str  # as shown on the system page, without credentials
+    name: str  # shown on the system page, without credentials
 
     async def send(self, mail: OutgoingMail) -> None:
         """Sends the message within its own time limit, or raises NotSent."""

@@ -1,4 +1,4 @@
-"""Console users, who are created by an administrator or on the command line, never by sign-up."""
+"""Console users. An administrator or the command line creates them; they cannot sign up."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ LIST_MAX = 1000
 
 class NewPerson(msgspec.Struct, frozen=True):
     person: Person
-    token: str | None  # token of the link to choose a password; None if a password was given
+    token: str | None  # token of the link for choosing a password, or None if a password was given
 
 
 async def create(
@@ -27,7 +27,7 @@ async def create(
     password: str | None = None,
     by: int | None = None,
 ) -> NewPerson:
-    """Creates a console user; without a password, also an invitation to choose one."""
+    """Creates a console user. Without a password, also emails an invitation to choose one."""
     email, name = persons.read_email(email), persons.read_name(name)
     password_hash = None
     if password is not None:
@@ -58,11 +58,13 @@ async def _invite(
 async def invite_again(
     db: Database, keyring: Keyring, person_id: int, by: int | None = None
 ) -> str:
-    """Emails a new invitation and returns its token; the earlier link stops working."""
+    """Emails a new invitation and returns its token. The earlier link stops working."""
     async with db.transaction() as connection:
         person = await persons.get(connection, person_id)
         if person.has_password or person.console_role is None:
-            raise persons.EmailTaken("This user already has a password; reset it instead.")
+            raise persons.EmailTaken(
+                "This user already has a password. Reset the password instead."
+            )
         role = ConsoleRole(person.console_role)
         token = await _invite(connection, keyring, person.email, role, by)
         await persons.record(connection, "person.invite", person, role=role)

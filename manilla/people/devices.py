@@ -1,9 +1,9 @@
 """Known devices: browsers that a user has signed in with before.
 
-An attacker's wrong passwords can use up an account's attempts. This must not lock out the user, so
-a browser that sends the device cookie has its own count of attempts. The cookie does not sign
-anybody in. It is signed, bound to the realm and the user, and allows no more attempts than any
-other sender has.
+An attacker who tries passwords can use up an account's attempts. The user must not be locked out by
+that, so a browser that sends the device cookie has a separate count of attempts. The cookie does
+not sign the user in. It is signed, bound to the realm and the user, and allows no more attempts
+than a browser without the cookie has.
 """
 
 import hashlib

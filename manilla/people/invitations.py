@@ -1,7 +1,7 @@
 """Invitations: links that work once, for seven days.
 
 A new user chooses a name and a password with the link. A user who already has an account in the
-realm must sign in to join: the link alone must not add an account to a merchant, because somebody
+realm must sign in to join. The link alone must not add an account to a merchant, because somebody
 else may have signed up with the invited person's email address.
 """
 
@@ -44,7 +44,7 @@ _INVITATION = """
 
 class BadInvitation(Refusal):
     status, code = 404, "BAD_INVITATION"
-    message = "This invitation was used or withdrawn, or has expired. Ask for a new one."
+    message = "This invitation was used or withdrawn, or has expired. Ask for a new invitation."
 
 
 class SignInToJoin(Refusal):
@@ -65,9 +65,9 @@ class TooManyInvitations(Refusal):
 async def invite(
     db: Database, keyring: Keyring, by: int | None, merchant_id: int, email: str, role: Role
 ) -> str:
-    """Emails an invitation. Also returns the token of its link, of which only the hash is stored.
+    """Emails an invitation and returns the token of its link. Only the token's hash is stored.
 
-    `by` is the inviting user, or None for the operator.
+    `by` is the id of the user who invites, or None for the operator.
     """
     email = persons.read_email(email)
     async with db.transaction() as connection:
@@ -117,7 +117,7 @@ async def write(
 ) -> str:
     """Creates and emails an invitation, and returns the token of its link.
 
-    Earlier invitations to the same email address are deleted.
+    Deletes earlier invitations to the same email address.
     """
     token = tokens.new()
     await connection.execute(
@@ -174,7 +174,7 @@ async def withdraw(db: Database, merchant_id: int, invitation_id: int) -> None:
 
 
 async def look_at(db: Database | Connection, realm: Realm, token: str) -> Invitation:
-    """Returns the invitation, to show it before it is accepted."""
+    """Returns the invitation, so that it can be shown before it is accepted."""
     found = await db.row(
         Invitation,
         _INVITATION
@@ -189,13 +189,13 @@ async def look_at(db: Database | Connection, realm: Realm, token: str) -> Invita
 
 
 async def has_account(db: Database, invitation: Invitation) -> bool:
-    """Whether the invited user has an account, and must sign in instead of choosing a password."""
+    """Whether the invited user has an account and must sign in to accept the invitation."""
     person = await queries.person_by_email(db, Realm(invitation.realm), invitation.email)
     return person is not None and person.has_password
 
 
 async def _use(connection: Connection, invitation_id: int) -> bool:
-    """Marks the invitation as accepted. Returns True for only one of several concurrent callers."""
+    """Marks the invitation as accepted. Only one of several concurrent callers gets True."""
     return await connection.has_row(
         """
         UPDATE invitation SET accepted_at = now()
@@ -215,7 +215,7 @@ async def accept(
     address: str,
     user_agent: str,
 ) -> NewSession:
-    """Creates the user, with this name and password, and signs them in."""
+    """Creates the user with this name and password, and signs them in."""
     invitation = await look_at(db, realm, token)
     name = persons.read_name(name)
     passwords.check(password, email=invitation.email, name=name)
@@ -240,7 +240,7 @@ async def accept(
 
 
 async def join(db: Database, visitor: Visitor, token: str) -> int:
-    """Makes a signed-in user a member, and switches their session to the merchant."""
+    """Makes a signed-in user a member of the merchant, and switches their session to it."""
     invitation = await look_at(db, visitor.realm, token)
     if invitation.email != visitor.email:
         raise NotYourInvitation
@@ -284,9 +284,9 @@ async def _record_joining(connection: Connection, person_id: int, joined: Invita
 async def _new_person(
     connection: Connection, realm: Realm, invitation: Invitation, name: str, password_hash: str
 ) -> int:
-    """Creates a dashboard user.
+    """Creates a dashboard user, or sets the password of an invited console user.
 
-    An invited console user already exists without a password, and gets this one.
+    An invited console user already exists, but without a password.
     """
     if realm is Realm.DASHBOARD:
         person_id = await queries.insert_person(

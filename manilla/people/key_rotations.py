@@ -1,4 +1,4 @@
-"""New API keys of a merchant, for the notice on the owners' dashboard."""
+"""A merchant's recently created API keys, for the notice on the owners' dashboard."""
 
 from datetime import datetime
 
@@ -16,11 +16,11 @@ class NewKey(msgspec.Struct, frozen=True):
     environment: Environment
     by: str
     at: datetime
-    name: str | None  # the name of an additional key; None if the main key was rotated
+    name: str | None  # name of an additional key, or None if the main key was rotated
 
 
 async def since(db: Database, merchant_id: int, start: datetime) -> list[NewKey]:
-    """Returns rotations of the main key and additional keys, newest first."""
+    """Returns rotations of the main key and new additional keys, newest first."""
     lines = [
         line
         for action in ("merchant.rotate", "merchant.key_create")

@@ -1,4 +1,4 @@
-"""The columns that each user has chosen for each list."""
+"""Stores the columns that each user has chosen for each list."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ LISTS_MAX = 30  # maximum number of lists per user
 
 
 async def columns_of(db: Database, person_id: int, name: str) -> list[str] | None:
-    """Returns the chosen columns of a list, or None if the user has chosen none."""
+    """Returns the list's chosen columns, or None if the user has not chosen any."""
     columns: list[str] | None = await db.value(
         """
         SELECT array(SELECT jsonb_array_elements_text(list_columns -> $2))
@@ -19,7 +19,7 @@ async def columns_of(db: Database, person_id: int, name: str) -> list[str] | Non
 
 
 async def choose(db: Database, person_id: int, name: str, columns: Sequence[str]) -> None:
-    """Saves the columns of a list. Without columns, the list shows its default ones again."""
+    """Saves the columns of a list. Without columns, the list shows its default columns again."""
     await db.execute(
         """
         UPDATE person

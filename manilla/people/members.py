@@ -16,10 +16,11 @@ from manilla.people import passwords, persons, queries
 from manilla.people.queries import Person
 from manilla.people.roles import Permission, Realm, Role, permissions_of
 
-# A new member cannot approve as the second person at first: the inviter has the invitation's link,
-# and could be both people. The other owners get an email and have time to object.
+# A new member can approve as the second person only after this time. The inviting person knows the
+# invitation's link, and could pretend to be both people. The other owners get an email and have
+# time to object.
 APPROVES_AFTER = timedelta(hours=24)
-ENDS_APPROVING = "ends_approving"  # a detail in the audit log
+ENDS_APPROVING = "ends_approving"  # name of a field in the audit log's details
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -31,7 +32,7 @@ class Member(msgspec.Struct, frozen=True):
     has_totp: bool
     created_at: datetime
     last_login_at: datetime | None
-    approves_from: datetime  # when the member can give the second approval
+    approves_from: datetime  # from when the member can approve as the second person
 
 
 class MerchantMembership(msgspec.Struct, frozen=True):
@@ -89,7 +90,7 @@ async def able(db: Database | Connection, merchant_id: int, permission: Permissi
 
 
 async def merchants_of(db: Database | Connection, person_id: int) -> list[MerchantMembership]:
-    """Returns the user's merchants: active ones first, then by age."""
+    """Returns the user's merchants, active merchants first and then by age."""
     return await db.rows(
         MerchantMembership,
         """
@@ -167,7 +168,7 @@ async def change_role(db: Database, merchant_id: int, person_id: int, role: Role
 
 
 async def remove(db: Database, merchant_id: int, person_id: int) -> None:
-    """Removes a member and ends their sessions with this merchant, but no other memberships."""
+    """Removes a member and ends their sessions with this merchant. Other memberships remain."""
     async with db.transaction() as connection:
         role = await _lock(connection, merchant_id, person_id, stays_owner=False)
         email = await _email(connection, person_id)
@@ -192,12 +193,12 @@ def _moves_money(role: str) -> bool:
 
 
 def _ends(is_so: bool) -> dict[str, bool]:
-    """Returns the detail of an audit entry after which the member can no longer approve."""
+    """Returns the audit detail which says that the member can no longer approve."""
     return {ENDS_APPROVING: True} if is_so else {}
 
 
 async def has_lost_approver(connection: Connection, merchant_id: int) -> bool:
-    """Whether, within APPROVES_AFTER, a member who could approve was removed or lost that role."""
+    """Whether a member who could approve was removed or demoted within APPROVES_AFTER."""
     return await connection.has_row(
         """
         SELECT true FROM audit
@@ -229,7 +230,7 @@ async def report(
 ) -> None:
     """Emails every owner about a change to the team.
 
-    This includes the owner who made the change, because that session may have been stolen.
+    The owner who made the change gets the email too, because their session may be stolen.
     """
     await outbox.put(
         connection,

@@ -1,8 +1,9 @@
-"""Passwords: hashing with argon2id in a thread pool, and checks for weak passwords.
+"""Hashes passwords with argon2id in a thread pool, and rejects weak passwords.
 
-The cost is OWASP's recommendation: 19 MiB, two passes, one lane. RFC 9106's low-memory profile (64
-MiB, three passes, four lanes) takes seven times the CPU time, on hosts that also process payments.
-Four hashes at once need 76 MiB and about 30 ms of CPU each; the throttle stops online guessing.
+The parameters are OWASP's recommendation: 19 MiB, two passes, one lane. RFC 9106's low-memory
+profile (64 MiB, three passes, four lanes) takes seven times the CPU time, and the hosts also
+process payments. Four concurrent hashes need 76 MiB, and each takes about 30 ms of CPU time. The
+module `throttle` prevents online guessing.
 """
 
 import unicodedata
@@ -21,14 +22,15 @@ from manilla.people.visitor import Visitor
 
 LENGTH_MIN, LENGTH_MAX = 12, 256
 DIFFERENT_CHARACTERS_MIN = 5
-# The most frequent passwords of at least twelve characters in leaked lists.
+# The most frequent passwords of at least twelve characters in lists of leaked passwords.
 COMMON = frozenset(
     resources.files("manilla.people").joinpath("common_passwords.txt").read_text().split()
 )
 
-# Tests replace it with a faster one. A hash with other parameters stays valid: sign-in replaces it.
+# Tests use a faster hasher. A hash with other parameters stays valid until the next sign-in, which
+# replaces the hash.
 hasher = argon2.PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
-# A hash that no known password matches. Verifying it takes as long as verifying a real one.
+# A hash that matches no known password. Verifying it takes as long as verifying a user's hash.
 NOBODYS = (
     f"$argon2id$v=19$m={hasher.memory_cost},t={hasher.time_cost},p={hasher.parallelism}"
     f"${'A' * 22}${'A' * 43}"
@@ -50,7 +52,7 @@ _threads = LimitedThreads("passwords", at_once=4, waiting_max=60)
 
 class PasswordCheck(msgspec.Struct, frozen=True):
     is_right: bool
-    # Whether the hash was computed with other cost parameters than today's.
+    # Whether the hash was computed with other parameters than the current ones.
     is_outdated: bool = False
 
 
@@ -75,13 +77,13 @@ async def hash_of(password: str) -> str:
 
 
 async def verify(password_hash: str | None, password: str) -> PasswordCheck:
-    """Verifies a password. Without a hash (unknown email), it takes just as long and fails."""
+    """Verifies a password. Without a hash (unknown email), takes equally long and fails."""
     plain = _normal(password)[:LENGTH_MAX]
     return await _threads.run(lambda: _verify(password_hash, plain))
 
 
 async def change(db: Database, visitor: Visitor, old: str, new: str) -> None:
-    """Changes the password if the old one is correct, and ends the user's other sessions."""
+    """Changes the password if the old password is correct, and ends the user's other sessions."""
     check(new, email=visitor.email, name=visitor.name)
     buckets = throttle.proving(visitor.person_id)
     await throttle.take(db, buckets)
@@ -117,5 +119,5 @@ def _verify(password_hash: str | None, plain: str) -> PasswordCheck:
 
 
 def _normal(password: str) -> str:
-    """Normalizes Unicode composition, and replaces characters that cannot be encoded."""
+    """Normalizes Unicode characters, and replaces characters that cannot be encoded."""
     return unicodedata.normalize("NFKC", password.encode("utf-8", "replace").decode())

@@ -1,4 +1,4 @@
-"""SQL queries for users, including those that end their sessions and reset links."""
+"""SQL queries for users, and for deleting their sessions and password reset links."""
 
 from datetime import datetime, timedelta
 
@@ -26,7 +26,7 @@ class Person(msgspec.Struct, frozen=True):
 
 
 class PersonCredentials(msgspec.Struct, frozen=True):
-    """A user's sign-in secrets. Must not be shown or logged."""
+    """A user's sign-in secrets, which must not be shown or logged."""
 
     id: int
     email: str
@@ -115,9 +115,9 @@ async def insert_person(
 
 
 async def set_password(connection: Connection, person_id: int, password_hash: str) -> None:
-    """Sets the password.
+    """Sets the user's password.
 
-    Locks the user's row, so that a concurrent sign-in with the old one fails.
+    Locks the user's row, so that a concurrent sign-in with the old password fails.
     """
     await connection.execute(
         "UPDATE person SET password_hash = $2, updated_at = now() WHERE id = $1",
@@ -134,9 +134,9 @@ async def enter(
     *,
     has_totp: bool,
 ) -> bool:
-    """Locks the user's row for a sign-in, and stores a new hash if there is one.
+    """Locks the user's row for a sign-in, and stores `new_hash` unless it is None.
 
-    Returns False if password, second factor or status has changed since they were verified.
+    Returns False if the password, second factor or status has changed since it was verified.
     """
     return await connection.has_row(
         """
@@ -179,7 +179,7 @@ async def set_console_role(connection: Connection, person_id: int, role: str) ->
 async def lock_administrators(connection: Connection) -> list[int]:
     """Returns the administrators who can sign in.
 
-    Locks their rows, so that two concurrent changes cannot remove the last one.
+    Locks their rows, so that two concurrent changes cannot remove the last administrator.
     """
     rows = await connection.records(
         """
@@ -192,7 +192,7 @@ async def lock_administrators(connection: Connection) -> list[int]:
 
 
 async def delete_ended(db: Database, kept: timedelta) -> None:
-    """Deletes expired sessions, and links that expired long enough ago."""
+    """Deletes expired sessions, and deletes reset and invitation links some time after expiry."""
     async with db.transaction() as connection:
         await connection.execute("DELETE FROM session WHERE expires_at < now()")
         for table in ("password_reset", "invitation"):
@@ -202,7 +202,7 @@ async def delete_ended(db: Database, kept: timedelta) -> None:
 
 
 async def delete_resets(connection: Connection, person_id: int) -> None:
-    """Deletes unused links, because the password was set or the links must no longer work."""
+    """Deletes unused reset links, because the password was set or the user was disabled."""
     await connection.execute(
         "DELETE FROM password_reset WHERE person_id = $1 AND used_at IS NULL", person_id
     )
@@ -215,7 +215,7 @@ async def end_sessions(
     but: int | None = None,
     merchant_id: int | None = None,
 ) -> int:
-    """Ends a user's sessions: all, all but one, or those with one merchant. Returns the number."""
+    """Ends a user's sessions, optionally of one merchant or except `but`. Returns the number."""
     rows = await connection.records(
         """
         DELETE FROM session

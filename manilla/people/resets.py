@@ -17,11 +17,11 @@ _OPEN = "token_hash = $1 AND used_at IS NULL AND expires_at > now()"
 
 class BadReset(Refusal):
     status, code = 404, "BAD_RESET"
-    message = "This link was used or has expired. Request a new one."
+    message = "This link was used or has expired. Request a new link."
 
 
 async def count(db: Database, realm: Realm, email: str, address: str) -> None:
-    """Counts a reset request.
+    """Counts a reset request toward the limits.
 
     The page shows the same text whether or not the email address is known.
     """
@@ -30,7 +30,7 @@ async def count(db: Database, realm: Realm, email: str, address: str) -> None:
 
 
 async def ask(db: Database, keyring: Keyring, realm: Realm, email: str) -> None:
-    """Creates a link and its email, if an active user has this address."""
+    """Creates and emails a reset link if an active user has this email address."""
     normal = persons.normal_email(email)
     person = await queries.person_by_email(db, realm, normal) if normal else None
     if person is None or person.status != "active":
@@ -40,7 +40,7 @@ async def ask(db: Database, keyring: Keyring, realm: Realm, email: str) -> None:
 
 
 async def begin(db: Database, keyring: Keyring, person_id: int) -> str:
-    """Emails a new link. Also returns its token, for the operator to pass on."""
+    """Emails a new reset link. Also returns its token, so that the operator can pass it on."""
     async with db.transaction() as connection:
         person = await persons.get(connection, person_id)
         token = await _write_and_mail(connection, keyring, person)
@@ -56,7 +56,7 @@ async def _write_and_mail(connection: Connection, keyring: Keyring, person: Pers
 
 
 async def _write(connection: Connection, person_id: int) -> str:
-    """Creates a link; earlier links stop working."""
+    """Creates a reset link. Earlier links stop working."""
     token = tokens.new()
     await queries.delete_resets(connection, person_id)
     await connection.execute(
@@ -69,7 +69,7 @@ async def _write(connection: Connection, person_id: int) -> str:
 
 
 async def look_at(db: Database, realm: Realm, token: str) -> Person:
-    """Returns the user whose password the link can set."""
+    """Returns the user whose password can be set with the link."""
     person = await db.row(
         Person,
         f"{PERSON} WHERE status = 'active'"
@@ -82,7 +82,7 @@ async def look_at(db: Database, realm: Realm, token: str) -> Person:
 
 
 async def use(db: Database, realm: Realm, token: str, password: str) -> Person:
-    """Sets the password and ends all sessions. The second factor does not change."""
+    """Sets the password and ends all of the user's sessions. The second factor does not change."""
     person = await look_at(db, realm, token)
     passwords.check(password, email=person.email, name=person.name)
     password_hash = await passwords.hash_of(password)
@@ -98,8 +98,8 @@ async def use(db: Database, realm: Realm, token: str, password: str) -> Person:
 
 
 async def _replace(connection: Connection, person_id: int, password_hash: str) -> None:
-    # Set the password first, which locks the user's row, and then end the sessions: a concurrent
-    # sign-in with the old password either fails, or its session is ended here.
+    # First set the password, which locks the user's row, then end the sessions. A concurrent
+    # sign-in with the old password then either fails or has its session ended here.
     await queries.set_password(connection, person_id, password_hash)
     await queries.delete_resets(connection, person_id)
     await queries.end_sessions(connection, person_id)

@@ -1,17 +1,17 @@
-"""Roles and permissions: one table for the dashboard, one for the console."""
+"""Defines the roles and permissions of dashboard users and console users."""
 
 from enum import StrEnum
 
 
 class Realm(StrEnum):
-    """Dashboard or console. Users and sessions belong to one realm, with no access to the other."""
+    """Dashboard or console. A user belongs to one realm and has no access to the other realm."""
 
     DASHBOARD = "dashboard"
     CONSOLE = "console"
 
 
 class Role(StrEnum):
-    """A user's role with a merchant."""
+    """A dashboard user's role at a merchant."""
 
     OWNER = "owner"
     DEVELOPER = "developer"
@@ -28,8 +28,8 @@ class ConsoleRole(StrEnum):
 class Permission(StrEnum):
     # Dashboard permissions.
     VIEW = "view"
-    # Permission to see the keys in use, rotate sandbox keys and read request logs. Rotating
-    # production keys also needs MOVE_MONEY, because it reveals a secret that can create payouts.
+    # See keys, rotate sandbox keys and read request logs. Rotating production keys also needs
+    # MOVE_MONEY, because it reveals a secret that can create payouts.
     USE_CREDENTIALS = "use_credentials"
     CONFIGURE = "configure"  # change gateways and commission bearer, redeliver notifications
     MOVE_MONEY = "move_money"  # create payouts and refunds, save accounts, add sandbox funds
@@ -37,10 +37,10 @@ class Permission(StrEnum):
     PROFILE = "profile"  # edit KYC, phone and BVN
     # Console permissions.
     CONSOLE_VIEW = "console_view"
-    MERCHANTS = "merchants"  # decide on merchants' approval and KYC
+    MERCHANTS = "merchants"  # approve merchants and review their KYC
     PAYOUT_DESK = "payout_desk"  # decide on manual payouts, cases and refunds
-    # Permission to make adjustments and settlements without approval. A user with PAYOUT_DESK alone
-    # can request them, and another administrator approves.
+    # Make adjustments and settlements without approval. A user who has only PAYOUT_DESK can request
+    # them, and another administrator approves.
     MONEY_ALONE = "money_alone"
     PLATFORM = "platform"  # change settings, methods, providers and commissions
     PEOPLE = "people"
@@ -75,5 +75,5 @@ _PERMISSIONS: dict[str, frozenset[Permission]] = {
 
 
 def permissions_of(role: str | None) -> frozenset[Permission]:
-    """Returns the role's permissions; none for an unknown role or None."""
+    """Returns the role's permissions, or an empty set for None and for unknown roles."""
     return frozenset() if role is None else _PERMISSIONS.get(role, frozenset())

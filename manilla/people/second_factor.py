@@ -18,15 +18,15 @@ from manilla.people.security_log import SecurityEvent, SecurityOutcome, Security
 from manilla.people.visitor import Visitor
 
 STEP_SECONDS = 30
-WINDOW_STEPS = 1  # also accept the codes of the previous and next step, for clock differences
+WINDOW_STEPS = 1  # also accept codes of the previous and next step, in case clocks differ
 RECOVERY_CODES = 10
-RECOVERY_CHARACTERS = 16  # 80 bits cannot be guessed, so a plain hash is enough
+RECOVERY_CHARACTERS = 16  # 80 random bits cannot be guessed, so no slow hash is needed
 _READ_AS = str.maketrans("OIL", "011", " -")
 
 
 class CodeRefused(Refusal):
     status, code = 401, "CODE_REFUSED"
-    message = "The code is wrong or was already used. Wait for the next one."
+    message = "The code is wrong or was already used. Wait for the next code."
 
 
 class StepUpNeeded(Refusal):
@@ -45,7 +45,7 @@ class SecondFactorNotBegun(Refusal):
 
 
 class TotpSetup(msgspec.Struct, frozen=True):
-    """The new secret, shown once as text and as a QR code."""
+    """A new secret, which is shown once, as text and as a QR code."""
 
     secret: str
     uri: str
@@ -59,7 +59,7 @@ def require_step_up(visitor: Visitor) -> None:
 async def begin(
     db: Database, keyring: Keyring, visitor: Visitor, *, issuer: str = "Manilla"
 ) -> TotpSetup:
-    """Creates a new secret. It is not required until `confirm` has accepted a code."""
+    """Creates a new secret. Codes are not required until `confirm` has accepted a code."""
     secret = pyotp.random_base32()
     sealed = keyring.seal(secret.encode(), totp_context(visitor.person_id))
     if not await db.has_row(
@@ -74,7 +74,7 @@ async def begin(
 
 
 async def confirm(db: Database, keyring: Keyring, visitor: Visitor, code: str) -> list[str]:
-    """Turns the second factor on, and returns the recovery codes, which are shown once."""
+    """Turns on the second factor, and returns recovery codes, which are shown only once."""
     buckets = throttle.proving(visitor.person_id)
     await throttle.take(db, buckets)
     person = await queries.credentials(db, visitor.person_id)
@@ -100,7 +100,7 @@ async def confirm(db: Database, keyring: Keyring, visitor: Visitor, code: str) -
 async def _confirm(
     connection: Connection, person: PersonCredentials, step: int, recovery: list[bytes]
 ) -> bool:
-    """Turns the second factor on. Returns False if it was confirmed or replaced in the meantime."""
+    """Turns on the second factor. Returns False if the secret has changed in the meantime."""
     return await connection.has_row(
         """
         UPDATE person SET totp_confirmed_at = now(), totp_last_step = $3, recovery_hashes = $4,
@@ -112,7 +112,7 @@ async def _confirm(
 
 
 async def renew_recovery(db: Database, visitor: Visitor) -> list[str]:
-    """Returns new recovery codes, which are shown once; the old ones stop working."""
+    """Returns new recovery codes, which are shown only once. The old codes stop working."""
     require_step_up(visitor)
     codes, hashes = _new_recovery_codes()
     async with db.transaction() as connection:
@@ -136,10 +136,10 @@ async def turn_off(db: Database, visitor: Visitor) -> None:
 
 
 async def remove(db: Database, person_id: int) -> None:
-    """Turns the second factor off, and ends all of the user's sessions."""
+    """Turns off the second factor, and ends all of the user's sessions."""
     async with db.transaction() as connection:
-        # Lock the user's row, so that a concurrent sign-in with the second factor either fails, or
-        # its session is ended here.
+        # Lock the user's row. A concurrent sign-in with the second factor then either fails or has
+        # its session ended here.
         await queries.lock_person(connection, person_id)
         person = await persons.get(connection, person_id)
         await connection.execute(
@@ -164,7 +164,7 @@ def _report(person: Person, outcome: SecurityOutcome) -> None:
 
 
 async def accept(db: Database, keyring: Keyring, person: PersonCredentials, code: str) -> None:
-    """Accepts an authenticator or recovery code; each works once. The caller must throttle."""
+    """Accepts an authenticator or recovery code, each only once. The caller must limit attempts."""
     step = _step_of(keyring, person, code)
     if step is not None:
         is_used_now = await _use_step(db, person.id, step)
@@ -175,7 +175,7 @@ async def accept(db: Database, keyring: Keyring, person: PersonCredentials, code
 
 
 async def _use_step(db: Database, person_id: int, step: int) -> bool:
-    """Marks a code as used. Returns True for only one of several concurrent callers."""
+    """Marks a code as used. Only one of several concurrent callers gets True."""
     return await db.has_row(
         """
         UPDATE person SET totp_last_step = $2
@@ -198,7 +198,7 @@ async def _use_recovery(db: Database, person_id: int, code_hash: bytes) -> bool:
 
 
 def totp_context(person_id: int) -> str:
-    """Associated data that binds an encrypted secret to its row."""
+    """Returns the associated data that binds an encrypted secret to its row."""
     return f"person:{person_id}:totp"
 
 
@@ -206,7 +206,7 @@ SEALED = SealedColumn("person", "totp_sealed", ("id",), lambda row: totp_context
 
 
 def _step_of(keyring: Keyring, person: PersonCredentials, code: str) -> int | None:
-    """Returns the time step of the code, or None if the code is wrong, expired or already used."""
+    """Returns the code's time step, or None if the code is wrong, expired or already used."""
     assert person.totp_sealed is not None
     secret = keyring.open(person.totp_sealed, totp_context(person.id)).decode()
     given = "".join(code[:20].split()).encode("utf-8", "replace")
@@ -230,7 +230,7 @@ def _new_recovery_code() -> str:
 
 
 def _recovery_hash(code: str) -> bytes:
-    """Hashes a recovery code, ignoring case and separators, and reading an O as a zero."""
+    """Hashes a recovery code. Ignores case and separators, and replaces O, I and L by digits."""
     text = code[:40].upper().translate(_READ_AS)
     plain = "".join(character for character in text if character in ALPHABET)
     return hashlib.sha256(plain.encode()).digest()

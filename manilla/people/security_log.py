@@ -1,6 +1,6 @@
-"""Security events: each event is logged and counted; failures and exports are also audited.
+"""Logs and counts security events. Failures and exports are also written to the audit log.
 
-An event never contains a password or a code. An unknown email address is not logged either, because
+An event never contains a password or a code. Unknown email addresses are not logged either, because
 people sometimes type a password into that field.
 """
 
@@ -19,9 +19,9 @@ from manilla.people.roles import Realm
 
 log = structlog.get_logger(__name__)
 
-# How many failures per throttle window are written to the audit log. After that, only the 100th,
-# 1000th and so on are written, with their number, so that guessing can neither fill the log nor
-# keep others waiting for its lock.
+# The number of failures per throttle window that are written to the audit log. After that, only the
+# 100th, 1000th and so on are written, with their number. Password guessing can therefore neither
+# fill the audit log nor make others wait for its lock.
 FAILURES_OF_KNOWN_MAX, FAILURES_OF_UNKNOWN_MAX = 300, 50
 
 
@@ -56,7 +56,7 @@ _GOOD = (
 
 
 class SecuritySubject(msgspec.Struct, frozen=True):
-    """A known user, authenticated or not."""
+    """A known user, who may not be authenticated."""
 
     person_id: int
     email: str
@@ -69,7 +69,7 @@ def report(
     who: SecuritySubject | None,
     **detail: Any,
 ) -> None:
-    """Logs and counts an event, with the IP address of the current request, if any."""
+    """Logs and counts an event, with the IP address of the current request."""
     metrics.security_events.labels(event, realm, outcome).inc()
     write = log.info if outcome in _GOOD else log.warning
     write(
@@ -94,8 +94,7 @@ async def record_failure(
 ) -> None:
     """Reports a failure, and writes it to the audit log within limits.
 
-    Only the first of repeated failures is audited, for example of a locked-out user who keeps
-    trying.
+    Of repeated failures, for example by a locked-out user, only the first is audited.
     """
     report(event, outcome, realm, who)
     if is_repeated:
@@ -126,7 +125,7 @@ async def record_export(
     name: str,
     file_format: str,
 ) -> None:
-    """Audits an export. Call it before the first byte is sent, so that every export is audited."""
+    """Audits an export. Must be called before the first byte is sent, so that none is missed."""
     async with db.transaction() as connection:
         await audit.record(
             connection,

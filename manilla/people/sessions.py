@@ -1,4 +1,4 @@
-"""Sessions, stored by the hash of their token and read from the database for every request."""
+"""Sessions. Each request reads its session from the database by the hash of its token."""
 
 from datetime import datetime, timedelta
 
@@ -19,7 +19,7 @@ ADDRESS_LENGTH_MAX, USER_AGENT_LENGTH_MAX = 64, 300
 
 
 class OpenSession(msgspec.Struct, frozen=True):
-    """A session as shown to its user."""
+    """A session, as its user sees it on the account page."""
 
     id: int
     merchant_id: int | None
@@ -59,7 +59,7 @@ async def begin(
     address: str,
     user_agent: str,
 ) -> NewSession:
-    """Starts a session. Its token is new, so that no token from before the sign-in is reused."""
+    """Starts a session with a new token, so that no token from before the sign-in is reused."""
     token = tokens.new()
     address = _printable(address, ADDRESS_LENGTH_MAX)
     user_agent = _printable(user_agent, USER_AGENT_LENGTH_MAX)
@@ -84,7 +84,7 @@ async def begin(
 async def find(db: Database, realm: Realm, token: str) -> Visitor | None:
     """Returns the visitor, or None if the session has ended or belongs to another realm.
 
-    The same statement updates seen_at. If the user's membership has ended, the role is None.
+    The same statement updates `seen_at`. If the user's membership has ended, the role is None.
     """
     visitor = await db.row(
         Visitor,
@@ -112,7 +112,7 @@ async def find(db: Database, realm: Realm, token: str) -> Visitor | None:
 
 
 async def person_of(db: Database, realm: Realm, token: str) -> int | None:
-    """Returns the user of a session, even if it has expired, or None if the session is unknown."""
+    """Returns a session's user, even if the session has expired, or None if it is unknown."""
     person_id: int | None = await db.value(
         "SELECT person_id FROM session WHERE token_hash = $1 AND realm = $2",
         *(tokens.digest(token), realm),
@@ -162,8 +162,9 @@ async def step_up(
 ) -> None:
     """Confirms the user's identity again before an important action.
 
-    Another person may be using an unlocked screen. Requires the second factor if the user has one
-    (somebody who saw the password does not know the next code), otherwise the password.
+    Another person may be using an unlocked screen. If the user has a second factor, it is required,
+    because a person who saw the password does not know the next code. Otherwise the password is
+    required.
     """
     buckets = throttle.proving(visitor.person_id)
     await throttle.take(db, buckets)

@@ -1,4 +1,4 @@
-"""Sign-in: password first, then the second factor if the user has one."""
+"""Sign-in: checks the password first, then the second factor if the user has one."""
 
 from datetime import UTC, datetime
 
@@ -34,7 +34,7 @@ class SignInRefused(Refusal):
     status, code = 401, "SIGN_IN_REFUSED"
     message = "The email address or password is wrong."
 
-    outcome = SecurityOutcome.WRONG_PASSWORD  # the actual reason, only for the log
+    outcome = SecurityOutcome.WRONG_PASSWORD  # the actual reason, which is only logged
 
 
 class SignedIn(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class SignedIn(msgspec.Struct, frozen=True):
 
 
 class NeedsCode(msgspec.Struct, frozen=True):
-    """The password is correct. The client must send it again with a code; we keep no state."""
+    """The password is correct. The client must send the password again together with a code."""
 
 
 class SignInAttempt(msgspec.Struct, frozen=True):
@@ -52,8 +52,8 @@ class SignInAttempt(msgspec.Struct, frozen=True):
     code: str | None
     address: str
     user_agent: str
-    person: PersonCredentials | None  # the user with this email address, if any
-    device: str | None  # id of the browser, if its cookie shows that it is this user's
+    person: PersonCredentials | None  # the user with this email address, or None
+    device: str | None  # id of the browser, if its cookie belongs to this user
 
     @property
     def who(self) -> SecuritySubject | None:
@@ -96,7 +96,7 @@ async def sign_in(
 
 
 async def _try(db: Database, keyring: Keyring, attempt: SignInAttempt) -> SignedIn | NeedsCode:
-    """Counts the attempt before checking the password; see `throttle`."""
+    """Counts the attempt before checking the password. See the module `throttle`."""
     buckets = throttle.signing_in(attempt.realm, attempt.email, attempt.address, attempt.device)
     try:
         await throttle.take(db, buckets)
@@ -116,9 +116,10 @@ async def _try(db: Database, keyring: Keyring, attempt: SignInAttempt) -> Signed
 
 
 async def _pass_the_limit(db: Database, keyring: Keyring, attempt: SignInAttempt) -> SignedIn:
-    """Signs in with a correct password and code although the limit is used up.
+    """Signs in with a correct password and code although the limit is exceeded.
 
-    All failures have the same text, so that neither password nor code is confirmed alone.
+    All failures have the same text, so that an attacker cannot confirm the password or the code
+    alone.
     """
     buckets = throttle.past_the_limit(attempt.realm, attempt.address)
     await throttle.take(db, buckets)
@@ -136,7 +137,7 @@ async def _pass_the_limit(db: Database, keyring: Keyring, attempt: SignInAttempt
 
 
 async def _check_password(attempt: SignInAttempt) -> tuple[PersonCredentials, str | None]:
-    """Checks the password. Returns the user, and a new hash if the stored one is outdated."""
+    """Checks the password. Returns the user, and a new hash if the stored hash is outdated."""
     person = attempt.person
     verdict = await passwords.verify(person.password_hash if person else None, attempt.password)
     if person is None:
@@ -154,7 +155,7 @@ async def _check_code(
 ) -> None:
     """Checks the code.
 
-    A known device has its own attempts, so that others who know the password cannot use them up.
+    A known device has separate attempts, so that others who know the password cannot use them up.
     """
     buckets = throttle.giving_code(person.id) if attempt.device is None else ()
     await throttle.take(db, buckets)
@@ -173,7 +174,7 @@ async def _begin_session(
     connection: Connection, attempt: SignInAttempt, person: PersonCredentials, new_hash: str | None
 ) -> sessions.NewSession:
     assert person.password_hash is not None
-    # The password may have been reset, and all sessions ended, since it was verified.
+    # Since it was verified, the password may have been reset and all sessions ended.
     if not await queries.enter(
         connection, person.id, person.password_hash, new_hash, has_totp=person.has_totp
     ):

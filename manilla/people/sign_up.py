@@ -1,8 +1,8 @@
-"""Sign-up: creates a merchant, pending until an administrator approves it, and its first owner.
+"""Sign-up: creates a merchant that is pending until an administrator approves it, and its owner.
 
-An email address that already has a dashboard account is rejected, which reveals the account to
-somebody who guesses addresses. Hiding it would require confirming every sign-up by email, which an
-installation that cannot send email cannot do. So the text reveals as little as possible, and the
+An email address that already has a dashboard account is rejected. This reveals the account to
+anyone who guesses addresses. To hide it, every sign-up would have to be confirmed by email, but
+some installations cannot send email. Therefore the text reveals as little as possible, and the
 number of sign-ups per IP address is limited.
 """
 

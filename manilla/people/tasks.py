@@ -1,7 +1,7 @@
 """The job that handles a request to reset a password.
 
-The page only stores this job, for known and unknown email addresses alike, so that the time that it
-takes does not reveal who has an account.
+The page only creates this job, for both known and unknown email addresses, so that its response
+time does not reveal who has an account.
 """
 
 from manilla.job_kinds import JobKind

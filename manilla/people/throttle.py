@@ -1,15 +1,15 @@
-"""Limits password guessing: attempts are counted in the database before anything is checked.
+"""Limits password guessing. Attempts are counted in the database before anything is checked.
 
-Counting first keeps concurrent guesses from passing together. A successful attempt is subtracted
-again, so that only failures remain. A success does not clear other failures: otherwise an attacker
-with one account could guess forever from one IP address. Over a limit the correct password is
-rejected too, because accepting it would confirm the guess. A rejected attempt does not extend the
-window, which starts with its first failure.
+Because of this order, concurrent guesses cannot exceed the limit. A successful attempt is
+subtracted again, so that only failures remain. A success does not clear earlier failures, because
+otherwise an attacker with one account could guess forever from one IP address. Above a limit the
+correct password is rejected too, because accepting it would confirm the guess. A rejected attempt
+does not extend the window, which starts with its first failure.
 
-An attacker must not be able to lock out a user. So an account has few attempts per IP address and
-more from all addresses together, so that many addresses do not mean unlimited guesses. A known
-device has its own count, and a correct code together with the correct password passes every limit,
-because wrong passwords use up none of its attempts.
+An attacker must not be able to lock out a user. Therefore an account has few attempts per IP
+address, and a higher limit for all addresses together. A known device has a separate count. A
+correct code together with the correct password passes every limit, because wrong passwords do not
+use up the attempts for codes.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from manilla.kit.ratelimit import SLOW, SLOW_WINDOW, address_bucket
 WINDOW: timedelta = SLOW_WINDOW
 PER_ADDRESS = 30  # attempts per IP address, for all accounts together
 PER_ACCOUNT_AND_ADDRESS = 10
-PER_ACCOUNT = 50  # attempts from all IP addresses, except known devices
+PER_ACCOUNT = 50  # attempts from all IP addresses except known devices
 PER_DEVICE = 10
 CODES_PER_PERSON = 10  # wrong codes after the correct password
 CODES_PER_ADDRESS = 10  # sign-ins with a code while the normal limit is exceeded
@@ -50,7 +50,7 @@ class Bucket(msgspec.Struct, frozen=True):
 def signing_in(
     realm: str, email: str, address: str, device: str | None = None
 ) -> tuple[Bucket, ...]:
-    """Returns the limits for a sign-in. `device` is the id of a browser known to be this user's."""
+    """Returns the limits for a sign-in. `device` is the id of this user's known browser."""
     if device is not None:
         return (Bucket(f"{SLOW}sign-in:{realm}:device:{device}", PER_DEVICE),)
     prefix, sender, account = f"{SLOW}sign-in:{realm}", address_bucket(address), _short(email)
@@ -64,13 +64,13 @@ def signing_in(
 def giving_code(person_id: int) -> tuple[Bucket, ...]:
     """Returns the limit for codes.
 
-    Only callers who know the password count toward it, so nobody else can use up these attempts.
+    Only callers who know the password count toward this limit, so nobody else can use it up.
     """
     return (Bucket(f"{SLOW}sign-in:code:{person_id}", CODES_PER_PERSON),)
 
 
 def past_the_limit(realm: str, address: str) -> tuple[Bucket, ...]:
-    """Returns the limits for sign-ins with password and code after the normal limit is exceeded."""
+    """Returns the limits for sign-ins with password and code above the normal limit."""
     sender = address_bucket(address)
     return (Bucket(f"{SLOW}sign-in:{realm}:past:{sender}", CODES_PER_ADDRESS),)
 
@@ -97,9 +97,9 @@ def sending_test_notifications(merchant_id: int) -> tuple[Bucket, ...]:
 
 
 async def take(db: Database, buckets: Sequence[Bucket]) -> None:
-    """Counts an attempt in one bucket after the other, and stops at the first exceeded limit.
+    """Counts an attempt in each bucket in order, and stops at the first exceeded limit.
 
-    An IP address over its limit therefore no longer counts against the email address.
+    An IP address above its limit therefore no longer counts against the email address.
     """
     for bucket in buckets:
         used, resets_in_seconds = await _add(db, bucket, 1)
@@ -116,7 +116,7 @@ async def give_back(db: Database, buckets: Sequence[Bucket]) -> None:
 
 
 async def count(db: Database, name: str) -> int:
-    """Counts a call under this name, and returns the number in the current window."""
+    """Counts a call under this name, and returns the number of calls in the current window."""
     used, _ = await _add(db, Bucket(SLOW + name, 0), 1)
     return used
 

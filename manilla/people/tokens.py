@@ -1,4 +1,4 @@
-"""Tokens for sessions and links: 256 random bits, of which only the hash is stored."""
+"""Tokens for sessions and links: 256 random bits. Only a token's hash is stored."""
 
 import hashlib
 import secrets
@@ -14,6 +14,6 @@ def new() -> str:
 def digest(token: str) -> bytes:
     """Returns the hash by which a token is looked up.
 
-    Random bits need no slow hash, and looking up a hash reveals nothing through its timing.
+    Random tokens need no slow hash. The timing of a lookup by hash does not reveal the token.
     """
     return hashlib.sha256(token[:TOKEN_LENGTH_MAX].encode("utf-8", "replace")).digest()

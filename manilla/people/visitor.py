@@ -17,7 +17,7 @@ class Visitor(msgspec.Struct, frozen=True):
     realm: Realm
     name: str
     email: str
-    role: str | None  # None if the user is a member of no merchant, or has chosen none
+    role: str | None  # None if the user has no membership, or has not chosen a merchant
     merchant_id: int | None
     merchant_name: str | None
     merchant_status: str | None

@@ -93,7 +93,7 @@ async def test_owners_learn_of_every_key_that_is_created_or_revoked(
     letters = await letters_to(services.db, services.letters, dashboard.owner.email)
     texts = [" ".join(letter.text.split()) for letter in letters]
     created = f"{developer.email} created the sandbox API key “Payroll” of Ada Stores."
-    assert sum(f"{created} Its rights: payouts." in text for text in texts) == 1
+    assert sum(f"{created} The key has these rights: payouts." in text for text in texts) == 1
     assert sum(f"{developer.email} revoked the sandbox API key “Payroll”" in t for t in texts) == 1
     notice = f"{developer.email} created the sandbox API key Payroll".encode()
     assert notice in (await dashboard.owner.get("/production")).body

@@ -51,7 +51,7 @@ def read_envelope(document: Mapping[str, Any]) -> Enveloped:
     """Parses `{"requestSuccessful", "responseMessage", "responseCode", "responseBody"}`.
 
     Some responses have no `requestSuccessful`, so only the code counts. A rejection needs a code,
-    and `requestSuccessful` must agree with the code.
+    and `requestSuccessful` must match the code.
     """
     flag, code = document.get("requestSuccessful"), document.get("responseCode")
     message, body = document.get("responseMessage"), document.get("responseBody")
