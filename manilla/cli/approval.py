@@ -38,26 +38,26 @@ SHOWN = ("id", "kind", "subject", "status", "asked_by", "asked_at")
 @command(app, "list")
 async def list_approvals(
     tools: Tools,
-    decided: Annotated[bool, typer.Option("--all", help="Include decided ones.")] = False,
+    decided: Annotated[bool, typer.Option("--all", help="Include decided approvals.")] = False,
 ) -> None:
     """List pending approvals, newest first."""
     if decided:
         found = await approvals.list_approvals(tools.db, limit=approvals.LIST_MAX)
     else:
         found = await approvals.waiting(tools.db)
-    empty = "Nothing is waiting for a second administrator."
+    empty = "No change is waiting for a second administrator."
     tools.print_rows(as_rows(COLUMNS, found), empty, SHOWN)
 
 
 @command(app)
 async def show(tools: Tools, approval_id: ApprovalId) -> None:
-    """Show a change: what was requested, by whom, and the decision."""
+    """Show a requested change, who requested it, and the decision."""
     tools.print_fields(as_row(COLUMNS, await approvals.find(tools.db, approval_id)))
 
 
 @command(app)
 async def approve(tools: Tools, approval_id: ApprovalId) -> None:
-    """Approve a change, which then takes effect immediately; you cannot approve your own."""
+    """Approve a change, which takes effect immediately; you cannot approve your own change."""
     done = await approvals.approve(approvals_in(tools), approval_id)
     tools.print_fields(as_row(COLUMNS, done.approval))
 
@@ -68,6 +68,6 @@ async def refuse(
     approval_id: ApprovalId,
     reason: Annotated[str, typer.Option("--reason", help="The reason, stored with the decision.")],
 ) -> None:
-    """Reject a change, or withdraw your own."""
+    """Reject a change, or withdraw your own change."""
     refused = await approvals.refuse(approvals_in(tools), approval_id, reason)
     tools.print_fields(as_row(COLUMNS, refused))

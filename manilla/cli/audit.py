@@ -1,4 +1,4 @@
-"""`manilla audit`: shows the audit log, and verifies that it is complete."""
+"""`manilla audit`: lists the audit log, and verifies that it is complete."""
 
 import re
 from typing import Annotated
@@ -56,7 +56,7 @@ async def verify(
 async def list_lines(
     tools: Tools,
     actor: Annotated[
-        str | None, typer.Option("--actor", metavar="NAME", help="Only by this user.")
+        str | None, typer.Option("--actor", metavar="NAME", help="Only this user's actions.")
     ] = None,
     action: Annotated[
         str | None,

@@ -40,7 +40,7 @@ async def list_cases(
     tools: Tools,
     resolved: Annotated[bool, typer.Option("--all", help="Include resolved cases.")] = False,
 ) -> None:
-    """List cases, longest waiting first."""
+    """List cases, those that have waited longest first."""
     found = await cases.cases(tools.db, include_resolved=resolved)
     tools.print_rows(as_rows(ROW, found), empty="There are no cases.")
 
@@ -78,13 +78,13 @@ async def resolve(
 
 @command(app)
 async def close(tools: Tools, case_id: CaseId) -> None:
-    """Close a case whose difference no longer exists; exit 1 if it still does."""
+    """Close a case if the difference no longer exists; exit 1 if it still exists."""
     tools.print_fields(as_row(COLUMNS, await resolutions.close_vanished(tools.db, case_id)))
 
 
 @command(app)
 async def ask(tools: Tools, case_id: CaseId) -> None:
-    """Query the provider's status, changing nothing; exit 1 if no provider can be queried."""
+    """Query the provider's status without changing anything; exit 1 if there is none to query."""
     known = await evidence.gather(tools.db, await cases.find(tools.db, case_id))
     if known.question is None:
         raise CaseRefused(f"Case {case_id} is not about a transaction at a provider.")

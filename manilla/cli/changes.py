@@ -1,4 +1,4 @@
-"""Applies changes that may need a second administrator, for several commands."""
+"""Applies changes that may need a second administrator's approval, for several commands."""
 
 from typing import Any
 
@@ -17,7 +17,8 @@ def approvals_in(tools: Tools) -> Approvals:
 async def apply(tools: Tools, change: Change, reason: str = "") -> Any:
     """Applies the change and returns its result.
 
-    If a second administrator must approve it, prints the approval's number and ends the command.
+    If a second administrator must approve the change, prints the approval's number and ends the
+    command.
     """
     done = await apply_or_ask(approvals_in(tools), change, reason)
     if not isinstance(done, ApprovalRequested):

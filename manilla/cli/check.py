@@ -15,7 +15,7 @@ NO_MAIL = (
 
 class CheckOutcome(StrEnum):
     OK = "ok"
-    WARNING = "warning"  # Manilla works, but not all of it
+    WARNING = "warning"  # Manilla works, but some functions do not
 
 
 class ConfigurationCheck(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ class ConfigurationCheck(msgspec.Struct, frozen=True):
 @command()
 async def check(tools: Tools) -> None:
     """Check variables, database, email and providers' hosts; exit 1 if Manilla cannot start."""
-    # Whatever prevents a start is raised as an error, here or when the instance is opened.
+    # Problems that prevent a start are raised as errors, here or when the instance is opened.
     await migrate.check_ready(tools.settings.database_url)
     results = [
         ConfigurationCheck("mode", CheckOutcome.OK, tools.settings.mode),
@@ -39,7 +39,7 @@ async def check(tools: Tools) -> None:
 
 
 async def _providers(tools: Tools) -> ConfigurationCheck:
-    """Warns about real money that goes to other servers, or without TLS: see record 26."""
+    """Warns if real money is sent to other hosts or without TLS. See decision record 26."""
     from manilla.providers import credentials
 
     accounts = await credentials.load(tools.db, tools.keyring)

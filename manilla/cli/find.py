@@ -1,4 +1,4 @@
-"""`manilla find`: finds the record that has an ID."""
+"""`manilla find`: finds the record with a given ID."""
 
 from typing import Annotated
 

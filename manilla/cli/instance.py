@@ -46,7 +46,7 @@ class InstanceRefusal(Refusal):
 
 
 class Running(msgspec.Struct, frozen=True):
-    """The file that a running instance writes to its data folder, so that commands can find it."""
+    """The contents of the file in the data folder by which commands find a running instance."""
 
     pid: int
     mode: Mode
@@ -56,7 +56,7 @@ class Running(msgspec.Struct, frozen=True):
 
 
 class Tools(Output, frozen=True):
-    """The services that a command uses, and its output."""
+    """The services that a command uses, and methods for its output."""
 
     db: Database
     keyring: Keyring
@@ -77,7 +77,7 @@ CommandFunction = Callable[Concatenate[Tools, ...], Coroutine[Any, Any, None]]
 def command(
     group: typer.Typer | None = None, name: str | None = None
 ) -> Callable[[CommandFunction], Callable[..., None]]:
-    """Turns an async function into a command, and adds the command to the group if there is one.
+    """Turns an async function into a command, and adds the command to a group if one is given.
 
     The function's parameters after the tools are the command's arguments and options. The command
     also gets the options --json and --data. A command that must validate its options before the
@@ -114,7 +114,7 @@ def run(
 
 
 def _user_name() -> str:
-    """Returns the process's user.
+    """Returns the name of the process's user.
 
     Environment variables are not used, because anyone can set them.
     """
@@ -188,7 +188,7 @@ def read_running(folder: Path) -> Running | None:
 
 
 def environment_of(folder: Path) -> dict[str, str]:
-    """Returns environment variables for a program to run alongside the instance in this folder."""
+    """Returns the environment variables for a program that runs next to the instance."""
     running = read_running(folder)
     if running is None:
         raise InstanceRefusal(f"No instance is running in {folder}.")
@@ -227,8 +227,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not any(folder.iterdir()):
-            # Restrict the folder's permissions: another program may have created it readable by all
-            # users.
+            # Restrict the permissions, because another program may have created the folder.
             with contextlib.suppress(PermissionError):
                 folder.chmod(0o700)
         lock_file = (folder / "lock").open("w")

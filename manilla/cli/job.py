@@ -1,4 +1,4 @@
-"""`manilla job`: jobs that failed after their last attempt."""
+"""`manilla job`: lists and retries jobs that have used all their attempts."""
 
 from typing import Annotated
 
@@ -31,7 +31,7 @@ async def list_jobs(tools: Tools) -> None:
 async def retry(
     tools: Tools,
     merchant_id: Annotated[
-        int, typer.Argument(metavar="MERCHANT", min=0, help="Merchant ID; 0 for none.")
+        int, typer.Argument(metavar="MERCHANT", min=0, help="Merchant ID; 0 if the job has none.")
     ],
     kind: Annotated[str, typer.Argument(metavar="KIND", help="For example transfer or notify.")],
     subject: Annotated[

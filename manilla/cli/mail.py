@@ -1,4 +1,4 @@
-"""`manilla mail`: tests the mail server, lists emails, and sends failed ones again."""
+"""`manilla mail`: tests the mail server, lists emails, and sends failed emails again."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -29,7 +29,7 @@ def send_test(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Send a test email at once, and print the mail server's answer."""
+    """Send a test email immediately, and print the mail server's response."""
     if not is_email(address):
         raise typer.BadParameter("use an email address, such as ada@example.com.")
     run(data, lambda tools: _send_test(tools, address), as_json=as_json)
@@ -52,9 +52,9 @@ async def _send_test(tools: Tools, address: str) -> None:
 
 
 def _test_mail(address: str) -> Mail:
-    """Returns an email that is not in the outbox."""
+    """Returns a test email, which is not stored in the outbox."""
     now = datetime.now(UTC)
-    number = int(now.timestamp() * 1000)  # for its Message-ID
+    number = int(now.timestamp() * 1000)  # used for the Message-ID
     return Mail(0, number, MailKind.TEST, None, address, "{}", "/", None, number, 0, now)
 
 
@@ -64,7 +64,7 @@ async def list_mails(
     state: Annotated[MailState, typer.Option("--state")] = MailState.FAILED,
     limit: Limit = 100,
 ) -> None:
-    """List emails, newest first; only failed ones, unless --state says otherwise."""
+    """List emails with this state (default: failed), newest first."""
     found = await listing.mails(tools.db, MailFilter(state=state), limit=limit)
     tools.print_rows(as_rows(COLUMNS, found.rows), empty=f"There are no {state} emails.")
 

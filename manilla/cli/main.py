@@ -1,4 +1,4 @@
-"""The root of the command line: the table of commands, and the reporting of errors."""
+"""The root of the command line: the table of commands, and error reporting."""
 
 import sys
 from importlib import import_module
@@ -11,7 +11,7 @@ from manilla.kit.errors import reported_in_one_line
 
 
 class Command(NamedTuple):
-    """A command or a group of commands, with its one-line summary in the overview."""
+    """A command or a group of commands, with its summary in the list of commands."""
 
     where: str  # import path of the command, as `module:attribute`
     summary: str
@@ -21,12 +21,12 @@ class Command(NamedTuple):
         return getattr(import_module(f"manilla.cli.{module}"), attribute)
 
 
-# Import only the module of the requested command, and none for the overview, so that the command
-# line starts fast.
+# Only the requested command's module is imported, and no module for the list of commands, so that
+# the command line starts fast.
 COMMANDS = {
     "up": Command("running.up:up", "Run Manilla on this machine."),
     "serve": Command("running.programs:serve", "Serve the API and the pages."),
-    "worker": Command("running.programs:worker", "Run the background work."),
+    "worker": Command("running.programs:worker", "Run background jobs."),
     "simulator": Command("running.programs:simulator", "Simulate providers A, B and C."),
     "migrate": Command("running.programs:migrate", "Migrate the database to this version."),
     "check": Command("check:check", "Check the configuration of this installation."),
@@ -34,7 +34,7 @@ COMMANDS = {
     "api-key": Command("api_key:app", "Merchants' additional API keys."),
     "wallet": Command("wallet:app", "Merchants' wallets."),
     "payment": Command("payment:app", "Payments."),
-    "refund": Command("payment:refund", "Refund a payment, whole or in part."),
+    "refund": Command("payment:refund", "Refund a payment in full or in part."),
     "refunds": Command("payment:refunds_app", "Refunds of payments."),
     "payout": Command("payout:app", "Payouts."),
     "account": Command("account:app", "Merchants' saved payout accounts."),
@@ -49,11 +49,11 @@ COMMANDS = {
     "settle": Command("reconciling.balances:settle", "Record a provider's top-up or settlement."),
     "reconcile": Command("reconciling.balances:app", "Compare the ledger with the providers."),
     "restore-check": Command(
-        "restore_check:restore_check", "Ask providers about open transfers after a restore."
+        "restore_check:restore_check", "Query providers about open transfers after a restore."
     ),
     "setting": Command("setting:app", "Platform settings; changes take effect within a second."),
     "provider": Command("providers.provider:app", "Providers: accounts, credentials, health."),
-    "rail": Command("providers.rail:app", "Rails: how they deliver to banks; drain one."),
+    "rail": Command("providers.rail:app", "Rails: delivery statistics; stop payouts."),
     "bank": Command("providers.bank:app", "Banks, and their codes at each provider."),
     "deposit-method": Command("providers.method:deposit_app", "Deposit methods."),
     "withdraw-method": Command("providers.method:withdraw_app", "Withdrawal methods."),
@@ -82,7 +82,7 @@ def _root(
 
 
 def build(*names: str) -> typer.Typer:
-    """Builds the app with these commands, or with all commands if none are given."""
+    """Builds the app with these commands, or with all commands if no names are given."""
     app = _empty()
     for name in names or COMMANDS:
         command, summary = COMMANDS[name].load(), COMMANDS[name].summary
@@ -94,7 +94,7 @@ def build(*names: str) -> typer.Typer:
 
 
 def _overview() -> typer.Typer:
-    """Builds the app for --help, --version and mistyped commands, with names and summaries only."""
+    """Builds the app for --help, --version and unknown commands, without loading commands."""
     app = _empty()
     for name, command in COMMANDS.items():
         app.command(name, help=command.summary)(_nothing)
@@ -120,18 +120,19 @@ def _empty() -> typer.Typer:
 def main() -> None:
     """Runs a command.
 
-    Exits with 0, with 1 and a one-line message for an expected error, or with 2 for a usage error.
+    The exit code is 0 for success, 1 for an expected error, which prints a one-line message, and 2
+    for a usage error.
     """
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
     if wanted not in COMMANDS:
         _overview()()
         return
-    # Imported here because it is slow to load. It would also load rich, to color tracebacks.
+    # structlog is imported here because it loads slowly. It would also load rich, for tracebacks.
     sys.modules["rich"] = None  # type: ignore[assignment]
     import structlog
 
     del sys.modules["rich"]
-    # Write logs to standard error, because programs may read standard output.
+    # Write logs to standard error, because programs may parse standard output.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     with reported_in_one_line():
         build(wanted)()

@@ -1,4 +1,4 @@
-"""`manilla master-key`: generates master keys, and re-encrypts secrets with the current one."""
+"""`manilla master-key`: generates master keys, and re-encrypts secrets with the current key."""
 
 import typer
 
@@ -42,8 +42,8 @@ def generate(as_json: Json = False, _data: Data = None) -> None:
 async def rewrap(tools: Tools) -> None:
     """Re-encrypt every secret with the current master key.
 
-    First set MANILLA_MASTER_KEY to the new key and MANILLA_MASTER_KEYS_PREVIOUS to the old one in
-    all processes. Remove the old key when this command is done.
+    First set MANILLA_MASTER_KEY to the new key and MANILLA_MASTER_KEYS_PREVIOUS to the old key in
+    all processes. Remove the old key after this command has succeeded.
     """
     moved = {
         f"{place.table}.{place.column}": await crypto.rewrap_column(tools.db, tools.keyring, place)

@@ -92,10 +92,10 @@ def set_(
         MerchantLevel | None, typer.Option(help="Which of the platform's limits apply.")
     ] = None,
     overpaid: Annotated[
-        OverpaidRule | None, typer.Option(help="What to do with a bank transfer of too much.")
+        OverpaidRule | None, typer.Option(help="What to do with a bank transfer that is too high.")
     ] = None,
     underpaid: Annotated[
-        UnderpaidRule | None, typer.Option(help="What to do with a bank transfer of too little.")
+        UnderpaidRule | None, typer.Option(help="What to do with a bank transfer that is too low.")
     ] = None,
     bvn: Annotated[
         str | None,
@@ -159,10 +159,10 @@ async def rotate(
     merchant_id: MerchantId,
     environment: Annotated[Environment, typer.Option()],
     overlap_minutes: Annotated[
-        int, typer.Option(min=0, metavar="N", help="How long the old ones stay valid.")
+        int, typer.Option(min=0, metavar="N", help="How long the old key and secret stay valid.")
     ] = 0,
 ) -> None:
-    """Create a new API key and secret, shown only once; the owners are notified by email."""
+    """Create a new API key and secret, which are shown only once; the owners get an email."""
     new = await merchants.rotate(
         tools.db, tools.keyring, merchant_id, environment, overlap_minutes=overlap_minutes
     )

@@ -1,4 +1,4 @@
-"""Prints the command line's output: tables for people, JSON for programs."""
+"""Prints the output of commands: tables for people, JSON for programs."""
 
 import csv
 import sys
@@ -26,7 +26,7 @@ Record = TypeVar("Record")
 
 
 def console(width: int | None = None, *, soft_wrap: bool = True) -> "Console":
-    # Imported here because it is slow to load, and neither help nor JSON needs it.
+    # rich is imported here because it loads slowly, and neither help nor JSON output needs it.
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=soft_wrap, emoji=False, width=width)
@@ -70,7 +70,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], empty: str = "") -> None:
         table.add_column(name.replace("_", " "), overflow="fold")
     for row in rows:
         table.add_row(*(Text(_cell(value)) for value in row.values()))
-    # Do not wrap a table that is written to a pipe, which has no width.
+    # A pipe has no width, so do not wrap a table that is written to a pipe.
     width = None if sys.stdout.isatty() else PIPE_WIDTH
     console(width, soft_wrap=False).print(table)
 
@@ -82,7 +82,7 @@ def print_csv(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> None:
 
 
 def _csv_cell(value: Any) -> Any:
-    """Formats a value. Text that a spreadsheet would run as a formula gets an apostrophe first."""
+    """Formats a value for CSV. Puts an apostrophe before text that a spreadsheet would execute."""
     value = _plain(value)
     if not isinstance(value, str):
         return value
@@ -90,7 +90,7 @@ def _csv_cell(value: Any) -> Any:
 
 
 def print_lines(fields: Mapping[str, Any]) -> None:
-    """Prints each field on a line."""
+    """Prints each field on a separate line."""
     flat = dict(_flattened(fields))
     width, screen = max(map(len, flat)), console()
     for name, value in flat.items():
@@ -99,7 +99,7 @@ def print_lines(fields: Mapping[str, Any]) -> None:
 
 
 class Output(msgspec.Struct, frozen=True):
-    """Prints a command's result: as JSON if --json was given, otherwise as text for people."""
+    """Prints a command's result: as JSON if --json was given, otherwise as text."""
 
     as_json: bool
 
@@ -113,16 +113,16 @@ class Output(msgspec.Struct, frozen=True):
     def print_rows(
         self, rows: Sequence[Mapping[str, Any]], empty: str = "", shown: Sequence[str] = ()
     ) -> None:
-        """Prints the rows. The text for people has only the columns in `shown`, if it is set."""
+        """Prints the rows. If `shown` is given, the text output has only these columns."""
         if self.as_json:
             print_json(list(rows))
         else:
             print_table([{name: row[name] for name in shown or row} for row in rows], empty)
 
     def print_record(self, fields: dict[str, Any], **lists: str) -> None:
-        """Prints a record and a table for each of its lists.
+        """Prints a record, and a table for each of its lists.
 
-        Each list has a text to print if it is empty.
+        `lists` maps each list's name to the text that is printed if the list is empty.
         """
         if self.as_json:
             print_json(fields)
@@ -156,7 +156,7 @@ def _cell(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """Escapes unprintable characters, so that text from others cannot control the terminal."""
+    """Escapes unprintable characters, so that third-party text cannot control the terminal."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in text

@@ -78,7 +78,8 @@ async def refund(
     trx_id: TrxId,
     reason: Reason,
     amount: Annotated[
-        str | None, typer.Option("--amount", help="Major units; defaults to the rest.")
+        str | None,
+        typer.Option("--amount", help="Major units; defaults to the amount not yet refunded."),
     ] = None,
     with_commission: Annotated[
         bool,
@@ -103,7 +104,7 @@ async def refund(
 
 @command(refunds_app, "return")
 async def return_credit(tools: Tools, trx_id: TrxId) -> None:
-    """Return a payment's surplus, or a part of its amount, that waits to be returned.
+    """Return a payment's surplus or partial amount that waits to be returned to the customer.
 
     This also works for a disabled merchant.
     """
@@ -126,15 +127,15 @@ async def list_refunds(
 async def confirm(
     tools: Tools,
     trx_id: TrxId,
-    note: Annotated[str, typer.Option("--note", help="How it was paid.")] = "paid by hand",
+    note: Annotated[str, typer.Option("--note", help="How the refund was paid.")] = "paid by hand",
     already_paid: Annotated[
         bool,
         typer.Option(
-            "--already-paid", help="The customer has the money, whatever the provider says."
+            "--already-paid", help="The customer has the money, whatever the provider reports."
         ),
     ] = False,
 ) -> None:
-    """Record that a refund waiting for an operator was paid; exit 1 if the provider may pay it."""
+    """Record that you paid a refund that waits for an operator; exit 1 if the provider may pay."""
     async with configured_rails(tools) as rails:
         decided = await decisions.confirm(tools.db, rails, trx_id, note, already_paid=already_paid)
     tools.print_fields(await _refund(tools, decided))
@@ -149,11 +150,11 @@ async def reject(
         bool,
         typer.Option(
             "--checked",
-            help="You have checked at a provider without a status query that it does not pay.",
+            help="You have verified at a provider without status queries that it will not pay.",
         ),
     ] = False,
 ) -> None:
-    """Reject a refund waiting for an operator; its amount is credited back to the wallet."""
+    """Reject a refund that waits for an operator; the wallet gets the amount back."""
     async with configured_rails(tools) as rails:
         decided = await decisions.reject(tools.db, rails, trx_id, reason, is_checked=checked)
     tools.print_fields(await _refund(tools, decided))

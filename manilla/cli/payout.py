@@ -1,4 +1,4 @@
-"""`manilla payout`: lists payouts, decides on manual ones, and holds or releases all sending."""
+"""`manilla payout`: lists payouts, decides manual payouts, and holds or releases all payouts."""
 
 from typing import Annotated, Any
 
@@ -69,7 +69,7 @@ async def list_payouts(
 
 @command(app)
 async def show(tools: Tools, trx_id: TrxId) -> None:
-    """Show a payout, its beneficiary, its timeline and the rails that were chosen for it."""
+    """Show a payout, its beneficiary, its timeline and the rails chosen for it."""
     fields = await _described(tools, await decisions.find(tools.db, trx_id))
     tools.print_record(fields, attempts="", timeline="The timeline is empty.")
 
@@ -81,7 +81,7 @@ async def complete(
     bank_reference: Annotated[str | None, typer.Option("--bank-reference", metavar="R")] = None,
     already_paid: Annotated[
         bool,
-        typer.Option("--already-paid", help="It is on hold but has already been paid."),
+        typer.Option("--already-paid", help="The payout is on hold but was already paid."),
     ] = False,
 ) -> None:
     """Record that a manual payout was paid; exit 1 if it is already final or on hold."""
@@ -97,27 +97,27 @@ async def reject(
         str, typer.Option("--reason", metavar="R", help="The reason, shown to the merchant.")
     ],
 ) -> None:
-    """Reject and refund a manual or held payout, or a stuck one that its provider does not know."""
+    """Reject and refund a manual or held payout, or a stuck payout unknown to its provider."""
     async with configured_rails(tools) as rails:
         await _print(tools, await decisions.reject(tools.db, rails, trx_id, reason))
 
 
 @command(app)
 async def requeue(tools: Tools, trx_id: TrxId) -> None:
-    """Process an open automatic payout now; it keeps its reference, so it is never sent twice."""
+    """Process an open automatic payout now; its reference stays, so it is never sent twice."""
     await _print(tools, await decisions.requeue(tools.db, trx_id))
 
 
 @command(app)
 async def hold(tools: Tools) -> None:
-    """Put all payouts and refunds on hold; those already sent are still queried at providers."""
+    """Put all payouts and refunds on hold; providers are still queried about sent transfers."""
     await holding.hold(tools.db)
     await _print_hold(tools)
 
 
 @command(app)
 async def release(tools: Tools) -> None:
-    """Release the hold, after querying providers about transfers that are recorded as unsent."""
+    """Release the hold, after querying providers about transfers recorded as unsent."""
     async with configured_rails(tools) as rails:
         await restored.release(tools.db, rails)
     await _print_hold(tools)

@@ -1,4 +1,4 @@
-"""`manilla restore-check`: finds transfers that providers know and a restored database does not."""
+"""`manilla restore-check`: finds transfers that a restored database does not have."""
 
 from pathlib import Path
 from typing import Annotated, Any

@@ -9,7 +9,7 @@ FROM_INPUT = "-"
 
 
 def read_secret(name: str, given: str) -> str:
-    """Returns the given value, or the next line of standard input if it is `-`."""
+    """Returns the given value, or reads a line from standard input if the value is `-`."""
     return read_line(name) if given == FROM_INPUT else given
 
 
@@ -21,7 +21,7 @@ def read_line(name: str) -> str:
 
 
 def ask(name: str) -> str:
-    """Prompts for the value on the terminal, without echo."""
+    """Prompts for the value in the terminal, without echo."""
     if not sys.stdin.isatty():
         raise typer.BadParameter(
             f"enter a value, or {name}=- to read it from standard input.", param_hint=name

@@ -28,7 +28,7 @@ async def get(tools: Tools, key: str) -> None:
 
 @command(app, "set")
 async def set_(tools: Tools, key: str, value: str) -> None:
-    """Change a setting, in all processes."""
+    """Change a setting in all processes. Takes effect within a second."""
     await changes.apply(tools, SettingChange(key, value))
     tools.print_fields(msgspec.structs.asdict(await _find(tools, key)))
 

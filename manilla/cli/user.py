@@ -65,7 +65,7 @@ def add(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Add a user; without a password, print the link to choose one."""
+    """Add a user; without a password, print a link for choosing a password."""
     if (realm is Realm.DASHBOARD) != (merchant is not None):
         raise typer.BadParameter("use --merchant ID, or --realm console.")
     if name is None and (realm is Realm.CONSOLE or password_stdin):
@@ -109,7 +109,7 @@ async def list_(
 
 @command(app)
 async def reset(tools: Tools, email: Email, realm: RealmOfPerson = Realm.DASHBOARD) -> None:
-    """Print a link to choose a new password; it works once, for one hour."""
+    """Print a link for choosing a new password; it works once, for one hour."""
     person = await persons.find(tools.db, realm, email)
     path = links.reset(realm, await resets.begin(tools.db, tools.keyring, person.id))
     tools.print_fields(_mail_result(tools, person.email, path))
@@ -149,13 +149,13 @@ async def enable(tools: Tools, email: Email, realm: RealmOfPerson) -> None:
 
 @command(app, "totp-off")
 async def totp_off(tools: Tools, email: Email, realm: RealmOfPerson) -> None:
-    """Turn off a user's second factor (for a lost phone), and end all their sessions."""
+    """Turn off a user's second factor (after losing a phone), and end all their sessions."""
     await _change(tools, email, realm, second_factor.remove)
 
 
 @command(app, "sessions")
 async def list_sessions(tools: Tools, email: Email, realm: RealmOfPerson = Realm.DASHBOARD) -> None:
-    """List a user's sessions, most recently seen first."""
+    """List a user's sessions, the most recently used session first."""
     person = await persons.find(tools.db, realm, email)
     rows = as_rows(SESSION, await sessions.list_of(tools.db, person.id))
     tools.print_rows(rows, empty="The user is not signed in.")
@@ -204,7 +204,7 @@ async def _add_to_merchant(
 
 
 def _mail_result(tools: Tools, email: str, path: str) -> dict[str, Any]:
-    """Returns the link, whether or not the worker can email it."""
+    """Returns the link, and whether it is also emailed."""
     return {"email": email, "link": tools.base_url + path, "is_emailed": tools.settings.has_mail}
 
 

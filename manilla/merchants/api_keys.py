@@ -1,6 +1,6 @@
 """A merchant's additional API keys, each with its own rights, allowed addresses and expiry.
 
-The merchant's own API key and secret are in `credentials.py`. They have all rights.
+The merchant's main API key and secret have all rights. They are in `credentials.py`.
 """
 
 import ipaddress
@@ -23,9 +23,9 @@ from manilla.merchants import credentials, merchants, networks, notices, queries
 from manilla.merchants.credentials import InvalidCredentials, NewCredentials
 from manilla.merchants.rights import GRANTABLE, Right
 
-LIVE_MAX = 50  # per merchant and environment
+LIVE_MAX = 50  # maximum number of active keys per merchant and environment
 NAME_LENGTH_MAX = 60
-SHOWN_FOR = timedelta(days=30)  # how long revoked and expired keys are listed
+SHOWN_FOR = timedelta(days=30)  # how long revoked and expired keys are still listed
 SHOWN_MAX = 200
 
 LIVE = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())"
@@ -47,16 +47,16 @@ class ApiKeyNotFound(Refusal):
 
 
 class ApiKeyTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What a key may do, from where, and until when."""
+    """A key's name and rights, the addresses that may use it, and its expiry."""
 
     name: str
     rights: Sequence[Right]
-    networks: Sequence[str] = ()  # IP addresses and networks; empty: any address
+    networks: Sequence[str] = ()  # allowed IP addresses and networks; empty if all are allowed
     expires_at: datetime | None = None
 
 
 class LiveKey(msgspec.Struct, frozen=True):
-    """A key in the cache of merchants. It may have expired since it was cached."""
+    """A key in the cache of merchants, which may have expired since it was cached."""
 
     number: int
     name: str
@@ -74,7 +74,7 @@ class LiveKey(msgspec.Struct, frozen=True):
 
 
 class ApiKeyRow(msgspec.Struct, frozen=True):
-    """A key as lists show it."""
+    """A key as shown in lists."""
 
     environment: str
     number: int
@@ -107,7 +107,7 @@ class _SealedKey(msgspec.Struct, frozen=True):
 
 
 def secret_context(merchant_id: int, environment: str, number: int) -> str:
-    """Associated data that binds an encrypted secret to its row."""
+    """Returns the associated data that binds an encrypted secret to its row."""
     return f"api_key:{merchant_id}:{environment}:{number}"
 
 
@@ -154,7 +154,7 @@ async def create(
 
 
 async def revoke(db: Database, merchant_id: int, environment: Environment, number: int) -> str:
-    """Revokes an active key: immediately for payouts and refunds, within a second for the rest.
+    """Revokes an active key: immediately for payouts and refunds, otherwise within a second.
 
     Returns the key's name.
     """
@@ -202,7 +202,7 @@ async def live(
 
 
 async def check_active(connection: Connection, tenant: Tenant, number: int) -> None:
-    """Raises if the key was revoked or has expired. Call it in the transaction that debits."""
+    """Raises if the key was revoked or has expired. Must run in the transaction that debits."""
     if not await connection.has_row(
         f"""
         SELECT true FROM api_key
@@ -213,7 +213,7 @@ async def check_active(connection: Connection, tenant: Tenant, number: int) -> N
 
 
 async def list_keys(db: Database, merchant_id: int, environment: Environment) -> list[ApiKeyRow]:
-    """Returns active keys and those that ended in the last 30 days, newest first."""
+    """Returns active keys, and keys that ended in the last 30 days, newest first."""
     return await db.rows(
         ApiKeyRow,
         f"""
@@ -226,7 +226,7 @@ async def list_keys(db: Database, merchant_id: int, environment: Environment) ->
 
 
 async def delete_expired(db: Database) -> None:
-    """Deletes the secrets of expired keys, because only a thief could still use them."""
+    """Deletes the secrets of expired keys, which have no legitimate use any more."""
     await db.execute(
         """
         UPDATE api_key SET secret_sealed = NULL
@@ -237,7 +237,7 @@ async def delete_expired(db: Database) -> None:
 async def _next_number(
     connection: Connection, merchant_id: int, environment: Environment, name: str
 ) -> int:
-    """Returns the number of the next key. The caller holds the merchant's lock."""
+    """Returns the next key's number. The caller must hold the merchant's lock."""
     names = await connection.records(
         f"SELECT name FROM api_key WHERE merchant_id = $1 AND environment = $2 AND {LIVE}",
         *(merchant_id, environment),
@@ -245,7 +245,7 @@ async def _next_number(
     if len(names) >= LIVE_MAX:
         raise TooManyApiKeys
     if name in {record["name"] for record in names}:
-        raise BadApiKey.at("name", "An active key has this name. Choose another one.")
+        raise BadApiKey.at("name", "An active key has this name. Choose another name.")
     return 1 + await connection.number(
         """
         SELECT coalesce(max(number), 0) FROM api_key WHERE merchant_id = $1 AND environment = $2""",

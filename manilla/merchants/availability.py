@@ -1,6 +1,6 @@
-"""Which merchants may call the API.
+"""Decides which merchants may call the API.
 
-Disabled and rejected merchants may not; pending merchants may only in the sandbox.
+Disabled and rejected merchants may not. Pending merchants may call it only in the sandbox.
 """
 
 from manilla.kit.errors import Refusal

@@ -1,4 +1,4 @@
-"""What customers see of a merchant besides its name: logo, color and support contact."""
+"""A merchant's branding, which its customers see: logo, color and support contact."""
 
 import hashlib
 import re
@@ -31,23 +31,23 @@ class Branding(msgspec.Struct, frozen=True, kw_only=True):
     accent: str | None = None  # six hexadecimal digits
     support_email: str | None = None
     support_phone: str | None = None
-    logo_version: str | None = None  # None: the merchant has no logo
+    logo_version: str | None = None  # None if the merchant has no logo
 
     @property
     def logo_url(self) -> str | None:
-        """The logo's path. It contains the version, so its content never changes."""
+        """The logo's path. It contains the logo's version, so the image at a path never changes."""
         if self.logo_version is None:
             return None
         return f"{LOGO_PATH}/{self.merchant_id}/{self.logo_version}.png"
 
     @property
     def support(self) -> str:
-        """How customers reach the merchant, on one line."""
+        """The support contact in one line."""
         return " or ".join(filter(None, (self.support_email, self.support_phone)))
 
     @property
     def telephone(self) -> str:
-        """The phone number as in a `tel:` link."""
+        """The phone number in the format of a `tel:` link."""
         return re.sub(r"[ ()-]", "", self.support_phone or "")
 
 
@@ -71,7 +71,7 @@ async def read_logo(db: Database, merchant_id: int, version: str) -> bytes | Non
 
 
 async def change(db: Database, merchant_id: int, accent: str, email: str, phone: str) -> None:
-    """Changes color and support contact. An empty text removes a value."""
+    """Changes the color and the support contact. An empty text removes a value."""
     color, email, phone = _COLOR.fullmatch(accent.strip()), email.strip(), phone.strip()
     is_valid = {
         "accent": not accent.strip() or color is not None,
@@ -98,7 +98,7 @@ async def change(db: Database, merchant_id: int, accent: str, email: str, phone:
 
 
 async def set_logo(db: Database, merchant_id: int, picture: bytes | None) -> None:
-    """Stores a logo as `logo.encode` returned it; None removes it."""
+    """Stores a logo that `logo.encode` has returned, or removes the logo if it is None."""
     version = None if picture is None else hashlib.sha256(picture).hexdigest()[:20]
     action = "branding.logo_changed" if picture else "branding.logo_removed"
     async with db.transaction() as connection:

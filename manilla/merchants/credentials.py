@@ -1,4 +1,4 @@
-"""API keys, stored as hashes, and secrets, stored encrypted because we sign with them."""
+"""API keys are stored as hashes. Secrets are stored encrypted, because we sign with them."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from manilla.kit.errors import Refusal
 
 
 class InvalidCredentials(Refusal):
-    """Names the wrong header if that does not help an attacker; never reveals expected values."""
+    """Invalid credentials. Names the wrong header only if that does not help an attacker."""
 
     status, code = 401, "INVALID_CREDENTIALS"
     message = "Invalid API credentials."
@@ -24,8 +24,8 @@ class InvalidCredentials(Refusal):
         self, *, errors: Mapping[str, str] | None = None, logged: str | None = None
     ) -> None:
         super().__init__(errors=errors)
-        self.logged = logged  # the reason, for the merchant's request log only
-        # The merchant whose key was sent. Its request log shows the attempt.
+        self.logged = logged  # the reason, only for the merchant's request log
+        # The merchant whose key was sent. The attempt is shown in its request log.
         self.merchant: Any = None
 
 
@@ -38,7 +38,7 @@ class NewCredentials(msgspec.Struct, frozen=True):
 
 
 class LiveCredential(msgspec.Struct, frozen=True):
-    """A valid generation of credentials: the current one, or an older one until it expires."""
+    """A valid generation of credentials: the current generation, or an older one until expiry."""
 
     api_key_hash: bytes
     secret: bytes
@@ -59,7 +59,7 @@ def generate(environment: Environment, merchant_key: str | None = None) -> NewCr
 
 
 def derive(keyring: Keyring, environment: Environment) -> NewCredentials:
-    """Derives the demo merchant's credentials from the master key, so they are always the same."""
+    """Derives the demo merchant's credentials from the master key, so that they never change."""
     prefix = "test_" if environment is Environment.SANDBOX else ""
 
     def key(name: str) -> str:
@@ -75,7 +75,7 @@ def hash_api_key(api_key: str | bytes) -> bytes:
 
 
 def secret_context(merchant_id: int, environment: Environment, generation: int) -> str:
-    """Associated data that binds an encrypted secret to its row."""
+    """Returns the associated data that binds an encrypted secret to its row."""
     return f"credential:{merchant_id}:{environment}:{generation}"
 
 
@@ -89,7 +89,7 @@ SEALED = SealedColumn(
 
 def live(credentials: Sequence[LiveCredential]) -> Sequence[LiveCredential]:
     if len(credentials) == 1 and credentials[0].expires_at is None:
-        return credentials  # the usual case, in which the time does not matter
+        return credentials  # the usual case, in which no credential expires
     now = datetime.now(UTC)
     return [credential for credential in credentials if credential.is_live(now)]
 
@@ -116,9 +116,9 @@ async def insert(
 async def expire(
     connection: Connection, merchant_id: int, environment: Environment, overlap_minutes: int
 ) -> int:
-    """Sets when valid generations expire: after the overlap, or earlier if already set.
+    """Makes valid generations expire after the overlap, or earlier if that was already set.
 
-    Returns the number of the newest generation, including expired ones.
+    Returns the number of the newest generation, including expired generations.
     """
     return await connection.number(
         """

@@ -1,4 +1,4 @@
-"""A cache of merchants and their valid credentials, at most a second out of date."""
+"""Caches merchants and their valid credentials, at most a second out of date."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,15 +18,15 @@ from manilla.merchants.merchants import CommissionBearer, MerchantLevel, Merchan
 
 CALLERS_MAX = 50_000
 
-# An environment with one of: a merchant key, the hash of an API key, or a merchant id.
+# An environment, with a merchant key, the hash of an API key, or a merchant id.
 Key = tuple[Environment, str | bytes | int]
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """A cached merchant in one environment, for checks that need no database query.
+    """A cached merchant in one environment, for checks without a database query.
 
     The cache may only be used to reject requests. A statement that moves money reads the rows again
-    before it permits anything.
+    before it permits a movement.
     """
 
     merchant_id: int
@@ -37,7 +37,8 @@ class Caller(msgspec.Struct, frozen=True):
     commission_percent: Decimal
     commission_bearer: CommissionBearer
     gateways: frozenset[str] | None
-    gateway_order: tuple[str, ...]  # codes, first the preferred gateway; empty: no preference
+    # Gateway codes in order of preference; empty if the merchant has no preference.
+    gateway_order: tuple[str, ...]
     payouts_enabled: bool
     accounts_locked: bool
     kyc_verified: bool
@@ -47,7 +48,7 @@ class Caller(msgspec.Struct, frozen=True):
     currencies: frozenset[str]
     active_wallets: frozenset[str]
     credentials: tuple[LiveCredential, ...]
-    # The transaction types (payment, payout) whose `pending` event an endpoint receives.
+    # Transaction types (payment, payout) for which an endpoint is subscribed to `pending` events.
     pending_events: frozenset[str] = frozenset()
     keys: tuple[LiveKey, ...] = ()  # additional API keys
 
@@ -93,7 +94,7 @@ class Directory:
         return await self._get((environment, api_key_hash), look_up)
 
     async def of(self, environment: Environment, merchant_id: int) -> Caller:
-        """Returns a merchant that must exist, because one of its transactions names it."""
+        """Returns a merchant that must exist, because one of its transactions refers to it."""
 
         async def look_up() -> int | None:
             return merchant_id
@@ -111,14 +112,13 @@ class Directory:
         known = self._callers.get(key)
         if known is not None:
             return known
-        # Concurrent callers share one load, but not one that started before the latest change was
-        # announced.
+        # Concurrent callers share a load, unless it started before the latest announced change.
         flight = self._flights.get((key, self._round))
         if flight is None:
             flight = deadline.start_detached(self._fetch(key, look_up))
             self._flights[key, self._round] = flight
             flight.add_done_callback(partial(self._landed, (key, self._round)))
-        # A caller that times out must not cancel the load for the others.
+        # If a caller times out, the load continues for the other callers.
         return await deadline.wait_for(flight)
 
     async def _fetch(self, key: Key, look_up: Callable[[], Awaitable[int | None]]) -> Caller | None:
@@ -135,7 +135,7 @@ class Directory:
     def _landed(self, flown: tuple[Key, int], flight: asyncio.Task[Caller | None]) -> None:
         del self._flights[flown]
         if not flight.cancelled():
-            flight.exception()  # avoids asyncio's warning if every caller has timed out
+            flight.exception()  # asyncio would otherwise warn if every caller has timed out
 
     def _remember(self, key: Key, caller: Caller) -> None:
         if len(self._callers) >= CALLERS_MAX:
@@ -196,6 +196,6 @@ class Directory:
 
 
 def _plain(number: Decimal) -> Decimal:
-    """Removes trailing zeros that the column's scale adds: 1.5, not 1.5000."""
+    """Removes trailing zeros that the database column adds: 1.5 instead of 1.5000."""
     text = f"{number:f}"
     return Decimal(text.rstrip("0").rstrip(".") if "." in text else text)

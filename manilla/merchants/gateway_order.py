@@ -1,4 +1,4 @@
-"""The order in which a merchant prefers its gateways, in each environment."""
+"""Stores the order in which a merchant prefers its gateways, per environment."""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -10,7 +10,7 @@ from manilla.merchants import merchants
 
 
 class Step(IntEnum):
-    """Where a gateway moves in the list."""
+    """The direction in which a gateway moves in the list."""
 
     UP = -1
     DOWN = 1
@@ -19,7 +19,7 @@ class Step(IntEnum):
 async def read(
     db: Database | Connection, merchant_id: int, environment: Environment
 ) -> tuple[str, ...]:
-    """Returns the codes in the merchant's order; empty if the merchant has not set one."""
+    """Returns the gateway codes in the merchant's order, or an empty tuple if it is not set."""
     codes: list[str] | None = await db.value(
         "SELECT codes FROM gateway_order WHERE merchant_id = $1 AND environment = $2",
         *(merchant_id, environment),
@@ -35,9 +35,9 @@ async def move(
     code: str,
     step: Step,
 ) -> None:
-    """Moves a gateway by one place in the list that was shown, and saves the list as the order.
+    """Moves a gateway up or down by one in the displayed list, and saves the new order.
 
-    A gateway at the end of the list stays where it is.
+    The first gateway cannot move up, and the last gateway cannot move down.
     """
     after = _moved(shown, code, step)
     async with db.transaction() as connection:

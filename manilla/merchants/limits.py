@@ -11,7 +11,7 @@ from manilla.platform.settings import LimitKind, PlatformSettings
 
 
 def of(settings: PlatformSettings, caller: Caller, kind: LimitKind, currency: str) -> Money | None:
-    """Returns the limit, or None if the merchant has none. There is none in the sandbox."""
+    """Returns the merchant's limit, or None if there is no limit, as in the sandbox."""
     if caller.is_sandbox:
         return None
     return settings.merchant_limit(kind, caller.level, currency)
@@ -20,7 +20,7 @@ def of(settings: PlatformSettings, caller: Caller, kind: LimitKind, currency: st
 def of_day(
     settings: PlatformSettings, caller: Caller, kind: LimitKind, currency: str
 ) -> dict[str, Any]:
-    """Returns the fields of an intake item that make the database check the daily limit."""
+    """Returns the fields with which the database checks the merchant's daily limit."""
     limit = of(settings, caller, kind, currency)
     if limit is None:
         return {}

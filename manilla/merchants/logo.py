@@ -1,6 +1,7 @@
 """Decodes a logo that a merchant uploads, and encodes it again.
 
-Only pixels are kept: no metadata, no additional frames, and nothing that a browser could run.
+The result contains only pixels: no metadata, no additional frames, and no code that a browser could
+run.
 """
 
 from io import BytesIO
@@ -9,11 +10,11 @@ from manilla.kit.errors import Refusal
 from manilla.kit.threads import LimitedThreads
 
 FILE_BYTES_MAX = 1_000_000
-SIDE_MAX = 4_000  # pixels of the uploaded image
+SIDE_MAX = 4_000  # maximum width and height of the uploaded image, in pixels
 SIDE_SHOWN = 512
 FORMATS = ("PNG", "JPEG")
 
-# A decoded image takes up to 64 MB, so one is decoded at a time.
+# A decoded image takes up to 64 MB of memory, so only one image is decoded at a time.
 _threads = LimitedThreads("logos", at_once=1, waiting_max=4)
 
 
@@ -23,29 +24,29 @@ class BadLogo(Refusal):
 
 
 async def encode(content: bytes) -> bytes:
-    """Returns the image as a PNG of at most 512 pixels a side."""
+    """Returns the image as a PNG of at most 512 by 512 pixels."""
     if len(content) > FILE_BYTES_MAX:
         raise BadLogo(f"The file is larger than {FILE_BYTES_MAX // 1_000_000} MB.")
     return await _threads.run(_encode, content)
 
 
 def _encode(content: bytes) -> bytes:
-    # Import the library for the first logo only, because few processes need it.
+    # Import the library only when a logo is uploaded, because few processes need it.
     from PIL import Image
 
     try:
         with Image.open(BytesIO(content), formats=FORMATS) as image:  # reads only the header
             if max(image.size) > SIDE_MAX:
-                raise BadLogo(f"The image is larger than {SIDE_MAX} pixels a side.")
+                raise BadLogo(f"The image is wider or higher than {SIDE_MAX} pixels.")
             if image.format == "JPEG":
                 image.draft("RGB", (SIDE_SHOWN, SIDE_SHOWN))  # decodes fewer pixels
             shown = image.convert("RGBA")
     except BadLogo:
         raise
-    except Exception:  # the library raises many types for files that are damaged on purpose
+    except Exception:  # for damaged files, the library raises many types of errors
         raise BadLogo from None
     shown.thumbnail((SIDE_SHOWN, SIDE_SHOWN))
-    # Copy the pixels to a new image, which has no metadata.
+    # Copy the pixels to a new image without metadata.
     clean = Image.new("RGBA", shown.size)
     clean.paste(shown)
     out = BytesIO()

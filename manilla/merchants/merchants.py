@@ -21,7 +21,7 @@ NAME_LENGTH_MAX, EMAIL_LENGTH_MAX = 100, 254
 BVN_DIGITS = 11
 REASON_LENGTH_MAX = 300
 
-# Fields of a merchant that are written without additional checks.
+# Fields that are written without additional checks.
 UNCHECKED_FIELDS = (
     "status",
     "commission_percent",
@@ -37,14 +37,14 @@ UNCHECKED_FIELDS = (
 
 
 class MerchantStatus(StrEnum):
-    PENDING = "pending"  # may use only the sandbox until an administrator approves
+    PENDING = "pending"  # can use only the sandbox until an administrator approves
     APPROVED = "approved"
     REJECTED = "rejected"
     DISABLED = "disabled"
 
 
 class MerchantLevel(StrEnum):
-    """How well the operator knows a merchant. Each level has its own limits."""
+    """How well the operator knows a merchant. Each level has separate limits."""
 
     UNVERIFIED = "unverified"
     VERIFIED = "verified"
@@ -58,21 +58,21 @@ class CommissionBearer(StrEnum):
 
 
 class OverpaidRule(StrEnum):
-    """What happens with a bank transfer of more than the amount due."""
+    """What happens to a bank transfer of more than the amount due."""
 
-    SETTLE = "settle"  # the amount due is credited, and the surplus is refunded to the customer
-    HOLD = "hold"  # everything is held until an administrator decides
+    SETTLE = "settle"  # credit the amount due, and refund the surplus to the customer
+    HOLD = "hold"  # hold all money until an administrator decides
 
 
 class UnderpaidRule(StrEnum):
-    """What happens with a bank transfer of less than the amount due."""
+    """What happens to a bank transfer of less than the amount due."""
 
-    # Checkout asks for the rest until the link expires; then what was received is refunded.
+    # Checkout asks for the rest until the link expires. Then the received money is refunded.
     ASK = "ask"
-    HOLD = "hold"  # everything is held until an administrator decides
+    HOLD = "hold"  # hold all money until an administrator decides
 
 
-# Merchants that are older than these rules keep `hold`, the default of the columns.
+# Rules for new merchants. Merchants that are older than these rules keep the default, `hold`.
 NEW_RULES = queries.WrongAmountRules(OverpaidRule.SETTLE, UnderpaidRule.ASK)
 
 
@@ -102,15 +102,15 @@ class NewMerchant(msgspec.Struct, frozen=True):
 
 
 class MerchantUpdate(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes to a merchant by an administrator. Fields that are None stay the same."""
+    """An administrator's changes to a merchant. Fields that are None stay the same."""
 
     status: MerchantStatus | None = None
-    status_reason: str | None = None  # reason shown to the merchant; a new status replaces it
-    # Expected current status; the change is rejected if it differs.
+    status_reason: str | None = None  # the reason shown to the merchant; a new status replaces it
+    # The expected current status. The change is rejected if the status differs.
     status_was: MerchantStatus | None = None
     commission_percent: Decimal | None = None
     commission_bearer: CommissionBearer | None = None
-    gateways: Sequence[str] | None = None  # empty list: all available gateways
+    gateways: Sequence[str] | None = None  # an empty list means all available gateways
     payouts_enabled: bool | None = None
     kyc_verified: bool | None = None
     phone_verified: bool | None = None
@@ -133,7 +133,7 @@ async def create(
     sandbox: NewCredentials | None = None,
     production: NewCredentials | None = None,
 ) -> NewMerchant:
-    """Creates the merchant, its credentials, wallets and sandbox balance in one transaction."""
+    """Creates the merchant with credentials, wallets and sandbox balance in one transaction."""
     name, email = name.strip(), email.strip()
     _check_name(name, email)
     currencies = _checked_currencies(currencies)
@@ -235,7 +235,7 @@ async def rotate(
     *,
     overlap_minutes: int = 0,
 ) -> NewCredentials:
-    """Creates a new API key and secret. The previous ones stay valid until the overlap ends."""
+    """Creates a new API key and secret. The old key and secret stay valid for the overlap."""
     if not 0 <= overlap_minutes <= 60 * 24 * 30:
         raise BadMerchant("The overlap must be between 0 minutes and 30 days.")
     async with db.transaction() as connection:
@@ -291,7 +291,7 @@ async def lock_accounts(connection: Connection, merchant_id: int, *, is_locked: 
 
 
 async def read_bvn(db: Database, keyring: Keyring, merchant_id: int) -> str | None:
-    """Returns the owner's decrypted BVN, for the one provider call that needs it."""
+    """Returns the owner's decrypted BVN, for the only provider call that needs it."""
     sealed: bytes | None = await db.value(
         "SELECT bvn_sealed FROM merchant WHERE id = $1", merchant_id
     )
@@ -307,7 +307,7 @@ SEALED_BVN = SealedColumn("merchant", "bvn_sealed", ("id",), lambda row: bvn_con
 
 def _apply(wanted: MerchantUpdate, before: MerchantRow) -> MerchantRow:
     if wanted.status_was is not None and wanted.status_was != before.status:
-        raise DecidedMeanwhile(f"The merchant is now {before.status}. Check it again.")
+        raise DecidedMeanwhile(f"The merchant is now {before.status}. Review the merchant again.")
     changed = {
         name: value for name in UNCHECKED_FIELDS if (value := getattr(wanted, name)) is not None
     }

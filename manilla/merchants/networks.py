@@ -16,7 +16,7 @@ class BadNetwork(Refusal):
 
 
 def read(texts: Sequence[str]) -> list[str]:
-    """Returns the networks in canonical form. A single address is a network of one."""
+    """Returns the networks in canonical form. A single address becomes a network."""
     found = list(dict.fromkeys(str(_read_one(text.strip())) for text in texts))
     if len(found) > NETWORKS_MAX:
         raise BadNetwork.at("networks", f"Enter at most {NETWORKS_MAX} addresses and networks.")
@@ -33,6 +33,6 @@ def _read_one(text: str) -> Network:
         raise BadNetwork.at("networks", f"{text} is not a network. Did you mean {network}?")
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     if mapped is not None and network.prefixlen >= MAPPED_BITS:
-        # The address of a request is compared as IPv4, even if the socket shows it as IPv6.
+        # A request's IPv4 address is compared as IPv4, even if the socket reports it as IPv6.
         return ipaddress.ip_network((mapped, network.prefixlen - MAPPED_BITS))
     return network

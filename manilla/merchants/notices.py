@@ -1,4 +1,4 @@
-"""Emails to a merchant's users about the merchant's account."""
+"""Emails a merchant's users about the merchant's account."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ async def report_rotation(
 ) -> None:
     """Emails every owner that API keys were rotated, because new keys can create payouts.
 
-    This includes the owner who rotated the keys, because that session may have been stolen.
+    The owner who rotated the keys gets the email too, because their session may be stolen.
     """
     await outbox.put(
         connection,

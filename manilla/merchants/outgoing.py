@@ -1,4 +1,4 @@
-"""Holds on a merchant's outgoing money, which apply to payouts and refunds alike."""
+"""Holds on a merchant's outgoing money, which affect both payouts and refunds."""
 
 from collections.abc import Collection
 from enum import StrEnum
@@ -7,18 +7,18 @@ from manilla.job_kinds import JobKind
 from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
 
-# Kinds of jobs that send money, and that wait while there is a hold.
+# The kinds of jobs that send money. They wait during a hold.
 JOB_KINDS = (JobKind.TRANSFER, JobKind.SANDBOX_PAYOUT, JobKind.REFUND, JobKind.RETURN)
 
-# Seconds until a waiting job checks for the hold again. Enabling a merchant makes its jobs due
-# immediately.
+# Seconds until a waiting job checks again whether there is a hold. When a merchant is enabled, its
+# jobs become due immediately.
 WAIT_SECONDS = 30.0
 
 
 class OutgoingHold(StrEnum):
-    """Why a merchant's money is on hold.
+    """The reason why a merchant's money is on hold.
 
-    The values are those of the SQL function `outgoing_hold`.
+    The SQL function `outgoing_hold` returns these values.
     """
 
     PAYOUTS_HELD = "payouts_held"
@@ -52,9 +52,9 @@ async def hold(
     *,
     on_behalf: bool = False,
 ) -> OutgoingHold | None:
-    """Returns why this merchant's money is on hold, or None if it is not.
+    """Returns why this merchant's money is on hold, or None if it is not on hold.
 
-    `on_behalf`: an administrator ordered the transfer for the merchant.
+    `on_behalf`: whether an administrator ordered the transfer for the merchant.
     """
     code: str | None = await db.value(
         "SELECT outgoing_hold($1, $2, $3)", *(merchant_id, environment, on_behalf)

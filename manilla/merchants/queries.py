@@ -20,14 +20,14 @@ class MerchantRow(msgspec.Struct, frozen=True):
     commission_bearer: str
     gateways: list[str] | None
     payouts_enabled: bool
-    accounts_locked: bool  # whether payouts go only to saved accounts
+    accounts_locked: bool  # whether payouts can only go to saved accounts
     kyc_verified: bool
     phone_verified: bool
     level: str
     has_bvn: bool
     currencies: list[str]
     sends_receipts: bool  # whether customers get a receipt by email
-    overpaid: str  # the rules for bank transfers of a wrong amount
+    overpaid: str  # rule for bank transfers of more than the amount due
     underpaid: str
     created_at: datetime
     updated_at: datetime
@@ -127,7 +127,7 @@ async def update_merchant(
     bvn_sealed: bytes | None,
     version: int,
 ) -> None:
-    """Writes all fields that can change. A BVN of None keeps the stored BVN."""
+    """Writes all fields that can change. If `bvn_sealed` is None, the stored BVN stays."""
     await connection.execute(
         """
         UPDATE merchant
@@ -211,7 +211,7 @@ async def credentials(
 async def pending_events(
     db: Database, merchant_id: int, environment: Environment
 ) -> frozenset[str]:
-    """Returns the transaction types whose `pending` event an endpoint receives."""
+    """Returns the transaction types for which an endpoint is subscribed to `pending` events."""
     records = await db.records(
         """
         SELECT kind FROM unnest(ARRAY['payment', 'payout']) AS kind
@@ -226,7 +226,7 @@ async def pending_events(
 
 
 async def delete_expired_credentials(db: Database) -> None:
-    """Deletes expired credentials, because only a thief could still use their secrets."""
+    """Deletes expired credentials, whose secrets have no legitimate use any more."""
     await db.execute("DELETE FROM credential WHERE expires_at < now() - interval '1 day'")
 
 
@@ -236,7 +236,7 @@ async def open_wallets(
     environment: Environment,
     currencies: Sequence[str],
 ) -> list[str]:
-    """Creates wallets, and returns the currencies of those that did not exist before."""
+    """Creates missing wallets, and returns the currencies of the created wallets."""
     records = await connection.records(
         """
         INSERT INTO wallet (merchant_id, environment, currency)

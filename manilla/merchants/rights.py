@@ -1,4 +1,4 @@
-"""The rights of API keys. Each endpoint of the merchant API states which one it requires."""
+"""The rights of API keys. Each endpoint of the merchant API declares the right it requires."""
 
 from collections.abc import Collection
 from enum import StrEnum
@@ -11,11 +11,11 @@ class Right(StrEnum):
     PAYOUTS = "payouts"  # send payouts
     REFUNDS = "refunds"  # refund payments
     READ = "read"  # read transactions, balances and events
-    MANAGE = "manage"  # change where notifications go; no additional key can have this right
+    MANAGE = "manage"  # change where notifications are sent; additional keys cannot have this right
 
 
 GRANTABLE = (Right.PAYMENTS, Right.PAYOUTS, Right.REFUNDS, Right.READ)
-ALL_RIGHTS = frozenset(Right)  # what the merchant's own API key and secret may do
+ALL_RIGHTS = frozenset(Right)  # the rights of the merchant's main API key
 
 
 class InsufficientPermission(Refusal):
@@ -24,7 +24,7 @@ class InsufficientPermission(Refusal):
 
 
 def check(rights: Collection[Right], required: Right | None) -> None:
-    """Rejects a key without the right. An endpoint that requires None is open to every key."""
+    """Rejects a key without the required right. If `required` is None, every key is accepted."""
     if required is not None and required not in rights:
         raise missing(required)
 

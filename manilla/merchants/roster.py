@@ -34,7 +34,7 @@ _ORDERS = {**NUMBERED, SortOrder.NAME: SortKeys(("name", "id"), tuple[str, int],
 
 class MerchantFilter(RecordFilter, frozen=True, kw_only=True):
     status: MerchantStatus | None = None
-    # An exact id or merchant key, or a part of the name or email address.
+    # An exact id or merchant key, or part of the name or email address.
     search: Annotated[str, msgspec.Meta(max_length=listing.SEARCH_LENGTH_MAX)] | None = None
 
 
@@ -67,7 +67,7 @@ def _selected(wanted: MerchantFilter) -> Selection:
 
 
 async def pending(db: Database, limit: int) -> list[MerchantRow]:
-    """Returns pending merchants, longest waiting first."""
+    """Returns pending merchants, those that have waited longest first."""
     return await db.rows(
         MerchantRow, MERCHANT + " WHERE status = 'pending' ORDER BY id LIMIT $1", limit
     )
@@ -78,7 +78,7 @@ async def count_pending(db: Database) -> int:
 
 
 async def names(db: Database, merchant_ids: Iterable[int]) -> dict[int, str]:
-    """Returns the names of these merchants, by merchant id."""
+    """Returns a mapping from merchant ids to names."""
     records = await db.records(
         "SELECT id, name FROM merchant WHERE id = ANY($1::bigint[])", list(set(merchant_ids))
     )

@@ -1,4 +1,4 @@
-"""Wallets: one per merchant, environment and currency."""
+"""Wallets. A merchant has one wallet per environment and currency."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -18,7 +18,7 @@ from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
 from manilla.merchants import queries
 from manilla.merchants.queries import WalletRow
 
-# Starting balance of sandbox wallets, in major units, so that new merchants can test payouts.
+# The starting balance of sandbox wallets in major units. New merchants can test payouts with it.
 SANDBOX_START = 1_000_000
 REASON_LENGTH_MAX = 200
 
@@ -88,7 +88,7 @@ async def adjust(
     reason: str,
     trx_id: str | None = None,
 ) -> FundingResult:
-    """Corrects a wallet's balance, but not below zero. The same `trx_id` is applied only once."""
+    """Corrects a wallet's balance, but not below zero. The same `trx_id` is applied once."""
     check(amount, reason, may_take=True)
     funding = _funding(merchant_id, environment, amount, reason)
     order = msgspec.structs.replace(
@@ -129,7 +129,7 @@ async def _post(db: Database | Connection, order: Posting) -> FundingResult:
             case PostingOutcome.BALANCE_LIMIT:
                 raise FundingRefused("The balance would exceed the maximum of a wallet.")
             case PostingOutcome.INSUFFICIENT_BALANCE:
-                raise AdjustmentRefused("The wallet does not hold that much.")
+                raise AdjustmentRefused("The wallet's balance is lower than this amount.")
         assert result.outcome is PostingOutcome.POSTED
         assert result.balance_minor is not None
         balance = Money(order.wallet.currency, result.balance_minor)

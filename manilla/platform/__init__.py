@@ -1,1 +1,1 @@
-"""Settings of the whole installation, and how processes notice changes."""
+"""Settings of the whole installation, and how processes detect changes to them."""

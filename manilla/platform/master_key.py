@@ -1,4 +1,4 @@
-"""Checks that the master key belongs to this database, before it is used."""
+"""Verifies that the master key belongs to this database before the key is used."""
 
 from manilla.kit.crypto import Keyring, SealedColumn, SealError
 from manilla.kit.db import Database

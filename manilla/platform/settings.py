@@ -23,13 +23,14 @@ LIMIT_DIGITS_MAX = 12
 HOLIDAYS_MAX = 180
 
 ADDRESSES = ("site_logo", "site_url")
-AMOUNTS = ("adjustment_limits", "large_payouts", "low_balances")  # an amount per currency
+# Settings with an amount per currency.
+AMOUNTS = ("adjustment_limits", "large_payouts", "low_balances")
 
 Text = Annotated[str, Meta(max_length=500)]
 
 
 class LimitKind(StrEnum):
-    """What a merchant's limit applies to."""
+    """The kinds of transactions that a merchant's limit applies to."""
 
     PAYMENT = "payment"
     DAILY_PAYMENT = "daily_payment"
@@ -38,14 +39,14 @@ class LimitKind(StrEnum):
 
 
 class CheckoutChoice(StrEnum):
-    """What customers choose on checkout."""
+    """Whether customers choose a way to pay or a gateway on checkout."""
 
     WAYS = "ways"  # one entry for all gateways that offer the same way to pay
     GATEWAYS = "gateways"  # one entry for each gateway
 
 
 class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings with their defaults, bounds and descriptions."""
+    """The platform settings with their defaults, limits and descriptions."""
 
     signature_required: Annotated[
         bool, Meta(description="Whether API requests must have X-Timestamp and X-Signature.")
@@ -78,8 +79,8 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
     checkout_choice: Annotated[
         CheckoutChoice,
         Meta(
-            description="What customers choose on checkout: `ways` (to pay; Manilla picks the "
-            "gateway) or `gateways`."
+            description="What customers choose on checkout: `ways` (a way to pay; Manilla chooses "
+            "the gateway) or `gateways`."
         ),
     ] = CheckoutChoice.WAYS
     sandbox_complete_seconds: Annotated[
@@ -87,7 +88,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=86_400,
-            description="Seconds until a sandbox transaction completes by itself; "
+            description="Seconds until a sandbox transaction completes automatically; "
             "three times as long once its checkout has been opened.",
         ),
     ] = 5
@@ -95,14 +96,14 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Meta(
             description="Whether merchants may create payouts and refunds. "
-            "While false, unsent ones wait."
+            "While false, unsent payouts and refunds wait."
         ),
     ] = True
     payouts_held: Annotated[
         bool,
         Meta(
             description="Whether payouts and refunds are on hold instead of being sent to "
-            "providers. New ones are still accepted, and status queries for sent ones continue."
+            "providers. New payouts and refunds are still accepted, and status queries continue."
         ),
     ] = False
     payout_days: Annotated[
@@ -122,7 +123,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             max_length=2_000,
             description="Days without automatic settlements, such as 2026-12-25,2026-12-26. "
-            "They are made up for on the next payout day.",
+            "These settlements are made on the next payout day.",
         ),
     ] = ""
     kyc_required: Annotated[
@@ -144,8 +145,8 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=720,
-            description="Hours until a changed settlement account takes effect. "
-            "A merchant's first account takes effect at once, unless its payouts are protected.",
+            description="Hours until a changed settlement account takes effect. A merchant's first "
+            "account takes effect immediately, unless its payouts are protected.",
         ),
     ] = 24
     adjustment_limits: Annotated[
@@ -160,14 +161,14 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         Text,
         Meta(
             description="Amount per currency, in major units, from which a payout is large: the "
-            "merchant's owners and finance users get an email about it. Empty: none is large."
+            "merchant's owners and finance users get an email about it. Empty: no payout is large."
         ),
     ] = "NGN:5000000"
     low_balances: Annotated[
         Text,
         Meta(
             description="Amount per currency, in major units, below which a provider's balance is "
-            "low: operations users and administrators get an email about it. Empty: never."
+            "low: operations users and administrators get an email. Empty: no balance is low."
         ),
     ] = "NGN:500000"
     payment_limits_unverified: Annotated[
@@ -278,12 +279,12 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         return _limit_in(self.low_balances, currency)
 
     def merchant_limit(self, kind: LimitKind, level: str, currency: str) -> Money | None:
-        """Returns the limit of a merchant with this level, or None if it has none."""
+        """Returns the limit for a merchant of this level, or None if there is no limit."""
         text = getattr(self, f"{kind}_limits_{level}")
         return _limit_in(text, currency) if text else None
 
     def customer_email(self, base_url: str) -> str:
-        """Returns the address to send to providers if a customer has none; never a merchant's."""
+        """Returns the email address for providers if a customer has none. Never a merchant's."""
         return self.customer_email_fallback or f"no-reply@{urlsplit(base_url).hostname}"
 
 
@@ -298,17 +299,17 @@ class BadSetting(Refusal):
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """The values that a setting can have, for forms and their hints."""
+    """The values that a setting can have, for forms and hints."""
 
     is_switch: bool
     is_number: bool
     least: int | None
-    most: int | None  # the largest number; for text, the maximum length
-    values: tuple[str, ...] = ()  # the allowed values, if they are listed
+    most: int | None  # the largest number, or the maximum length of a text
+    values: tuple[str, ...] = ()  # the allowed values, if there is a fixed list
 
     @property
     def words(self) -> str:
-        """The allowed values in words; empty if there are no limits."""
+        """The allowed values in words, or an empty string if there is no restriction."""
         if self.values:
             return " or ".join(f"`{value}`" for value in self.values)
         if self.is_switch or self.most is None:
@@ -319,7 +320,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """A setting as shown to people."""
+    """A setting with its value, for display."""
 
     key: str
     value: str
@@ -328,12 +329,12 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 _FIELDS = {field.name: field for field in msgspec.structs.fields(PlatformSettings)}
-# The settings for merchants' limits: one for each kind of limit and each level.
+# The settings for merchants' limits: one setting for each kind of limit and each level.
 MERCHANT_LIMITS = frozenset(name for name in _FIELDS if "_limits_" in name)
 
 
 def parse(key: str, text: str) -> Any:
-    """Converts text to the setting's value and checks its bounds."""
+    """Converts a text to the setting's value, and validates the value."""
     field = _FIELDS.get(key)
     if field is None:
         raise UnknownSetting(f"There is no setting {key!r}.")
@@ -377,14 +378,14 @@ def _parse_holidays(text: str) -> str:
     return ",".join(day.isoformat() for day in sorted(days))
 
 
-@lru_cache(maxsize=1000)  # cached, because payouts and payments look up the same limits
+@lru_cache(maxsize=1000)  # cached, because payments and payouts look up the same limits
 def _limit_in(text: str, currency: str) -> Money | None:
     limit = parse_limits(text).get(currency)
     return None if limit is None else Money.of(limit, currency)
 
 
 def parse_limits(text: str, key: str = "adjustment_limits") -> dict[str, int]:
-    """Parses `NGN:10000000,USD:10000` into limits by currency."""
+    """Parses limits by currency from a text such as `NGN:10000000,USD:10000`."""
     limits: dict[str, int] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         currency, _, limit = (each.strip() for each in part.partition(":"))
@@ -405,13 +406,13 @@ def render(value: Any) -> str:
 def _is_switch(default: Any) -> bool:
     """Whether the setting is a switch.
 
-    A switch whose default depends on the mode defaults to None.
+    If a switch's default depends on the mode, its default is None.
     """
     return default is None or isinstance(default, bool)
 
 
 def in_mode(stored: PlatformSettings, *, is_development: bool) -> PlatformSettings:
-    """Sets the switches without a value, which default to true only in production mode."""
+    """Sets the default of switches without a value: true only in production mode."""
     unset = [name for name in _FIELDS if getattr(stored, name) is None]
     return msgspec.structs.replace(stored, **dict.fromkeys(unset, not is_development))
 
@@ -449,13 +450,13 @@ class _Stored(msgspec.Struct, frozen=True):
     value: str
 
 
-# Version 0.1.0 had one limit for all currencies. The name must not be reused: during an upgrade,
-# processes of that version still read it, and they expect a number.
+# Version 0.1.0 had one limit for all currencies. This name must not be reused, because processes of
+# that version still read it during an upgrade, and expect a number.
 LIMIT_BEFORE = "adjustment_limit"
 
 
 async def load(db: Database | Connection) -> PlatformSettings:
-    """Loads the settings; ignores unknown ones, which a newer version may have written."""
+    """Loads the settings. Ignores unknown settings, which a newer version may have written."""
     rows = await db.rows(_Stored, "SELECT key, value FROM setting")
     stored = {row.key: row.value for row in rows}
     if LIMIT_BEFORE in stored:
@@ -482,7 +483,7 @@ async def change(db: Database | Connection, key: str, text: str) -> None:
 
 
 class CurrentSettings:
-    """The current platform settings, refreshed by the watch."""
+    """The current platform settings, which the change watch refreshes."""
 
     def __init__(self, db: Database, watch: changes.ChangeWatch, *, is_development: bool) -> None:
         self._db = db

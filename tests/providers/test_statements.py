@@ -72,7 +72,7 @@ async def test_a_page_without_new_lines_does_not_end_the_statement() -> None:
 
 
 async def test_a_provider_that_repeats_a_page_for_ever_is_not_read_for_ever() -> None:
-    with pytest.raises(StatementNotRead, match="again and again"):
+    with pytest.raises(StatementNotRead, match="repeatedly"):
         await read(Pages(Done([line("1")])))
 
 

@@ -101,9 +101,9 @@ def redeliver_(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Resend one notification, or all failed ones, with the same id and body."""
+    """Resend one notification, or all failed notifications, with the same id and body."""
     if (notification_id is None) == (failed_since is None):
-        raise typer.BadParameter("give either an ID or --failed-since.")
+        raise typer.BadParameter("use either an ID or --failed-since.")
     if notification_id is not None:
         if merchant is not None:
             raise typer.BadParameter("--merchant can only be used with --failed-since.")
@@ -124,7 +124,7 @@ async def _redeliver_failed(tools: Tools, since: datetime, merchant: int | None)
 
 
 def read_moment(text: str) -> datetime:
-    """Parses a duration before now (`2h`) or an ISO time. A time without an offset is in UTC."""
+    """Parses a time span before now (`2h`) or an ISO time. The default time zone is UTC."""
     now = datetime.now(UTC)
     duration = _DURATION.fullmatch(text)
     try:
@@ -142,7 +142,7 @@ def read_moment(text: str) -> datetime:
 
 
 def _merchant_of(trx_id: str, merchant: int | None) -> int:
-    """Returns the merchant whose id the transaction id contains, to search only its rows."""
+    """Returns the merchant id that the transaction id contains."""
     owner = trx_ids.merchant_of(trx_id)
     if owner is None:
         raise TransactionNotFound(f"{trx_id!r} is not a transaction id.")

@@ -1,6 +1,6 @@
-"""`manilla verify-signature`: checks a signature with a merchant's stored secrets.
+"""`manilla verify-signature`: verifies a signature with a merchant's stored secrets.
 
-The check itself is part of the merchants' client, where it uses a secret from a file.
+The merchants' client library contains the verification itself, and uses a secret from a file.
 """
 
 import re
@@ -64,7 +64,7 @@ def verify_signature(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Check a signature; if it does not match, try common mistakes and report the one found.
+    """Verify a signature; if it does not match, find out which common mistake was made.
 
     Exits 0 if the signature matches, otherwise 1. The secret is never printed.
     """
@@ -87,7 +87,7 @@ def verify_signature(
 
 
 def _print(report: Any, as_json: bool) -> None:
-    """Prints the report; exits 1 if the signature does not match."""
+    """Prints the report. Exits with 1 if the signature does not match."""
     if as_json:
         print_json({**report.fields(), **report.details()})
     else:
@@ -105,9 +105,9 @@ async def _stored(
     is_notification: bool,
     tools: Tools,
 ) -> tuple[list[Any], list[Any]]:
-    """Returns the merchant's secrets, and the notifications that were sent for this transaction."""
+    """Returns the merchant's secrets, and the notifications sent for this transaction."""
     await merchants.get(tools.db, merchant_id)
-    # List valid secrets first: a request may be signed with an older secret until it expires.
+    # Newer secrets come first. An older secret is valid until it expires.
     records = await tools.db.records(
         """
         SELECT environment, generation, secret_sealed, expires_at FROM credential
@@ -133,7 +133,7 @@ async def _stored(
 
 
 async def _others(check: Any, merchant_id: int, body: bytes, tools: Tools) -> list[Any]:
-    """Returns other notification bodies that were sent for the transaction that this body names."""
+    """Returns other notification bodies that were sent for this body's transaction."""
     named = _TRX_ID.search(body)
     if named is None:
         return []

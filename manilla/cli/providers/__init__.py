@@ -1,1 +1,1 @@
-"""Commands about providers: accounts, methods and banks."""
+"""Commands for providers: accounts, methods, banks and rails."""

@@ -1,4 +1,4 @@
-"""`manilla bank`: what each provider account's own bank codes mean."""
+"""`manilla bank`: maps each provider account's own bank codes to banks."""
 
 from typing import Annotated, Any
 
@@ -34,7 +34,7 @@ async def list_(
         bool, typer.Option("--unmatched", help="Only codes that need a bank.")
     ] = False,
 ) -> None:
-    """List the providers' own bank codes with the banks that they mean, unmatched ones first."""
+    """List the providers' own bank codes and the banks that they mean, unmatched codes first."""
     await check_provider(tools, provider)
     rows = await learning.load(tools.db, provider)
     wanted = [row for row in rows if row.needs_attention or not unmatched]
@@ -44,7 +44,7 @@ async def list_(
 
 @app.command()
 def show(bank: BankText, as_json: Json = False, data: Data = None) -> None:
-    """Show a bank: its codes and names, and its code at each provider."""
+    """Show a bank's codes and names, and its code at each provider."""
     found = _bank(bank)
     run(data, lambda tools: _show(tools, found), as_json=as_json)
 
@@ -79,7 +79,7 @@ def map_(
 
 @command(app)
 async def unmap(tools: Tools, provider: ProviderName, code: OwnCode) -> None:
-    """Map a provider's own code to none of the known banks."""
+    """Mark a provider's own code as none of the known banks."""
     await _change(tools, provider, code, None)
 
 

@@ -1,4 +1,4 @@
-"""`manilla deposit-method` and `manilla withdraw-method`: the commands of both kinds of methods."""
+"""`manilla deposit-method` and `manilla withdraw-method`: commands for both kinds of methods."""
 
 from decimal import Decimal
 from typing import Annotated, Any
@@ -58,9 +58,10 @@ def _add_deposit_set(app: typer.Typer) -> None:
     ) -> None:
         """Change a method. Omitted options stay unchanged. Takes effect within a second.
 
-        The provider's fee decides between gateways that offer the same way to pay.
-        In production mode a second administrator must approve a change of fees or limits and,
-        once a provider is configured, activating the method or changing its position.
+        If several gateways offer the same way to pay, the provider's fee decides between them.
+
+        In production mode, a second administrator must approve changes of fees and limits. Once a
+        provider is configured, activating a method and changing its position need approval too.
         """
         wanted = MethodUpdate(
             name=name,
@@ -93,8 +94,8 @@ def _add_withdraw_set(app: typer.Typer) -> None:
     ) -> None:
         """Change a method. Omitted options stay unchanged. Takes effect within a second.
 
-        In production mode a second administrator must approve a change of fees or limits and,
-        once a provider is configured, activating the method or changing its position.
+        In production mode, a second administrator must approve changes of fees and limits. Once a
+        provider is configured, activating a method and changing its position need approval too.
         """
         wanted = MethodUpdate(
             name=name,
@@ -122,7 +123,7 @@ def _add_add(app: typer.Typer, kind: MethodKind) -> None:
     ) -> None:
         """Add a method in any currency. A method without a provider is manual.
 
-        In production mode a second administrator must approve it once a provider is configured.
+        In production mode, once a provider is configured, a second administrator must approve this.
         """
         new = NewMethod(kind, code, name, currency.upper(), provider, flow)
         await _apply(tools, MethodAddition(new))
@@ -149,7 +150,7 @@ def describe(method: Method) -> dict[str, Any]:
 
 
 def _fee(method: Method) -> dict[str, Any]:
-    """Returns the method's fee, or the provider's fee of a deposit method."""
+    """Returns a withdrawal method's fee, or the provider's fee for a deposit method."""
     name = "fee" if method.kind is MethodKind.WITHDRAW else "provider_fee"
     return {
         f"{name}_fixed": _amount(method, method.fee.fixed_minor),

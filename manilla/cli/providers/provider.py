@@ -1,4 +1,4 @@
-"""`manilla provider`: credentials, health, a connection test, checks and statements."""
+"""`manilla provider`: credentials, health, connection test, checks and statements."""
 
 from datetime import date, timedelta
 from typing import Annotated, Any
@@ -35,9 +35,9 @@ def set_(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Set credentials and switches; an empty value clears one. Takes effect within a second.
+    """Set credentials and switches; an empty value deletes one. Takes effect within a second.
 
-    Any user of the machine can see a command's arguments, so give secrets as KEY or KEY=-.
+    Any user of this machine can see a command's arguments, so pass secrets as KEY or KEY=-.
     """
     wanted = dict(_pair(value) for value in values)
     run(data, lambda tools: _update(tools, provider, wanted), as_json=as_json)
@@ -54,13 +54,13 @@ async def add(
     kind: Annotated[str, typer.Argument(metavar="KIND", help="The kind, such as paystack.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="2 to 31 characters of a-z, 0-9.")],
 ) -> None:
-    """Add another account of a kind of provider, with its methods, which are inactive at first."""
+    """Add an account of a kind of provider, with methods that are inactive at first."""
     tools.print_fields(_described(await changes.apply(tools, ProviderAddition(kind, name))))
 
 
 @command(app)
 async def show(tools: Tools, provider: OptionalProvider = None) -> None:
-    """Show the settings, missing settings and rail health."""
+    """Show settings, missing settings and rail health."""
     current = await credentials.load(tools.db, tools.keyring)
     await check_provider(tools, provider)
     async with configured_rails(tools) as rails:
@@ -88,7 +88,7 @@ async def clear(tools: Tools, provider: ProviderName) -> None:
 
 @command(app, "test")
 async def try_out(tools: Tools, provider: ProviderName) -> None:
-    """Query our balance, and learn the codes of the bank list; exit 1 unless both succeed."""
+    """Query our balance and the bank list, and learn its codes; exit 1 unless both succeed."""
     await check_provider(tools, provider)
     async with configured_rails(tools) as rails:
         tried = await connection_test.run_test(tools.db, rails, provider)
@@ -119,7 +119,7 @@ async def statement(
     currency: Annotated[str, typer.Option("--currency")] = "NGN",
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
-    """List the movements of our balance from the provider's statement, oldest first."""
+    """List the changes of our balance from the provider's statement, oldest first."""
     since, until = start_of_day(first), start_of_day(last + timedelta(days=1))
     await check_provider(tools, provider)
     async with configured_rails(tools) as rails:
@@ -144,9 +144,9 @@ async def check(
         bool, typer.Option("--live", help="Make only calls that create nothing and move no money.")
     ] = False,
 ) -> None:
-    """Call a test account in every way and compare the answers; exit 1 if one differs.
+    """Make all kinds of calls with a test account; exit 1 if a response is not as expected.
 
-    Prints a report to keep, without credentials and personal data.
+    Prints a report without credentials and personal data, which you can keep.
     """
     await check_provider(tools, provider)
     async with open_session() as session:

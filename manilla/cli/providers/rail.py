@@ -1,4 +1,4 @@
-"""`manilla rail`: how rails deliver to each bank; stops new payouts through an account."""
+"""`manilla rail`: lists deliveries per rail and bank, and stops new payouts through an account."""
 
 from typing import Any
 
@@ -19,10 +19,10 @@ app = typer.Typer(no_args_is_help=True)
 
 @command(app, "list")
 async def list_(tools: Tools) -> None:
-    """List the rails and how they delivered to each bank in the last 24 hours, problems first.
+    """List the rails and their deliveries to each bank in the last 24 hours, problems first.
 
-    The row without a bank is the sum of the rail. Half of the payouts were delivered within
-    `median seconds`, and 95 of 100 within `p95 seconds`.
+    The row without a bank is the rail's total. Half of the payouts were delivered within `median
+    seconds`, and 95 of 100 within `p95 seconds`.
     """
     registry = BankRegistry(tools.db, ChangeWatch(tools.db))
     await registry.load()
@@ -55,10 +55,10 @@ def _described(rail: RailReport, bank: BankReport) -> dict[str, Any]:
 
 @command(app)
 async def drain(tools: Tools, account: ProviderName) -> None:
-    """Stop new payouts through an account; those already sent are followed to their end.
+    """Stop new payouts through an account; payouts that were already sent are still followed.
 
-    Payouts of the automatic method use other rails, and unsent ones move there. Payouts of the
-    account's own method are rejected. Takes effect within a second.
+    Payouts with the automatic method use other rails, and unsent payouts move to other rails.
+    Payouts with the account's own method are rejected. Takes effect within a second.
     """
     await check_provider(tools, account)
     await _print_drained(tools, account, is_changed=await draining.drain(tools.db, account))
@@ -66,7 +66,7 @@ async def drain(tools: Tools, account: ProviderName) -> None:
 
 @command(app)
 async def undrain(tools: Tools, account: ProviderName) -> None:
-    """Permit payouts through a drained account again. Takes effect within a second."""
+    """Permit new payouts through an account again. Takes effect within a second."""
     await check_provider(tools, account)
     await _print_drained(tools, account, is_changed=await draining.undrain(tools.db, account))
 

@@ -1,4 +1,4 @@
-"""Opens the configured providers and their banks, for commands that need them."""
+"""Opens the configured providers and their banks for commands."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ from manilla.providers.rails import Rails, open_session
 
 
 async def check_provider(tools: Tools, provider: str | None) -> None:
-    """Reports an unknown provider account as a usage error. None stands for all accounts."""
+    """Reports an unknown provider account as a usage error. None means all accounts."""
     if provider is None:
         return
     names = await accounts.load(tools.db)

@@ -40,7 +40,7 @@ async def settle(
     note: Annotated[str, typer.Option("--note", help="The reason, or the bank's reference.")],
     currency: Annotated[str, typer.Option("--currency", metavar="CODE")] = "NGN",
 ) -> None:
-    """Record a provider top-up, a settlement to our bank, or a fee that was kept or returned."""
+    """Record a provider top-up, a settlement to our bank, or a fee that was kept or refunded."""
     money = read_money(amount, currency)
     await check_provider(tools, provider)
     settled = await settlements.settle(tools.db, kind, provider, money, note)
@@ -52,7 +52,7 @@ app = typer.Typer(invoke_without_command=True)
 
 @app.callback()
 def reconcile(context: typer.Context, as_json: Json = False, data: Data = None) -> None:
-    """Compare our ledger with the providers; exit 1 if they differ or one does not respond."""
+    """Compare our ledger with the providers; exit 1 on a difference or without a response."""
     if context.invoked_subcommand is None:
         run(data, _reconcile, as_json=as_json)
 

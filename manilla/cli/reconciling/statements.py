@@ -23,7 +23,7 @@ async def import_statement(
     tools: Tools,
     provider: ProviderName,
     file: Annotated[
-        Path | None, typer.Argument(help="A CSV file; without it, the provider is asked.")
+        Path | None, typer.Argument(help="A CSV file; without it, the provider's API is used.")
     ] = None,
     first: Annotated[
         date | None, typer.Option("--from", metavar="DAY", parser=read_day, help="Default: --to.")
@@ -74,7 +74,7 @@ async def show_statement(
 ) -> None:
     """Show the days whose statements were imported; exit 1 if something does not match.
 
-    With --day, the unmatched transactions and lines are also listed.
+    With --day, also lists the unmatched transactions and statement lines.
     """
     await check_provider(tools, provider)
     found = await reports.reports(tools.db, provider, day, limit)
@@ -103,7 +103,7 @@ async def sign_off(
     note: Annotated[str, typer.Option("--note", help="Required if something does not match.")] = "",
     currency: Annotated[str, typer.Option("--currency", metavar="CODE")] = files.DEFAULT_CURRENCY,
 ) -> None:
-    """Sign off a day: confirm its figures, which are stored as they are now."""
+    """Sign off a day: confirm its figures and store them in their current state."""
     await check_provider(tools, provider)
     await signing.sign(tools.db, provider, currency, day, note=note)
     report = await reports.find(tools.db, provider, currency, day)

@@ -1,4 +1,4 @@
-"""`manilla serve`, `worker`, `simulator` and `migrate`: the processes of a production setup."""
+"""`manilla serve`, `worker`, `simulator` and `migrate`: the processes of a production system."""
 
 import asyncio
 import os
@@ -78,7 +78,7 @@ def migrate(data: Data = None, as_json: Json = False) -> None:
 
 
 def _settings(data: Path | None) -> Settings:
-    """Reads settings from the environment or, with --data, from the instance in that folder."""
+    """Reads settings from the environment or, with --data, from that folder's instance."""
     if data is not None:
         os.environ.update(environment_of(data))
     settings = Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)
@@ -87,7 +87,7 @@ def _settings(data: Path | None) -> Settings:
 
 
 def api_program(listener: socket.socket, number: int, environment: dict[str, str]) -> Program:
-    """Returns an API process, which accepts connections on the socket of all API processes."""
+    """Returns an API process. All API processes accept connections on the same socket."""
     return Program(
         name=f"api {number}",
         command=program.command("serve", str(listener.fileno())),
@@ -120,8 +120,7 @@ def local_address(host: str, port: int) -> str:
 
 
 async def _serve_many(listener: socket.socket, workers: int) -> Supervisor:
-    # Import the module for its side effect: it sets PROMETHEUS_MULTIPROC_DIR, which all processes
-    # share.
+    # Imported for its side effect: it sets PROMETHEUS_MULTIPROC_DIR, which all processes share.
     from manilla.kit import prometheus  # noqa: F401
 
     supervisor = Supervisor()

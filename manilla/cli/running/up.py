@@ -90,7 +90,7 @@ def up(
 def _wants_demo(mode: Mode, wanted: bool | None) -> bool:
     """Whether to create the demo.
 
-    Defaults to yes in development mode if its package is installed.
+    By default, the demo is created in development mode if its package is installed.
     """
     if wanted is None:
         return mode is Mode.DEVELOPMENT and development.find() is not None
@@ -149,11 +149,11 @@ async def _start_programs(plan: _Plan, supervisor: Supervisor) -> None:
         if plan.with_history:
             worker = development.require().history_command(plan.folder, simulator_url)
     _write_running(plan, settings)
-    from manilla.cli.running.summary import print_summary  # loaded while the API process starts
+    from manilla.cli.running.summary import print_summary  # imported while the API process starts
 
     await _until_ready(plan.host, listener.getsockname()[1], log_folder)
     seconds = time.monotonic() - began
-    # Started after the first API process, so that they do not take processor time from it.
+    # Start the other programs later, so that they do not take CPU time from the first API process.
     for each in (*further, _worker_program(worker, environment, log_folder)):
         await supervisor.start(each)
     if plan.as_json:
@@ -189,7 +189,7 @@ def _write_running(plan: _Plan, settings: Settings) -> None:
 def _fresh_folders(folder: Path) -> Path:
     log_folder = folder / "logs"
     log_folder.mkdir(exist_ok=True)
-    # Delete old counter files, which belong to processes that have ended.
+    # Delete the metrics files of processes that have ended.
     shutil.rmtree(folder / "metrics", ignore_errors=True)
     (folder / "metrics").mkdir()
     for file in log_folder.glob("*.log"):
@@ -199,7 +199,7 @@ def _fresh_folders(folder: Path) -> Path:
 
 
 async def _database(plan: _Plan, supervisor: Supervisor, log_folder: Path) -> dict[str, str]:
-    """Returns the database URLs: from MANILLA_DATABASE_URL, or of a server started here."""
+    """Returns the database URLs from MANILLA_DATABASE_URL, or those of a server started here."""
     named = os.environ.get("MANILLA_DATABASE_URL")
     if named:
         return {"MANILLA_DATABASE_URL": named}
@@ -251,7 +251,7 @@ async def _start_simulator(
 ) -> str:
     """Starts the three simulated providers and returns their base URL.
 
-    They listen on the port after the API's or, if that is taken, on any free port.
+    They listen on the port after the API's port or, if that port is taken, on any free port.
     """
     try:
         listener = listen(plan.host, platform.getsockname()[1] + 1)

@@ -38,7 +38,7 @@ FIELDS = Fields(
 
 
 class RequestFilter(RecordFilter, frozen=True, kw_only=True):
-    # First digit of the HTTP status: 4 means 400 to 499.
+    # First digit of the HTTP status, for example 4 for 400 to 499.
     status_class: Annotated[int, msgspec.Meta(ge=1, le=5)] | None = None
     refused: bool | None = None
     error_code: str | None = None
@@ -67,8 +67,8 @@ async def _newest_of_all(
 ) -> Page[Request]:
     """Returns one page of all merchants' requests.
 
-    Their index finds the rows of a time span, but not in order. So this reads a short span before
-    the last row, and widens it until the page is full.
+    The index for all merchants finds the rows of a time span, but not in order. So this function
+    reads a short span before the last row, and widens the span until the page is full.
     """
     last = listing.read_cursor(_KEY[1], after)
     assert steps.index is not None

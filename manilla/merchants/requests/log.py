@@ -1,8 +1,8 @@
-"""Writes the log of API requests and responses, which merchants can look up.
+"""Writes a log of API requests and responses, which merchants can view.
 
 A request only adds a line in memory. Lines are written in batches, twice a second, so no request
-waits for the database. While the database is unavailable, lines are kept in memory up to a limit;
-lines beyond the limit are dropped and counted.
+waits for the database. While the database is unavailable, lines stay in memory up to a limit. Lines
+above the limit are dropped and counted.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ USER_AGENT_LENGTH_MAX = 200
 KEEP = timedelta(days=30)
 FORGET_BATCH = 10_000
 
-# Matches all but the last four digits of a number with ten digits or more.
+# Matches all but the last four digits of a number with at least ten digits.
 _LONG_NUMBER = re.compile(r"[0-9]{6,}(?=[0-9]{4}(?![0-9]))")
 
 
@@ -49,18 +49,18 @@ class RequestLogLine(msgspec.Struct, frozen=True):
     status: int
     error_code: str | None
     error: str | None
-    errors: str | None  # JSON object of messages by field
+    errors: str | None  # JSON object that maps fields to error messages
     milliseconds: float
     address: str
     user_agent: str | None
     ref_trx: str | None
     trx_id: str | None
-    api_key: str | None = None  # the name of the API key, if it was valid
+    api_key: str | None = None  # name of the API key, or None if no valid key was sent
 
 
 _COLUMNS = columns(RequestLogLine)
-# Encoding one JSON text takes a fifth of the CPU time of sixteen arrays, because asyncpg encodes
-# each element separately.
+# Encoding one JSON text takes a fifth of the CPU time that sixteen arrays take, because asyncpg
+# encodes each element separately.
 _INSERT = f"""
     INSERT INTO api_request ({_COLUMNS})
     SELECT {_COLUMNS.replace("errors", "errors::jsonb")}
@@ -76,7 +76,7 @@ class KeyUse(NamedTuple):
 
     merchant_id: int
     environment: str
-    number: int  # number of an additional key, or generation of the merchant's own credentials
+    number: int  # number of an additional key, or generation of the main credentials
     is_further: bool
 
 
@@ -95,7 +95,7 @@ class RequestLog:
         self._lines.append(line)
 
     def note_use(self, use: KeyUse, at: datetime) -> None:
-        """Records that an API key was used in an authenticated request."""
+        """Records that an authenticated request used an API key."""
         if time.monotonic() - self._written_uses.get(use, float("-inf")) >= USE_SECONDS:
             self._uses[use] = at
 
@@ -124,7 +124,7 @@ class RequestLog:
             await self._write_uses()
 
     async def _write(self, batch: list[RequestLogLine]) -> None:
-        """Writes a batch of lines. Drops it on any error other than an unavailable database."""
+        """Writes a batch of lines. Drops the batch on any error except an unavailable database."""
         try:
             await insert_lines(self._db, batch)
         except Unavailable:
@@ -158,7 +158,7 @@ def reason(text: str) -> str:
 
 
 def encode_errors(errors: Mapping[str, str] | None) -> str | None:
-    """Encodes the errors per field as JSON for storage."""
+    """Encodes the fields' error messages as JSON for storage."""
     if not errors:
         return None
     kept = {plain(name): reason(text) for name, text in errors.items()}
@@ -170,12 +170,12 @@ def agent(header: bytes | None) -> str | None:
 
 
 async def insert_lines(db: Database, lines: Sequence[RequestLogLine]) -> None:
-    """Inserts the lines. Skips existing ones, because an earlier attempt may have taken effect."""
+    """Inserts lines. Skips existing lines, because an earlier attempt may have taken effect."""
     text = msgspec.json.encode(lines).decode()
     try:
         await db.execute(_INSERT, text)
     except CONFLICTS:
-        # Use ON CONFLICT only after a conflict, because it makes PostgreSQL write more.
+        # Use ON CONFLICT only after a conflict, because it makes PostgreSQL write more data.
         await db.execute(f"{_INSERT} ON CONFLICT DO NOTHING", text)
 
 
@@ -192,7 +192,7 @@ async def _set_last_used(db: Database, uses: Mapping[KeyUse, datetime]) -> None:
 async def _update_last_used(
     db: Database, table: str, number: str, rows: Sequence[tuple[object, ...]]
 ) -> None:
-    """Locks the rows in key order, as all callers do, so that they cannot deadlock."""
+    """Updates the times of last use. Locks rows in key order, so that callers cannot deadlock."""
     await db.execute(
         f"""
         WITH used AS (

@@ -1,4 +1,4 @@
-"""Reads requests from the log for display, and their hourly statistics."""
+"""Reads requests from the log for display, and computes their hourly statistics."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -30,7 +30,7 @@ class Request(msgspec.Struct, frozen=True):
     user_agent: str | None
     ref_trx: str | None
     trx_id: str | None
-    api_key: str | None  # the name of the API key, if the request had a valid one
+    api_key: str | None  # name of the API key, or None if no valid key was sent
 
 
 REQUEST_COLUMNS = columns(Request)
@@ -46,7 +46,7 @@ def read(record: Any) -> Request:
 async def requests_about(
     db: Database, merchant_id: int, trx_id: str, ref_trx: str, moment: datetime
 ) -> list[Request]:
-    """Returns the requests about a transaction that were sent around the time of its creation."""
+    """Returns the requests about a transaction from around the time of its creation."""
     records = await db.records(
         f"SELECT {REQUEST_COLUMNS} FROM api_request"
         """
@@ -58,7 +58,7 @@ async def requests_about(
 
 
 async def has_succeeded(db: Database, tenant: Tenant) -> bool:
-    """Whether the log contains a successful request."""
+    """Whether the merchant's log contains a successful request in this environment."""
     return await db.has_row(
         """
         SELECT true FROM api_request
@@ -80,7 +80,7 @@ class RequestHour(msgspec.Struct, frozen=True):
 
 
 async def hourly(db: Database) -> list[RequestHour]:
-    """Returns the last 24 hours including the current one, oldest first."""
+    """Returns statistics for the last 24 hours including the current hour, oldest first."""
     return await db.rows(
         RequestHour,
         """

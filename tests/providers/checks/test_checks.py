@@ -102,7 +102,7 @@ async def test_a_provider_that_behaves_differently_is_reported(
             "kora",
             {"our_reference": "payment_reference"},
             "reference of a charge",
-            "Ours is in payment_reference.",
+            "Our reference is in payment_reference.",
         ),
     ],
 )
