@@ -1,1 +1,1 @@
-"""The audit log of who changed what: append-only, hash-chained, written in the same transaction."""
+"""The audit log: append-only and hash-chained. Entries are written in the change's transaction."""

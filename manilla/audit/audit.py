@@ -1,4 +1,4 @@
-"""Writes an audit entry in the same transaction as the change; lists and verifies entries."""
+"""Writes audit entries in the transaction of the change, and lists and verifies entries."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -26,9 +26,9 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 class AuditFilter(RecordFilter, frozen=True, kw_only=True):
-    """Filters for audit log entries. Fields that are None do not filter."""
+    """Filters for audit log entries. Fields that are None are not applied."""
 
-    search: str | None = None  # the full name or email address of the actor
+    search: str | None = None  # the actor's full name or email address
     action: str | None = None  # `wallet.fund`, or `wallet` for all wallet actions
     merchant_id: int | None = None
     subject: str | None = None
@@ -36,7 +36,7 @@ class AuditFilter(RecordFilter, frozen=True, kw_only=True):
 
 class AuditVerification(msgspec.Struct, frozen=True):
     count: int  # number of entries that were verified
-    last_id: int  # id in the log's head; save it with the hash elsewhere for later verifications
+    last_id: int  # id of the log's head; save it with the hash for later verifications
     last_hash: str
     broken_id: int | None = None  # id of the first entry that was altered, removed or inserted
     reason: str | None = None
@@ -54,11 +54,11 @@ async def record(
     merchant_id: int | None = None,
     **detail: Any,
 ) -> None:
-    """Adds an entry. Call it last in the transaction, and never pass a secret.
+    """Adds an entry. Must be the last call in the transaction, and must not contain a secret.
 
-    The head of the log stays locked until the commit, so entries are in one order without gaps. A
-    transaction that takes another lock after this one can deadlock with a transaction that waits
-    for the head.
+    The log's head stays locked until the commit, so entries are in one order without gaps. If a
+    transaction takes another lock afterwards, it can deadlock with a transaction that waits for the
+    head.
     """
     assert not is_unconfirmed.get(), f"{action} before the user has confirmed their identity"
     head = await connection.row(_Head, "SELECT id, hash FROM audit_head FOR UPDATE")
@@ -95,7 +95,7 @@ async def _insert(connection: Connection, line: AuditEntry) -> None:
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values that differ, each with its value before and after."""
+    """Returns the values that differ, each with the old and the new value."""
     return {
         name: {"before": before.get(name), "after": value}
         for name, value in after.items()
@@ -109,7 +109,7 @@ async def list_entries(
     before_id: int | None = None,
     limit: int = 100,
 ) -> list[AuditEntry]:
-    """Returns entries, newest first; `before_id` is the last entry of the previous page."""
+    """Returns entries, newest first. `before_id` is the last entry of the previous page."""
     wanted = conditions(filters or AuditFilter()).add_given("id < {}", before_id)
     records = await db.records(
         f"{_ENTRY} WHERE {wanted.sql} ORDER BY id DESC LIMIT {limit}", *wanted.values
@@ -132,7 +132,7 @@ def conditions(wanted: AuditFilter) -> Conditions:
 
 
 async def latest(db: Database, action: str) -> dict[str, AuditEntry]:
-    """Returns, for each subject, its newest entry with this action."""
+    """Returns each subject's newest entry with this action."""
     records = await db.records(
         f"SELECT DISTINCT ON (subject) * FROM ({_ENTRY} WHERE action = $1) AS done"
         " ORDER BY subject, id DESC",
@@ -142,7 +142,7 @@ async def latest(db: Database, action: str) -> dict[str, AuditEntry]:
 
 
 class SavedHead(msgspec.Struct, frozen=True):
-    """The last entry at an earlier verification, saved outside of the database."""
+    """The last entry at an earlier verification, which was saved outside of the database."""
 
     id: int
     hash: str
@@ -151,8 +151,8 @@ class SavedHead(msgspec.Struct, frozen=True):
 async def verify(db: Database, kept: SavedHead | None = None) -> AuditVerification:
     """Verifies the hash chain in one snapshot, up to the first broken entry.
 
-    If somebody rewrote the entire log including its head, the chain is valid. Only a comparison
-    with `kept` reveals that.
+    If somebody has rewritten the entire log including its head, the chain is valid. Only the
+    comparison with `kept` detects that.
     """
     async with db.transaction() as connection:
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")

@@ -1,4 +1,4 @@
-"""An entry of the audit log, and the hash that links it to the previous entry."""
+"""An audit log entry, and the hash that links it to the previous entry."""
 
 import hashlib
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class AuditEntry(msgspec.Struct, frozen=True):
 
     @property
     def computed_hash(self) -> bytes:
-        """Computes the SHA-256 of all fields in canonical form: a JSON array with sorted keys."""
+        """The SHA-256 of all fields in canonical form: a JSON array with sorted keys."""
         said = [
             *(self.id, iso(self.at)),
             *(self.actor_kind, self.actor_id, self.actor_name, self.actor_realm),
@@ -45,7 +45,7 @@ class AuditEntry(msgspec.Struct, frozen=True):
 
 
 def plain(value: Any) -> Any:
-    """Converts a value to what the database returns after storing it as JSON.
+    """Converts a value to the form in which the database returns it from JSON.
 
     A value with several JSON forms, such as a Decimal, becomes text, so that its hash is stable.
     """
@@ -66,7 +66,7 @@ def _text(value: Any) -> str:
         case str():
             return str(value)
         case Decimal():
-            # Remove the trailing zeros that the column's scale adds: 1.5, not 1.5000.
+            # Remove trailing zeros that the database column adds: 1.5 instead of 1.5000.
             digits = f"{value:f}"
             return digits.rstrip("0").rstrip(".") if "." in digits else digits
         case Money():

@@ -1,4 +1,4 @@
-"""Stores each provider account's bank codes from its bank list, and maps codes manually."""
+"""Stores the bank codes in each provider account's bank list, and maps codes manually."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -16,7 +16,7 @@ from manilla.kit.errors import Refusal
 
 log = structlog.get_logger(__name__)
 
-LISTED_MAX = 5_000  # real lists have at most several hundred banks
+LISTED_MAX = 5_000  # more than any real bank list has
 CODE_LENGTH_MAX = 50
 
 
@@ -31,7 +31,7 @@ class BadMapping(Refusal):
 
 
 class RailBank(msgspec.Struct, frozen=True):
-    """A provider account's own bank code, and the bank that it stands for."""
+    """A provider account's own bank code, and the bank that it identifies."""
 
     provider: str
     code: str
@@ -69,7 +69,7 @@ async def load(db: Database | Connection, provider: str | None = None) -> list[R
 
 
 async def learn(db: Database, provider: str, listed: Iterable[tuple[str, str]]) -> bool:
-    """Stores the codes and names of a provider's bank list, and matches them with banks.
+    """Stores the codes and names in a provider's bank list, and matches them with banks.
 
     Returns True if something has changed.
     """
@@ -81,7 +81,8 @@ async def learn(db: Database, provider: str, listed: Iterable[tuple[str, str]]) 
     is_changed = match(usable, known) != known
     if is_changed:
         async with db.transaction() as connection:
-            await changes.announce(connection, changes.BANKS)  # locks, so that processes take turns
+            # Locks, so that only one process does this at a time.
+            await changes.announce(connection, changes.BANKS)
             known = _matches(await load(connection, provider))
             await _store(connection, provider, known, match(usable, known))
     await db.execute(
@@ -94,7 +95,7 @@ async def learn(db: Database, provider: str, listed: Iterable[tuple[str, str]]) 
 
 
 async def map_code(db: Database, provider: str, code: str, bank: str | None) -> RailBank:
-    """Maps a provider's code to a bank of our registry, or to None if it is none of them."""
+    """Maps a provider's code to a bank in our registry, or to None if we do not have the bank."""
     if bank is not None and bank not in BY_CODE:
         raise BadMapping(f"There is no bank {bank!r}.")
     async with db.transaction() as connection:
@@ -124,7 +125,7 @@ def _check_free(known: Mapping[str, Match], code: str, bank: str | None) -> None
     for other, entry in known.items():
         if bank is not None and entry.bank == bank and entry.is_manual and other != code:
             raise BadMapping(
-                f"{BY_CODE[bank].name} is already mapped to the code {other}. Unmap that one first."
+                f"{BY_CODE[bank].name} is already mapped to the code {other}. Unmap it first."
             )
 
 

@@ -1,4 +1,4 @@
-"""Matches the entries of a provider's bank list with our banks. In doubt, there is no match."""
+"""Matches the entries of a provider's bank list with our banks. An unclear entry is not matched."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -13,15 +13,15 @@ from manilla.banks.nigeria import BY_ANY_CODE, NigerianBank
 class MatchedBy(StrEnum):
     CODE = "code"
     NAME = "name"
-    MANUAL = "manual"  # an administrator decided: it is this bank or, without a bank, none of ours
+    MANUAL = "manual"  # an administrator chose this bank or, without a bank, none of our banks
 
 
 class Doubt(StrEnum):
     """Why an entry has no bank, or why its bank is not used."""
 
-    CONTRADICTION = "contradiction"  # the code belongs to a bank that does not have this name
-    DUPLICATE = "duplicate"  # the list has several codes for one bank, or several names for a code
-    RENAMED = "renamed"  # the provider changed the name after an administrator had mapped the code
+    CONTRADICTION = "contradiction"  # the code belongs to a bank with another name
+    DUPLICATE = "duplicate"  # the list has several codes for a bank, or several names for a code
+    RENAMED = "renamed"  # the provider changed the name after an administrator mapped the code
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -39,9 +39,9 @@ class Match(msgspec.Struct, frozen=True):
 
 
 def match(listed: Iterable[tuple[str, str]], known: Mapping[str, Match]) -> dict[str, Match]:
-    """Returns the match of every listed code, and of every known code that is not listed any more.
+    """Returns the match of every listed code, and of known codes that are no longer listed.
 
-    An administrator's decisions are kept.
+    Administrators' decisions are kept.
     """
     found: dict[str, Match] = {}
     for code, name in listed:
@@ -72,7 +72,7 @@ def _single(code: str, name: str) -> Match:
 
 
 def _kept(decided: Match, seen: Match) -> Match:
-    """Returns an administrator's decision with the name that the provider uses now.
+    """Returns an administrator's decision with the name that the provider now uses.
 
     If the provider has changed the name, the bank is not used until an administrator confirms it.
     """

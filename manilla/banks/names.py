@@ -1,4 +1,4 @@
-"""Finds a bank by its name: exactly, after normalization, and never by similarity."""
+"""Finds a bank by its exact name after normalization. Similar names do not match."""
 
 import re
 import unicodedata
@@ -8,7 +8,7 @@ from manilla.banks.nigeria import BANKS, NigerianBank
 
 LENGTH_MAX = 200
 _WORD = re.compile(r"[a-z0-9]+")
-# A microfinance bank is not the bank of the same name, so these words are shortened, not dropped.
+# A microfinance bank is not the bank with the same name, so keep these words in a short form.
 _SHORTENED = (
     (re.compile(r"\b(micro ?finance( bank)?|mf ?bank|mfb( bank)?)\b"), "mfb"),
     (re.compile(r"\bpayment service bank\b"), "psb"),
@@ -21,7 +21,7 @@ _WORD_LENGTH_MIN = 3
 def key(name: str) -> str:
     """Returns the normalized name, or an empty string if the name must not match any bank.
 
-    A name with a non-ASCII character matches none, because the character may imitate a letter.
+    A name with a non-ASCII character matches no bank, because the character may imitate a letter.
     """
     text = unicodedata.normalize("NFKC", name[: LENGTH_MAX + 1]).casefold()
     return "".join(_words(text)) if text.isascii() and len(text) <= LENGTH_MAX else ""
@@ -30,7 +30,7 @@ def key(name: str) -> str:
 def find_bank(name: str) -> NigerianBank | None:
     """Returns the bank with this name, alias or former name.
 
-    `Name (other name)` matches if both are names of the same bank.
+    `Name (other name)` matches if both names belong to the same bank.
     """
     found = _BY_KEY.get(key(name))
     parts = _WITH_PARENTHESES.fullmatch(name)
@@ -41,12 +41,12 @@ def find_bank(name: str) -> NigerianBank | None:
 
 
 def has_word_of(name: str, bank: NigerianBank) -> bool:
-    """Whether the name contains a word that only this bank's names contain."""
+    """Whether the name contains a word that occurs only in this bank's names."""
     return bool(key(name)) and any(_OWNERS.get(word) == bank for word in _words(name.casefold()))
 
 
 def search(text: str, limit: int) -> list[NigerianBank]:
-    """Returns banks whose name, alias or code contains the text; those that start with it first."""
+    """Returns banks whose name, alias or code contains the text, exact and prefix matches first."""
     wanted = "".join(_words(text.casefold())) or "".join(_WORD.findall(text.casefold()))
     if not wanted:
         return []

@@ -1,4 +1,4 @@
-"""The banks of Nigeria, from `nigeria.csv`: their codes, and the names they are known by."""
+"""The banks of Nigeria, from `nigeria.csv`, with their codes and names."""
 
 import csv
 from importlib import resources
@@ -7,13 +7,13 @@ import msgspec
 
 
 def with_code(name: str | None, code: str) -> str:
-    """Returns a bank's display name, `Guaranty Trust Bank (058)`, or its code if it has no name."""
+    """Returns a bank's display name, such as `Guaranty Trust Bank (058)`, or only its code."""
     return f"{name} ({code})" if name and name != code else code
 
 
 class NigerianBank(msgspec.Struct, frozen=True):
     code: str  # identifies the bank; see the comment in nigeria.csv
-    nip_code: str  # code in the interbank system NIP; empty if the bank has none
+    nip_code: str  # code in the interbank system NIP; empty if the bank does not have one
     kind: str
     is_in_sandbox: bool
     name: str
@@ -35,7 +35,7 @@ class NigerianBank(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """The names and codes by which people find the bank in a list."""
+        """The names and codes by which people can find the bank in a list."""
         return "|".join((*self.names, *sorted(self.codes)))
 
 

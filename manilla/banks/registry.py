@@ -1,6 +1,6 @@
-"""The registry of banks: finds a bank by any code or name, and its code at each provider.
+"""The registry of banks: finds a bank by any code or name, and the bank's code at each provider.
 
-Everything is cached in memory, and at most a second behind the database.
+The registry is cached in memory, and at most a second behind the database.
 """
 
 import asyncio
@@ -24,19 +24,21 @@ class AmbiguousBankCode(Refusal):
 class BankRegistry:
     def __init__(self, db: Database, watch: changes.ChangeWatch) -> None:
         self._db = db
-        # "Own code" means the code that a provider account uses for a bank.
-        self._by_provider: dict[tuple[str, str], NigerianBank] = {}  # by account and own code
+        # An "own code" is the code that a provider account uses for a bank.
+        self._by_provider: dict[tuple[str, str], NigerianBank] = {}  # banks by account and own code
         self._codes: dict[tuple[str, str], str] = {}  # own codes by account and our code
-        self._listed: set[tuple[str, str]] = set()  # account and own code, even of unknown banks
-        self._names: dict[tuple[str, str], str] = {}  # the account's names, by account and own code
+        # Accounts and own codes, including unknown banks.
+        self._listed: set[tuple[str, str]] = set()
+        # The account's name for a bank, by account and own code.
+        self._names: dict[tuple[str, str], str] = {}
         self._providers: dict[str, list[str]] = {}  # accounts that list a bank, by our code
-        # Our codes by the own code of any account; None stands for an unknown bank.
+        # Our codes by the own code of any account. None represents an unknown bank.
         self._meanings: dict[str, set[str | None]] = {}
         self._loading = asyncio.Lock()
         watch.follow(changes.BANKS, self._refresh)
 
     def find(self, code: str) -> NigerianBank | None:
-        """Returns the bank with this central bank code, NIP code, or code of any provider."""
+        """Returns the bank with this central bank code, NIP code or provider's own code."""
         text = code.strip()
         known = BY_ANY_CODE.get(text)
         if known is not None:
@@ -54,7 +56,7 @@ class BankRegistry:
         return self.find(text) or names.find_bank(text.strip())
 
     def search(self, text: str) -> list[NigerianBank]:
-        """Returns banks for a picker: those whose name, alias or code contains the text."""
+        """Returns banks whose name, alias or code contains the text, for selection lists."""
         return names.search(text, FOUND_MAX)
 
     def bank_at(self, provider: str, code: str) -> NigerianBank | None:
@@ -62,7 +64,7 @@ class BankRegistry:
         return self._by_provider.get((provider, code))
 
     def name_at(self, provider: str, code: str) -> str | None:
-        """Returns our name for the bank with this own code, or the provider's name if unknown."""
+        """Returns our name for the bank with this own code, or else the provider's name."""
         bank = self.bank_at(provider, code)
         return self._names.get((provider, code)) if bank is None else bank.name
 
@@ -71,7 +73,7 @@ class BankRegistry:
         return (provider, code) in self._listed
 
     def code_at(self, provider: str, bank: NigerianBank) -> str | None:
-        """Returns the code that the provider's current list has for the bank."""
+        """Returns the bank's code in the provider's current list, or None."""
         return self._codes.get((provider, bank.code))
 
     def providers_with(self, bank: NigerianBank) -> list[str]:
@@ -82,7 +84,7 @@ class BankRegistry:
         await self.load()
 
     async def load(self) -> None:
-        """Reloads the codes. Calls run one at a time, so older data never replaces newer data."""
+        """Reloads the codes. Only one load runs at a time, so old data never replaces new."""
         async with self._loading:
             rows = await learning.load(self._db)
             certain = [row for row in rows if row.is_certain and row.bank is not None]
@@ -105,10 +107,10 @@ def _grouped(listed: list[RailBank]) -> dict[str, list[str]]:
 
 
 def _meanings(rows: list[RailBank]) -> dict[str, set[str | None]]:
-    """Returns the banks that each code stands for at any provider.
+    """Returns the banks that each code identifies at any provider.
 
-    If a provider lists a code for a bank that we do not know, the result includes None: there, the
-    code may stand for another bank than at other providers.
+    If a provider lists a code for a bank that we do not know, the result includes None, because the
+    code may identify another bank there.
     """
     meanings: dict[str, set[str | None]] = defaultdict(set)
     for row in rows:

@@ -27,7 +27,7 @@ async def balances(db: Database) -> list[AccountBalance]:
          GROUP BY environment, currency, account
          ORDER BY environment, currency, account"""
     )
-    # Read the sum as a numeric, because the total of all merchants can exceed a bigint.
+    # The sum is a numeric, because the total of all merchants can exceed a bigint.
     return [
         AccountBalance(
             record["environment"],

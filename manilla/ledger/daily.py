@@ -1,4 +1,4 @@
-"""Daily transaction counts, by the day in Lagos on which each transaction was created."""
+"""Daily transaction counts, by each transaction's day of creation in Lagos."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -15,7 +15,7 @@ DAYS = 30
 
 
 class CountedTable(msgspec.Struct, frozen=True):
-    """A table to count transactions in, and its statuses that mean success or failure."""
+    """A table whose transactions are counted, and its statuses for success and failure."""
 
     table: str
     succeeded: str
@@ -24,7 +24,7 @@ class CountedTable(msgspec.Struct, frozen=True):
     async def daily(
         self, db: Database, scope: Scope, currency: str, days: Sequence[date] | None = None
     ) -> "list[DailyFigures]":
-        """Returns one entry per day, oldest first; by default the last 30 days."""
+        """Returns one entry per day, oldest first, by default for the last 30 days."""
         return await _count_daily(
             db, self, scope, currency, last_days(DAYS) if days is None else days
         )
@@ -53,7 +53,7 @@ class DailyFigures(msgspec.Struct, frozen=True):
 
     @property
     def success_rate(self) -> float | None:
-        """The share of final transactions that succeeded, or None if no transaction is final."""
+        """The share of successes among final transactions, or None if no transaction is final."""
         decided = self.succeeded + self.failed
         return self.succeeded / decided if decided else None
 

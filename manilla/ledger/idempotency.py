@@ -1,4 +1,4 @@
-"""Idempotency keys: a repeated request gets the response to the first one."""
+"""Idempotency keys: a repeated request gets the response to the first request."""
 
 import hashlib
 import re
@@ -14,7 +14,7 @@ _TRX_ID = re.compile(f"TXN[{ALPHABET}]{{{TRX_IDS.length - 3}}}")
 
 
 class RepeatKey(msgspec.Struct, frozen=True):
-    """An Idempotency-Key with the endpoint and the hash of the body that it was sent with."""
+    """An Idempotency-Key, with the endpoint and the hash of the body that were sent with it."""
 
     endpoint: str
     key: str
@@ -34,8 +34,8 @@ class Replayed(msgspec.Struct, frozen=True):
     def trx_id(self) -> str | None:
         """The id of the transaction that the first request created.
 
-        It is the first id in the stored response: in `trx_id`, or in the path of `payment_url`.
-        Values from the request, which may look like ids, come later.
+        This is the first id in the stored response, in `trx_id` or in the path of `payment_url`.
+        Values from the request, which may look like ids, come later in the response.
         """
         found = _TRX_ID.search(self.body)
         return found.group() if found else None

@@ -1,7 +1,7 @@
 """Writes payments or payouts that are created at the same time in one statement.
 
-The statement calls a database function that takes the items as JSON and returns a result for each.
-It also counts the requests toward the rate limit.
+The statement calls a database function that takes the items as JSON and returns a result for each
+item. The function also counts the requests toward the rate limit.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,8 +27,7 @@ class IntakeOutcome(StrEnum):
     REPLAYED = "replayed"  # the idempotency key was used before, with the same body
     KEY_CONFLICT = "key_conflict"  # the idempotency key was used before, with another body
     DUPLICATE = "duplicate"  # the merchant used the reference before
-    # An earlier item of the same batch has the same reference or key. On retry, that item's result
-    # is known.
+    # An earlier item in the batch has the same reference or key. A retry finds its result.
     AGAIN = "again"
     RATE_LIMITED = "rate_limited"
     API_KEY_ENDED = "api_key_ended"  # the API key was revoked or has expired
@@ -60,8 +59,8 @@ class NewRow(Protocol):
 class NewItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Values to write or check together with a new row. Payments and payouts add fields.
 
-    Fields with their default value, which most fields have, are not encoded, so that the database
-    parses half as many. The same applies to the row and to its ItemPlace.
+    Most fields have their default value. Such fields are not encoded, so that the database parses
+    half as many. The same applies to the row and to its ItemPlace.
     """
 
     bucket: str
@@ -71,12 +70,12 @@ class NewItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     body_hash: str | None = None
     answer: str | None = None  # the response to store under the idempotency key
     job_kind: str | None = None
-    due_in_seconds: float = 0  # counted by the database's clock, because hosts' clocks may differ
-    dry_run: bool = False  # checks for reasons to reject the item, and writes nothing
-    # Maximum sum of the merchant's transactions since the id `day_from`; None for no limit.
+    due_in_seconds: float = 0  # measured by the database's clock, because hosts' clocks may differ
+    dry_run: bool = False  # only checks whether the item would be rejected
+    # The maximum sum of the merchant's transactions since the id `day_from`, or None for no limit.
     day_limit_minor: int | None = None
     day_from: str | None = None
-    # The event for the new, pending transaction; None if no endpoint is subscribed to it.
+    # The event for the new, pending transaction, or None if no endpoint is subscribed to it.
     event_id: str | None = None
     event: str | None = None
     event_body: str | None = None
@@ -88,16 +87,16 @@ class NewItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ItemPlace(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The fields of an item that depend on the batch."""
+    """An item's fields that depend on the batch."""
 
-    item: int  # the position in the batch
+    item: int  # position in the batch
     cost: int = 1  # 1 if the item counts toward the rate limit
-    behind: int = 0  # how many later items in the same rate limit bucket count
-    repeats: bool = False  # whether an earlier item writes the same reference or key
-    # The sum of the earlier items of the batch that count toward the daily limit.
+    behind: int = 0  # number of later items in the same rate limit bucket that count
+    repeats: bool = False  # whether an earlier item has the same reference or key
+    # The sum of earlier items in the batch that count toward the daily limit.
     ahead_minor: int = 0
-    # Whether it is a dry run. The stored functions use this name, and the previous version of the
-    # code calls them too.
+    # Whether the item is a dry run. The stored functions use this name, and the previous version of
+    # the code calls them too.
     only_look: bool = False
 
 
@@ -111,7 +110,8 @@ class IntakeResult(msgspec.Struct, frozen=True):
     resets_in_seconds: int
 
 
-Taken = tuple[NewRow, NewItem, int]  # with the cost: 1 if the item counts toward the rate limit
+# The number is the cost: 1 if the item counts toward the rate limit.
+Taken = tuple[NewRow, NewItem, int]
 
 
 class Intake:
@@ -139,14 +139,14 @@ class Intake:
         records = await self._connection.records(self._sql, items, ratelimit.WINDOW)
         crash.point("after_intake_commit")
         assert len(records) == len(new)
-        records.sort()  # by item
+        records.sort()  # sorts by `item`, the first column
         return [
             IntakeResult(item, IntakeOutcome(outcome), *rest) for item, outcome, *rest in records
         ]
 
 
 def _encoded(new: Sequence[Taken]) -> bytearray:
-    """Encodes a JSON array of flat objects, each with the fields of a row, its item and place."""
+    """Encodes a JSON array of flat objects. Each has the fields of a row, its item and place."""
     text = bytearray(b"[")
     for (row, item, _), place in zip(new, _places(new), strict=True):
         strict_json.encode_into(row, text, -1)
@@ -178,7 +178,7 @@ def _places(new: Sequence[Taken]) -> Iterator[ItemPlace]:
 
 
 def _unique_keys(row: NewRow, item: NewItem) -> set[tuple[object, ...]]:
-    """Returns the unique keys that writing this item would insert."""
+    """Returns the unique keys that are inserted when this item is written."""
     if item.dry_run:
         return set()
     owner = (row.merchant_id, row.environment)

@@ -11,7 +11,7 @@ from manilla.kit.db import Connection, Database
 class Invariant(msgspec.Struct, frozen=True):
     name: str
     promise: str
-    violations: str  # SQL query for violations; the rule holds if it returns no rows
+    violations: str  # SQL query for violations, which must return no rows
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ LEDGER: tuple[Invariant, ...] = (
     ),
     Invariant(
         "wallet_history_is_gapless",
-        "Each wallet entry continues from the balance after the previous one.",
+        "Each wallet entry continues from the balance after the previous entry.",
         """SELECT * FROM (
              SELECT merchant_id, environment, currency, posting_id, amount_minor, balance_minor,
                     coalesce(lag(balance_minor) OVER (
@@ -89,7 +89,7 @@ LEDGER: tuple[Invariant, ...] = (
 
 
 async def check(db: Database, invariants: Sequence[Invariant]) -> list[Finding]:
-    """Checks all invariants in one snapshot, so that concurrent postings are not violations."""
+    """Checks all invariants in one snapshot, so that concurrent postings cause no violations."""
     async with db.transaction() as connection:
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         return [await _find(connection, invariant) for invariant in invariants]

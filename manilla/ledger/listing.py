@@ -1,4 +1,4 @@
-"""Lists from the ledger: a wallet's statement, and postings with their entries."""
+"""Lists a wallet's statement, and postings with their entries."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -19,10 +19,10 @@ from manilla.ledger.scope import Scope, Tenant, scope_conditions
 LOOK_MAX = 10_000  # maximum number of rows read for one page
 CHUNK_MAX = 1_000
 CLOSE = 20
-# If the ids of a page's first and last posting differ by less than this, the whole range is read.
+# If a page's first and last posting ids differ by less than this, the whole range is read.
 NEAR_MAX = 20_000
-# A posting gets its id slightly later than its timestamp, so the order of ids and the order of
-# times can differ by this much.
+# A posting gets its id slightly after its timestamp. The order of ids and the order of timestamps
+# can therefore differ by this much.
 ASTRAY = timedelta(minutes=5)
 
 
@@ -30,11 +30,11 @@ _ENTRIES = "entry e JOIN posting p ON p.merchant_id = e.merchant_id AND p.id = e
 
 
 class StatementFilter(AmountFilter, frozen=True, kw_only=True):
-    """The amount limits apply to both credits and debits."""
+    """A statement's filters. The amount limits apply to both credits and debits."""
 
     kind: str | None = None
     search: str | None = None  # an exact trx_id or charge reference
-    named: tuple[str, ...] = ()  # ids of related transactions, which the search matches too
+    named: tuple[str, ...] = ()  # ids of related transactions, which the search also matches
 
 
 class WalletStatementLine(msgspec.Struct, frozen=True):
@@ -81,7 +81,7 @@ class PostingFilter(RecordFilter, frozen=True, kw_only=True):
 class EntryLine(msgspec.Struct, frozen=True):
     account: str
     amount_minor: int
-    balance_minor: int | None  # the balance after the entry; only for wallet entries
+    balance_minor: int | None  # the balance after the entry, only for wallet entries
 
 
 class PostingLine(msgspec.Struct, frozen=True):
@@ -164,7 +164,7 @@ async def statement(
 async def statement_totals(
     db: Database, tenant: Tenant, currency: str, wanted: StatementFilter
 ) -> Totals:
-    """Returns the number and the sums of the statement's entries."""
+    """Returns the number of entries in the statement, and their sums."""
     search = listing.search_text(wanted.search)
     numbers = search and await _numbers_of(db, tenant.merchant_id, [search, *wanted.named])
     low = await _first_number(db, wanted.since, -ASTRAY) if wanted.since else None
@@ -264,7 +264,7 @@ async def _postings(db: Database, conditions: Conditions, limit: int) -> list[Po
 async def _numbers(
     db: Database, merchant_id: int | None, low: int, high: int, limit: int
 ) -> list[int]:
-    """Returns posting ids in descending order, either one merchant's or all."""
+    """Returns the posting ids of one merchant, or of all merchants, in descending order."""
     if merchant_id is None:
         last: int = await db.value("SELECT coalesce(pg_sequence_last_value('posting_id_seq'), 0)")
         highest = min(high - 1, last)
@@ -282,7 +282,7 @@ async def _numbers(
 def _numbered(conditions: Conditions, numbers: Sequence[int]) -> Conditions:
     """Adds a condition for these posting ids, which are in descending order.
 
-    If they are close together, reading the whole range is faster.
+    If the ids are close together, reading the whole range is faster.
     """
     if numbers[0] - numbers[-1] < CLOSE * len(numbers):
         return conditions.copy().add("id >= {} AND id <= {}", numbers[-1], numbers[0])
@@ -290,7 +290,7 @@ def _numbered(conditions: Conditions, numbers: Sequence[int]) -> Conditions:
 
 
 async def _first_number(db: Database, moment: datetime | None, slack: timedelta) -> int:
-    """Returns the id of the first posting at this time or later; INTEGER_MAX if there is none."""
+    """Returns the id of the first posting at this time or later, or INTEGER_MAX."""
     if moment is None:
         return INTEGER_MAX
     start, span = moment + slack, timedelta(hours=1)
@@ -360,8 +360,8 @@ async def _heads(db: Database, merchant_id: int, numbers: Sequence[int]) -> list
             f"{head} FROM posting WHERE merchant_id = $1 AND id = ANY($2::bigint[])",
             *(merchant_id, numbers),
         )
-    # OFFSET 0 separates the conditions, so that the planner finds the ids first. Otherwise it reads
-    # all postings of the merchant.
+    # OFFSET 0 separates the conditions, so that the planner starts with the ids. Otherwise the
+    # query would read all of the merchant's postings.
     async with by_key(db) as connection:
         return await connection.records(
             f"""

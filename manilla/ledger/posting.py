@@ -1,4 +1,4 @@
-"""Types for postings to the ledger, and their results."""
+"""Types for ledger postings and their results."""
 
 from enum import StrEnum
 
@@ -7,11 +7,11 @@ import msgspec
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 
-LINES_MAX = 2  # the number of lines that the SQL function `ledger_post` takes
+LINES_MAX = 2  # the maximum number of lines in the SQL function `ledger_post`
 
 
 class PostingKind(StrEnum):
-    """What a posting is about. A transaction has at most one posting of each kind."""
+    """The purpose of a posting. A transaction has at most one posting of each kind."""
 
     PAYMENT = "payment"
     COMMISSION = "commission"
@@ -23,7 +23,7 @@ class PostingKind(StrEnum):
     PAYOUT_REFUND = "payout_refund"
     PAYOUT_PROVIDER_FEE = "payout_provider_fee"
     PAYOUT_PROVIDER_FEE_RETURNED = "payout_provider_fee_returned"
-    PROVIDER_FEE = "provider_fee"  # that a provider kept from a payment
+    PROVIDER_FEE = "provider_fee"  # a fee that a provider kept from a payment
     SURPLUS = "surplus"
     PART = "part"
     PART_USED = "part_used"
@@ -41,7 +41,7 @@ class PostingKind(StrEnum):
     SETTLE_FEE_RETURNED = "settle_fee_returned"
 
 
-# The kinds that change a wallet's balance.
+# The kinds of postings that change a wallet's balance.
 WALLET_KINDS = (
     PostingKind.PAYMENT,
     PostingKind.COMMISSION,
@@ -59,14 +59,14 @@ WALLET_KINDS = (
 
 class PostingOutcome(StrEnum):
     POSTED = "posted"
-    DUPLICATE = "duplicate"  # the (trx_id, kind) was posted before; nothing is posted again
+    DUPLICATE = "duplicate"  # the same trx_id and kind were posted before, so nothing is posted
     INSUFFICIENT_BALANCE = "insufficient_balance"
     NO_WALLET = "no_wallet"
     BALANCE_LIMIT = "balance_limit"
 
 
 class Line(msgspec.Struct, frozen=True):
-    """The change to one platform account's balance; negative for a decrease."""
+    """The change to one platform account's balance, which is negative for a decrease."""
 
     account: str
     minor: int
@@ -82,7 +82,7 @@ class Posting(msgspec.Struct, frozen=True):
 
     merchant_id: int
     trx_id: str
-    kind: str  # a PostingKind; with `:rail` for a case about a rail that was left
+    kind: str  # a PostingKind, followed by `:rail` in a case about a payout's earlier rail
     environment: Environment
     wallet: Money
     lines: tuple[Line, ...]
@@ -95,7 +95,8 @@ class Posting(msgspec.Struct, frozen=True):
 
 class Posted(msgspec.Struct, frozen=True):
     outcome: PostingOutcome
-    balance_minor: int | None  # the wallet's balance after the posting, if it changed
+    # The wallet's balance after the posting, or None if it did not change.
+    balance_minor: int | None
 
 
 def clearing(provider: str) -> str:
@@ -113,6 +114,6 @@ PAYOUT_FEE = "payout_fee"
 IN_FLIGHT = "in_flight"
 SUSPENSE = "suspense"
 ADJUSTMENT = "adjustment"
-# Received from customers and credited to no wallet: a surplus, or a part of the amount due.
+# Customers' money that is not credited to a wallet: a surplus, or part of the amount due.
 CUSTOMER_CREDIT = "customer_credit"
 BANK = "bank"

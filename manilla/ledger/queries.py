@@ -40,7 +40,7 @@ async def post(db: Database | Connection, postings: Sequence[Posting]) -> list[P
 
 
 def _line_columns(postings: Sequence[Posting]) -> list[list[str | int | None]]:
-    """Returns accounts and amounts of all postings' first lines, then those of the second lines."""
+    """Returns four columns: account and amount of all first lines, then of all second lines."""
     columns: list[list[str | int | None]] = []
     for number in range(LINES_MAX):
         lines = [posting.lines[number : number + 1] for posting in postings]

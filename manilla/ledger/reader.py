@@ -1,4 +1,4 @@
-"""Reads transactions for many requests at the same time with one statement."""
+"""Reads transactions for many concurrent requests with one statement."""
 
 from datetime import datetime
 from functools import lru_cache
@@ -20,7 +20,7 @@ class TransactionReader:
         self._single, self._pages = SharedReads(db), pages
 
     async def read(self, table: str, columns: str, tenant: Tenant, trx_id: str) -> Columns:
-        """Returns the columns of a transaction; raises if the tenant has no such transaction."""
+        """Returns a transaction's columns. Raises if the tenant has no such transaction."""
         if trx_ids.merchant_of(trx_id) != tenant.merchant_id:
             raise TransactionNotFound
         found = await self._single.records(
@@ -45,8 +45,8 @@ class TransactionReader:
         """Returns a page of the tenant's transactions, newest first.
 
         The statement reads only as many of the merchant's rows as the page needs, so that no
-        request in the batch delays the others. Returns None if too few of these rows match, because
-        some are in the other environment or outside the period.
+        request in the batch delays the others. Some of these rows may be in the other environment
+        or outside the period. Returns None if the page is therefore incomplete.
         """
         low, high = id_bounds(since, until)
         last = read_cursor(tuple[str], after)
@@ -66,7 +66,7 @@ class TransactionReader:
 
 @lru_cache
 def _single_sql(table: str, columns: str) -> str:
-    # The order forces a plan on the primary key, which does not read all of a merchant's rows.
+    # The order forces a plan that uses the primary key and does not read all of a merchant's rows.
     return f"""
         SELECT place, {columns}
           FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::text[])
@@ -80,7 +80,7 @@ def _single_sql(table: str, columns: str) -> str:
 
 @lru_cache
 def _page_sql(table: str, columns: str, *, has_period: bool) -> str:
-    # A nested loop is the only plan for LATERAL, so each page's rows arrive in their order.
+    # LATERAL always uses a nested loop, so each page's rows are returned in their order.
     arrays = "$1::integer[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::integer[]"
     names = "place, wanted_merchant, wanted_environment, low, high, rows_max"
     is_wanted = "environment = wanted_environment::environment"

@@ -1,4 +1,4 @@
-"""Which rows a list may show. A merchant sees only its own rows in one environment."""
+"""Restricts which rows a list may show. A merchant sees only its own rows in one environment."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ class Tenant(msgspec.Struct, frozen=True):
 
 
 class Everyone(msgspec.Struct, frozen=True):
-    """All merchants or a single one, for administrators."""
+    """All merchants or a single merchant, for administrators."""
 
     merchant_id: int | None = None
     environment: Environment | None = None
@@ -33,5 +33,5 @@ def scope_conditions(scope: Scope) -> Conditions:
 
 
 def collation_of(scope: Scope) -> str:
-    """Returns the collation of `trx_id` in the index that suits the scope."""
+    """Returns the collation of `trx_id` in the index for this scope."""
     return ' COLLATE "C"' if scope.merchant_id is None else ""

@@ -14,7 +14,7 @@ from manilla.ledger import posting, trx_ids
 from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
 
-NOBODY = 0  # merchant id of postings that involve no merchant
+NOBODY = 0  # merchant id of postings without a merchant
 NOTE_LENGTH_MAX = 200
 
 
@@ -84,7 +84,7 @@ async def settle(
 def _lines(kind: SettlementKind, provider: str, minor: int) -> tuple[Line, Line]:
     """Returns the posting's lines.
 
-    In clearing, money that the provider holds for us is negative.
+    In the clearing account, money that the provider holds for us is negative.
     """
     clearing = posting.clearing(provider)
     match kind:

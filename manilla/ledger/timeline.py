@@ -1,4 +1,4 @@
-"""The timeline of a transaction: a permanent, ordered record of its events."""
+"""A transaction's timeline: a permanent, ordered record of its events."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -16,8 +16,8 @@ class TimelineEvent(msgspec.Struct, frozen=True):
     event: str
     from_status: str
     to_status: str
-    detail: str | None  # a sentence for administrators
-    facts: dict[str, str]  # the event's details that merchants may see
+    detail: str | None  # a sentence that administrators see
+    facts: dict[str, str]  # the event's details that merchants can see
 
 
 NO_FACTS: Mapping[str, str] = MappingProxyType({})
@@ -37,7 +37,7 @@ async def add(
 ) -> None:
     """Adds an event.
 
-    The caller must have locked the transaction's row, so the numbers have no gaps.
+    The caller must hold the lock on the transaction's row, so that the numbers have no gaps.
     """
     await connection.execute(
         """
@@ -51,7 +51,7 @@ async def add(
 
 
 async def steps(db: Database | Connection, merchant_id: int, trx_id: str) -> list[TimelineEvent]:
-    """Returns the events in order. A payout's first event is stored in the payout's row."""
+    """Returns the events in order. The first event of a payout is stored in the payout's row."""
     records = await db.records(
         """
         SELECT row_number() OVER (ORDER BY place) AS number, at, event, from_status, to_status,

@@ -1,4 +1,4 @@
-"""What the lists of payments, payouts and refunds share: filters, order, totals and search."""
+"""Code that lists of payments, payouts and refunds share: filters, order, totals and search."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -16,18 +16,18 @@ from manilla.ledger.trx_ids import TRX_IDS
 
 # Earlier versions stored a creation time that differs from the time in the id by up to this much.
 ASTRAY = timedelta(minutes=1)
-# No transaction is outside these years.
+# All transactions were created between these years.
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
-# The transaction has an open case, which an administrator must decide. There are few open cases, so
-# the planner starts with them.
+# Selects transactions with an open case, which an administrator must decide. There are few open
+# cases, so the planner starts with them.
 UNDER_REVIEW = """
     (merchant_id, trx_id) IN (
         SELECT c.merchant_id, c.trx_id FROM operator_case c WHERE c.status = 'open')"""
 
 
 def newest_by(column: str, ids: TimedIds) -> dict[SortOrder, SortKeys]:
-    """Returns the order of an index on ids, newest first."""
+    """Returns the sort order of an index on ids, newest first."""
     kind = tuple[Annotated[str, msgspec.Meta(pattern=ids.pattern)]]
     return {SortOrder.NEWEST: SortKeys((column,), kind, is_indexed=True)}
 
@@ -48,12 +48,12 @@ class TransactionFilter(AmountFilter, frozen=True, kw_only=True):
 
 
 class IndexedMatch(msgspec.Struct, frozen=True):
-    """A way to find transactions by a complete value that has an index."""
+    """A search for transactions by a complete, indexed value."""
 
     label: str
     sql: str
     values: tuple[Any, ...]
-    is_common: bool = False  # whether a merchant can have many transactions with the value
+    is_common: bool = False  # whether many of a merchant's transactions can have the value
 
 
 def query(table: str, columns: str, scope: Scope, wanted: TransactionFilter) -> Selection:
@@ -82,14 +82,14 @@ def newest_first(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> Selection:
-    """Returns a merchant's transactions for lists that are newest first.
+    """Returns a query for a merchant's transactions, newest first.
 
     `columns` must include the id and the reference.
     """
     index, orders = KeyIndex(merchant_condition(tenant), id_bounds(since, until)), _ORDERS
     if ref_trx is not None:
-        # At most one row. This is the same as an equality, but in the order of the unique index on
-        # the reference, so that the planner does not read all of the merchant's rows instead.
+        # At most one row matches. BETWEEN has the same result as an equality, but makes the planner
+        # use the unique index on the reference instead of reading all of the merchant's rows.
         index = KeyIndex(
             scope_conditions(tenant).add("ref_trx BETWEEN {} AND {}", ref_trx, ref_trx)
         )
@@ -107,7 +107,7 @@ def newest_first(
 def id_bounds(
     since: datetime | None, until: datetime | None, ids: TimedIds = TRX_IDS
 ) -> tuple[str, str]:
-    """Returns the least id of a row that was created in the period, and one after the last."""
+    """Returns the lowest id in the period, and the lowest id after the period."""
     low = _floor(ids, EARLIEST) if since is None else ids.floor(max(since, EARLIEST) - ASTRAY)
     high = _floor(ids, LATEST) if until is None else ids.floor(min(until, LATEST) + ASTRAY)
     return low, high
@@ -119,7 +119,7 @@ _floor = lru_cache(TimedIds.floor)
 async def first_match(
     db: Database, steps: Selection, matches: Sequence[IndexedMatch], otherwise: Selection
 ) -> Selection:
-    """Returns the rows of the first match that finds one, or `otherwise` if none does."""
+    """Returns the rows of the first match that has any, or `otherwise` if no match has rows."""
     async with by_key(db) as connection:
         for match in matches:
             narrowed = steps.narrowed(match.sql, *match.values)
@@ -130,7 +130,7 @@ async def first_match(
 
 
 def by_reference(scope: Scope, text: str) -> IndexedMatch:
-    """Matches the merchant's reference. Across merchants, upper and lower case are equal."""
+    """Matches the merchant's reference. A search across all merchants ignores case."""
     if scope.merchant_id is None:
         return IndexedMatch("Reference", "lower(ref_trx) = lower({})", (text,))
     return IndexedMatch("Reference", "ref_trx = {}", (text,))

@@ -8,7 +8,7 @@ SANDBOX_REMARK = "SANDBOX_TRANSACTION"
 
 
 class TransactionNotFound(Refusal):
-    """The id is unknown, or the caller may not see the transaction. Both give the same error."""
+    """The id is unknown, or the caller may not see the transaction. The error is the same."""
 
     status, code = 404, "TRANSACTION_NOT_FOUND"
     message = "There is no such transaction."

@@ -1,4 +1,4 @@
-"""Transaction ids: `TXN`, milliseconds, the merchant's id and random bits."""
+"""Transaction ids, which consist of `TXN`, milliseconds, the merchant's id and random bits."""
 
 from manilla.kit.ids import OWNER_MAX, TimedIds
 
@@ -7,7 +7,6 @@ MERCHANT_ID_MAX = OWNER_MAX
 TRX_IDS = TimedIds("TXN", 1_000, 10)
 
 new, merchant_of = TRX_IDS.new, TRX_IDS.owner_of
-# A transaction's creation time is the time in its id, so that the order of ids is the order of
-# creation times.
+# A transaction's creation time is the time in its id, so that ids sort by creation time.
 new_with_time = TRX_IDS.new_with_time
 floor, moment_of = TRX_IDS.floor, TRX_IDS.moment_of

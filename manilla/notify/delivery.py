@@ -1,6 +1,6 @@
-"""Delivers messages to merchants' servers. A slow receiver does not delay other receivers.
+"""Delivers messages to merchants' servers. A slow server does not delay other deliveries.
 
-`Destination` contains what differs between `ipn_url` and webhook endpoints.
+`Destination` contains the differences between `ipn_url` and webhook endpoints.
 """
 
 import asyncio
@@ -22,24 +22,24 @@ CONCURRENCY = 192
 ANSWER_BYTES_MAX = 64 * 1024
 ANSWER_BYTES_KEPT = 2 * 1024
 REDIRECTS = (301, 302, 303, 307, 308)
-SLACK_SECONDS = 0.5  # allowance for a difference between the database's clock and ours
+SLACK_SECONDS = 0.5  # tolerance for a difference between the database's clock and ours
 
 
 class Destination(Protocol[Due]):
-    """Where messages go: which ones are due, how they are signed, and where results are stored."""
+    """A type of destination: loads due messages, signs them, and stores the results."""
 
-    kind: str  # the kind of its jobs
+    kind: str  # the kind of the destination's jobs
 
     async def due(self, jobs: Sequence[Job]) -> Sequence[Due | None]: ...
     def retry_seconds(self, due: Due) -> Sequence[float]:
-        """Seconds from each failed attempt to the next one."""
+        """Returns the seconds from each failed attempt to the next attempt."""
 
     async def headers(self, due: Due, now: int) -> dict[str, str]: ...
     async def record(self, attempts: Sequence[AttemptResult]) -> Sequence[None]: ...
 
 
 class DeliveryReply(NamedTuple):
-    """The response to one attempt, or why there is none."""
+    """The response to one attempt, or the reason why there is no response."""
 
     status: int | None
     answer: bytes | None
@@ -59,7 +59,7 @@ class NotificationDelivery(Generic[Due]):
         return {self._destination.kind: Work(self.deliver, concurrency=CONCURRENCY, is_fair=True)}
 
     async def deliver(self, job: Job) -> float | None:
-        """Tries once to deliver the job's oldest undelivered message.
+        """Makes one attempt to deliver the job's oldest undelivered message.
 
         The messages of a job, which are about one transaction, are delivered in order.
         """
@@ -68,7 +68,7 @@ class NotificationDelivery(Generic[Due]):
             return None
         wait = _wait_seconds(due, self._destination.retry_seconds(due))
         if wait > SLACK_SECONDS:
-            return wait  # the job ran early, because another message was enqueued
+            return wait  # the job ran early, because another message was queued
         host = host_of(due.url)
         entered, was_slow = self._hosts.enter(host, due.merchant_id)
         if not entered:
@@ -139,7 +139,7 @@ def _wait_seconds(due: DueMessage, retry_seconds: Sequence[float]) -> float:
 
 
 async def _read_limited(response: aiohttp.ClientResponse, answer: bytearray) -> None:
-    """Reads the response up to a limit. Closes the connection if there is more."""
+    """Reads the response up to a limit, then closes the connection."""
     async for chunk in response.content.iter_chunked(16 * 1024):
         answer += chunk
         if len(answer) > ANSWER_BYTES_MAX:

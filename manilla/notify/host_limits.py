@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 AT_ONCE = 64  # limit per host: a third of all concurrent calls
-NEW_AT_ONCE = 8  # limit per merchant and host, until that host has responded fast to the merchant
-SLOW_AT_ONCE = 2  # limit per merchant and host, while that host is slow or silent for the merchant
+NEW_AT_ONCE = 8  # limit per merchant and host, until the host has responded fast
+SLOW_AT_ONCE = 2  # limit per merchant and host, while the host is slow or does not respond
 SLOW_IN_ALL = 48  # limit for all slow hosts together
 SLOW_SECONDS = 2.0
 REMEMBER_SECONDS = 60.0
@@ -36,7 +36,7 @@ class HostLimits:
         self._running_slow = 0
 
     def enter(self, host: str, merchant_id: int) -> tuple[bool, bool]:
-        """Returns whether the host can be called now, and whether it counts as slow."""
+        """Returns whether the host can be called now, and whether the host counts as slow."""
         calls = self._by_merchant.get((merchant_id, host))
         if calls is None:
             self._forget_idle()

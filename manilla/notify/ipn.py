@@ -1,4 +1,4 @@
-"""Delivers notifications to the `ipn_url` of a transaction."""
+"""Delivers notifications to a transaction's `ipn_url`."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,7 @@ class IpnDestination:
 async def signed_headers(
     directory: Directory, notification: DueNotification | Notification, now: int
 ) -> dict[str, str]:
-    """Signs with the merchant's newest secret, even while an older one is still valid."""
+    """Signs with the merchant's newest secret, even while an older secret is still valid."""
     merchant = await directory.of(Environment(notification.environment), notification.merchant_id)
     return signing.headers(
         merchant.live_credentials()[0].secret,

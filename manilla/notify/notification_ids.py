@@ -1,4 +1,4 @@
-"""Notification ids, with microseconds so that one transaction's ids sort in order of events."""
+"""Notification ids. They contain microseconds, so that a transaction's ids sort by event."""
 
 from manilla.kit.ids import TimedIds
 

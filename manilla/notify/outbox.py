@@ -1,6 +1,7 @@
-"""Writes notifications in the transaction of the status change; a job delivers them later.
+"""Writes notifications in the transaction of the status change. A job delivers them later.
 
-Each notification is also an event. A trigger adds its deliveries to the merchant's endpoints.
+Each notification is also an event. A database trigger adds its deliveries to the merchant's
+endpoints.
 """
 
 from typing import Any
@@ -29,8 +30,8 @@ async def enqueue(
 ) -> str:
     """Queues a notification and returns its id. If the URL is empty, it is only an event.
 
-    A test notification has no type, because it is not an event.
-    Must be called within the transaction that makes the change.
+    A test notification has no type, because it is not an event. Must be called within the
+    transaction that makes the change.
     """
     notification_id = notification_ids.new(merchant_id)
     await connection.execute(
@@ -49,7 +50,7 @@ async def enqueue(
 async def has_readers(
     connection: Connection, merchant_id: int, environment: Environment, event_type: EventType
 ) -> bool:
-    """Whether one of the merchant's endpoints receives events of this type."""
+    """Whether one of the merchant's endpoints is subscribed to events of this type."""
     return await connection.has_row(
         """
         SELECT FROM webhook_endpoint
@@ -61,7 +62,7 @@ async def has_readers(
 
 
 def pending(merchant_id: int, event: str, payload: Any) -> dict[str, str]:
-    """Returns the event for a new transaction, as fields of the intake item that creates both."""
+    """Returns the event for a new transaction, as fields of the transaction's intake item."""
     return {
         "event_id": notification_ids.new(merchant_id),
         "event": event,

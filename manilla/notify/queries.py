@@ -22,35 +22,35 @@ Due = TypeVar("Due", bound="DueMessage")
 
 
 class DueMessage(msgspec.Struct, frozen=True):
-    """The oldest undelivered message of a job. Each type of destination adds its own fields."""
+    """A job's oldest undelivered message. Each type of destination adds fields."""
 
     merchant_id: int
-    subject: str  # of the job
-    id: str  # of the notification
+    subject: str  # the job's subject
+    id: str  # the notification's id
     environment: str
     url: str
     body: bytes
     attempts: int  # number of attempts since the message was last scheduled
     attempts_in_all: int
-    ended_at: datetime | None  # when the last attempt ended
+    ended_at: datetime | None  # end time of the last attempt
     has_more: bool  # whether the job has another undelivered message
 
     @property
     def key(self) -> str:
-        """The key under which the attempts are stored."""
+        """The key under which the message's attempts are stored."""
         return self.id
 
     def busy_seconds(self, *, is_slow: bool) -> float:
-        """Seconds to wait while the host is at its limit of concurrent calls."""
+        """Returns the seconds to wait while the host is at its limit of concurrent calls."""
         return SLOW_BUSY_SECONDS if is_slow else BUSY_SECONDS
 
 
 class DueNotification(DueMessage, frozen=True):
-    """The oldest undelivered notification of a transaction."""
+    """A transaction's oldest undelivered notification."""
 
 
 class DeliveryAttempt(msgspec.Struct, frozen=True):
-    """One request to a notification's URL or to an endpoint, as stored."""
+    """One stored request to a notification's URL or to an endpoint."""
 
     number: int
     at: datetime
@@ -62,7 +62,7 @@ class DeliveryAttempt(msgspec.Struct, frozen=True):
 
 
 class DeliveryErrorCode(StrEnum):
-    """The reasons for a failed attempt that other code depends on."""
+    """Reasons for a failed attempt that other code depends on."""
 
     NOT_REACHED = "not_reached"  # the address is not public, or the host is unknown
 
@@ -93,7 +93,7 @@ class Notification(msgspec.Struct, frozen=True):
 
 
 async def due(db: Database, jobs: Sequence[Job]) -> list[DueNotification | None]:
-    """Returns, for each job, the notification to deliver, or None if all are delivered."""
+    """Returns each job's notification to deliver, or None if all are delivered."""
     rows = await db.rows(
         DueNotification,
         """
@@ -123,7 +123,7 @@ async def due(db: Database, jobs: Sequence[Job]) -> list[DueNotification | None]
 
 
 def by_job(jobs: Sequence[Job], due: Sequence[Due]) -> list[Due | None]:
-    """Returns the message of each job, in the order of the jobs."""
+    """Returns each job's message, in the order of the jobs."""
     found = {(each.merchant_id, each.subject): each for each in due}
     return [found.get((job.merchant_id, job.subject)) for job in jobs]
 
@@ -137,7 +137,7 @@ def parameters(attempts: Sequence[AttemptResult]) -> list[list[Any]]:
     return list(values.values())
 
 
-# Stores the attempts. The rest of the statement reads them from `given`.
+# Stores the attempts. The rest of the statement reads the attempts from `given`.
 STORED = f"""
         WITH given AS (
             SELECT * FROM unnest($1::integer[], $2::timestamptz[], $3::text[], $4::integer[],
@@ -236,7 +236,7 @@ async def attempts(db: Database, merchant_id: int, notification_id: str) -> list
 
 
 async def last_delivered_url(db: Database, merchant_id: int, environment: str) -> str | None:
-    """Returns the URL that the merchant's most recent delivered notification went to."""
+    """Returns the URL of the merchant's most recent delivered notification."""
     url: str | None = await db.value(
         """
         SELECT url FROM (
@@ -249,7 +249,7 @@ async def last_delivered_url(db: Database, merchant_id: int, environment: str) -
 
 
 async def blocked_urls(db: Database, merchant_id: int, environment: str) -> list[str]:
-    """Returns recent URLs whose last attempt failed because the address was not public."""
+    """Returns recent URLs whose last attempt failed because the address is not public."""
     records = await db.records(
         """
         SELECT url FROM (

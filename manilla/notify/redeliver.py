@@ -32,7 +32,7 @@ async def find(db: Database, notification_id: str) -> Notification:
 
 
 async def redeliver(db: Database, notification_id: str) -> Notification:
-    """Schedules up to three new delivery attempts with the same id, even after a delivery."""
+    """Schedules up to three new attempts with the same id, even if it was delivered."""
     found = await find(db, notification_id)
     if not found.url:
         raise NotificationNotSent
@@ -55,14 +55,14 @@ async def redeliver_failed(
     merchant_id: int | None = None,
     environment: Environment | None = None,
 ) -> list[str]:
-    """Redelivers all notifications that failed since then. Returns their ids."""
+    """Redelivers all notifications that failed since this time. Returns their ids."""
     failed = await queries.notifications(
         db, state="failed", decided_since=since, merchant_id=merchant_id, limit=AT_ONCE_MAX
     )
     if environment is not None:
         failed = [each for each in failed if each.environment == environment]
     if failed:
-        # Write one audit entry for all of them, before scheduling them in many transactions.
+        # Write one audit entry before the notifications are scheduled in many transactions.
         async with db.transaction() as connection:
             await audit.record(
                 connection,
@@ -72,8 +72,7 @@ async def redeliver_failed(
                 since=since,
                 count=len(failed),
             )
-    # Redeliver oldest first: a transaction's newer notification must not be sent before an older
-    # one.
+    # Redeliver the oldest first, so that a transaction's notifications are sent in order.
     for each in reversed(failed):
         async with db.transaction() as connection:
             await _send(connection, each)

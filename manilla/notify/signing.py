@@ -1,4 +1,4 @@
-"""The signature headers with which a merchant verifies a notification."""
+"""Creates the signature headers with which merchants verify notifications."""
 
 import base64
 import hmac
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 def headers(
     secret: bytes, *, notification_id: str, environment: str, body: bytes, now: int
 ) -> dict[str, str]:
-    """Signs the exact bytes that are sent, in Manilla's own format and as Standard Webhooks."""
+    """Signs the exact bytes that are sent, in Manilla's format and as Standard Webhooks."""
     return {
         "Content-Type": "application/json",
         "X-Signature": hmac.digest(secret, body, "sha256").hex(),
@@ -23,7 +23,7 @@ def headers(
 def endpoint_headers(
     secrets: Sequence[bytes], *, notification_id: str, environment: str, body: bytes, now: int
 ) -> dict[str, str]:
-    """Signs for an endpoint, as Standard Webhooks, with each of its valid secrets."""
+    """Signs a message to an endpoint, as Standard Webhooks, with each valid secret."""
     signatures = [standard_signature(secret, notification_id, now, body) for secret in secrets]
     return {
         "Content-Type": "application/json",
@@ -40,5 +40,5 @@ def standard_signature(secret: bytes, notification_id: str, now: int, body: byte
 
 
 def standard_key(secret: bytes) -> str:
-    """Returns the API secret in the format that Standard Webhooks libraries expect."""
+    """Returns the secret in the format that Standard Webhooks libraries expect."""
     return "whsec_" + base64.b64encode(secret).decode()

@@ -1,7 +1,8 @@
-"""Begins a new epoch of events after a restore.
+"""Starts a new epoch of events after a restore.
 
-Events are ordered by transaction number, and another database cluster counts from one again. After
-a backup has been restored into it, all new events must come after the restored ones.
+Events are ordered by PostgreSQL's transaction number, and a new database cluster counts from one
+again. After a backup has been restored into a new cluster, all new events must come after the
+restored events.
 """
 
 BEGIN_AFTER_RESTORE = """

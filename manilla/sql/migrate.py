@@ -13,7 +13,8 @@ from manilla.sql import epochs, rights, runner, statistics
 
 FOLDER = Path(str(resources.files("manilla.sql")))
 
-FUNCTIONS_SECONDS = 600  # time limit per statement; another process may be replacing the functions
+# Time limit per statement, because another process may be replacing the functions.
+FUNCTIONS_SECONDS = 600
 
 
 class NotMigrated(Refusal):
@@ -29,7 +30,7 @@ def newest_revision() -> str:
 
 
 async def upgrade(owner_url: str, application_url: str) -> None:
-    """Migrates the database. Safe to call concurrently, and when nothing has to be migrated."""
+    """Migrates the database. Safe to call concurrently, and when the database is up to date."""
     with unavailable_when_away():
         role = await _role_of(application_url)
         await runner.run(owner_url)
@@ -43,7 +44,7 @@ async def upgrade(owner_url: str, application_url: str) -> None:
 
 
 async def check_ready(url: str) -> None:
-    """Raises NotMigrated if the database is too old for this version; accepts newer ones.
+    """Raises NotMigrated if the database is too old for this version. Accepts newer databases.
 
     Consecutive versions can run at the same time, so that an upgrade needs no downtime.
     """
@@ -69,7 +70,7 @@ async def is_current(url: str) -> bool:
 async def _replace_functions(connection: Any, role: str) -> None:
     """Replaces the SQL functions.
 
-    Their signatures stay the same as long as the previous version may call them.
+    A function's signature stays the same as long as the previous version may call it.
     """
     applied = await connection.fetchval("SELECT digest FROM function_set FOR UPDATE")
     if applied == _digest(role):

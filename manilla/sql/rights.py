@@ -1,7 +1,7 @@
-"""Privileges of the application's role on each table: only what the code needs.
+"""The privileges of the application's database role on each table: only what the code needs.
 
-During an upgrade the previous version runs with these privileges too, so a privilege is revoked one
-release after the last statement that needs it.
+During an upgrade the previous version has these privileges too, so a privilege is revoked only one
+release after the last statement that needs it was removed.
 """
 
 from typing import Any
@@ -91,9 +91,9 @@ RIGHTS = {
 
 
 async def grant(connection: Any, role: str) -> None:
-    """Grants exactly these privileges and revokes all others. Call it in a transaction."""
+    """Grants exactly these privileges and revokes all others. Must run in a transaction."""
     if role == await connection.fetchval("SELECT quote_ident(current_user)"):
-        # If one role is used for everything, only the triggers protect the ledger.
+        # If the application uses the owner's role, only the triggers protect the ledger.
         return
     await connection.execute(f"""
         GRANT USAGE ON SCHEMA public TO {role};

@@ -1,8 +1,9 @@
-"""Runs the migrations that a database does not have yet, one process at a time.
+"""Runs the migrations that a database does not have yet, in one process at a time.
 
 A migration is a numbered SQL file. Its statements run in one transaction, which also saves the
 migration's number, up to the first `CREATE INDEX CONCURRENTLY` or `DROP INDEX CONCURRENTLY`. From
-there on each statement runs alone, so that building an index does not block writes.
+there on, each statement runs in a separate transaction, so that building an index does not block
+writes.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ FOLDER = Path(str(resources.files("manilla.sql"))) / "migrations"
 ADVISORY_LOCK = 0x4D414E494C4C41  # "MANILLA" in ASCII
 LOCK_POLL_SECONDS = 0.2
 LOCK_SECONDS_MAX = 600
-# A migration that requests have blocked is repeated, because nothing of it was changed.
+# A migration that is blocked by requests is rolled back and repeated.
 BLOCKED = (asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError)
 TRIES_MAX = 10
 TRY_PAUSE_SECONDS = 1
@@ -32,8 +33,8 @@ BUSY = (
     "run `manilla migrate` again when it has ended."
 )
 
-# Alembic ran the migrations of earlier releases. Its table stays, because processes of the previous
-# version read it.
+# Alembic ran the migrations of earlier releases. Its table is still used, because processes of the
+# previous version read it.
 VERSION_TABLE = """
 CREATE TABLE IF NOT EXISTS alembic_version (
     version_num varchar(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"""
@@ -53,9 +54,9 @@ class Migration(msgspec.Struct, frozen=True):
 
     @property
     def half(self) -> str:
-        """The database's version while only the script has run.
+        """The database's version after the script has run, but before the concurrent statements.
 
-        It sorts after the previous migration's number and before this one's.
+        This version sorts after the previous migration's number and before this migration's number.
         """
         return f"{int(self.number) - 1:04}+"
 
@@ -75,8 +76,8 @@ async def run(owner_url: str, *, last: str = "9999") -> None:
     migrations = [read(file) for file in sorted(FOLDER.glob("[0-9]*_*.sql"))]
     async with session(owner_url, statement_seconds=None) as connection:
         await _lock(connection)
-        # A migration that cannot get its table lock within 3 s is repeated a second later. With a
-        # longer wait, every request would queue behind it.
+        # A migration that cannot lock its table within 3 s is repeated a second later. During a
+        # longer wait, every request would queue behind the migration.
         await connection.execute("SET lock_timeout = '3s'")
         try:
             version = await _version(connection, migrations)
@@ -88,10 +89,11 @@ async def run(owner_url: str, *, last: str = "9999") -> None:
 
 
 async def _lock(connection: Any) -> None:
-    """Takes the lock. If two processes start together, the second waits, then finds nothing to do.
+    """Takes the lock. If two processes start together, the second waits until the first has ended.
 
-    It polls, because a statement that waits for the lock keeps a snapshot open. An index that the
-    first process builds concurrently would wait for that snapshot: a deadlock.
+    The process polls, because a statement that waits for the lock keeps a snapshot open. If the
+    first process builds an index concurrently, it would wait for that snapshot, which is a
+    deadlock.
     """
     deadline = time.monotonic() + LOCK_SECONDS_MAX
     while not await connection.fetchval(f"SELECT pg_try_advisory_lock({ADVISORY_LOCK})"):
@@ -120,8 +122,8 @@ async def _apply(connection: Any, migration: Migration, version: str) -> None:
         # PostgreSQL runs statements that it receives together in one transaction.
         await _until_not_blocked(connection, f"{migration.script}\n; {_save(reached)}")
     if migration.concurrent:
-        # Building an index waits for all transactions that were open before it, however long they
-        # take, but nothing waits behind it.
+        # Building an index waits for all transactions that were open before, however long they
+        # take. No other statement waits for the index.
         await connection.execute("SET lock_timeout = 0")
         for statement in migration.concurrent:
             if index := NEW_INDEX.match(statement):

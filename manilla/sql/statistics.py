@@ -1,18 +1,18 @@
-"""Planner statistics for tables that lack them: new, restored, or analyzed while empty.
+"""Sets planner statistics for tables that are new, restored, or were analyzed while empty.
 
-Sessions keep their plans. A plan based on missing statistics may read all rows of a merchant
-instead of using the full key, and stays in use until the first automatic ANALYZE.
+Sessions keep their plans. A plan that is based on missing statistics may read all rows of a
+merchant instead of using the full key. The plan stays in use until the first automatic ANALYZE.
 """
 
 from typing import Any
 
-# For a table that was never analyzed and is smaller than this, the planner assumes ten pages and
-# prefers the full key. A row count taken while the table was nearly empty has no such effect.
+# For a smaller table that was never analyzed, the planner assumes ten pages and prefers the full
+# key. With a row count from a nearly empty table, it does not.
 PAGES_MIN = 10
 
 
 async def seed(connection: Any) -> None:
-    """Adds statistics where they are missing, and leaves useful ones unchanged."""
+    """Adds missing statistics. Leaves useful statistics unchanged."""
     for table in await _tables(connection):
         await _seed_row_count(connection, table)
         if table["merchant_indexes"] > 1:
@@ -20,7 +20,7 @@ async def seed(connection: Any) -> None:
 
 
 async def _tables(connection: Any) -> list[Any]:
-    """Returns every table, and how many of its indexes have the merchant id as first column."""
+    """Returns all tables, with the number of indexes that start with the merchant id."""
     tables: list[Any] = await connection.fetch(
         """
         SELECT t.relname AS name, t.reltuples AS row_count,
@@ -49,9 +49,9 @@ async def _seed_row_count(connection: Any, table: Any) -> None:
 
 
 async def _seed_merchants(connection: Any, table: Any) -> None:
-    """Makes the planner assume a single merchant, because plans must suit the largest one.
+    """Makes the planner assume a single merchant, because plans must suit the largest merchant.
 
-    A merchant may own most of a table. With this assumption no plan uses the merchant alone when
+    A merchant may own most of a table. With this assumption, no plan uses the merchant id alone if
     the full key is available. The column option also applies to later ANALYZE runs.
     """
     name = table["name"]

@@ -1,1 +1,1 @@
-"""Webhook endpoints: URLs of merchants that receive events as Standard Webhooks."""
+"""Webhook endpoints: merchants' URLs that receive events as Standard Webhooks."""

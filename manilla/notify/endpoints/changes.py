@@ -47,16 +47,16 @@ async def create(
         disabled_reason=None,
     )
     async with db.transaction() as connection:
-        # Locks the merchant, so that no other endpoint is created between the count and this one.
+        # Lock the merchant, so that no other endpoint is created after the count.
         await merchants.touch(connection, tenant.merchant_id)
         if await store.count(connection, tenant) >= ENDPOINTS_MAX:
             raise TooManyEndpoints
         await store.insert(connection, endpoint)
         secret = await signing_keys.add(connection, keyring, endpoint)
         await _record(connection, "endpoint.create", endpoint)
-    # A new transaction's event is written only if the cached merchant has an endpoint for it. A
-    # client that has our response expects the events of all transactions that it creates from then
-    # on, so wait until all processes have refreshed their caches.
+    # A new transaction's event is written only if the cached merchant has an endpoint for it. After
+    # our response, the client expects the events of all transactions that it creates. Therefore
+    # wait until all processes have refreshed their caches.
     await known_everywhere()
     return NewEndpoint(endpoint, secret)
 
@@ -92,7 +92,7 @@ async def rotate(
     endpoint_id: str,
     overlap_minutes: int = OVERLAP_MINUTES,
 ) -> str:
-    """Creates a new secret. Until the overlap ends, messages are signed with the old ones too."""
+    """Creates a new secret. During the overlap, messages are also signed with the old secrets."""
     async with db.transaction() as connection:
         endpoint = await store.find(connection, tenant, endpoint_id, lock=True)
         await signing_keys.expire(connection, endpoint, overlap_minutes)

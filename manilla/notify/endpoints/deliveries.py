@@ -1,4 +1,4 @@
-"""An endpoint's deliveries: the log, resending, and test events."""
+"""An endpoint's deliveries: lists them, resends events, and sends test events."""
 
 import asyncio
 import time
@@ -33,7 +33,7 @@ class DeliveryNotFound(Refusal):
 
 
 class EndpointDelivery(msgspec.Struct, frozen=True):
-    """One event for one endpoint."""
+    """The delivery of one event to one endpoint."""
 
     notification_id: str
     trx_id: str
@@ -42,7 +42,7 @@ class EndpointDelivery(msgspec.Struct, frozen=True):
     created_at: datetime
     decided_at: datetime | None
     type: str
-    body: bytes  # as the endpoint receives it
+    body: bytes  # the body that the endpoint receives
 
 
 _COLUMNS = columns(EndpointDelivery)
@@ -67,7 +67,7 @@ async def log(
 async def find(
     db: Database, endpoint: WebhookEndpoint, notification_id: str
 ) -> tuple[EndpointDelivery, list[DeliveryAttempt]]:
-    """Returns a delivery and its attempts, as long as they are stored."""
+    """Returns a delivery and its attempts that are still stored."""
     found = await db.record(
         f"SELECT {_COLUMNS} FROM {_DELIVERIES}"
         " WHERE merchant_id = $1 AND endpoint_id = $2 AND notification_id = $3",
@@ -96,7 +96,7 @@ async def resend_one(db: Database, endpoint: WebhookEndpoint, notification_id: s
 async def resend_since(
     db: Database, endpoint: WebhookEndpoint, since: datetime, *, with_delivered: bool = False
 ) -> None:
-    """Starts a job that sends the events since this time again: the undelivered ones, or all."""
+    """Starts a job that resends the undelivered events, or all events, since this time."""
     _check_enabled(endpoint)
     words = (endpoint.id, since.isoformat(), str(int(with_delivered)))
     async with db.transaction() as connection:
@@ -119,7 +119,7 @@ class ResendTasks:
         return {JobKind.RESEND: Work(self.resend, concurrency=RESEND_CONCURRENCY)}
 
     async def resend(self, job: Job) -> None:
-        """Schedules deliveries in small transactions, oldest first. Repeating it is safe."""
+        """Schedules deliveries in small transactions, oldest first. Can safely run twice."""
         endpoint_id, since, with_delivered = job.subject.split(" ")
         last = notification_ids.NOTIFICATION_IDS.floor(datetime.fromisoformat(since))
         endpoint = await store.find_any(self._db, job.merchant_id, endpoint_id)
@@ -135,7 +135,7 @@ class ResendTasks:
 async def _missed(
     db: Database, endpoint: WebhookEndpoint, last: str, *, with_delivered: bool
 ) -> list[tuple[str, bool]]:
-    """Returns the next events by id, and whether each is to be sent to the endpoint."""
+    """Returns the next events by id, and whether each event must be sent to the endpoint."""
     records = await db.records(
         """
         SELECT n.id, n.environment = $3 AND n.type IS NOT NULL
@@ -172,7 +172,7 @@ async def schedule(
 
 
 class EndpointTest(msgspec.Struct, frozen=True):
-    """The result of a test event. Without an attempt, the event is still waiting."""
+    """The result of a test event. If `attempt` is None, the event is still waiting."""
 
     id: str
     state: str
@@ -180,14 +180,14 @@ class EndpointTest(msgspec.Struct, frozen=True):
 
 
 async def send_test(db: Database, endpoint: WebhookEndpoint) -> str:
-    """Sends a test event to this endpoint alone, with one attempt. Returns its id."""
+    """Sends a test event only to this endpoint, with one attempt. Returns the event's id."""
     event_id = notification_ids.new(endpoint.merchant_id)
     body = {
         "event": kinds.TEST,
         "message": "Test event",
         "status": "test",
         "data": {
-            "trx_id": event_id,  # receivers expect a trx_id; no transaction has this one
+            "trx_id": event_id,  # required by receivers; no transaction has this id
             "endpoint_id": endpoint.id,
             "environment": endpoint.environment,
         },
@@ -209,7 +209,7 @@ async def send_test(db: Database, endpoint: WebhookEndpoint) -> str:
 async def outcome(
     db: Database, endpoint: WebhookEndpoint, event_id: str, seconds: float | None = None
 ) -> EndpointTest:
-    """Waits for the delivery of a test event, without holding a database connection."""
+    """Waits until a test event is delivered, without holding a database connection."""
     limit = time_limits.current.endpoint_test_seconds if seconds is None else seconds
     until = time.monotonic() + limit
     while True:

@@ -1,4 +1,4 @@
-"""The destination of events: a merchant's endpoints, which are disabled if they fail for days."""
+"""Delivers events to merchants' endpoints, and disables endpoints that fail for days."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ SECRETS_REMEMBERED = 4096
 
 
 class DueDelivery(DueMessage, frozen=True):
-    """The oldest undelivered event of a transaction for one endpoint."""
+    """A transaction's oldest undelivered event for one endpoint."""
 
     endpoint_id: str
     type: str
@@ -43,7 +43,7 @@ class DueDelivery(DueMessage, frozen=True):
         return attempts_key(self.id, self.endpoint_id)
 
     def busy_seconds(self, *, is_slow: bool) -> float:
-        """Increases with the time for which the endpoint has failed, so that retries stay few."""
+        """Returns the seconds to wait. They increase while the endpoint keeps failing."""
         least = super().busy_seconds(is_slow=is_slow)
         if self.failing_since is None:
             return least
@@ -52,7 +52,7 @@ class DueDelivery(DueMessage, frozen=True):
 
 
 def attempts_key(notification_id: str, endpoint_id: str) -> str:
-    """The key of a delivery's attempts in `delivery_attempt`."""
+    """Returns the key of a delivery's attempts in `delivery_attempt`."""
     return f"{notification_id}/{endpoint_id}"
 
 
@@ -187,9 +187,9 @@ def _keys(jobs: Sequence[Job]) -> tuple[list[int], list[str], list[str], list[st
 
 
 async def _judge(connection: Connection, results: Sequence[Any]) -> None:
-    """Records since when endpoints have been failing, and disables those that failed for too long.
+    """Records since when endpoints have failed, and disables those that failed for too long.
 
-    Locks the merchant before the endpoint, in the same order as changes by users.
+    Locks the merchant before the endpoint, in the same order as users' changes.
     """
     key_of = itemgetter("merchant_id", "endpoint_id")
     well = {key_of(row) for row in results if row["error"] is None}
@@ -208,7 +208,7 @@ async def _judge(connection: Connection, results: Sequence[Any]) -> None:
 async def _set_failing(
     connection: Connection, keys: Sequence[tuple[int, str]], since: Sequence[datetime | None]
 ) -> None:
-    """Sets since when endpoints have been failing, or None. Locks only the rows that change."""
+    """Sets since when endpoints have failed, or None. Locks only the rows that change."""
     if keys:
         await connection.execute(
             """

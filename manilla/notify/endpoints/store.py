@@ -27,7 +27,7 @@ def _read(record: Any) -> WebhookEndpoint:
 
 
 async def of_merchant(db: Database, merchant_id: int) -> list[WebhookEndpoint]:
-    """Returns a merchant's endpoints of both environments, newest first."""
+    """Returns a merchant's endpoints in both environments, newest first."""
     return await db.rows(
         WebhookEndpoint,
         f"SELECT {_COLUMNS} FROM webhook_endpoint"
@@ -52,7 +52,7 @@ async def find(
 
 
 async def find_any(db: Database, merchant_id: int, endpoint_id: str) -> WebhookEndpoint | None:
-    """Returns an endpoint of either environment, or None if it was deleted."""
+    """Returns an endpoint in either environment, or None if it was deleted."""
     return await db.row(
         WebhookEndpoint,
         f"SELECT {_COLUMNS} FROM webhook_endpoint"

@@ -1,1 +1,1 @@
-"""Events: status changes of a merchant's transactions, listed so that no reader misses one."""
+"""Events: a merchant's list of status changes, ordered so that no reader misses an event."""

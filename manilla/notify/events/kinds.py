@@ -17,7 +17,7 @@ class EventType(StrEnum):
     REFUND_FAILED = "refund.failed"
 
 
-TEST = "endpoint.test"  # sent only to the endpoint that is tested; not in the list of events
+TEST = "endpoint.test"  # sent only to the tested endpoint, and not in the list of events
 EVERY = "*"
 PATTERNS = (
     EVERY,

@@ -1,8 +1,9 @@
-"""Lists a merchant's events in an order in which a reader that resumes misses none.
+"""Lists a merchant's events in an order that lets a reader resume without missing events.
 
 Ids are in the order of creation, but database transactions commit in another order: an event can
-become visible after a reader has seen one with a later id. So events are ordered by the database
-transaction that wrote them, and the list ends before the oldest one that is still open.
+become visible after a reader has seen an event with a later id. Therefore events are ordered by the
+database transaction that wrote them, and the list ends before the oldest transaction that is still
+open.
 """
 
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ IS_SETTLED = "(epoch, xid) < (current_event_epoch(), pg_snapshot_xmin(pg_current
 
 
 class Position(NamedTuple):
-    """The place of an event in its merchant's list."""
+    """The position of an event in its merchant's list."""
 
     epoch: int
     xid: int
@@ -42,8 +43,7 @@ class EventItem(msgspec.Struct, frozen=True):
     body: str
 
 
-# Each reference is found by its full key, in the order of one index: see
-# `ledger/reader.py`.
+# Each reference is found by its full key, in the order of one index. See `ledger/reader.py`.
 _REFERENCE = """
     coalesce((SELECT p.ref_trx FROM payment p
                WHERE p.merchant_id = notification.merchant_id
@@ -98,7 +98,7 @@ async def position_of(db: Database, tenant: Tenant, event_id: str) -> Position |
 
 
 class EventReader(msgspec.Struct, frozen=True):
-    """A client that waits for an event: its merchant, its filter and the position it has read."""
+    """A client that waits for an event: its merchant, its filter and its position in the list."""
 
     tenant: Tenant
     wanted: EventFilter
@@ -106,7 +106,7 @@ class EventReader(msgspec.Struct, frozen=True):
 
 
 async def have_news(db: Database, readers: Sequence[EventReader]) -> list[bool]:
-    """Returns for each reader whether there are events for it, with one query for all."""
+    """Returns whether each reader has new events, with one query for all readers."""
     start = Position(0, 0, "")
     places = [reader.after or start for reader in readers]
     records = await db.records(
@@ -136,8 +136,8 @@ async def _start(db: Database, tenant: Tenant, since: datetime) -> Position | No
     """Returns a position before all events from this time on.
 
     A database transaction gets its number (xid) after it starts, and ends within TRANSACTION_MAX.
-    So an event from more than TRANSACTION_MAX before `since` has a lower number than the events of
-    every transaction that started at `since` or later.
+    An event from more than TRANSACTION_MAX before `since` therefore has a lower number than the
+    events of every transaction that started at `since` or later.
     """
     record = await db.record(
         """

@@ -1,4 +1,4 @@
-"""Lets readers wait for the next event. One query a second serves all readers of a process."""
+"""Lets clients wait for the next event. One query per second serves all clients of a process."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from manilla.notify.events.listing import EventReader
 log = structlog.get_logger(__name__)
 
 POLL_SECONDS = 1.0
-READERS_MAX = 256  # in this process
+READERS_MAX = 256  # maximum in this process
 READERS_PER_MERCHANT_MAX = 8
 TOO_MANY = "Too many requests wait for events. Use fewer, or omit `wait`."
 
@@ -31,7 +31,7 @@ class EventWaiting:
         """Returns when there is an event for the reader, or when the time is up.
 
         Raises if too many readers wait, because an immediate empty page would make them retry in a
-        loop. Holds no database connection while it waits.
+        loop. Holds no database connection while waiting.
         """
         if not self._has_room(reader):
             raise RateLimitExceeded(TOO_MANY, retry_after_seconds=math.ceil(seconds))
