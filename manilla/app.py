@@ -32,7 +32,7 @@ GARBAGE_MIN = 50_000  # number of objects allocated before the garbage collector
 
 
 class WebApplication:
-    """The merchant API, which responds directly, and an ASGI application for everything else."""
+    """The merchant API, which is served directly, and an ASGI application for everything else."""
 
     def __init__(self, services: Services, drain: Drain | None = None) -> None:
         endpoints = v1.endpoints(services)
@@ -57,7 +57,7 @@ class WebApplication:
             await self._inbox(scope, receive, send)
             return
         if scope.get("method") == "HEAD":
-            # Handle HEAD like GET; the server then sends only the headers.
+            # Handle HEAD like GET. The server sends only the headers.
             scope = {**scope, "method": "GET"}
         await self._documents.get(path, self._site)(scope, receive, send)
 
@@ -79,7 +79,7 @@ def _site(services: Services, description: dict[str, Any], drain: Drain | None) 
 
 
 def _shop(services: Services) -> list[list[UrlHandler]]:
-    """Returns the demo shop, in development mode and if its package is installed."""
+    """Returns the demo shop, if its package is installed and in development mode."""
     world = development.find() if services.is_development else None
     if world is None:
         return []
@@ -112,7 +112,7 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
             drain,
             settings.drain_seconds,
         )
-        # Exclude all objects that exist now from garbage collection, because they are permanent.
+        # Exclude all current objects from garbage collection, because they are permanent.
         gc.collect()
         gc.freeze()
         gc.set_threshold(GARBAGE_MIN, 20, 50)
@@ -120,7 +120,7 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
 
 
 def _documents(description: dict[str, Any]) -> dict[str, Any]:
-    """Returns machine-readable documents about the API, keyed by path. They are built once."""
+    """Returns machine-readable documents about the API by path. They are built only once."""
     json, text = http.JSON, b"text/plain; charset=utf-8"
     contents = {
         "/api/openapi.json": (strict_json.encode(description), json),

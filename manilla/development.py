@@ -1,7 +1,7 @@
 """Loads the optional distributions `manilla-simulator` and `manilla-client`, if installed.
 
-The first contains the simulated providers, the demo merchant and the demo shop. The second contains
-the tools for merchants' developers. A production installation has neither, so no other module
+The simulator contains the simulated providers, the demo merchant and the demo shop. The client
+contains tools for merchants' developers. A production installation has neither, so no other module
 imports them by name.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class NotInstalled(Refusal):
-    """A distribution that production does not need is missing; the message names it."""
+    """An optional distribution is missing. The message names the distribution."""
 
 
 class Demo(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ def require() -> Development:
 
 
 def signature_tools() -> tuple[Any, Any]:
-    """Returns the merchants' client's modules for checking signatures: the check, its options."""
+    """Returns the merchants' client's modules for checking signatures and parsing options."""
     names = ("signature_check", "command.verify_signature")
     return tuple(_load("manilla_client", name, "client") for name in names)
 

@@ -1,6 +1,6 @@
 """Metrics of the whole instance. Each worker measures them, with the same result.
 
-A value whose subject no longer exists is set to zero, so that its alert ends.
+If the subject of a metric no longer exists, the value is set to zero, so that its alert ends.
 """
 
 from collections import Counter
@@ -57,7 +57,7 @@ class _Open(msgspec.Struct, frozen=True):
 
 
 async def _measure_payouts(db: Database, accounts: Collection[str]) -> None:
-    """Counts open payouts by their jobs, which avoids reading the payout history."""
+    """Counts open payouts by their jobs, so that the payout history is not read."""
     rows = await db.rows(
         _Open,
         f"""
@@ -79,9 +79,9 @@ async def _measure_payouts(db: Database, accounts: Collection[str]) -> None:
 
 
 async def _count_without_rail(db: Database) -> int:
-    """Counts unsent payouts whose rail is down, except those of merchants on hold.
+    """Counts unsent payouts whose rail is down, except payouts of merchants on hold.
 
-    A worker moves automatic payouts away from such a rail, so those that stay found no other one.
+    A worker moves automatic payouts away from such a rail. Those that remain found no other rail.
     """
     down = await providers.rails_down(db)
     return await db.number(

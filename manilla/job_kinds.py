@@ -1,4 +1,4 @@
-"""The kinds of jobs, in one place because several packages and SQL statements refer to them."""
+"""The kinds of jobs, which several packages and SQL statements use."""
 
 from enum import StrEnum
 
@@ -9,15 +9,15 @@ class JobKind(StrEnum):
     SANDBOX_PAYMENT = "payment.sandbox"
     TRANSFER = "transfer"  # send a payout, or query its status
     SANDBOX_PAYOUT = "payout.sandbox"
-    LARGE_PAYOUT = "payout.large"  # write the emails about a large payout
+    LARGE_PAYOUT = "payout.large"  # write emails about a large payout
     BULK_PAYOUTS = "payout.bulk"
     BULK_NAMES = "payout.names"  # check the account names of a payout file
     SETTLE = "settle"  # settle a merchant's balance
-    RETURN = "charge.return"  # start the refund of money that goes back to the customer
+    RETURN = "charge.return"  # start a refund of money to be returned to the customer
     REFUND = "refund"  # send a refund, or query its status
     NOTIFY = "notify"  # deliver a notification to its ipn_url
     ENDPOINT = "endpoint"  # deliver an event to an endpoint
     RESEND = "endpoint.resend"  # deliver events to an endpoint again
-    RESET = "person.reset"  # write the email with a link to choose a new password
+    RESET = "person.reset"  # write an email with a link for choosing a new password
     MAIL = "mail"
     RECEIPT_MAIL = "mail.receipt"

@@ -1,9 +1,9 @@
-"""All metrics of Manilla. Each process on a machine updates them; `/metrics` serves them."""
+"""All metrics of Manilla. Each process on a machine updates them, and `/metrics` serves them."""
 
 from manilla.kit.prometheus import Counter, Histogram, RequestTimes, gauge
 
 requests = Counter(
-    "manilla_requests", "Merchant API requests that were answered.", ["endpoint", "status"]
+    "manilla_requests", "Merchant API requests that got a response.", ["endpoint", "status"]
 )
 request_seconds = Histogram(
     "manilla_request_seconds",
@@ -14,7 +14,7 @@ request_seconds = Histogram(
 request_times = RequestTimes(requests, request_seconds)
 request_lines_dropped = Counter(
     "manilla_request_lines_dropped",
-    "Requests that were answered but not written to the merchants' request log.",
+    "Requests that got a response but were not written to the merchants' request log.",
 )
 webhooks = Counter(
     "manilla_webhooks",
@@ -76,7 +76,7 @@ payouts_open = gauge(
 )
 payouts_without_rail = gauge(
     "manilla_payouts_without_rail",
-    "Unsent production payouts whose rail is down; automatic ones found no other rail.",
+    "Unsent production payouts whose rail is down; automatic payouts found no other rail.",
 )
 payouts_held = gauge("manilla_payouts_held", "Whether payouts and refunds are on hold: 1 or 0.")
 jobs_due = gauge("manilla_jobs_due", "Jobs that are due and not yet claimed by any worker.", "kind")

@@ -1,7 +1,8 @@
-"""The programs of an installation, as processes: `python -X program -m manilla NAME ARGUMENTS`.
+"""Runs the programs of an installation: `python -X program -m manilla NAME ARGUMENTS`.
 
-Such a process loads what its program needs, and none of the libraries of the command line. The
-commands `manilla serve`, `worker` and `simulator` check their options and then become one.
+A program's process loads only what the program needs, and no libraries for the command line. The
+commands `manilla serve`, `worker` and `simulator` validate their options and then replace
+themselves with the program.
 """
 
 import os
@@ -11,10 +12,10 @@ from typing import Any, NoReturn
 
 from manilla.kit.errors import reported_in_one_line
 
-# Libraries that are installed for the command line only. structlog would import rich.
+# Libraries that only the command line needs. structlog would import rich.
 UNUSED = ("pydantic", "rich")
 
-MARK = "program"  # Python's option -X, which keeps the command line that operators look for
+MARK = "program"  # a Python -X option, so that operators find the process by its usual command line
 
 
 def command(name: str, *arguments: str) -> list[str]:
@@ -23,7 +24,7 @@ def command(name: str, *arguments: str) -> list[str]:
 
 
 def become(name: str, *arguments: str) -> NoReturn:
-    """Replaces this process with a program, which keeps the process id and the environment."""
+    """Replaces this process with a program, which has the same process id and environment."""
     words = command(name, *arguments)
     os.execv(words[0], words)  # noqa: S606
 
@@ -87,7 +88,7 @@ PROGRAMS: dict[str, Callable[..., None]] = {
 
 def main() -> None:
     for library in UNUSED:
-        sys.modules[library] = None  # type: ignore[assignment]  # Python takes it for missing
+        sys.modules[library] = None  # type: ignore[assignment]  # an import then fails
     name, *arguments = sys.argv[1:]
     with reported_in_one_line():
         PROGRAMS[name](*arguments)

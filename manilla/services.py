@@ -1,4 +1,4 @@
-"""The services that API, pages and worker share. Each process builds them once, in `wiring`."""
+"""The services that API, pages and worker share. The module `wiring` builds them once."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -51,7 +51,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     checkout: Checkout
     requests: RequestLog
     limiter: RateLimiter
-    pages: SharedReads  # for pages of lists
+    pages: SharedReads  # reads pages of lists
     reader: TransactionReader
     registry: BankRegistry
     banks: Banks
@@ -62,7 +62,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     payments: pay_in.PaymentInitiation
     payouts: pay_out.PayoutInitiation
     letters: LetterWriter
-    mail_transport: Transport | None  # None if no way to send email is configured
+    mail_transport: Transport | None  # None if sending email is not configured
     base_url: str
     database_url: str
     trusted_proxies: Sequence[Network]
@@ -71,12 +71,12 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_mail(self) -> bool:
-        """Whether emails reach somebody: in development mode, the mailbox page shows them."""
+        """Whether emails can be read. In development mode, the mailbox page shows them."""
         return self.mail_transport is not None or self.is_development
 
     @asynccontextmanager
     async def patient(self, seconds: int) -> AsyncIterator[Database]:
-        """Opens a connection of its own for long statements, such as those that sum a ledger."""
+        """Opens a separate connection for long statements, such as sums over the ledger."""
         db = await Database.open(
             self.database_url, size=1, name="manilla patient", statement_seconds=seconds
         )
@@ -103,5 +103,5 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def demo_login(self) -> DemoLogin | None:
-        """The demo user's login, in development mode only."""
+        """The demo user's login, only in development mode."""
         return demo_login.of(self.keyring) if self.is_development else None

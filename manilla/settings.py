@@ -1,4 +1,4 @@
-"""Settings from environment variables. Only the code that wires up a process reads them."""
+"""Settings from environment variables, which are read only when a process starts."""
 
 import ipaddress
 import os
@@ -35,12 +35,13 @@ class Settings(msgspec.Struct, frozen=True):
     master_keys: tuple[bytes, ...]
     base_url: str
     trusted_proxies: tuple[Network, ...] = ()
-    crash_folder: Path | None = None  # folder where tests arm crash points; development mode only
+    # Folder where tests arm crash points, only in development mode.
+    crash_folder: Path | None = None
     smtp_server: SmtpServer | None = None
-    mail_hook: str | None = None  # a program that sends emails, instead of an SMTP server
+    mail_hook: str | None = None  # a program that sends emails instead of an SMTP server
     mail_from: Sender = Sender("no-reply@localhost")
-    data_folder: Path | None = None  # None if the database runs elsewhere
-    drain_seconds: int = 0  # time from the stop signal until no more connections are accepted
+    data_folder: Path | None = None  # None if the database runs on another host
+    drain_seconds: int = 0  # how long connections are accepted after the stop signal
 
     @property
     def is_development(self) -> bool:
@@ -48,12 +49,12 @@ class Settings(msgspec.Struct, frozen=True):
 
     @property
     def has_mail(self) -> bool:
-        """Whether a way to send email is configured."""
+        """Whether sending email is configured."""
         return self.smtp_server is not None or self.mail_hook is not None
 
     @classmethod
     def read(cls, environment: Mapping[str, str], *, assumed_mode: Mode) -> Self:
-        """Reads all settings. Raises with every missing or malformed variable."""
+        """Reads all settings. Raises an error that lists all missing or malformed variables."""
         mode = read_mode(environment, assumed_mode)
         problems: list[str] = []
         settings = cls(
@@ -87,7 +88,7 @@ def read_mode(environment: Mapping[str, str], assumed: Mode) -> Mode:
 
 
 def apply_limits(environment: Mapping[str, str], mode: Mode) -> None:
-    """Uses the time limits that a test has set for this process, in development mode only."""
+    """Applies the time limits that a test has set, only in development mode."""
     text = environment.get("MANILLA_TIME_LIMITS", "")
     if not text or mode is not Mode.DEVELOPMENT:
         return
@@ -109,7 +110,7 @@ def _needed(environment: Mapping[str, str], name: str, problems: list[str]) -> s
 
 
 def _master_keys(environment: Mapping[str, str], problems: list[str]) -> tuple[bytes, ...]:
-    """Returns the current key, followed by previous keys while the master key is being rotated."""
+    """Returns the current master key, followed by previous keys during a rotation."""
     current = _needed(environment, "MANILLA_MASTER_KEY", problems)
     previous = environment.get("MANILLA_MASTER_KEYS_PREVIOUS", "").split(",")
     keys = []

@@ -1,6 +1,6 @@
-"""The environment variables that Manilla reads. The documentation's tables are generated from them.
+"""The environment variables that Manilla reads, from which documentation is generated.
 
-A test checks that the code reads no other variables, and reads all of these.
+A test checks that the code reads all of these variables, and no others.
 """
 
 import msgspec

@@ -1,6 +1,6 @@
 """Builds a process's services from its settings.
 
-They are opened once, and closed in reverse order.
+The services are opened once, and closed in reverse order.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from manilla.services import Services
 from manilla.settings import Settings
 from manilla.sql import epochs, migrate
 
-# At most this many pages share a statement, because a page has up to a hundred rows.
+# The maximum number of pages that share a statement, because a page can have a hundred rows.
 PAGES_MAX = 32
 
 

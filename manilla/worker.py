@@ -1,4 +1,4 @@
-"""The worker process: runs jobs that are due, and periodic tasks."""
+"""The worker process, which runs due jobs and periodic tasks."""
 
 import asyncio
 import signal
@@ -54,8 +54,7 @@ CONNECTIONS = 10
 KEEP_ATTEMPTS = timedelta(days=90)
 KEEP_LINKS = timedelta(days=30)
 PROOF_SECONDS = 3600
-# Time limit per sum; a job computes two, and both must fit in its time limit.
-STATEMENT_SECONDS = 120  # time limit per SQL statement when a day is matched
+STATEMENT_SECONDS = 120  # time limit per SQL statement when a provider's statement is matched
 
 
 class PeriodicTask(msgspec.Struct, frozen=True):
@@ -111,7 +110,7 @@ async def _forget_documents(services: Services) -> None:
 
 
 async def _prove_books(services: Services) -> None:
-    """Checks the ledger every hour and on request, in one worker, with a long statement timeout."""
+    """Checks the ledger every hour and on request, in one worker, with a long timeout."""
     if not await proofs.is_mine(services.db):
         return
     async with services.patient(PROOF_SECONDS) as db:
@@ -125,7 +124,7 @@ async def _measure_backlog(services: Services) -> None:
 
 
 def works(services: Services) -> dict[str, Work]:
-    """Returns the jobs that the worker runs, except the delivery of notifications."""
+    """Returns all jobs that the worker runs, except deliveries of notifications."""
     return {
         **PaymentTasks(services.db, services.charges).works(),
         **RefundTasks(services.db, services.rails).works(),
@@ -176,7 +175,7 @@ async def work(settings: Settings) -> None:
 
 
 def stop_on_signal() -> asyncio.Event:
-    """Returns an event that is set when the process is asked to stop."""
+    """Returns an event that is set when the process receives a stop signal."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -187,11 +186,11 @@ def stop_on_signal() -> asyncio.Event:
 async def run(
     services: Services, stop: asyncio.Event, adapt: Callable[[Work], Work] = lambda work: work
 ) -> None:
-    """Runs jobs and periodic tasks until `stop` is set. `adapt` can change how jobs are run."""
+    """Runs jobs and periodic tasks until `stop` is set. `adapt` can wrap the jobs' handlers."""
     tasks = [asyncio.create_task(_repeat(task)) for task in periodic_tasks(services)]
     async with outbound.open_session(
         is_public_only=not services.is_development,
-        connections=2 * delivery.CONCURRENCY,  # to `ipn_url` and to endpoints
+        connections=2 * delivery.CONCURRENCY,  # for deliveries to `ipn_url` and to endpoints
         seconds=time_limits.current.notification_seconds,
     ) as session:
         ipn = IpnDestination(services.db, services.directory)
@@ -208,7 +207,7 @@ async def run(
 
 
 async def _repeat(task: PeriodicTask) -> None:
-    """Runs a task periodically. A failure is logged and never stops the worker."""
+    """Runs a task periodically. A failure is logged and does not stop the worker."""
     while True:
         try:
             await task.run()

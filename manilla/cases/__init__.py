@@ -1,1 +1,1 @@
-"""Cases that administrators must decide: opening, listing and closing them."""
+"""Opens, lists and closes cases, which administrators must decide."""

@@ -1,4 +1,4 @@
-"""Cases: the system opens one when it must not decide by itself; an administrator resolves it."""
+"""Cases. The system opens a case if it must not decide itself, and an administrator resolves it."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -17,16 +17,16 @@ log = structlog.get_logger(__name__)
 
 
 class CaseKind(StrEnum):
-    PAID_AFTER_DECLINE = "paid_after_decline"  # exists in older data only
+    PAID_AFTER_DECLINE = "paid_after_decline"  # exists only in older data
     SECOND_CHARGE_PAID = "second_charge_paid"
     LINK_ALREADY_PAID = "link_already_paid"  # a second payment through a single-payment link
-    WRONG_AMOUNT = "wrong_amount"  # received an amount or currency other than requested
-    # A surplus or a part of the amount due could not be refunded; it is in suspense.
+    WRONG_AMOUNT = "wrong_amount"  # the received amount or currency differs from the requested one
+    # A surplus or partial amount could not be refunded, and is in suspense.
     NOT_RETURNED = "not_returned"
-    WALLET_FULL = "wallet_full"  # credit would exceed the wallet's maximum balance
+    WALLET_FULL = "wallet_full"  # a credit would exceed the wallet's maximum balance
     WEBHOOK_DISAGREES = "webhook_disagrees"  # a signed webhook and the provider's API differ
     UNKNOWN_REFERENCE = "unknown_reference"
-    # A provider's report contradicts a final status; no money moved.
+    # A provider's report contradicts a final status. No money was moved.
     CONTRADICTION = "contradiction"
     # A provider's statement and our ledger differ about one transaction.
     STATEMENT_DIFFERS = "statement_differs"
@@ -35,8 +35,8 @@ class CaseKind(StrEnum):
     NO_ANSWER = "no_answer"  # the provider has sent no usable response for too long
 
 
-# Kinds of cases that are reopened after they were resolved: whenever the problem recurs, or only if
-# there is new evidence.
+# Kinds of cases that are reopened after they were resolved: either whenever the problem recurs, or
+# only if there is new evidence.
 REOPENED_BY_RECURRENCE = frozenset((CaseKind.CLEARING_DIFFERS,))
 REOPENED_BY_NEW_EVIDENCE = frozenset(
     (CaseKind.CONTRADICTION, CaseKind.WEBHOOK_DISAGREES, CaseKind.STATEMENT_DIFFERS)
@@ -44,17 +44,17 @@ REOPENED_BY_NEW_EVIDENCE = frozenset(
 
 
 class CaseAction(StrEnum):
-    """What to do with the money that a case is about."""
+    """What to do with the money of a case."""
 
     NOTHING = "nothing"
     # Actions for money in suspense:
-    CREDIT = "credit"  # credit the money to the merchant, who owns it
-    RETURN = "return"  # return the money to the payer, through the provider
+    CREDIT = "credit"  # credit the money to the merchant
+    RETURN = "return"  # return the money to the payer through the provider
     KEEP = "keep"  # keep the money, because nobody claims it
     # Actions for a contradiction:
     WRITE_OFF = "write_off"  # the provider has the money; the platform bears the loss
     DEBIT = "debit"  # the provider has the money; the merchant bears the loss
-    REVERSE = "reverse"  # the payout's money came back, so the payout is reversed
+    REVERSE = "reverse"  # the payout's money was returned, so reverse the payout
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -71,8 +71,8 @@ class Case(msgspec.Struct, frozen=True):
     resolution: str | None
     opened_at: datetime
     resolved_at: datetime | None
-    vanished_at: datetime | None = None  # when the problem was found to be gone
-    provider: str | None = None  # the provider that the case is about, if there is one
+    vanished_at: datetime | None = None  # when the problem was found to have vanished
+    provider: str | None = None  # the case's provider, if there is one
 
     @property
     def amount(self) -> Money | None:
@@ -176,7 +176,7 @@ def check_open(case: Case) -> None:
 
 
 async def lock(connection: Connection, case: Case) -> Case:
-    """Locks an open case. Lock its transaction first, as the functions that open a case do."""
+    """Locks an open case. The caller must lock the case's transaction first."""
     current = await connection.row(
         Case,
         CASE + " WHERE merchant_id = $1 AND id = $2 FOR UPDATE",
@@ -208,7 +208,7 @@ async def history(db: Database, case: Case) -> list[CaseEvent]:
 async def close(
     connection: Connection, merchant_id: int, kind: CaseKind, reference: str, resolution: str
 ) -> None:
-    """Closes the case, if it is open, because the problem was resolved in another way."""
+    """Closes the case, if it is open, because the problem no longer exists."""
     case = await connection.row(
         Case,
         CASE + " WHERE (merchant_id, kind, reference, status) = ($1, $2, $3, 'open') FOR UPDATE",

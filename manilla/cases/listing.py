@@ -1,4 +1,4 @@
-"""Lists cases. There are few, because each one is an exception."""
+"""Lists cases. There are few cases, because each case is an exception."""
 
 from enum import StrEnum
 
@@ -21,7 +21,7 @@ from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant, merchant_condition, scope_conditions
 
 FIELDS = Fields(Case, merchant_id=lambda case: case.merchant_id or None)
-# A case without an amount sorts as if its amount were zero.
+# For sorting, a case without an amount has the amount zero.
 _TABLE = "(SELECT *, coalesce(amount_minor, 0) AS size FROM operator_case) AS listed"
 _ORDERS = {
     **NUMBERED,
@@ -83,7 +83,7 @@ async def about(db: Database, merchant_id: int, trx_id: str) -> list[Case]:
 
 
 async def has_open(db: Database, merchant_id: int, trx_id: str) -> bool:
-    """Whether an administrator has to decide about the transaction."""
+    """Whether an administrator must decide on the transaction."""
     return await db.has_row(
         "SELECT 1 FROM operator_case WHERE merchant_id = $1 AND trx_id = $2 AND status = 'open'",
         *(merchant_id, trx_id),

@@ -1,1 +1,1 @@
-"""Dossiers: what a merchant submits about its business, and how the operator decides on it."""
+"""Dossiers: what merchants submit about their business, and the operator's decisions."""

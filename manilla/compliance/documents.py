@@ -1,4 +1,4 @@
-"""Documents of a dossier: recognized by their content, encrypted, and never shown inline."""
+"""The documents in a dossier. They are validated by content, encrypted, and never shown inline."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -60,7 +60,7 @@ class Document(msgspec.Struct, frozen=True):
 
     @property
     def download_name(self) -> str:
-        """A name that is safe in a header and on disk, whatever the user's file was called."""
+        """A name that is safe in a header and on disk, regardless of the uploaded file's name."""
         return f"merchant-{self.merchant_id}-document-{self.id}.{EXTENSIONS[self.media_type]}"
 
 
@@ -75,7 +75,7 @@ class DocumentNotFound(Refusal):
 
 
 def media_type_of(content: bytes) -> MediaType:
-    """Detects the type from the content, because the file's name and declared type can be false."""
+    """Detects the type from the content, because the file's name and declared type can be wrong."""
     if not content:
         raise BadDocument("The file is empty.")
     if len(content) > BYTES_MAX:
@@ -168,7 +168,7 @@ async def find(db: Database | Connection, merchant_id: int, document_id: int) ->
 async def read(
     db: Database, keyring: Keyring, merchant_id: int, document_id: int
 ) -> tuple[Document, bytes]:
-    """Returns a document with its content, and records in the audit log who read it."""
+    """Returns a document with its content. The audit log records who read it."""
     async with db.transaction() as connection:
         document = await find(connection, merchant_id, document_id)
         sealed: bytes = await connection.value(

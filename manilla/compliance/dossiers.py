@@ -1,4 +1,4 @@
-"""Dossiers: drafted section by section, submitted by the merchant, decided by an administrator."""
+"""Dossiers. A merchant fills in the sections and submits, and an administrator decides."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -24,7 +24,7 @@ class DossierState(StrEnum):
     REJECTED = "rejected"
 
 
-# The transitions. An administrator can approve a draft too, with a reason.
+# The allowed transitions. An administrator can approve a draft too, with a reason.
 NEXT = {
     DossierState.DRAFT: (DossierState.SUBMITTED, DossierState.APPROVED, DossierState.REJECTED),
     DossierState.SUBMITTED: (
@@ -64,7 +64,7 @@ class Dossier(msgspec.Struct, frozen=True):
 
     @property
     def expected_volume(self) -> Money | None:
-        """What the merchant expects to receive in a month."""
+        """The amount that the merchant expects to receive per month."""
         if self.volume_currency is None or self.volume_minor is None:
             return None
         return Money(self.volume_currency, self.volume_minor)
@@ -122,7 +122,7 @@ async def lock(connection: Connection, merchant_id: int) -> Dossier | None:
 
 
 async def lock_to_edit(connection: Connection, merchant_id: int) -> Dossier:
-    """Locks the dossier, creating it if necessary. Raises if the merchant may not change it now."""
+    """Locks the dossier, or creates it. Raises if the merchant may not change it now."""
     await connection.execute(
         "INSERT INTO dossier (merchant_id) VALUES ($1) ON CONFLICT DO NOTHING", merchant_id
     )
@@ -153,7 +153,7 @@ async def save(db: Database, merchant_id: int, values: Mapping[str, Any]) -> Non
 async def move(
     connection: Connection, dossier: Dossier, state: DossierState, *, note: str, reason: str = ""
 ) -> None:
-    """Changes the state of a locked dossier, and adds the change to its history."""
+    """Changes a locked dossier's state, and adds the change to its history."""
     if state not in NEXT[dossier.state]:
         raise DossierMoved(f"The dossier is now {dossier.state.replace('_', ' ')}. Check it again.")
     await connection.execute(
@@ -170,7 +170,7 @@ async def move(
 async def record_move(
     connection: Connection, dossier: Dossier, state: DossierState, **detail: Any
 ) -> None:
-    """Writes the audit entry for a transition. Call it last in the transaction."""
+    """Writes the audit entry for a transition. Must be the last call in the transaction."""
     await audit.record(
         connection,
         f"dossier.{state}",

@@ -1,4 +1,4 @@
-"""Submitting a dossier, and an administrator's decisions on it and on its merchant."""
+"""Submits a dossier, and applies an administrator's decisions on the dossier and merchant."""
 
 from manilla.compliance import dossiers, sections
 from manilla.compliance.dossiers import (
@@ -31,7 +31,7 @@ STATES = {
     MerchantStatus.REJECTED: DossierState.REJECTED,
 }
 
-# The email about each decision, and the template value in which it shows the note.
+# The kind of email for each decision, and the names of the facts that contain the note.
 MAILS = {
     DossierState.APPROVED: (MailKind.MERCHANT_APPROVED, ()),
     DossierState.NEEDS_INFORMATION: (MailKind.MERCHANT_NEEDS_INFORMATION, ("wanted",)),
@@ -88,7 +88,7 @@ async def decide_merchant(
             await _move(connection, dossier, state, reason)
         wanted = MerchantUpdate(
             status=status,
-            # The merchant sees this reason. The reason for an approval is for administrators only.
+            # The merchant sees this reason. The reason for an approval is only for administrators.
             status_reason=None if is_approved else reason or None,
             status_was=was,
             level=MerchantLevel.VERIFIED if is_approved and state else None,
@@ -107,7 +107,7 @@ async def decide_dossier(
     *,
     was: DossierState,
 ) -> None:
-    """Decides on the dossier alone. An approval makes the merchant verified."""
+    """Decides only on the dossier. An approval makes the merchant verified."""
     note = note.strip()
     async with db.transaction() as connection:
         dossier = await dossiers.lock(connection, merchant_id)
@@ -128,7 +128,7 @@ async def decide_dossier(
 async def _report(
     connection: Connection, merchant: MerchantRow, state: DossierState, note: str
 ) -> None:
-    """Emails the owners about a decision on the dossier alone."""
+    """Emails the owners about a decision on the dossier."""
     kind, facts = MAILS[state]
     shown = {"merchant": merchant.name, **dict.fromkeys(facts, note)}
     if state is not DossierState.APPROVED or merchant.status == MerchantStatus.APPROVED:
@@ -137,9 +137,9 @@ async def _report(
 
 
 def needs_reason(view: DossierView, *, needs_dossier: bool) -> bool:
-    """Whether an approval must be explained, because the dossier is incomplete.
+    """Whether an approval needs a reason, because the dossier is incomplete.
 
-    Without `needs_dossier`, a merchant that has no dossier at all is approved without a reason.
+    Without `needs_dossier`, a merchant that has no dossier is approved without a reason.
     """
     return not view.is_complete and (needs_dossier or view.dossier is not None)
 

@@ -1,4 +1,4 @@
-"""The sections of a dossier: what each asks for, and when it is complete."""
+"""The sections of a dossier: their fields, and when a section is complete."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -75,11 +75,11 @@ class BadSection(Refusal):
 
 
 class SectionState(msgspec.Struct, frozen=True):
-    """A section as the checklist shows it."""
+    """A section's state, as shown in the checklist."""
 
     section: Section
     is_complete: bool
-    text: str  # what was entered, or what is missing
+    text: str  # the entered text, or what is missing
     warning: str = ""
 
     @property
@@ -88,12 +88,12 @@ class SectionState(msgspec.Struct, frozen=True):
 
 
 class DossierView(msgspec.Struct, frozen=True):
-    """Everything that a merchant has submitted about itself."""
+    """Everything that a merchant has submitted about its business."""
 
     merchant: MerchantRow
     dossier: Dossier | None
     documents: Sequence[Document]
-    account: SettlementAccount | None  # in production
+    account: SettlementAccount | None  # the settlement account in production
     checklist: Sequence[SectionState]
 
     @property
@@ -102,7 +102,7 @@ class DossierView(msgspec.Struct, frozen=True):
 
     @property
     def is_complete(self) -> bool:
-        """Whether the dossier was submitted and has all sections."""
+        """Whether the dossier was submitted and all sections are complete."""
         is_submitted = self.dossier is not None and self.dossier.state != DossierState.DRAFT
         return is_submitted and not self.missing
 
@@ -135,7 +135,7 @@ def checklist(
 
 
 async def _account(db: Database | Connection, merchant: MerchantRow) -> SettlementAccount | None:
-    """Returns the production settlement account in the first currency that has one."""
+    """Returns the production settlement account in the first currency that has an account."""
     for currency in merchant.currencies:
         found = await accounts.settlement_account(db, merchant.id, Environment.PRODUCTION, currency)
         if found is not None:
@@ -192,7 +192,7 @@ def _legal_name(merchant: MerchantRow, dossier: Dossier | None) -> str:
 async def other_name(
     db: Database | Connection, merchant: MerchantRow, account_name: str
 ) -> str | None:
-    """Returns the legal name if the account's name differs from it, or None if they agree."""
+    """Returns the legal name if the account's name differs from it, otherwise None."""
     legal_name = _legal_name(merchant, await dossiers.find(db, merchant.id))
     return None if names.agree(account_name, legal_name) else legal_name
 
@@ -206,7 +206,7 @@ def _papers_state(papers: Sequence[Document]) -> SectionState:
 
 
 def read(section: Section, given: Mapping[str, str], currency: str) -> dict[str, Any]:
-    """Validates a section's form. Returns the dossier's columns, or raises with the errors."""
+    """Validates a section's form. Returns the dossier's columns, or raises the errors."""
     return _READERS[section](given, currency)
 
 
@@ -269,7 +269,7 @@ _READERS: dict[Section, Callable[[Mapping[str, str], str], dict[str, Any]]] = {
     Section.WEBSITE: _read_website,
     Section.VOLUME: _read_volume,
 }
-FORMS = tuple(_READERS)  # the sections that have their own form
+FORMS = tuple(_READERS)  # the sections that have a form
 
 
 def _raise(errors: dict[str, str]) -> None:

@@ -1,1 +1,1 @@
-"""Finds the record that has an ID, and everything known about a payment."""
+"""Finds a record by its ID, and collects everything known about a payment or payout."""

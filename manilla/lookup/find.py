@@ -1,4 +1,4 @@
-"""Finds the record for any ID: of Manilla, or of a payout at its provider."""
+"""Finds a record by any ID that Manilla assigned, or by a payout's ID at its provider."""
 
 import re
 
@@ -30,8 +30,8 @@ class LookupResult(msgspec.Struct, frozen=True):
     id: str
     merchant_id: int | None
     environment: str | None
-    # For a charge, refund or commission, its payment. For a notification or request, its
-    # transaction. For a session id or a provider's reference, the payout.
+    # A charge's, refund's or commission's payment, a notification's or request's transaction, or
+    # the payout with a session id or a provider's reference.
     trx_id: str | None = None
 
 
@@ -54,7 +54,7 @@ def is_request_id(text: str) -> bool:
 
 
 async def find_payout(db: Database, reference: str) -> LookupResult | None:
-    """Finds a payout by its session id or by the provider's reference."""
+    """Finds a payout by its session id or its provider's reference."""
     found = await payout_listing.known_elsewhere_as(db, reference)
     if not found:
         return None
@@ -88,7 +88,7 @@ async def _transaction(db: Database, wanted: str) -> LookupResult | None:
 async def _is_there(db: Database, payment: Payment, wanted: str) -> bool:
     """Whether the record exists.
 
-    A charge reference contains a payment's ID even without a charge.
+    A charge reference contains a payment's ID even if the charge does not exist.
     """
     if "-" not in wanted:
         return True

@@ -1,7 +1,7 @@
 """Searches transactions by a complete reference, id, email address, account number or amount.
 
-The cost does not grow with the number of transactions: every way to match has an index, except the
-amount, which is compared only with the newest transactions.
+The search time does not grow with the number of transactions. Every type of search has an index,
+except amounts and names, which are compared only with the newest transactions.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -31,9 +31,9 @@ from manilla.refunds import listing as refunds
 from manilla.refunds.refund import Refund
 from manilla.refunds.store import REFUND_COLUMNS
 
-HITS_MAX = 5  # of each kind
-COMMON_MAX = 1000  # rows of all merchants that are compared, if many have the value
-RECENT_ROWS = 5_000  # newest payments and payouts whose amount is compared
+HITS_MAX = 5  # maximum number of hits of each kind
+COMMON_MAX = 1000  # maximum number of rows compared across all merchants, if a value is common
+RECENT_ROWS = 5_000  # number of newest rows whose amounts and names are compared
 PREFIX_LENGTH_MIN = 3
 LAST = "\U0010ffff"  # sorts after every other character
 AMOUNT, REFERENCE, NAME = "Amount", "Reference", "Name"
@@ -41,7 +41,7 @@ ID_START, ID_START_LENGTH_MIN = "TXN", 6
 
 
 class HitKind(StrEnum):
-    """The kinds of results, in the order in which they are shown."""
+    """The kinds of results, in display order."""
 
     PAYMENT = "payment"
     PAYOUT = "payout"
@@ -58,17 +58,17 @@ class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     title: str
     field: str  # label of the field that matched
-    value: str  # its value
+    value: str  # the value of this field
     merchant_id: int | None = None
     environment: str | None = None
     status: str | None = None
     amount: Money | None = None
     created_at: datetime | None = None
-    payment_trx_id: str | None = None  # of a refund
+    payment_trx_id: str | None = None  # only for a refund
 
 
 class _Searched(msgspec.Struct, frozen=True):
-    """A table of transactions, and the ways to find one of its rows."""
+    """A table of transactions, and how to search it."""
 
     kind: HitKind
     table: str
@@ -76,7 +76,7 @@ class _Searched(msgspec.Struct, frozen=True):
     matches: Callable[[Scope, str], list[IndexedMatch]]
     read: Callable[[Any], Payment | Payout | Refund]
     has_reference: bool = True
-    name: str | None = None  # the column with a person's name
+    name: str | None = None  # the column with a person's name, or None
 
 
 _SEARCHED = (
@@ -108,9 +108,9 @@ _SEARCHED = (
 
 
 class _Arm(msgspec.Struct, frozen=True):
-    """One way to find rows of one table."""
+    """One search in one table."""
 
-    table: int  # its place in _SEARCHED
+    table: int  # index in _SEARCHED
     label: str
     sql: str
 
@@ -118,7 +118,7 @@ class _Arm(msgspec.Struct, frozen=True):
 async def transactions(
     db: Database, scope: Scope, text: str, currencies: Iterable[str]
 ) -> list[SearchHit]:
-    """Returns the newest transactions that match, those with exactly this id or value first."""
+    """Returns the newest matching transactions, exact matches of an id or value first."""
     arms, conditions = _arms(scope, text, _amounts(text, currencies))
     if not arms:
         return []
@@ -132,13 +132,13 @@ async def transactions(
 
 
 def exact_first(hits: Sequence[SearchHit], text: str) -> list[SearchHit]:
-    """Sorts the hits by kind, and puts the one whose id is the text before all others."""
+    """Sorts the hits by kind, after a hit whose id is exactly the text."""
     kinds = list(HitKind)
     return sorted(hits, key=lambda hit: (hit.id != text, kinds.index(hit.kind)))
 
 
 def _arms(scope: Scope, text: str, amounts: Sequence[Money]) -> tuple[list[_Arm], Conditions]:
-    """Returns the ways to find transactions by the text, and their parameters."""
+    """Returns the searches for this text, and their SQL parameters."""
     conditions = scope_conditions(scope)
     is_id = trx_ids.merchant_of(text.partition("-")[0]) is not None
     is_prefix = scope.merchant_id is not None and len(text) >= PREFIX_LENGTH_MIN
@@ -166,7 +166,7 @@ def _arm(table: str, scope: Scope, conditions: Conditions, match: IndexedMatch) 
     wanted = conditions.add(match.sql, *match.values).sql
     if match.is_common and scope.merchant_id is not None:
         return f"SELECT trx_id FROM {table} WHERE {wanted} ORDER BY trx_id DESC LIMIT {HITS_MAX}"
-    # The inner limit keeps the planner from reading the rows in the order of their ids instead.
+    # Without the inner limit, the planner would read the rows in the order of their ids.
     found = f"SELECT trx_id FROM {table} WHERE {wanted} LIMIT {COMMON_MAX}"
     return f"SELECT trx_id FROM ({found}) AS found ORDER BY trx_id DESC LIMIT {HITS_MAX}"
 
@@ -193,7 +193,7 @@ def _id_arm(table: str, scope: Scope, conditions: Conditions, text: str) -> str:
 
 
 def _name_arm(table: str, scope: Scope, conditions: Conditions, column: str, text: str) -> str:
-    """Finds a part of a name among the newest rows."""
+    """Searches for part of a name in the newest rows."""
     wanted = conditions.value(text)
     return f"""
         SELECT trx_id
@@ -218,10 +218,10 @@ def _amount_arm(table: str, scope: Scope, conditions: Conditions, amounts: Seque
 async def _fields(
     db: Connection, arms: Sequence[_Arm], conditions: Conditions
 ) -> list[dict[str, str]]:
-    """Returns, for each table, the ids found with the label of the field that matched.
+    """Returns, for each table, the found ids with the label of the matching field.
 
-    One statement finds them all. It returns one value, because PostgreSQL starts no parallel
-    workers for a statement of which one row is read. Starting them takes longer than the search.
+    One statement finds all ids. It returns one value, because PostgreSQL starts no parallel workers
+    for a statement of which one row is read. Starting them takes longer than the search.
     """
     union = " UNION ALL ".join(
         f"(SELECT {place} AS arm, a.* FROM ({arm.sql}) a)" for place, arm in enumerate(arms)
@@ -281,7 +281,7 @@ def _name(row: Payment | Payout | Refund) -> str | None:
 
 
 def _amounts(text: str, currencies: Iterable[str]) -> list[Money]:
-    """Returns the amount that the text means in each currency; empty if it is no amount."""
+    """Returns the text as an amount in each currency, or an empty list if it is no amount."""
     amounts = []
     for currency in currencies:
         try:

@@ -1,4 +1,4 @@
-"""A merchant's statement over all its wallets, with the merchant's own references."""
+"""A merchant's statement for all its wallets, with the merchant's own references."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,11 +14,12 @@ from manilla.ledger import listing
 from manilla.ledger.listing import StatementFilter, WalletStatementLine
 from manilla.ledger.scope import Tenant
 
-# The pages that are read together have postings at most this far apart: all between them are read.
+# Pages are read together only if their postings' ids differ by at most this much, because all
+# postings in between are read.
 TOGETHER_MAX = 5_000
 
-# The reference of the transaction `looked.trx_id`. Each row is found by its full key, in the order
-# of one index: see `ledger/reader.py`.
+# The merchant's reference of the transaction `looked.trx_id`. Each row is found by its full key, in
+# the order of one index. See `ledger/reader.py`.
 _REFERENCE = """
     coalesce(
            (SELECT ref_trx FROM payment
@@ -37,7 +38,7 @@ _REFERENCE = """
 _REFERENCES = f"""
     SELECT trx_id, {_REFERENCE}
       FROM (SELECT $1::bigint AS owner, trx_id FROM unnest($2::text[]) AS t (trx_id)) AS looked"""
-# The newest entries of all wallets of a tenant, or of the one with a currency.
+# The newest entries of all wallets of a tenant, or of the wallet in one currency.
 _NEWEST = """
     SELECT place, currency, posting_id, amount_minor, balance_minor
       FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::integer[])
@@ -53,7 +54,7 @@ _NEWEST = """
             WHERE merchant_id = owner AND environment = wanted_environment::environment
               AND wallet.currency = coalesce(wanted_currency, wallet.currency)
             ORDER BY posting_id DESC LIMIT rows_max) AS page"""
-# A merchant's postings between two ids. OFFSET 0: see `ledger/listing.py`.
+# A merchant's postings between two ids. For OFFSET 0, see `ledger/listing.py`.
 _POSTINGS = f"""
     SELECT place, id, posted_at::text, kind, trx_id, {_REFERENCE}
       FROM unnest($1::integer[], $2::bigint[], $3::bigint[], $4::bigint[])
@@ -62,7 +63,7 @@ _POSTINGS = f"""
            SELECT merchant_id AS owner, id, posted_at, kind, split_part(trx_id, '-', 1) AS trx_id
              FROM (SELECT * FROM posting WHERE id BETWEEN low AND high OFFSET 0) AS near
             WHERE merchant_id = wanted_merchant) AS looked"""
-# The ids in postings of the transactions with a reference: a payment's commission and charges too.
+# The ids under which a reference's transactions are posted, including commissions and charges.
 _NAMED = """
     WITH one AS (
         SELECT trx_id, commission_trx_id FROM payment
@@ -82,12 +83,12 @@ _NAMED = """
 
 class StatementEntry(msgspec.Struct, frozen=True, gc=False):
     trx_id: str
-    ref_trx: str | None  # None for money without a reference of the merchant, such as funding
+    ref_trx: str | None  # None without a merchant's reference, such as for funding
     kind: str
     currency: str
     amount_minor: int
     balance_minor: int
-    posted_at: str  # as the API formats times
+    posted_at: str  # in the API's time format
 
 
 async def page(
@@ -101,7 +102,7 @@ async def page(
     after: str | None,
     limit: int,
 ) -> Page[StatementEntry]:
-    """Returns one page of the statements of these wallets together, newest first."""
+    """Returns one page of the combined statements of these wallets, newest first."""
     wanted = StatementFilter(since=since, until=until)
     if ref_trx is not None:
         named = await _named(db, tenant, ref_trx)
@@ -119,10 +120,10 @@ async def page(
 async def newest(
     pages: SharedReads, tenant: Tenant, currency: str | None, after: str | None, limit: int
 ) -> Page[StatementEntry] | None:
-    """Returns a page of the entries of all wallets, or of one, newest first.
+    """Returns a page of the entries of all wallets, or of one wallet, newest first.
 
-    Reads it together with other pages. Returns None if the page's postings are far apart, because
-    it would delay the others.
+    Reads the page together with other pages. Returns None if the page's postings are far apart,
+    because reading them would delay the other pages.
     """
     before = read_cursor(int, after)
     found = await pages.records(
@@ -150,7 +151,7 @@ def _entry(record: Any, posting: Any) -> StatementEntry:
 def _merged(
     pages: Sequence[Page[WalletStatementLine]], limit: int
 ) -> tuple[list[WalletStatementLine], str | None]:
-    """Merges the wallets' pages, down to the posting that all of them have reached."""
+    """Merges the wallets' pages, down to the last posting that all of them include."""
     ends = [read_cursor(int, each.next) or 0 for each in pages]
     reached = max(ends, default=0)
     lines = sorted(

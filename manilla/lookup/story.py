@@ -1,4 +1,4 @@
-"""Everything known about one payment or payout. The caller sorts it by time."""
+"""Collects everything known about one payment or payout. The caller sorts it by time."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -41,16 +41,16 @@ class TransactionStory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WrongAmount(msgspec.Struct, frozen=True, kw_only=True):
-    """What a customer paid instead of the amount due, and what happens with the difference."""
+    """The amounts if a customer paid a wrong amount, and what happens to the difference."""
 
     due: Money
     received: Money
     surplus: Money
     rest: Money
-    waiting: Money  # to be returned, but the refund has not started
+    waiting: Money  # to be returned, but the refund has not started yet
     returning: Money
     returned: Money
-    not_returned: Money  # the refund failed
+    not_returned: Money  # the amount of failed refunds
     is_pending: bool
     is_paid: bool
 
@@ -70,23 +70,23 @@ class PaymentStory(TransactionStory, frozen=True, kw_only=True):
 
     @property
     def refunded(self) -> Money:
-        """What refunds have paid back, without the commission."""
+        """The amount that completed refunds have paid back, without the commission."""
         return self._refunds(RefundStatus.COMPLETED)
 
     @property
     def refunding(self) -> Money:
-        """What pending refunds will pay back."""
+        """The amount that pending refunds will pay back."""
         return self._refunds(RefundStatus.PENDING)
 
     @property
     def net(self) -> Money:
-        """What the wallet keeps of the payment, before refunds."""
+        """The amount that the wallet receives for the payment, before refunds."""
         quote = self.payment.quote
         return quote.merchant_receives - quote.deducted_later(self.payment.environment)
 
     @property
     def wrong_amount(self) -> WrongAmount | None:
-        """The amounts, if a rule for wrong amounts was applied."""
+        """The amounts if a rule for wrong amounts was applied, otherwise None."""
         payment = self.payment
         if payment.received_minor is None:
             return None
@@ -117,7 +117,7 @@ class PaymentStory(TransactionStory, frozen=True, kw_only=True):
 
     @property
     def charge(self) -> Charge | None:
-        """The charge that paid the payment, or else the last one that was tried."""
+        """The charge that paid the payment, or else the latest charge."""
         credited = self.payment.credited_charge
         last = self.charges[-1] if self.charges else None
         return next((each for each in self.charges if each.reference == credited), last)
@@ -134,7 +134,7 @@ class PayoutStory(TransactionStory, frozen=True, kw_only=True):
 async def payment_story(
     db: Database, merchant_id: int, trx_id: str, *, environment: Environment | None = None
 ) -> PaymentStory | None:
-    """Returns None if the merchant has no such payment, or not in the given environment."""
+    """Returns the payment's story, or None if it does not exist in this environment."""
     payment = await payments.payment(db, merchant_id, trx_id)
     if payment is None or environment not in (None, payment.environment):
         return None
@@ -158,7 +158,7 @@ async def payment_story(
 async def payout_story(
     db: Database, merchant_id: int, trx_id: str, *, environment: Environment | None = None
 ) -> PayoutStory | None:
-    """Returns None if the merchant has no such payout, or not in the given environment."""
+    """Returns the payout's story, or None if it does not exist in this environment."""
     payout = await payouts.payout(db, merchant_id, trx_id)
     if payout is None or environment not in (None, payout.environment):
         return None
@@ -173,9 +173,9 @@ async def _common(
     owners: Mapping[str, str | None],
     posted_under: Sequence[str],
 ) -> dict[str, Any]:
-    """Returns the parts that payments and payouts have in common.
+    """Returns the parts that payments and payouts share.
 
-    `owners` are the references of its charges and transfers, with the provider of each.
+    `owners` maps the references of charges and transfers to their providers.
     """
     key = about.merchant_id, about.trx_id
     return {

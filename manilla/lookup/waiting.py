@@ -1,4 +1,4 @@
-"""Why a payout waits: for the pages of merchants and administrators."""
+"""Explains why a payout waits, on the pages of merchants and administrators."""
 
 from datetime import datetime
 
@@ -12,9 +12,9 @@ from manilla.payouts.payout import Payout
 from manilla.providers.port import Direction
 from manilla.providers.rails import Rails
 
-NOT_SENT = "It has not been sent yet. It will be sent automatically."
-SENT = "It was sent before. Its result is requested again automatically; it is not sent twice."
-# What merchants read about a hold. The other holds have the administrators' own text.
+NOT_SENT = "The payout has not been sent yet. It will be sent automatically."
+SENT = "The payout was already sent. Its status is queried automatically, and it is not sent twice."
+# The texts about holds that merchants see. For other holds, they see the administrators' text.
 FOR_MERCHANTS = {
     OutgoingHold.MERCHANT_DISABLED: "Your account is disabled.",
     OutgoingHold.MERCHANT_REJECTED: "Your account was rejected.",
@@ -25,7 +25,8 @@ FOR_MERCHANTS = {
 
 class WaitingReason(msgspec.Struct, frozen=True):
     hold: OutgoingHold | None
-    down_since: datetime | None  # since when the provider does not respond, if that is why
+    # Since when the provider has not responded, or None if that is not the reason.
+    down_since: datetime | None
     is_sent: bool
 
     @property
@@ -48,9 +49,9 @@ class WaitingReason(msgspec.Struct, frozen=True):
 
 
 async def waiting_reason(db: Database, rails: Rails, payout: Payout) -> WaitingReason | None:
-    """Returns why a payout waits that would otherwise be sent or queried now; None if it does not.
+    """Returns why a payout is not sent or queried now, or None if it is not delayed.
 
-    Nothing is said about manual payouts, which wait for a person, and about the sandbox.
+    Returns None for manual payouts, which wait for a person, and for sandbox payouts.
     """
     is_real = payout.environment is Environment.PRODUCTION
     if not payout.is_open or payout.provider is None or not is_real:

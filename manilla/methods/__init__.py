@@ -1,1 +1,1 @@
-"""Deposit and withdrawal methods, which administrators configure and merchants are offered."""
+"""Deposit and withdrawal methods, which administrators configure for merchants."""

@@ -1,4 +1,4 @@
-"""Deposit and withdrawal methods, cached in memory and changed by administrators."""
+"""Caches deposit and withdrawal methods, and applies administrators' changes to them."""
 
 import re
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ class MethodUpdate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewMethod(msgspec.Struct, frozen=True):
-    """The values chosen when a method is added. All except the name are immutable."""
+    """The values chosen when a method is added. Only the name can change later."""
 
     kind: MethodKind
     code: str
@@ -69,25 +69,26 @@ class NewMethod(msgspec.Struct, frozen=True):
 
 
 class Catalogue:
-    """The cached methods, with functions to find those that may be offered."""
+    """The cached methods, and functions that find the methods to offer."""
 
     def __init__(self, db: Database, watch: changes.ChangeWatch, rails: Rails) -> None:
         self._db = db
         self._rails = rails
         self._all: list[Method] = []
         self._by_id: dict[tuple[MethodKind, int], Method] = {}
-        # Cached results of `offered`, until methods, credentials or drained rails change.
+        # Cached results of `offered`. Changed methods, credentials or drained rails invalidate
+        # them.
         self._offered: dict[tuple[MethodKind, str, Environment], list[Method]] = {}
         self._offered_of: tuple[int, Mapping[str, datetime]] = (-1, {})
         watch.follow(changes.METHODS, self._refresh)
 
     def all(self, kind: MethodKind) -> list[Method]:
-        """Returns all methods of this kind, usable or not."""
+        """Returns all methods of this kind, including those that cannot be used."""
         return [method for method in self._all if method.kind is kind]
 
     @property
     def currencies(self) -> list[str]:
-        """The currencies of all methods, usable or not."""
+        """The currencies of all methods, including those that cannot be used."""
         return sorted({method.currency for method in self._all})
 
     def by_id(self, kind: MethodKind, method_id: int) -> Method | None:
@@ -124,14 +125,14 @@ class Catalogue:
         return is_offered and not self.is_drained(method, environment)
 
     def is_drained(self, method: Method, environment: Environment) -> bool:
-        """Whether new payouts are stopped. Sandbox payouts never are: they reach no provider."""
+        """Whether new payouts are stopped. Sandbox payouts never are, as no provider is called."""
         is_real_payout = (
             method.kind is MethodKind.WITHDRAW and environment is not Environment.SANDBOX
         )
         return is_real_payout and self._rails.is_drained(method.provider or "")
 
     def rails(self, currency: str) -> list[Method]:
-        """Returns the active withdrawal methods between which the automatic one chooses."""
+        """Returns the active withdrawal methods that the automatic method can choose from."""
         return [
             method
             for method in self.all(MethodKind.WITHDRAW)
@@ -139,7 +140,7 @@ class Catalogue:
         ]
 
     def offered_rails(self, auto: Method, environment: Environment) -> list[Method]:
-        """Returns the rails that can be used now."""
+        """Returns the rails that the automatic method can use now."""
         return [each for each in self.rails(auto.currency) if self.is_usable(each, environment)]
 
     def is_switched_off(self, method: Method) -> bool:
@@ -171,7 +172,7 @@ async def get(db: Database | Connection, kind: MethodKind, code: str) -> Method:
 
 
 def terms(method: Method) -> tuple[object, ...]:
-    """Returns the fee and the limits of a method, which merchants and customers see."""
+    """Returns the method's fee and limits, which merchants and customers see."""
     return method.fee, method.min_minor, method.max_minor
 
 
@@ -199,7 +200,7 @@ async def change(
 
 
 async def add(db: Database | Connection, new: NewMethod) -> Method:
-    """Adds a method, possibly in a new currency, without a code change."""
+    """Adds a method, which can be in a new currency."""
     async with transaction_of(db) as connection:
         await changes.announce(connection, changes.METHODS)
         blank = await check_new(connection, new)
@@ -211,7 +212,7 @@ async def add(db: Database | Connection, new: NewMethod) -> Method:
 
 
 async def check_new(connection: Connection, new: NewMethod) -> Method:
-    """Returns the method as it would be added, or rejects it."""
+    """Returns the method to be added, or raises an error if it is not valid."""
     _check_new(new)
     await _check_flow(connection, new.provider, new.flow)
     if await queries.lock(connection, new.code) is not None:
@@ -230,7 +231,7 @@ async def check_new(connection: Connection, new: NewMethod) -> Method:
 
 
 async def add_missing(db: Database | Connection) -> None:
-    """Adds missing methods as inactive: the automatic one, and those of each provider account."""
+    """Adds missing methods as inactive: the automatic method and those of each account."""
     declared = {AUTO_NGN.code: AUTO_NGN} | {
         method.code: method
         for provider, kind in (await accounts.load(db)).items()
@@ -239,7 +240,8 @@ async def add_missing(db: Database | Connection) -> None:
     if declared.keys() <= {method.code for method in await load(db)}:
         return
     async with transaction_of(db) as connection:
-        await changes.announce(connection, changes.METHODS)  # locks, so that processes take turns
+        # Locks, so that only one process does this at a time.
+        await changes.announce(connection, changes.METHODS)
         known = {method.code for method in await load(connection)}
         for method in declared.values():
             if method.code not in known:

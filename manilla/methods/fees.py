@@ -1,4 +1,4 @@
-"""Computes a method's fee: a fixed part and a percentage, with an optional minimum and maximum."""
+"""Computes a method's fee: a fixed part and a percentage, with optional minimum and maximum."""
 
 from decimal import Decimal
 

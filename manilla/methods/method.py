@@ -8,7 +8,7 @@ from manilla.kit.money import Money
 from manilla.methods.fees import Fee
 from manilla.providers.port import Direction
 
-AUTO = "auto"  # in place of a provider: one is chosen for each payout
+AUTO = "auto"  # used instead of a provider, if one is chosen for each payout
 
 
 class MethodKind(StrEnum):
@@ -19,8 +19,8 @@ class MethodKind(StrEnum):
 class Flow(StrEnum):
     """How a customer pays with a deposit method."""
 
-    HOSTED = "hosted"  # pays on the provider's own page
-    # Pays by bank transfer to an account created for this payment.
+    HOSTED = "hosted"  # the customer pays on the provider's own page
+    # The customer pays by bank transfer to an account created for this payment.
     VIRTUAL_ACCOUNT = "virtual_account"
 
 
@@ -29,7 +29,7 @@ class Method(msgspec.Struct, frozen=True):
     id: int
     code: str
     name: str
-    # None: a manual method, which an administrator processes. AUTO: chosen for each payout.
+    # None for a manual method, which an administrator processes. AUTO if chosen for each payout.
     provider: str | None
     flow: Flow | None  # None for withdrawal methods
     currency: str
@@ -45,7 +45,7 @@ class Method(msgspec.Struct, frozen=True):
 
     @property
     def is_auto(self) -> bool:
-        """Whether the provider is chosen for each payout."""
+        """Whether a provider is chosen for each payout."""
         return self.provider == AUTO
 
     @property
@@ -61,7 +61,7 @@ class Method(msgspec.Struct, frozen=True):
     def minimum(self) -> Money:
         """The smallest allowed amount.
 
-        It is at least one minor unit, because zero cannot be paid.
+        This is at least one minor unit, because zero cannot be paid.
         """
         return Money(self.currency, self._least_minor)
 

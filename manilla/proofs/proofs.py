@@ -16,7 +16,7 @@ log = structlog.get_logger(__name__)
 
 ALL: tuple[Invariant, ...] = (*LEDGER, *PAYMENTS, *PAYOUTS)
 EVERY = timedelta(hours=1)
-LONG = timedelta(minutes=30)  # a check that started earlier has probably died
+LONG = timedelta(minutes=30)  # a check that started earlier than this has probably died
 TOO_LONG = "The database did not respond in time. The next attempt is within the hour."
 
 
@@ -38,7 +38,7 @@ class Proof(msgspec.Struct, frozen=True):
 
 
 async def check(db: Database) -> list[Finding]:
-    """Checks every invariant of every package now."""
+    """Checks the invariants of all packages now."""
     return await invariants.check(db, ALL)
 
 
@@ -63,7 +63,7 @@ async def ask(db: Database) -> None:
 
 
 async def is_mine(db: Database) -> bool:
-    """Returns whether a check is due, and claims it so that no other worker runs it."""
+    """Claims a check if it is due, so that no other worker runs it. Returns whether it did."""
     return await db.has_row(
         """
         UPDATE proof SET began_at = now()
@@ -74,7 +74,7 @@ async def is_mine(db: Database) -> bool:
 
 
 async def check_invariants(db: Database) -> None:
-    """Runs the check. Its duration grows with the size of the ledger."""
+    """Runs the check. The duration grows with the size of the ledger."""
     try:
         findings = await check(db)
     except Unavailable:

@@ -1,10 +1,10 @@
 """Ends the hold after a restore. Nothing is sent until every provider has been queried.
 
-A restored database is older than the state at the providers. A transfer that it has as unsent may
-have been sent after the backup. The provider would reject a second send, and the rejection would
-wrongly end the transfer as failed. So before anything is sent, the providers are queried about
-these transfers. Those that a provider knows are marked as sent: workers query their status and
-never send them.
+A restored database is older than the state at the providers. A transfer that is unsent in the
+database may have been sent after the backup. The provider would reject a second send, and because
+of the rejection the transfer would wrongly fail. Therefore the providers are queried about these
+transfers first. A transfer that a provider knows is marked as sent: workers query its status and
+never send it.
 """
 
 import asyncio
@@ -56,7 +56,8 @@ class OpenTransfer(msgspec.Struct, frozen=True):
     currency: str
     amount_minor: int
     sent_at: datetime | None
-    is_routed: bool  # its provider was chosen automatically, so another one may have it
+    # Whether the provider was chosen automatically, so that another may have the payout.
+    is_routed: bool
 
     @property
     def amount(self) -> Money:
@@ -64,19 +65,20 @@ class OpenTransfer(msgspec.Struct, frozen=True):
 
 
 class FoundTransfer(msgspec.Struct, frozen=True):
-    """An open transfer, and what its provider knows about it."""
+    """An open transfer, and its status at the provider."""
 
     kind: EventKind
     transfer: OpenTransfer
-    said: ProviderState | None  # the provider's status; None if there was no usable response
+    # The status at the provider, or None if there was no usable response.
+    said: ProviderState | None
     problem: str = ""
-    other_providers_doubt: bool = False  # another provider may have the transfer
+    other_providers_doubt: bool = False  # whether another provider may have the transfer
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether our database has the transfer as unsent, but no provider could confirm that.
+        """Whether the transfer is unsent in our database, but no provider could confirm that.
 
-        A refund is never in doubt, because it is marked as sent or left to an administrator then.
+        A refund is never in doubt, because it is marked as sent or left to an administrator.
         """
         if self.other_providers_doubt:
             return True
@@ -85,7 +87,7 @@ class FoundTransfer(msgspec.Struct, frozen=True):
 
 
 class LostTransfer(msgspec.Struct, frozen=True):
-    """A payout that the provider has and our database does not."""
+    """A payout that the provider has but our database does not."""
 
     reference: str
     merchant_id: int
@@ -102,8 +104,8 @@ class LostTransfer(msgspec.Struct, frozen=True):
 async def release(db: Database, rails: Rails) -> None:
     """Releases the hold.
 
-    Raises NotReleased if the provider cannot confirm that a payout recorded as unsent was never
-    sent.
+    Raises NotReleased if a provider cannot confirm that a payout that is unsent in our database was
+    never sent.
     """
     found = await look(db, rails)
     doubts = [each.transfer.trx_id for each in found if each.is_in_doubt]
@@ -118,8 +120,8 @@ async def release(db: Database, rails: Rails) -> None:
 async def look(db: Database, rails: Rails) -> list[FoundTransfer]:
     """Queries the providers about open payouts and unsent refunds from before the hold.
 
-    Transfers created during the hold cannot have been sent. Those that a provider knows are marked
-    as sent.
+    Transfers that were created during the hold cannot have been sent. Transfers that a provider
+    knows are marked as sent.
     """
     since = await holding.held_since(db)
     payouts, refunds = await _open(db, PAYOUTS, since), await _open(db, REFUNDS, since)
@@ -143,7 +145,7 @@ async def _look_at_payout(db: Database, rails: Rails, payout: OpenTransfer) -> F
 async def _look_everywhere(db: Database, rails: Rails, payout: OpenTransfer) -> FoundTransfer:
     """Queries every provider about a payout that may have been moved after the backup.
 
-    If another provider has it, the payout is moved there, so that it is not sent again.
+    If another provider has the payout, it is moved there, so that it is not sent again.
     """
     providers = [each for each in rails.accounts if rails.adapter(each) is not None]
     answers = [await _state(rails, each, payout.trx_id) for each in providers]
@@ -167,10 +169,10 @@ def _may_pay(said: TransferState) -> bool:
 
 
 async def _look_at_refund(db: Database, rails: Rails, refund: OpenTransfer) -> FoundTransfer:
-    """Queries a refund. If there is no usable response, it is marked as sent.
+    """Queries a refund. If there is no usable response, the refund is marked as sent.
 
-    From then on its status is queried, and it is sent only if the provider reports that it does not
-    know the refund. If the provider has no status query, an administrator must decide.
+    From then on the refund's status is queried, and it is sent only if the provider reports that it
+    does not know the refund. If the provider has no status query, an administrator must decide.
     """
     answer = await rails.state(EventKind.REFUND, refund.provider, refund.trx_id)
     said, problem = (answer.value, "") if isinstance(answer, Done) else (None, "no usable answer")
@@ -217,7 +219,7 @@ async def _state(rails: Rails, provider: str, reference: str) -> tuple[TransferS
 
 
 async def _open(db: Database, table: TransferTable, since: datetime) -> list[OpenTransfer]:
-    """Finds open payouts, or unsent refunds, by their jobs, of which there are few."""
+    """Finds open payouts, or unsent refunds, by their jobs, because there are few jobs."""
     rows = await db.rows(
         OpenTransfer,
         f"""

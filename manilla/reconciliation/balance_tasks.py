@@ -1,4 +1,4 @@
-"""Hourly reconciliation, by one worker at a time."""
+"""Reconciles each provider's balance every hour, in one worker at a time."""
 
 import random
 from collections.abc import Callable
@@ -19,11 +19,12 @@ from manilla.reconciliation import balances
 RECONCILE = "reconcile"
 CONCURRENCY = 4
 EVERY_SECONDS = 3600.0
-SOON_SECONDS = 300.0  # delay after a comparison that failed, or a difference seen only once
-SPREAD = 0.1  # random variation, so that not all providers are queried at the same time
+# Delay after a failed comparison, or after a difference that was seen only once.
+SOON_SECONDS = 300.0
+SPREAD = 0.1  # random variation, so that providers are not all queried at the same time
 
 
-# Opens a connection with a longer statement timeout, because summing a provider's balance reads
+# Opens a connection with a longer statement timeout, because the sum of a provider's balance reads
 # every entry.
 Patient = Callable[[], AbstractAsyncContextManager[Database]]
 
@@ -41,7 +42,8 @@ class BalanceTasks:
         return {RECONCILE: Work(self.compare, concurrency=CONCURRENCY)}
 
     async def schedule(self) -> None:
-        """Creates a job for each provider that has none; the lease ensures that one worker runs it.
+        """Creates a job for each provider that has none. The job's lease lets only one worker run
+        it.
 
         Providers' sandbox accounts are omitted, because their money is not in our ledger.
         """

@@ -31,18 +31,16 @@ from manilla.transfers import reports
 from manilla.transfers.events import EVENTS, SettlementEvent, Source
 
 CURRENCY = "NGN"
-# How far back payouts are queried: banks return transfers within days.
+# How far back payouts are queried. Banks return transfers within days.
 LOOK_BACK = timedelta(days=7)
 PAYOUTS_MAX = 500
 ASKED_AT_ONCE = 8
-# No new status query starts after this time, so that the last responses arrive before the job's
-# time limit.
 # A difference opens a case only if it persists for this long. By then, it is not caused by a
 # posting in progress or a late settlement by the provider.
 CONFIRMED_AFTER = timedelta(minutes=3)
-# The highest fee that we assume for a transfer whose fee the provider has not reported yet.
+# The highest fee that we assume for a transfer if the provider has not reported its fee yet.
 UNKNOWN_FEE_MINOR_MAX = 100_000
-# The age up to which a customer may still be paying a charge.
+# The age up to which a customer may still pay a charge.
 PAYABLE = timedelta(hours=1)
 
 
@@ -52,10 +50,12 @@ class Reconciled(msgspec.Struct, frozen=True):
     provider: str
     currency: str
     ledger: Money  # the provider's balance according to our ledger
-    under_way: Money  # amount of sent transfers without a final status, which may have left
-    coming_in: Money  # amount of open charges, which may have arrived already
-    balance: Money | None  # balance reported by the provider; None if it did not respond
-    difference: Money | None  # unexplained difference; None if not comparable
+    # Amount of sent transfers without a final status, which may have left the provider.
+    under_way: Money
+    coming_in: Money  # amount of open charges, which may have arrived at the provider
+    balance: Money | None  # the balance that the provider reported, or None if it did not respond
+    # The unexplained difference, or None if the balances cannot be compared yet.
+    difference: Money | None
     transfers_asked: int
     transfers_differ: list[str]
     is_confirmed: bool = False  # whether the difference was also seen a few minutes ago
@@ -77,7 +77,7 @@ class Books(msgspec.Struct, frozen=True):
     ledger: int
     under_way: int
     coming_in: int
-    unknown_fees: int  # number of transfers in progress whose fee is not known yet
+    unknown_fees: int  # number of transfers in progress whose fee is unknown
 
     @property
     def highest(self) -> int:
@@ -94,7 +94,7 @@ async def compare_all(db: Database, rails: Rails) -> list[Reconciled]:
 
 
 async def compare(db: Database, rails: Rails, provider: str) -> Reconciled:
-    """Reconciles an account. Its credentials must be complete."""
+    """Reconciles an account, whose credentials must be complete."""
     adapter = rails.adapter(provider)
     assert adapter is not None, provider
     asked, differ = await _compare_transfers(db, rails, provider)
@@ -118,7 +118,7 @@ async def compare(db: Database, rails: Rails, provider: str) -> Reconciled:
 
 
 async def _is_confirmed(db: Database, provider: str, difference: Money) -> bool:
-    """Saves the difference. Returns True if one with the same sign was seen minutes ago."""
+    """Saves the difference. Returns whether it has kept its sign for CONFIRMED_AFTER."""
     is_old: bool = await db.value(
         """
         INSERT INTO clearing_difference AS seen (provider, currency, minor)
@@ -134,7 +134,7 @@ async def _is_confirmed(db: Database, provider: str, difference: Money) -> bool:
 
 
 async def _report(db: Database, report: Reconciled) -> None:
-    """Opens a case for a confirmed difference, or notes in an open case that it has disappeared."""
+    """Opens a case for a confirmed difference. Notes in an open case if it has disappeared."""
     reference = f"{report.provider}:{report.currency}"
     detail = (
         f"Our ledger says {report.ledger}, {report.under_way} of it in transit and "
@@ -164,7 +164,7 @@ def _measure(report: Reconciled) -> None:
 def _unexplained(before: Books, after: Books, balance: Money) -> Money | None:
     """Returns the difference that open transfers and concurrent postings do not explain.
 
-    Returns None if fees that the provider has not reported yet may explain it.
+    Returns None if fees that the provider has not reported yet may explain the difference.
     """
     highest = max(before.highest, after.highest)
     lowest = min(before.lowest, after.lowest)
@@ -176,7 +176,7 @@ def _unexplained(before: Books, after: Books, balance: Money) -> Money | None:
 async def in_our_books(db: Database, provider: str) -> Books:
     """Reads the amounts in our ledger for a provider.
 
-    Open transactions are found by their jobs, so the full history is not read.
+    Open transactions are found by their jobs, so that the full history is not read.
     """
     books = await db.row(
         Books,
@@ -246,7 +246,7 @@ async def _compare_transfers(db: Database, rails: Rails, provider: str) -> tuple
 
 
 async def _ask(rails: Rails, payouts: list[Payout]) -> list[tuple[Payout, Answer[TransferState]]]:
-    """Queries a few payouts at a time until the time is up. The next run starts with the rest."""
+    """Queries a few payouts at a time until the time is up. The next run continues."""
     until = time.monotonic() + time_limits.current.payouts_query_seconds
     places = asyncio.Semaphore(ASKED_AT_ONCE)
 

@@ -1,4 +1,4 @@
-"""The days whose statement was imported, with their totals in our ledger and on the statement."""
+"""Days with an imported statement, and their totals in our ledger and on the statement."""
 
 from datetime import date, datetime
 
@@ -11,7 +11,7 @@ DAYS_MAX = 400
 
 
 class DayFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of one account, currency and day. They are what an accountant signs."""
+    """The figures of one account, currency and day, which an accountant signs off."""
 
     currency: str
     lines: int
@@ -21,9 +21,9 @@ class DayFigures(msgspec.Struct, frozen=True, kw_only=True):
     movements_minor: int
     open_movements: int
     ledger_minor: int | None  # our balance at the end of the day
-    balance_minor: int | None  # the balance on the statement, after the day's last line
+    balance_minor: int | None  # the balance on the statement after the day's last line
     reported_minor: int | None  # the balance that the provider reported at `reported_at`
-    reported_ledger_minor: int | None  # our balance at that time
+    reported_ledger_minor: int | None  # our balance at `reported_at`
     reported_at: datetime | None
 
     def _money(self, minor: int | None) -> Money | None:
@@ -31,7 +31,7 @@ class DayFigures(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ledger(self) -> Money:
-        """What our ledger moved on this day."""
+        """The sum of the movements in our ledger on this day."""
         return Money(self.currency, self.movements_minor)
 
     @property
@@ -60,12 +60,12 @@ class DayFigures(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def provider_balance(self) -> Money | None:
-        """The balance on the statement, or else the one that the provider reported."""
+        """The balance on the statement, or else the balance that the provider reported."""
         return self.statement_balance or self.reported_balance
 
     @property
     def provider_balance_at(self) -> datetime | None:
-        """When the provider reported the balance; None if it is the statement's, or not known."""
+        """When the provider reported the balance, or None if it is the statement's balance."""
         return self.reported_at if self.balance_minor is None else None
 
     @property
@@ -76,7 +76,7 @@ class DayFigures(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def balance_difference(self) -> Money | None:
-        """The provider's balance minus our ledger's at the same time."""
+        """The provider's balance minus our ledger's balance at the same time."""
         if self.balance_minor is not None and self.ledger_minor is not None:
             return self._money(self.balance_minor - self.ledger_minor)
         if self.reported_minor is not None and self.reported_ledger_minor is not None:
@@ -93,18 +93,18 @@ class DayFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReconciledDay(DayFigures, frozen=True, kw_only=True):
-    """One account, currency and day, as of the last comparison."""
+    """The figures of one account, currency and day at the last comparison."""
 
     provider: str
     day: date
     kinds: list[str]
     imported_at: datetime
-    checks: int  # how many of the lines checks of the account made
+    checks: int  # number of statement lines that were caused by checks of the account
     checks_minor: int
 
     @property
     def of_checks(self) -> Money:
-        """The part of the statement that checks of the account made. Our ledger has none of it."""
+        """The sum of the statement lines that checks caused, which are not in our ledger."""
         return Money(self.currency, self.checks_minor)
 
 

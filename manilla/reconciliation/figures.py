@@ -1,6 +1,6 @@
-"""Saves the figures of the days whose statement was imported, after each comparison.
+"""Saves the figures of days with an imported statement, after each comparison.
 
-Sums over many rows are MATERIALIZED, because the planner would compute them again for each day.
+Sums over many rows are MATERIALIZED, because the planner would otherwise compute them for each day.
 """
 
 from manilla.kit.db import Connection
@@ -8,8 +8,8 @@ from manilla.ledger import posting
 from manilla.providers.checks import references
 from manilla.reconciliation.matching import OPEN_SIDES
 
-# The days of the account $1 whose figures may have changed: they were imported lately or have
-# something unmatched. Each has the time when it starts and the time when the next day starts.
+# The days of the account $1 whose figures may have changed: they were imported within the last day
+# or have something unmatched. Each row has the start of the day and the start of the next day.
 DAYS = """
     SELECT currency, day, kinds, day::timestamp AT TIME ZONE 'Africa/Lagos' AS start,
            (day + 1)::timestamp AT TIME ZONE 'Africa/Lagos' AS next_start
@@ -30,12 +30,13 @@ async def store(connection: Connection, provider: str) -> None:
     await _store_provider_balance(connection, provider)
     await _store_movements(connection, provider)
     await _store_ledger_balance(connection, provider)
-    # The last one: it decides which days have something unmatched, which the others ask for.
+    # This must be last, because it changes which days have something unmatched, and the other
+    # statements select days by that.
     await _store_unmatched(connection, provider)
 
 
 async def _store_lines(connection: Connection, provider: str) -> None:
-    """Saves how many lines a day has, and their sum; and how many of them checks made."""
+    """Saves the number and sum of a day's lines, and of those that checks caused."""
     await connection.execute(
         f"""
         UPDATE statement_day changed
@@ -54,7 +55,7 @@ async def _store_lines(connection: Connection, provider: str) -> None:
 
 
 async def _store_provider_balance(connection: Connection, provider: str) -> None:
-    """Saves the provider's balance after a day's last line, if the line says it."""
+    """Saves the provider's balance after a day's last line, if the line contains it."""
     await connection.execute(
         f"""
         UPDATE statement_day changed
@@ -67,7 +68,7 @@ async def _store_provider_balance(connection: Connection, provider: str) -> None
 
 
 async def _store_movements(connection: Connection, provider: str) -> None:
-    """Saves how many movements our ledger has of the kinds that the statement lists."""
+    """Saves the number and sum of our movements of the kinds that the statement lists."""
     await connection.execute(
         f"""
         UPDATE statement_day changed
@@ -82,7 +83,7 @@ async def _store_movements(connection: Connection, provider: str) -> None:
 
 
 async def _store_ledger_balance(connection: Connection, provider: str) -> None:
-    """Saves our balance at the end of a day: the current one without what was posted later."""
+    """Saves our balance at the end of a day: the current balance minus later postings."""
     await connection.execute(
         f"""
         WITH days AS ({DAYS}),
@@ -108,7 +109,7 @@ async def _store_ledger_balance(connection: Connection, provider: str) -> None:
 
 
 async def _store_unmatched(connection: Connection, provider: str) -> None:
-    """Saves how many lines and movements of a day do not match."""
+    """Saves the numbers of unmatched lines and movements of a day."""
     await connection.execute(
         f"""{OPEN_SIDES},
         counted AS MATERIALIZED (

@@ -1,4 +1,4 @@
-"""Reads a statement from a CSV file, for providers that have no call for it."""
+"""Parses a statement from a CSV file, for providers that have no API for statements."""
 
 import csv
 import hashlib
@@ -21,7 +21,7 @@ OPTIONAL = (
     *("line_id", "currency", "kind", "reference", "provider_reference", "description"),
     "balance_after",
 )
-ERRORS_MAX = 20  # how many invalid rows are named
+ERRORS_MAX = 20  # maximum number of invalid rows that are listed
 TIME_FORMATS = ("%d/%m/%Y %H:%M:%S", "%d/%m/%Y %I:%M:%S %p", "%d/%m/%Y %H:%M", "%d/%m/%Y")
 EARLIEST_YEAR = 2015  # every day between the first and the last line counts as imported
 DEFAULT_CURRENCY = "NGN"
@@ -30,8 +30,9 @@ DEFAULT_CURRENCY = "NGN"
 class BadStatement(Refusal):
     status, code = 400, "BAD_STATEMENT"
     message = "This statement cannot be read. Nothing was imported."
-    summary: str | None = None  # the message without the list of invalid rows; None if it has none
-    rows: Sequence[str] = ()  # what is wrong with each invalid row, at most ERRORS_MAX of them
+    # The message without the list of invalid rows, or None if there is no list.
+    summary: str | None = None
+    rows: Sequence[str] = ()  # the errors of at most ERRORS_MAX invalid rows
 
 
 def _bad_rows(count: int, named: Sequence[str]) -> BadStatement:
@@ -44,11 +45,11 @@ def _bad_rows(count: int, named: Sequence[str]) -> BadStatement:
 
 
 class _BadRow(Exception):
-    """The row is invalid; the message says why."""
+    """The row is invalid. The message says why."""
 
 
 def read(raw: bytes) -> list[StatementLine]:
-    """Reads every row, or raises BadStatement with the line numbers of the invalid ones."""
+    """Parses every row, or raises BadStatement with the line numbers of the invalid rows."""
     if len(raw) > BYTES_MAX:
         raise BadStatement(f"The file is larger than {BYTES_MAX >> 20} MiB.")
     try:
@@ -122,15 +123,15 @@ def _line(row: Mapping[str | None, object], identical: Counter[str]) -> Statemen
 
 
 def _value(cell: str) -> str:
-    """Removes the apostrophe that our own files put before a text that looks like a formula."""
+    """Removes the apostrophe that our own files put before text that looks like a formula."""
     text = reading.plain(cell)
     return text[1:] if text[:1] == "'" and text[1:2] in tuple("=+-@") else text
 
 
 def _made_id(cells: Mapping[str, str], identical: Counter[str]) -> str:
-    """Makes an id of the row's content and its number among identical rows.
+    """Creates an id from the row's content and its number among identical rows.
 
-    Two files that both have a day give its rows the same ids.
+    If two files contain the same day, the day's rows get the same ids in both files.
     """
     content = "\x1f".join(f"{name}={cells[name]}" for name in sorted(cells))
     digest = hashlib.sha256(content.encode()).hexdigest()[:32]
@@ -139,7 +140,7 @@ def _made_id(cells: Mapping[str, str], identical: Counter[str]) -> str:
 
 
 def _time(text: str) -> datetime:
-    """Reads ISO 8601 or day/month/year. A time without a zone is in Lagos."""
+    """Parses ISO 8601 or day/month/year. A time without a zone is in Lagos time."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

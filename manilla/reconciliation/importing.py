@@ -14,9 +14,10 @@ from manilla.providers.port import EVERY_MOVEMENT, Adapter, LineKind, StatementL
 from manilla.reconciliation import figures, files, lines, matching, movements, unmatched
 from manilla.reconciliation.lines import NOTHING, ImportResult, day_of
 
-# Movements are copied from so long before the first line, which may be of an earlier transaction.
+# Movements are copied from this long before the first line, which may be about an earlier
+# transaction.
 EARLIER = timedelta(days=1)
-# For joining, sorting and hashing a million rows in memory.
+# Memory for joining, sorting and hashing a million rows.
 WORK_MEMORY = "64MB"
 
 _threads = LimitedThreads("statements", at_once=1, waiting_max=4)
@@ -25,7 +26,7 @@ _threads = LimitedThreads("statements", at_once=1, waiting_max=4)
 async def import_file(
     db: Database, provider: str, raw: bytes, adapter: Adapter | None = None
 ) -> ImportResult:
-    """Imports all lines of a file, or none."""
+    """Imports all lines of a file, or no line if the file is invalid."""
     read = await _threads.run(files.read, raw)
     result = await store(db, provider, read)
     moments = [line.booked_at for line in read]
@@ -35,7 +36,7 @@ async def import_file(
 
 
 async def store(db: Database, provider: str, read: Sequence[StatementLine]) -> ImportResult:
-    """Stores the lines of a file. Its days are those from its first to its last line."""
+    """Stores the lines of a file, which covers the days from its first to its last line."""
     async with db.transaction() as connection:
         result = await lines.store(connection, provider, read)
         for currency in {line.amount.currency for line in read}:
@@ -71,14 +72,14 @@ async def import_from_provider(
 async def _ask_balance(
     db: Database, adapter: Adapter | None, last: date, currency: str = files.DEFAULT_CURRENCY
 ) -> None:
-    """Saves the provider's current balance, which belongs to reports about today and yesterday."""
+    """Saves the provider's current balance, which reports about today and yesterday show."""
     yesterday = day_of(datetime.now(UTC)) - timedelta(days=1)
     if adapter is not None and last >= yesterday:
         await balances.ask(db, adapter, currency)
 
 
 async def compare(db: Database, provider: str, since: datetime, kinds: frozenset[LineKind]) -> None:
-    """Compares what was imported with our ledger, saves the figures, and opens cases."""
+    """Compares imported lines with our ledger, saves the figures, and opens cases."""
     async with db.transaction() as connection:
         await lines.lock(connection, provider)
         await connection.execute(f"SET LOCAL work_mem = '{WORK_MEMORY}'")

@@ -1,4 +1,4 @@
-"""Stores the lines of a statement. A line that is stored already is not stored again."""
+"""Stores the lines of a statement. Skips lines that are already stored."""
 
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
@@ -11,13 +11,13 @@ from manilla.providers import reading
 from manilla.providers.port import LineKind, StatementLine
 
 ROWS_AT_ONCE = 5_000
-TRX_ID_LENGTH = 33  # a charge's reference starts with the id of its payment
+TRX_ID_LENGTH = 33  # a charge's reference starts with the payment's id, which has this length
 
 
 class ImportResult(msgspec.Struct, frozen=True):
     lines: int
     new: int
-    changed: int  # stored before, but with another amount
+    changed: int  # lines that were stored before with another amount
 
     def __add__(self, other: "ImportResult") -> "ImportResult":
         return ImportResult(
@@ -33,7 +33,7 @@ def day_of(moment: datetime) -> date:
 
 
 def trx_id_in(line: StatementLine) -> str | None:
-    """Returns the id of our transaction if one of the line's references is ours."""
+    """Returns our transaction's id if one of the line's references is ours."""
     for text in (line.reference, line.provider_reference):
         found = reading.our_reference(text or "")
         if found:
@@ -42,14 +42,14 @@ def trx_id_in(line: StatementLine) -> str | None:
 
 
 async def lock(connection: Connection, provider: str) -> None:
-    """Makes imports and comparisons of an account wait for each other, until commit."""
+    """Locks an account's imports and comparisons until the commit."""
     await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 24))", provider)
 
 
 async def store(
     connection: Connection, provider: str, lines: Sequence[StatementLine]
 ) -> ImportResult:
-    """Stores the lines. Movements of zero are left out."""
+    """Stores the lines, except lines with an amount of zero."""
     await lock(connection, provider)
     moved = [line for line in lines if line.amount.minor]
     total = NOTHING

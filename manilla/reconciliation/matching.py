@@ -1,10 +1,10 @@
-"""Matches the lines of statements with the movements of our ledger, all at once.
+"""Matches statement lines with the movements in our ledger, all in a few statements.
 
-A transaction matches if its lines and its movements have the same sum. A fee that the provider
-lists as a line of its own, and one that it includes in another line, therefore both match.
+A transaction matches if its lines and its movements have the same sum. A fee therefore matches
+whether the provider lists it as a separate line or includes it in another line.
 
-No statement here joins two large sets in a way that could compare each row with each other row,
-whatever the planner knows about the tables: after the first import it knows nothing.
+No SQL statement in this module joins two large sets so that each row could be compared with each
+other row, because the planner has no statistics after the first import.
 """
 
 from datetime import timedelta
@@ -13,13 +13,13 @@ from manilla.kit.db import Connection
 from manilla.providers.checks import references
 from manilla.providers.checks.check import AMOUNT
 
-# How far apart a line and a movement may be if only their amount connects them.
+# The maximum time between a line and a movement that are matched only by their amount.
 NEAR = timedelta(days=1)
-# The most that a check of an account moves: its amount and the provider's fee.
+# The most money that a check of an account moves: its amount and the provider's fee.
 CHECK_MINOR_MAX = AMOUNT.minor + 100_00
 
-# The movements and lines of the account $1 that do not match or were not compared yet. `place`
-# is where the line is stored, and `reference` the line's transaction or the line itself.
+# The movements and lines of the account $1 that do not match or were not compared yet. `place` is
+# the line's ctid, and `reference` is the line's transaction or else the line itself.
 OPEN_SIDES = """
         WITH open AS MATERIALIZED (
             SELECT ARRAY(SELECT trx_id FROM unmatched_transaction
@@ -40,7 +40,7 @@ OPEN_SIDES = """
                    description, ctid
               FROM statement_line WHERE provider = $1 AND trx_id IS NULL)"""
 
-# Saves the transactions that were found for lines. These transactions are compared again.
+# Saves the transactions that were found for lines, so that they are compared again.
 SAVE_FOUND = """,
         named AS (
             UPDATE statement_line l SET trx_id = f.trx_id, matched_by = $2
@@ -51,18 +51,18 @@ SAVE_FOUND = """,
 
 
 async def match(connection: Connection, provider: str) -> None:
-    """Matches all open lines and movements of an account, which the caller has locked."""
+    """Matches all open lines and movements of an account that the caller has locked."""
     await _find_by_provider_reference(connection, provider)
     await _find_checks(connection, provider)
-    await _compare(connection, provider)  # first, so that few transactions are left for the next
+    await _compare(connection, provider)  # before the next step, so that it has fewer transactions
     await _find_by_amount(connection, provider)
     await _compare(connection, provider)
 
 
 async def _find_by_provider_reference(connection: Connection, provider: str) -> None:
-    """Finds the transactions of lines that name only the provider's own reference.
+    """Finds the transactions of lines that have only the provider's own reference.
 
-    A charge, a transfer and a refund can have the same number, so the kinds must be equal too.
+    A charge, a transfer and a refund can have the same number, so the kinds must match too.
     """
     await connection.execute(
         """
@@ -94,9 +94,10 @@ async def _find_by_provider_reference(connection: Connection, provider: str) -> 
 
 
 async def _find_checks(connection: Connection, provider: str) -> None:
-    """Marks the lines that a check of the account made, which our ledger does not have.
+    """Marks the lines that a check of the account caused, which are not in our ledger.
 
-    A line of more money than a check moves is not marked: anyone could use such a reference.
+    Lines with more money than a check moves are not marked, because anyone could use such a
+    reference.
     """
     await connection.execute(
         r"""
@@ -112,10 +113,10 @@ async def _find_checks(connection: Connection, provider: str) -> None:
 
 
 async def _find_by_amount(connection: Connection, provider: str) -> None:
-    """Finds the transactions of lines without a reference, where exactly one fits on each side.
+    """Finds the transactions of lines without a reference, if the match is unambiguous.
 
-    A line and a transaction belong together if the line is near no other transaction, and the
-    transaction near no other line. If only two rows are near, they are the first and the last one.
+    A line and a transaction match if the line is near no other transaction, and the transaction is
+    near no other line. If only two rows are near, they are the first and the last row.
     """
     await connection.execute(
         OPEN_SIDES
@@ -146,7 +147,7 @@ async def _find_by_amount(connection: Connection, provider: str) -> None:
 
 
 async def _compare(connection: Connection, provider: str) -> None:
-    """Removes the unmatched transactions whose lines and movements have the same sum."""
+    """Removes unmatched transactions whose lines and movements now have the same sum."""
     await connection.execute(
         OPEN_SIDES
         + """,

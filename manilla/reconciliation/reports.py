@@ -1,4 +1,4 @@
-"""The daily report of an account: its figures, its sign-off, and what does not match."""
+"""An account's daily report: its figures, its sign-off, and unmatched items."""
 
 from collections.abc import Iterator
 from datetime import date, datetime
@@ -20,7 +20,7 @@ class DayReport(msgspec.Struct, frozen=True):
 
     @property
     def changes(self) -> list[FigureChange]:
-        """What has changed since the day was signed."""
+        """The figures that have changed since the day was signed off."""
         return [] if self.signed is None else signing.changes(self.signed, self.day)
 
     @property
@@ -60,7 +60,7 @@ UNMATCHED_COLUMNS = Fields(Unmatched).select(
 async def reports(
     db: Database, provider: str | None = None, day: date | None = None, limit: int = days.DAYS_MAX
 ) -> list[DayReport]:
-    """Returns the reports of the days whose statement was imported, newest first."""
+    """Returns the reports of days with an imported statement, newest first."""
     found = await days.days(db, provider, day, limit)
     signed = await signing.latest(db, found)
     return [DayReport(row, signed.get((row.provider, row.currency, row.day))) for row in found]
@@ -74,7 +74,7 @@ async def find(db: Database, provider: str, currency: str, day: date) -> DayRepo
     return DayReport(found, next(iter(signed.values()), None))
 
 
-# A file about one day: a row with its figures and its sign-off, and one for each unmatched item.
+# A file about one day: one row with the figures and the sign-off, and one row per unmatched item.
 FileRow = dict[str, Any]
 FILE_COLUMNS: Columns[FileRow] = {
     name: lambda row, name=name: row.get(name)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Sign-off of a day: an accountant confirms its figures, which are stored as they were signed."""
+"""Sign-off of a day: an accountant confirms its figures, which are stored unchanged."""
 
 import hashlib
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from manilla.reconciliation import days, lines
 from manilla.reconciliation.days import DayFigures, ReconciledDay
 
 NOTE_LENGTH_MAX = 500
-EARLIER_MAX = 20  # how many sign-offs of one day are listed
+EARLIER_MAX = 20  # maximum number of sign-offs of one day that are listed
 
-# The figures that are compared with the signed ones, each with its name on pages and in files.
+# The figures that are compared with the signed figures, with their names on pages and in files.
 COMPARED = {
     "ledger": "Moved in our ledger",
     "movements": "Movements in our ledger",
@@ -35,7 +35,7 @@ class NotSigned(Refusal):
 
 
 class SignOff(DayFigures, frozen=True, kw_only=True):
-    """A day's figures as somebody signed them."""
+    """A day's figures at the time of the sign-off."""
 
     provider: str
     day: date
@@ -45,7 +45,7 @@ class SignOff(DayFigures, frozen=True, kw_only=True):
 
 
 class FigureChange(msgspec.Struct, frozen=True):
-    """A figure that has changed since a day was signed."""
+    """A figure that has changed since the sign-off."""
 
     label: str
     signed: object
@@ -61,7 +61,7 @@ def changes(signed: DayFigures, current: DayFigures) -> list[FigureChange]:
 
 
 def digest(figures: DayFigures) -> str:
-    """Identifies these figures, so that nobody signs others than those that they have seen."""
+    """Returns a digest of the figures, so that users sign off only figures that they have seen."""
     content = msgspec.json.encode(common_fields(DayFigures, figures))
     return hashlib.sha256(content).hexdigest()[:32]
 
@@ -75,7 +75,7 @@ async def sign(
     note: str = "",
     seen: str | None = None,
 ) -> SignOff:
-    """Stores the current figures of a day as signed by the current user.
+    """Stores the current figures of a day as signed off by the current user.
 
     `seen` is the digest of the figures that the user has seen.
     """
@@ -103,14 +103,14 @@ def _check(current: ReconciledDay | None, note: str, seen: str | None) -> None:
     if current is None:
         raise NotSigned("The statement of this day was not imported.")
     if current.day >= lines.day_of(datetime.now(UTC)):
-        raise NotSigned("This day is not over yet. Sign it when its statement is complete.")
+        raise NotSigned("This day is not over yet. Sign it off when its statement is complete.")
     if seen is not None and seen != digest(current):
-        raise NotSigned("The figures have changed while you looked at them. Check them again.")
+        raise NotSigned("The figures have changed since you opened the page. Check them again.")
     if note and not is_line(note, NOTE_LENGTH_MAX):
         text = f"A note has at most {NOTE_LENGTH_MAX} printable characters on one line."
         raise NotSigned.at("note", text)
     if current.unmatched and not note:
-        text = f"This day has {current.result}. Say in a note why it is signed nevertheless."
+        text = f"This day has {current.result}. Explain in a note why you sign it off anyway."
         raise NotSigned.at("note", text)
 
 
@@ -132,7 +132,7 @@ async def _insert(connection: Connection, current: ReconciledDay, note: str) -> 
 async def latest(
     db: Database, found: Sequence[ReconciledDay]
 ) -> dict[tuple[str, str, date], SignOff]:
-    """Returns the last sign-off of each day that was signed, by account, currency and day."""
+    """Returns each day's last sign-off, by account, currency and day."""
     rows = await db.rows(
         SignOff,
         f"""

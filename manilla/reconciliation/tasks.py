@@ -1,7 +1,7 @@
 """Imports and compares statements every night.
 
-Providers that have statements are asked for the last days. Statements of the other providers are
-files, which people import; they are only compared again, so that old differences become cases.
+For providers with a statement API, the last days are imported. For other providers, people import
+files, and these are only compared again, so that old differences become cases.
 """
 
 from collections.abc import Callable
@@ -19,9 +19,9 @@ from manilla.reconciliation import importing
 STATEMENT, COMPARISON = "statement", "statement.compare"
 CONCURRENCY = 2
 CURRENCY = "NGN"
-# Days are imported again for a week: a transfer can be delivered or come back days later.
+# Days are imported again for a week, because a transfer can be delivered or returned days later.
 DAYS = 7
-NIGHT_HOUR = 1  # when the import starts, in Lagos
+NIGHT_HOUR = 1  # the hour at which the import starts, in Lagos time
 
 Patient = Callable[[], AbstractAsyncContextManager[Database]]
 
@@ -41,7 +41,7 @@ class StatementTasks:
     async def schedule(self) -> None:
         """Creates a job for each account and day that was not imported since this night.
 
-        Accounts with files have one job, which runs every night.
+        An account whose statements are files has one job, which runs every night.
         """
         now = datetime.now(LAGOS)
         night = start_of_day(now.date()) + timedelta(hours=NIGHT_HOUR)

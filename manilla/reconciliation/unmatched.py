@@ -1,4 +1,4 @@
-"""What is on one side only, or on both with different amounts; and the cases about it."""
+"""Items that are only on the statement or in our ledger, or differ in amount, and their cases."""
 
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -16,13 +16,13 @@ from manilla.reconciliation.days import ReconciledDay
 from manilla.reconciliation.matching import OPEN_SIDES
 
 LIST_MAX = 1_000
-CASES_MAX = 200  # the most cases that one comparison opens; the next one opens more
+CASES_MAX = 200  # maximum number of cases that one comparison opens
 DUE_AFTER = timedelta(days=1)
 MATCHES_NOW = "The statement and our ledger match now."
 
 
 class Unmatched(msgspec.Struct, frozen=True):
-    """A transaction, or a line without one, whose two sides differ."""
+    """A transaction, or a line without a transaction, whose ledger and statement amounts differ."""
 
     provider: str
     currency: str
@@ -30,8 +30,8 @@ class Unmatched(msgspec.Struct, frozen=True):
     trx_id: str | None
     booked_at: datetime
     kind: str
-    ledger_minor: int | None  # None: not in our ledger
-    statement_minor: int | None  # None: not on the statement
+    ledger_minor: int | None  # None if not in our ledger
+    statement_minor: int | None  # None if not on the statement
     line_ids: list[str]
     description: str
 
@@ -64,10 +64,10 @@ async def find_unmatched(
     neighbors: int = 0,
     limit: int = LIST_MAX,
 ) -> list[Unmatched]:
-    """Returns what does not match, oldest first.
+    """Returns unmatched items, oldest first.
 
-    What is only in our ledger counts if the statement of its day was imported, and of so many
-    `neighbors` before and after it: the provider may book it a few minutes earlier or later.
+    An item that is only in our ledger counts if its day and this many `neighbors` before and after
+    it were imported, because the provider may book it a few minutes earlier or later.
     """
     start = None if day is None else start_of_day(day)
     end = before if day is None else start_of_day(day + timedelta(days=1))
@@ -103,7 +103,7 @@ async def of_day(db: Database, day: ReconciledDay) -> list[Unmatched]:
 
 
 async def report(connection: Connection, provider: str, now: datetime) -> None:
-    """Opens a case for what has not matched within a day, and closes those that match now."""
+    """Opens cases for items unmatched for a day, and closes cases of items that match now."""
     due = await find_unmatched(
         connection, provider, before=now - DUE_AFTER, neighbors=1, limit=CASES_MAX
     )
@@ -136,7 +136,7 @@ async def _open(connection: Connection, found: Unmatched) -> None:
 
 
 async def _matching_now(connection: Connection, provider: str) -> list[Any]:
-    """Returns the open cases about which nothing is unmatched any more."""
+    """Returns the open cases whose items all match now."""
     return await connection.records(
         """
         SELECT c.merchant_id, c.reference FROM operator_case c

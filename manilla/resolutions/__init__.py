@@ -1,1 +1,1 @@
-"""Resolves cases and moves the money that they are about, as an administrator decides."""
+"""Resolves cases and moves their money, as an administrator decides."""

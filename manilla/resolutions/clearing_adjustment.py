@@ -1,8 +1,8 @@
 """Adjusts the ledger after a provider contradicted itself and has money that we count as ours.
 
-The status of the transaction does not change. An administrator has found out who has the money and
-decides who bears the loss. Each adjustment is posted to the clearing account of the provider that
-the case is about, which may be a rail that the payout was moved away from.
+The transaction's status does not change. An administrator has found out who has the money and
+decides who bears the loss. Each adjustment is posted to the clearing account of the case's
+provider, which may be a rail that the payout was moved away from.
 """
 
 from typing import Any
@@ -66,7 +66,7 @@ class PaidTransfer(msgspec.Struct, frozen=True):
         return self.provider != self.payout.provider
 
     def kind(self, name: PostingKind) -> str:
-        """Returns the kind of a posting. A payout may have one for each rail that paid it."""
+        """Returns the posting's kind. A payout may have a posting for each rail that paid it."""
         return f"{name}:{self.provider}" if self.is_at_left_rail else name
 
 
@@ -100,7 +100,7 @@ async def _options_of_payout(db: Database | Connection, transfer: PaidTransfer) 
 
 
 async def adjust(connection: Connection, case: Case, action: CaseAction, why: str) -> None:
-    """Posts the adjustment for the case. Runs only once, under the lock on the case's row."""
+    """Posts the adjustment for the case. The lock on the case ensures that it runs only once."""
     transfer = await _transfer(connection, case)
     if transfer is not None:
         await _adjust_payout(connection, transfer, action, why)
@@ -131,7 +131,7 @@ async def _adjust_payout(
 
 
 def _payout_posting(transfer: PaidTransfer, action: CaseAction, common: dict[str, Any]) -> Posting:
-    """Returns the posting for the payout: debits the wallet with our fee, or posts our loss."""
+    """Returns the payout's posting: debits the wallet with our fee, or posts our loss."""
     payout = transfer.payout
     amount, fee = payout.amount_minor, payout.fee_minor
     is_debit = action is CaseAction.DEBIT
@@ -173,7 +173,7 @@ async def _write_off_charge(
 async def _is_unposted_refund(
     db: Database | Connection, case: Case, posted: frozenset[str]
 ) -> bool:
-    """Whether the case is about a refund that our ledger does not have as paid by the provider."""
+    """Whether the case is about a refund that is not posted as paid by this provider."""
     if not posted & {PostingKind.REFUND_PAID, PostingKind.REFUND_RETURNED} or case.provider is None:
         return False
     return not await db.has_row(
@@ -211,7 +211,7 @@ async def _write_off(
     environment: Environment,
     why: str,
 ) -> None:
-    """Posts money that is not at the provider as our loss."""
+    """Posts money that is not at the provider as the platform's loss."""
     lost = Posting(
         merchant_id=merchant_id,
         trx_id=reference,
@@ -248,7 +248,7 @@ async def _kinds(db: Database | Connection, merchant_id: int, reference: str) ->
 
 
 async def _transfer(db: Database | Connection, case: Case) -> PaidTransfer | None:
-    """Returns the payout that the case is about, if a provider sent it in production."""
+    """Returns the case's payout, or None if no provider sent it in production."""
     key = case.merchant_id, case.reference
     payout = await payouts.payout(db, *key)
     if payout is None or payout.provider is None or payout.is_sandbox:

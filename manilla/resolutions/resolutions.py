@@ -1,4 +1,4 @@
-"""Resolves cases: the administrator's options, and what each option does with the money."""
+"""Resolves cases: the administrator's options, and the money that each option moves."""
 
 import msgspec
 
@@ -21,14 +21,14 @@ _NOTHING = {CaseAction.NOTHING: "You have checked it, and no money needs to be m
 
 
 class ResolutionOption(msgspec.Struct, frozen=True):
-    """An allowed way to resolve a case: its action for `resolve`, and a description."""
+    """An option to resolve a case: the action for `resolve`, and a description."""
 
     name: CaseAction
     explanation: str
 
 
 async def options(db: Database | Connection, case: Case) -> list[ResolutionOption]:
-    """Returns the ways in which an administrator can resolve the case now."""
+    """Returns the administrator's current options to resolve the case."""
     if case.status != "open":
         return []
     if await suspense.is_held(db, case.merchant_id, case.reference):
@@ -42,7 +42,7 @@ async def options(db: Database | Connection, case: Case) -> list[ResolutionOptio
 
 
 async def check(connection: Connection, case_id: int, note: str, action: CaseAction) -> None:
-    """Raises the error that `resolve` would raise now."""
+    """Raises the same error that `resolve` would raise now."""
     _check_note(note)
     case = await cases.find(connection, case_id)
     cases.check_open(case)
@@ -96,7 +96,7 @@ async def _reverse(connection: Connection, case: Case) -> None:
 
 
 async def close_vanished(db: Database | Connection, case_id: int) -> Case:
-    """Closes a case whose problem no longer exists."""
+    """Closes a case if its problem no longer exists."""
     case = await cases.find(db, case_id)
     cases.check_open(case)
     if case.vanished_at is None:
@@ -107,7 +107,7 @@ async def close_vanished(db: Database | Connection, case_id: int) -> Case:
 
 
 async def _locked(connection: Connection, case_id: int) -> Case:
-    """Locks the transaction before the case, in the same order as the functions that open cases."""
+    """Locks the transaction before the case, in the same order as functions that open cases."""
     case = await cases.find(connection, case_id)
     if case.trx_id is not None:
         await payments.payment(connection, case.merchant_id, case.trx_id, lock=True)

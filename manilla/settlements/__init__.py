@@ -1,1 +1,1 @@
-"""Settlements: pays a merchant's balance to its own account, manually or by its plan."""
+"""Settlements: pays a merchant's balance to the merchant's own account, manually or by a plan."""

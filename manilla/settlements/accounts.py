@@ -1,9 +1,10 @@
 """Settlement accounts: the merchant's own account in each currency, for automatic settlements.
 
-Whoever can change this account can divert the merchant's balance. So a change waits before it takes
-effect, and the owners learn of it and can cancel it in the meantime. If the merchant's payouts are
-protected, the first account waits too, and settlements above the threshold need a second person
-until another person has approved the account and it has been in effect for the waiting time.
+Anyone who can change this account can divert the merchant's balance. Therefore a change takes
+effect only after a waiting time, and the owners are notified and can cancel it. If the merchant's
+payouts are protected, the first account waits too. Settlements above the threshold then need a
+second person until another person has approved the account and it has been in effect for the
+waiting time.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -35,7 +36,7 @@ class SettlementAccount(msgspec.Struct, frozen=True):
     method_code: str
     beneficiary: dict[str, str]
     bank_name: str
-    account_name: str  # as the rail resolved it
+    account_name: str  # the name that the rail resolved
     verified_at: datetime
     set_by: str
     created_at: datetime
@@ -48,13 +49,13 @@ class SettlementAccount(msgspec.Struct, frozen=True):
         return accounts.number_of(self.beneficiary)
 
     def is_trusted(self, wait: timedelta) -> bool:
-        """Whether any amount may be settled to it without a second person."""
+        """Whether any amount may be settled to this account without a second person."""
         is_approved = self.approved_at is not None
         return is_approved and self.effective_at + wait <= datetime.now(UTC)
 
 
 class NewSettlementAccount(msgspec.Struct, frozen=True):
-    """An account whose holder's name a rail has resolved and a user has confirmed."""
+    """An account whose holder's name was resolved by a rail and confirmed by a user."""
 
     method: Method
     who: Beneficiary
@@ -89,26 +90,26 @@ NEWEST = " ORDER BY id DESC LIMIT 1"
 async def settlement_account(
     db: Database | Connection, merchant_id: int, environment: Environment, currency: str
 ) -> SettlementAccount | None:
-    """Returns the account to which the merchant's balance in this currency may be settled now."""
+    """Returns the account to which the merchant's balance in this currency is settled now."""
     return await _one(db, IN_EFFECT, Tenant(merchant_id, environment), currency)
 
 
 async def find(
     db: Database | Connection, tenant: Tenant, account_id: int
 ) -> SettlementAccount | None:
-    """Returns an account that was not canceled, even if another one has replaced it."""
+    """Returns an account that was not canceled, even if it has been replaced."""
     return await _one(db, NUMBERED, tenant, account_id)
 
 
 async def waiting(
     db: Database | Connection, tenant: Tenant, currency: str
 ) -> SettlementAccount | None:
-    """Returns the account that takes effect later."""
+    """Returns the account that will take effect later, or None."""
     return await _one(db, WAITING, tenant, currency)
 
 
 async def set_since(db: Database, merchant_id: int, start: datetime) -> list[SettlementAccount]:
-    """Returns the accounts that were set since then, newest first."""
+    """Returns the accounts that were set since this time, newest first."""
     query = ACCOUNT + " AND created_at >= $2 ORDER BY id DESC LIMIT 5"
     return [_read(record) for record in await db.records(query, merchant_id, start)]
 
@@ -121,9 +122,10 @@ async def choose(
     by: str,
     wait: timedelta,
 ) -> SettlementAccount:
-    """Sets the account. It replaces one that waits.
+    """Sets the account. Replaces an account that is still waiting.
 
-    It waits itself, unless it is the first account of a merchant whose payouts are not protected.
+    The new account also waits, unless it is the first account of a merchant whose payouts are not
+    protected.
     """
     currency = new.method.currency
     async with db.transaction() as connection:
@@ -164,7 +166,7 @@ async def approve(db: Database, tenant: Tenant, account_id: int, *, by: Decider)
 
 
 async def cancel(db: Database, tenant: Tenant, currency: str) -> SettlementAccount | None:
-    """Cancels the account that waits, if any, and returns it."""
+    """Cancels the account that is waiting, and returns it, or None if there is none."""
     async with db.transaction() as connection:
         await _lock(connection, tenant.merchant_id)
         found = await waiting(connection, tenant, currency)
@@ -175,7 +177,7 @@ async def cancel(db: Database, tenant: Tenant, currency: str) -> SettlementAccou
 
 
 async def _lock(connection: Connection, merchant_id: int) -> None:
-    """Lets only one user at a time change the merchant's accounts."""
+    """Lets only one user change the merchant's accounts at a time."""
     await connection.execute("SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE", merchant_id)
 
 

@@ -1,4 +1,4 @@
-"""How much of a balance one payout can settle."""
+"""Computes how much of a balance can be settled with one payout."""
 
 import bisect
 
@@ -7,9 +7,9 @@ from manilla.methods.method import Method
 
 
 def largest(method: Method, available: Money, limit: Money | None = None) -> Money | None:
-    """Returns the largest amount up to the limit that `available` covers together with its fee.
+    """Returns the largest amount up to the limit that `available` covers including the fee.
 
-    Returns None if even the method's minimum is not covered, or exceeds the limit.
+    Returns None if the method's minimum is not covered or exceeds the limit.
     """
 
     def cost(minor: int) -> int:
@@ -23,6 +23,6 @@ def largest(method: Method, available: Money, limit: Money | None = None) -> Mon
 
 
 def is_partial(method: Method, available: Money, amount: Money) -> bool:
-    """Whether, because of a limit, a part stays in the wallet that is large enough to settle."""
+    """Whether, because of a limit, enough stays in the wallet for another settlement."""
     rest = available - amount - method.fee.of(amount)
     return largest(method, rest) is not None

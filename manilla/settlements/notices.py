@@ -1,4 +1,4 @@
-"""Emails to the merchant's finance users about settlements that have ended."""
+"""Emails the merchant's finance users about settlements that have ended."""
 
 from manilla.kit import display
 from manilla.kit.clock import LAGOS
@@ -11,7 +11,7 @@ from manilla.settlements.store import Settlement
 
 
 async def report_end(connection: Connection, settlement: Settlement, remark: str | None) -> None:
-    """Reports a settlement that was paid or, if there is a remark, that failed."""
+    """Reports that a settlement was paid or, if there is a remark, that it failed."""
     if settlement.environment is not Environment.PRODUCTION:
         return
     facts = {"amount": display.money(settlement.amount), "reference": settlement.ref_trx}
@@ -33,7 +33,7 @@ async def report_end(connection: Connection, settlement: Settlement, remark: str
 
 async def _account(connection: Connection, settlement: Settlement) -> str:
     """Returns the account that was paid, which may have been replaced in the meantime."""
-    if settlement.account_id is None:  # created by the previous version of the code
+    if settlement.account_id is None:  # created by an earlier version of the code
         return ""
     found = await accounts.find(connection, settlement.tenant, settlement.account_id)
     return "" if found is None else f"{found.bank_name}, {found.account_name}"

@@ -1,4 +1,4 @@
-"""What can be settled now: to which account, and how much within all limits."""
+"""Computes what can be settled now: the account, and the amount within all limits."""
 
 from datetime import UTC, datetime
 
@@ -23,7 +23,7 @@ from manilla.settlements.plans import SettlementPlan
 NO_ACCOUNT = "Set a settlement account first."
 NO_METHOD = "The payout method of the settlement account no longer exists."
 NOTHING = "The balance minus the reserve is too small for a settlement."
-DAY_LIMIT = "Your payouts of today have reached your limit of {} a day."
+DAY_LIMIT = "Your payouts today have reached your limit of {} a day."
 
 
 class NotSettled(Refusal):
@@ -62,8 +62,8 @@ class SettlementOffers:
         """Returns the settlement that is possible now, by this plan or manually.
 
         The reserve, and the amount that confirmed bulk files will still debit, stay in the wallet.
-        The amount is within the method's maximum, the merchant's limit for a payout and what
-        remains of its daily limit.
+        The amount is within the method's maximum, the merchant's limit per payout and the rest of
+        its daily limit.
         """
         tenant = Tenant(plan.merchant_id, plan.environment)
         account = await self.account(tenant, plan.currency)
@@ -78,12 +78,12 @@ class SettlementOffers:
         return SettlementOffer(account, method, amount, balance, is_partial)
 
     async def available(self, plan: SettlementPlan) -> Money:
-        """Returns the balance minus the reserve and what confirmed bulk files will still debit."""
+        """Returns the balance minus the reserve and the pending debits of bulk files."""
         tenant = Tenant(plan.merchant_id, plan.environment)
         return await coverage.not_promised(self._db, tenant, plan.currency) - plan.reserve
 
     async def _limit(self, caller: Caller, method: Method) -> Money | None:
-        """Returns the largest payout that the merchant's limits allow now, or None if unlimited."""
+        """Returns the largest payout within the merchant's limits, or None if unlimited."""
         settings, currency = self._platform.now, method.currency
         one = limits.of(settings, caller, LimitKind.PAYOUT, currency)
         day = limits.of(settings, caller, LimitKind.DAILY_PAYOUT, currency)

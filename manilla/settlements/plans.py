@@ -36,11 +36,11 @@ class SettlementPlan(msgspec.Struct, frozen=True, kw_only=True):
     environment: Environment
     currency: str
     mode: SettlementMode = SettlementMode.MANUAL
-    weekday: int | None = None  # for a weekly plan; Monday is 0
+    weekday: int | None = None  # for a weekly plan, with Monday as 0
     above_minor: int | None = None  # for a plan with an amount
-    reserve_minor: int = 0  # what stays in the wallet
+    reserve_minor: int = 0  # the amount that stays in the wallet
     set_by: str = ""
-    set_at: datetime | None = None  # None: the default plan, which nobody has set
+    set_at: datetime | None = None  # None for the default plan, which nobody has set
 
     @property
     def reserve(self) -> Money:
@@ -76,7 +76,7 @@ class SettlementPlan(msgspec.Struct, frozen=True, kw_only=True):
         return wanted is not None and (last is None or last < wanted)
 
     def is_enough(self, available: Money) -> bool:
-        """Whether the plan settles this amount, which excludes the reserve."""
+        """Whether the plan settles this available amount, which excludes the reserve."""
         return self.above is None or available >= self.above
 
 
@@ -86,7 +86,7 @@ def subject(environment: Environment, currency: str) -> str:
 
 
 async def find(db: Database | Connection, tenant: Tenant, currency: str) -> SettlementPlan:
-    """Returns the merchant's plan, or a plan for manual settlements if it has none."""
+    """Returns the merchant's plan, or a plan for manual settlements if none is set."""
     record = await db.record(
         f"""
         SELECT {columns(SettlementPlan)} FROM settlement_plan
@@ -101,7 +101,7 @@ async def find(db: Database | Connection, tenant: Tenant, currency: str) -> Sett
 
 
 async def change(db: Database, plan: SettlementPlan) -> None:
-    """Saves the plan, and adds the job that settles by it."""
+    """Saves the plan, and adds the job that settles the balance by this plan."""
     _check(plan)
     tenant = Tenant(plan.merchant_id, plan.environment)
     async with db.transaction() as connection:

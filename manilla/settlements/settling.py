@@ -1,8 +1,8 @@
-"""Settles balances according to their plans: each settlement is exactly one ordinary payout.
+"""Settles balances according to their plans. Each settlement is exactly one ordinary payout.
 
 A settlement is stored before its payout is created. The payout has the settlement's reference,
 which can be used only once. If a worker dies in between, the next worker finds the existing payout
-by its reference and does not create a second one.
+by its reference and does not create a second payout.
 """
 
 from datetime import UTC, date, datetime, timedelta
@@ -49,13 +49,14 @@ from manilla.settlements.store import AUTOMATIC, Settlement, SettlementOrder, Se
 log = structlog.get_logger(__name__)
 
 CONCURRENCY = 4
-NO_LIMIT = 2**31  # no limit: the rate limit applies to API callers, not to this job
+NO_LIMIT = 2**31  # the rate limit applies only to API callers, not to this job
 LOOK_SECONDS = 900.0  # how often a plan is checked
 REQUEST_SECONDS = 60.0  # how often a request for a second person's approval is checked
-# How often a pending payout is checked: often at first, because most are delivered in seconds.
+# How often a pending payout is checked. At first it is checked often, because most payouts are
+# delivered in seconds.
 FOLLOW_SECONDS_MIN, FOLLOW_SECONDS_MAX = 2.0, 15.0
 FAILURES_A_DAY = 3
-SETTLEMENTS_A_DAY = 50  # if limits allow only part of the balance in one payout
+SETTLEMENTS_A_DAY = 50  # used if limits allow only part of the balance in one payout
 RETRY_AFTER = timedelta(hours=1)
 
 NAME_CHANGED = "The bank now reports another name for the settlement account: {}. Set it again."
@@ -88,7 +89,7 @@ class Settling:
     async def settle_now(
         self, tenant: Tenant, by: str, *, account_id: int, amount: Money
     ) -> Settlement:
-        """Starts the settlement that a user has reviewed; the worker creates its payout."""
+        """Starts the settlement that a user has reviewed. The worker creates its payout."""
         plan = await plans.find(self._db, tenant, amount.currency)
         offer = await self.offers.find(plan)
         if (offer.account.id, offer.amount) != (account_id, amount):
@@ -105,13 +106,13 @@ class Settling:
         return await allowance.is_exceeded(self._db, tenant, offer.total, by)
 
     async def holder(self, offer: SettlementOffer) -> AccountHolder:
-        """Returns the account's holder, with the name that the bank reports now."""
+        """Returns the account's holder, with the name that the bank currently reports."""
         account = offer.account
         caller = await self._directory.of(account.environment, account.merchant_id)
         return await self._previews.holder(caller, offer.method, dict(account.beneficiary))
 
     async def advance(self, job: Job) -> float | None:
-        """Continues the open settlement, or starts one that is due."""
+        """Continues the open settlement, or starts a settlement that is due."""
         environment, _, currency = job.subject.partition(":")
         tenant = Tenant(job.merchant_id, Environment(environment))
         newest = await store.newest(self._db, tenant, currency)
@@ -124,7 +125,7 @@ class Settling:
         return 0 if is_wanted and await self._start_by(plan) else LOOK_SECONDS
 
     async def _start_by(self, plan: SettlementPlan) -> bool:
-        """Starts a settlement by the plan, if there is enough to settle."""
+        """Starts a settlement by the plan, if enough money is available."""
         if not plan.is_enough(await self.offers.available(plan)):
             return False
         try:
@@ -180,12 +181,12 @@ class Settling:
         except Unavailable:
             raise  # it is unknown whether the payout was created, so the job is retried
         except ProviderUnavailable:
-            return PROVIDER_RETRY_SECONDS  # nothing was debited
+            return PROVIDER_RETRY_SECONDS  # no money was debited
         except Refusal as refusal:
             await self._end(settlement, SettlementState.FAILED, refusal.text)
             return LOOK_SECONDS
         if payout is None:
-            return 0  # a second person was asked
+            return 0  # a second person's approval was requested
         if payout.is_open:
             return _follow_seconds(settlement)
         is_paid = payout.status is PayoutStatus.COMPLETED
@@ -196,7 +197,7 @@ class Settling:
         return 0 if is_paid and settlement.is_partial else LOOK_SECONDS
 
     async def _payout(self, settlement: Settlement) -> Payout | None:
-        """Returns the payout of this settlement, if it exists."""
+        """Returns the settlement's payout, or None if it does not exist yet."""
         for trx_id in await ids_of_reference(self._db, settlement.tenant, settlement.ref_trx):
             payout = await payouts.payout(self._db, settlement.merchant_id, trx_id)
             assert payout is not None
@@ -208,17 +209,17 @@ class Settling:
         return None
 
     async def _ordered_by(self, settlement: Settlement) -> set[str | None]:
-        """Returns who may have ordered this settlement's payout."""
+        """Returns the names of those who may have ordered this settlement's payout."""
         if settlement.batch_id is None:
             return {settlement.ordered_by}
         batch = await batch_store.batch(self._db, settlement.merchant_id, settlement.batch_id)
         return {settlement.ordered_by, batch.ordered_by if batch else None}
 
     async def _follow_request(self, settlement: Settlement, batch_id: str) -> float:
-        """Waits for the second person's decision, and for the payout that it creates."""
+        """Waits for the second person's decision, and for the payout that follows."""
         batch = await batch_store.batch(self._db, settlement.merchant_id, batch_id)
         if batch is not None and batch.paid:
-            return 0  # the payout was created after we looked for it
+            return 0  # the payout was created after the check above
         if batch is not None and batch.status in (BatchStatus.ASKED, BatchStatus.RUNNING):
             return REQUEST_SECONDS
         rows = await batch_store.rows(self._db, settlement.merchant_id, batch_id, limit=1)
@@ -271,10 +272,10 @@ class Settling:
         holder: AccountHolder,
         wanted: PayoutOrder,
     ) -> bool:
-        """Returns False, and requests a second person's approval, if such a payout needs it.
+        """Whether the payout may be ordered now. If not, requests a second person's approval.
 
-        A payout to a trusted account does not, because two people have agreed to the account and
-        others had time to notice it.
+        A payout to a trusted account needs no approval, because two people have agreed to the
+        account and others had time to notice it.
         """
         if account.is_trusted(self.account_wait):
             return True
@@ -295,8 +296,8 @@ class Settling:
     async def _responsible(self, settlement: Settlement, account: SettlementAccount) -> Decider:
         """Returns the person who is responsible for the payout and therefore cannot approve it.
 
-        For an automatic settlement it is the person who set the account, not the one who set the
-        plan, because only the account decides where the money goes.
+        For an automatic settlement this is the person who set the account, not the person who set
+        the plan, because only the account decides where the money goes.
         """
         is_automatic = settlement.ordered_by == AUTOMATIC
         email = account.set_by if is_automatic else settlement.ordered_by
@@ -311,7 +312,7 @@ class Settling:
     async def _check_name(
         self, caller: Caller, method: Method, account: SettlementAccount
     ) -> AccountHolder:
-        """Resolves the account's name again: it must match the one that the merchant confirmed."""
+        """Resolves the account's name again. It must match the name that the merchant confirmed."""
         holder = await self._previews.holder(caller, method, dict(account.beneficiary))
         name = holder.account_name or ""
         if not names.agree(name, account.account_name):
@@ -329,8 +330,8 @@ class Settling:
     async def _is_wanted(self, plan: SettlementPlan, newest: Settlement | None) -> bool:
         """Whether the plan requires a settlement now.
 
-        It requires another one on the same day if the last one failed, or if limits allowed only a
-        part of the balance.
+        A second settlement on the same day is required if the first one failed, or if limits
+        allowed only part of the balance.
         """
         today = _today()
         if newest is None or newest.day != today:
@@ -340,13 +341,13 @@ class Settling:
         if newest.state is SettlementState.PAID:
             return newest.is_partial
         if newest.batch_id is not None:
-            return False  # a person rejected it, so nobody is asked again today
+            return False  # a person rejected it, so no approval is requested again today
         assert newest.ended_at is not None
         is_late = datetime.now(UTC) - newest.ended_at >= RETRY_AFTER
         return is_late and await store.count_failures(self._db, newest) < FAILURES_A_DAY
 
     def _is_open_now(self) -> bool:
-        """Whether settlements can start now: on a payout day, no holiday, after the set hour."""
+        """Whether settlements can start now: after the set hour of a payout day, no holiday."""
         now, platform = datetime.now(LAGOS), self._platform.now
         return now.hour >= platform.settlement_hour and platform.is_settlement_day(now.date())
 

@@ -1,4 +1,4 @@
-"""The statement of a settlement: all changes to the wallet since the previous settlement."""
+"""A settlement's statement: all changes to the wallet since the previous settlement."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -25,7 +25,7 @@ def entries_of(settlement: Settlement, before: Settlement | None) -> StatementFi
 def pages(
     db: Database, settlement: Settlement, before: Settlement | None
 ) -> Callable[..., Awaitable[Page[WalletStatementLine]]]:
-    """Returns the function that reads one page of the statement."""
+    """Returns a function that reads one page of the statement."""
     wanted = entries_of(settlement, before)
     return partial(listing.statement, db, settlement.tenant, settlement.currency, wanted)
 

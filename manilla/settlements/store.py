@@ -1,4 +1,4 @@
-"""Reads and writes settlements. At most one settlement of a balance is open at a time."""
+"""Reads and writes settlements. A balance has at most one open settlement."""
 
 from datetime import date, datetime
 from enum import StrEnum
@@ -22,7 +22,7 @@ from manilla.kit.listing.sorting import (
 from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant, scope_conditions
 
-REFERENCE = "SETTLEMENT-"  # the start of each settlement's reference; its number follows
+REFERENCE = "SETTLEMENT-"  # prefix of each settlement's reference, followed by its number
 
 
 class SettlementState(StrEnum):
@@ -38,19 +38,20 @@ class SettlementOrder(msgspec.Struct, frozen=True, kw_only=True):
     environment: Environment
     currency: str
     day: date
-    attempt: int  # 1 for the first attempt of this day
+    attempt: int  # number of the attempt on this day, starting with 1
     amount_minor: int
     is_partial: bool = False  # whether limits left part of the balance in the wallet
-    account_id: int | None = None  # the account that a user confirmed; None: the one in effect
+    # The account that a user confirmed, or None for the account in effect.
+    account_id: int | None = None
     ordered_by: str  # a user's name, or AUTOMATIC
 
 
 class Settlement(SettlementOrder, frozen=True, kw_only=True):
     id: int
     state: SettlementState
-    trx_id: str | None  # the payout
-    batch_id: str | None  # the request to a second person, if it needed one
-    remark: str | None  # why it failed
+    trx_id: str | None  # the payout's id
+    batch_id: str | None  # the request for a second person's approval, or None if it was not needed
+    remark: str | None  # why the settlement failed
     created_at: datetime
     ended_at: datetime | None
 
@@ -72,14 +73,14 @@ class Settlement(SettlementOrder, frozen=True, kw_only=True):
 
     @property
     def is_asked(self) -> bool:
-        """Whether it waits for a second person's approval."""
+        """Whether the settlement waits for a second person's approval."""
         return self.is_open and self.batch_id is not None and self.trx_id is None
 
 
 class SettlementFilter(AmountFilter, frozen=True, kw_only=True):
     state: SettlementState | None = None
     currency: str | None = None
-    search: str | None = None  # the settlement's number, or the id of its payout
+    search: str | None = None  # the settlement's number, or its payout's id
 
 
 _ORDERS = {
@@ -116,7 +117,7 @@ async def find_by_reference(db: Database, tenant: Tenant, ref_trx: str) -> Settl
 
 
 async def before(db: Database | Connection, settlement: Settlement) -> Settlement | None:
-    """Returns the previous paid settlement, with which this settlement's statement starts."""
+    """Returns the previous paid settlement, after which this settlement's statement starts."""
     return await _row(
         db,
         _SETTLEMENT + " AND currency = $3 AND id < $4 AND state = 'paid' ORDER BY id DESC LIMIT 1",
@@ -125,7 +126,7 @@ async def before(db: Database | Connection, settlement: Settlement) -> Settlemen
 
 
 async def count_failed(db: Database, tenant: Tenant, since: datetime) -> int:
-    """Returns in how many currencies the newest settlement has failed since then."""
+    """Counts the currencies in which the latest settlement since this time has failed."""
     return await db.number(
         """
         SELECT count(*)
@@ -168,7 +169,7 @@ def _selected(tenant: Tenant, wanted: SettlementFilter) -> Selection:
 
 
 async def start(connection: Connection, order: SettlementOrder) -> Settlement | None:
-    """Creates a settlement. Returns None if one is open, or if this attempt was made before."""
+    """Creates a settlement. Returns None if one is open, or if this attempt already exists."""
     return await _row(
         connection,
         f"""
@@ -190,7 +191,7 @@ async def set_payout(db: Database, settlement: Settlement, trx_id: str) -> None:
 
 
 async def set_account(db: Database, settlement: Settlement, account_id: int) -> None:
-    """Stores the account to which the payout is about to be created."""
+    """Stores the account for the payout that is about to be created."""
     await db.execute(
         "UPDATE settlement SET account_id = $3 WHERE merchant_id = $1 AND id = $2",
         *(settlement.merchant_id, settlement.id, account_id),
@@ -198,7 +199,7 @@ async def set_account(db: Database, settlement: Settlement, account_id: int) -> 
 
 
 async def count_failures(db: Database, of: Settlement) -> int:
-    """Returns how many settlements of this balance failed on the same day."""
+    """Counts the failed settlements of this balance on the same day."""
     return await db.number(
         """
         SELECT count(*) FROM settlement
@@ -216,7 +217,7 @@ async def set_request(connection: Connection, settlement: Settlement, batch_id: 
 
 
 async def of_request(db: Database, tenant: Tenant, batch_id: str) -> Settlement | None:
-    """Returns the open settlement whose approval was requested with this batch."""
+    """Returns the open settlement that waits for the approval of this batch."""
     return await _row(
         db,
         _SETTLEMENT + " AND state = 'open' AND batch_id = $3",
