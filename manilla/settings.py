@@ -49,7 +49,6 @@ class Settings(msgspec.Struct, frozen=True):
 
     @property
     def has_mail(self) -> bool:
-        """Whether sending email is configured."""
         return self.smtp_server is not None or self.mail_hook is not None
 
     @classmethod

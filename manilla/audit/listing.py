@@ -14,7 +14,6 @@ FIELDS = Fields(AuditEntry, actor="actor_name")
 async def entries(
     db: Database, wanted: AuditFilter, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[AuditEntry]:
-    """Returns one page of entries, by default newest first."""
     return await _selected(wanted).page(db, audit.read, wanted.sort, after, limit)
 
 

@@ -195,7 +195,6 @@ async def find(db: Database | Connection, case_id: int) -> Case:
 
 
 async def history(db: Database, case: Case) -> list[CaseEvent]:
-    """Returns the case's events, oldest first."""
     return await db.rows(
         CaseEvent,
         """

@@ -49,7 +49,6 @@ async def cases(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Case]:
-    """Lists cases, by default newest first."""
     return await _selected(scope, wanted).page(db, read_as(Case), wanted.sort, after, limit)
 
 
@@ -78,7 +77,6 @@ def _selected(scope: Scope, wanted: CaseFilter) -> Selection:
 
 
 async def about(db: Database, merchant_id: int, trx_id: str) -> list[Case]:
-    """Returns the newest cases about a transaction."""
     return (await cases(db, Everyone(merchant_id), CaseFilter(search=trx_id))).rows
 
 

@@ -90,7 +90,6 @@ def _csv_cell(value: Any) -> Any:
 
 
 def print_lines(fields: Mapping[str, Any]) -> None:
-    """Prints each field on a separate line."""
     flat = dict(_flattened(fields))
     width, screen = max(map(len, flat)), console()
     for name, value in flat.items():

@@ -72,7 +72,6 @@ class ChangeWatch:
                 await self._look()
 
     async def look(self) -> None:
-        """Refreshes the caches of all topics that have changed."""
         async with self._looking:
             await self._look()
 

@@ -109,8 +109,6 @@ class Queries(ABC):
 
 
 class Connection(Queries):
-    """One database session."""
-
     def __init__(self, raw: Any) -> None:
         self._raw = raw
 

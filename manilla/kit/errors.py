@@ -28,7 +28,6 @@ class Refusal(Exception):
 
     @classmethod
     def at(cls, field: str, text: str) -> Self:
-        """Returns an error about one field."""
         return cls(text, errors={field: text})
 
     @property

@@ -98,7 +98,6 @@ _NOT_IN_ADDRESSES = re.compile(r"[\x00-\x20\x7f\\]")
 
 
 def is_within(address: str, networks: Sequence[Network]) -> bool:
-    """Whether the IP address is in one of the networks."""
     if not _is_address(address):
         return False
     parsed = ipaddress.ip_address(address)

@@ -97,8 +97,6 @@ class PostingLine(msgspec.Struct, frozen=True):
 
 
 class PostedEntry(msgspec.Struct, frozen=True):
-    """An entry with its posting."""
-
     posting: PostingLine
     entry: EntryLine
 
@@ -136,7 +134,6 @@ async def statement(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[WalletStatementLine]:
-    """Returns one page of the wallet's entries, newest first."""
     limit = min(limit, PAGE_ROWS_MAX)
     high = listing.read_cursor(int, after) or await _first_number(db, wanted.until, ASTRAY)
     low = await _first_number(db, wanted.since, -ASTRAY) if wanted.since else 0
@@ -195,7 +192,6 @@ async def postings(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[PostingLine]:
-    """Returns one page of postings, newest first."""
     limit = min(limit, PAGE_ROWS_MAX)
     conditions = (
         scope_conditions(scope)

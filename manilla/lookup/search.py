@@ -41,8 +41,6 @@ ID_START, ID_START_LENGTH_MIN = "TXN", 6
 
 
 class HitKind(StrEnum):
-    """The kinds of results, in display order."""
-
     PAYMENT = "payment"
     PAYOUT = "payout"
     REFUND = "refund"

@@ -51,8 +51,6 @@ OPERATIONS = frozenset(("administrator", "operations"))  # PAYOUT_DESK and MERCH
 
 
 class MailRule(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules for one kind of email."""
-
     title: str  # shown where users choose their emails
     audience: Audience
     facts: frozenset[str]  # the names of the values that the template shows

@@ -62,7 +62,6 @@ _LISTED = f"SELECT {columns(ListedMail)} FROM mail"
 async def mails(
     db: Database, wanted: MailFilter, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[ListedMail]:
-    """Lists emails, by default newest first."""
     return await _selected(wanted).page(db, read_as(ListedMail), wanted.sort, after, limit)
 
 

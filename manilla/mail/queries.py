@@ -16,8 +16,6 @@ FORGET_MAX = 10_000
 
 
 class Mail(msgspec.Struct, frozen=True):
-    """An email in the outbox."""
-
     merchant_id: int
     id: int
     kind: str

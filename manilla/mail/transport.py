@@ -16,8 +16,6 @@ class MailAttachment(msgspec.Struct, frozen=True):
 
 
 class OutgoingMail(msgspec.Struct, frozen=True):
-    """A complete message for one recipient."""
-
     kind: str
     recipient: str
     subject: str

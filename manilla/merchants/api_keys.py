@@ -74,8 +74,6 @@ class LiveKey(msgspec.Struct, frozen=True):
 
 
 class ApiKeyRow(msgspec.Struct, frozen=True):
-    """A key as shown in lists."""
-
     environment: str
     number: int
     name: str

@@ -42,7 +42,6 @@ class Branding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def support(self) -> str:
-        """The support contact in one line."""
         return " or ".join(filter(None, (self.support_email, self.support_phone)))
 
     @property

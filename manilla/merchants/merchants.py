@@ -51,8 +51,6 @@ class MerchantLevel(StrEnum):
 
 
 class CommissionBearer(StrEnum):
-    """Who pays the commission."""
-
     CUSTOMER = "customer"
     MERCHANT = "merchant"
 

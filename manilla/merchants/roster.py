@@ -41,7 +41,6 @@ class MerchantFilter(RecordFilter, frozen=True, kw_only=True):
 async def merchants(
     db: Database, wanted: MerchantFilter, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[MerchantRow]:
-    """Returns one page of merchants, by default newest first."""
     return await _selected(wanted).page(db, read_as(MerchantRow), wanted.sort, after, limit)
 
 
@@ -78,7 +77,6 @@ async def count_pending(db: Database) -> int:
 
 
 async def names(db: Database, merchant_ids: Iterable[int]) -> dict[int, str]:
-    """Returns a mapping from merchant ids to names."""
     records = await db.records(
         "SELECT id, name FROM merchant WHERE id = ANY($1::bigint[])", list(set(merchant_ids))
     )

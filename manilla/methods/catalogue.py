@@ -76,8 +76,7 @@ class Catalogue:
         self._rails = rails
         self._all: list[Method] = []
         self._by_id: dict[tuple[MethodKind, int], Method] = {}
-        # Cached results of `offered`. Changed methods, credentials or drained rails invalidate
-        # them.
+        # Cached results of `offered`, until methods, credentials or drained rails change.
         self._offered: dict[tuple[MethodKind, str, Environment], list[Method]] = {}
         self._offered_of: tuple[int, Mapping[str, datetime]] = (-1, {})
         watch.follow(changes.METHODS, self._refresh)

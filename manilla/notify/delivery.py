@@ -131,7 +131,6 @@ class NotificationDelivery(Generic[Due]):
 
 
 def _wait_seconds(due: DueMessage, retry_seconds: Sequence[float]) -> float:
-    """Returns the seconds until the next attempt is due."""
     if due.attempts == 0 or due.ended_at is None:
         return 0
     next_at = due.ended_at + timedelta(seconds=retry_seconds[due.attempts - 1])

@@ -197,7 +197,6 @@ async def notifications(
     decided_since: datetime | None = None,
     limit: int = 1000,
 ) -> list[Notification]:
-    """Returns notifications, newest first."""
     return await db.rows(
         Notification,
         _NOTIFICATION

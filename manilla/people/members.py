@@ -36,8 +36,6 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class MerchantMembership(msgspec.Struct, frozen=True):
-    """A merchant that a user is a member of."""
-
     merchant_id: int
     merchant_name: str
     merchant_status: str

@@ -320,8 +320,6 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """A setting with its value, for display."""
-
     key: str
     value: str
     default: str

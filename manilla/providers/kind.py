@@ -134,7 +134,6 @@ class Credentials(msgspec.Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """The account's name for display."""
         own = self.provider == self.kind.name
         return self.kind.title if own else f"{self.kind.title} ({self.provider})"
 
@@ -189,8 +188,6 @@ class Credentials(msgspec.Struct, frozen=True):
 
 
 class AdapterContext(msgspec.Struct, frozen=True):
-    """The objects that an adapter needs."""
-
     credentials: Credentials
     pay_in: Rail
     pay_out: Rail

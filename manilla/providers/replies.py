@@ -56,8 +56,6 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Enveloped(msgspec.Struct, frozen=True):
-    """The contents of a provider's envelope."""
-
     is_success: bool | None  # None if the document does not have the provider's envelope
     message: Any
     data: Any

@@ -45,8 +45,6 @@ PAYABLE = timedelta(hours=1)
 
 
 class Reconciled(msgspec.Struct, frozen=True):
-    """The result of reconciling one provider."""
-
     provider: str
     currency: str
     ledger: Money  # the provider's balance according to our ledger

@@ -119,7 +119,6 @@ DAY = f"""
 async def days(
     db: Database, provider: str | None = None, day: date | None = None, limit: int = DAYS_MAX
 ) -> list[ReconciledDay]:
-    """Returns the days, newest first."""
     return await db.rows(
         ReconciledDay,
         DAY

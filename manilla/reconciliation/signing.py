@@ -45,8 +45,6 @@ class SignOff(DayFigures, frozen=True, kw_only=True):
 
 
 class FigureChange(msgspec.Struct, frozen=True):
-    """A figure that has changed since the sign-off."""
-
     label: str
     signed: object
     current: object
@@ -149,7 +147,6 @@ async def latest(
 
 
 async def of_day(db: Database, day: ReconciledDay) -> list[SignOff]:
-    """Returns the sign-offs of a day, newest first."""
     return await db.rows(
         SignOff,
         f"SELECT {columns(SignOff)} FROM day_sign_off"

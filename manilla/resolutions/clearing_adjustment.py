@@ -239,7 +239,6 @@ async def _posted(db: Database | Connection, case: Case) -> frozenset[str]:
 
 
 async def _kinds(db: Database | Connection, merchant_id: int, reference: str) -> frozenset[str]:
-    """Returns the kinds of the transaction's postings."""
     records = await db.records(
         "SELECT kind FROM posting WHERE merchant_id = $1 AND trx_id = $2",
         *(merchant_id, reference),

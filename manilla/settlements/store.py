@@ -112,7 +112,6 @@ async def find(db: Database, tenant: Tenant, settlement_id: int) -> Settlement |
 
 
 async def find_by_reference(db: Database, tenant: Tenant, ref_trx: str) -> Settlement | None:
-    """Returns the settlement with this reference."""
     return await find(db, tenant, int(ref_trx.removeprefix(REFERENCE)))
 
 
@@ -146,7 +145,6 @@ async def page(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Settlement]:
-    """Returns one page of settlements, by default newest first."""
     return await _selected(tenant, wanted).page(db, _read, wanted.sort, after, limit)
 
 

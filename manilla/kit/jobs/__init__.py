@@ -94,7 +94,6 @@ async def due_at(db: Database, merchant_id: int, kind: str, subject: str) -> dat
 
 
 async def delete(connection: Connection, merchant_id: int, kind: str, subject: str) -> None:
-    """Deletes a job that is no longer needed."""
     await connection.execute(
         "DELETE FROM job WHERE merchant_id = $1 AND kind = $2 AND subject = $3",
         *(merchant_id, kind, subject),

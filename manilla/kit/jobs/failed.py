@@ -47,7 +47,6 @@ class FailedJobFilter(RecordFilter, frozen=True, kw_only=True):
 async def failed_jobs(
     db: Database, wanted: FailedJobFilter, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[FailedJob]:
-    """Returns one page of failed jobs, by default newest first."""
     return await _selected(wanted).page(db, read_as(FailedJob), wanted.sort, after, limit)
 
 

@@ -8,8 +8,6 @@ from manilla.kit.db import Database
 
 
 class JobQueue(msgspec.Struct, frozen=True):
-    """The number of jobs of one kind, by state."""
-
     kind: str
     count: int
     due: int  # jobs that are due and that no worker has claimed yet

@@ -146,7 +146,6 @@ class Conditions:
         return self
 
     def add_given(self, sql: str, value: Any) -> "Conditions":
-        """Adds a condition unless the value is None."""
         return self if value is None else self.add(sql, value)
 
     def copy(self) -> "Conditions":

@@ -30,8 +30,6 @@ class SortOrder(StrEnum):
 
 
 class RecordFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """The filters that all lists have."""
-
     since: Moment | None = None
     until: Moment | None = None  # exclusive upper bound of the time
     search: str | None = None
@@ -39,8 +37,6 @@ class RecordFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AmountFilter(RecordFilter, frozen=True, kw_only=True):
-    """The filters of lists whose rows have an amount."""
-
     min_minor: Number | None = None
     max_minor: Number | None = None
 

@@ -24,8 +24,6 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class HttpRequest(msgspec.Struct):
-    """A complete request to the merchant API."""
-
     method: str
     path: str  # percent-decoded path
     target: bytes  # path and query exactly as sent, because the signature covers these bytes
@@ -96,8 +94,6 @@ _nobody_waits = _NobodyWaits()
 
 
 class Protocol(LimitedProtocol):
-    """The HTTP protocol of the web server."""
-
     def __init__(
         self,
         *given: Any,

@@ -55,7 +55,6 @@ async def requests(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Request]:
-    """Returns one page of requests, by default newest first."""
     steps = _query(scope, wanted)
     if scope.merchant_id is None and wanted.sort is SortOrder.NEWEST:
         return await _newest_of_all(db, steps, after, limit)

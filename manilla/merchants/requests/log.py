@@ -38,8 +38,6 @@ _LONG_NUMBER = re.compile(r"[0-9]{6,}(?=[0-9]{4}(?![0-9]))")
 
 
 class RequestLogLine(msgspec.Struct, frozen=True):
-    """A line to be stored in the request log."""
-
     merchant_id: int
     at: datetime
     request_id: str
@@ -72,8 +70,6 @@ _INSERT = f"""
 
 
 class KeyUse(NamedTuple):
-    """An API key that was used."""
-
     merchant_id: int
     environment: str
     number: int  # number of an additional key, or generation of the main credentials

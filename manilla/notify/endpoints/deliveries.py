@@ -57,7 +57,6 @@ _ORDERS = {SortOrder.NEWEST: SortKeys(("notification_id",), tuple[str])}
 async def log(
     db: Database, endpoint: WebhookEndpoint, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[EndpointDelivery]:
-    """Lists deliveries, newest event first."""
     key = endpoint.merchant_id, endpoint.id
     wanted = Conditions().add("merchant_id = {} AND endpoint_id = {}", *key)
     selected = Selection(_DELIVERIES, _COLUMNS, _ORDERS, wanted)

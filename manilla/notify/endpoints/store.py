@@ -16,7 +16,6 @@ _ORDERS = {SortOrder.NEWEST: SortKeys(("id",), tuple[str])}
 async def page(
     db: Database, tenant: Tenant, after: str | None, limit: int
 ) -> Page[WebhookEndpoint]:
-    """Lists a merchant's endpoints, newest first."""
     owned = scope_conditions(tenant).add("deleted_at IS NULL")
     found = Selection("webhook_endpoint", _COLUMNS, _ORDERS, owned)
     return await found.page(db, _read, SortOrder.NEWEST, after, limit)

@@ -116,7 +116,6 @@ def _session(
 
 
 def _simulated(kind: ProviderKind) -> Samples:
-    """Returns the test accounts of the simulator."""
     bank = next(bank for bank in BANKS if bank.code == ACCESS_BANK)
     bank_code = kind.sandbox_bank_code(bank)
     return Samples(

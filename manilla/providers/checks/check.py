@@ -44,8 +44,6 @@ class SampleAccount(msgspec.Struct, frozen=True):
 
 
 class Samples(msgspec.Struct, frozen=True, kw_only=True):
-    """A provider's documented test accounts."""
-
     good: SampleAccount
     invalid: SampleAccount
     # Appended to the reference of a test transfer that must succeed, if the provider supports this.
@@ -189,7 +187,6 @@ def reply_to(session: CheckSession) -> Reply | None:
 
 
 def judge_unexpected(session: CheckSession, answer: Answer[Any]) -> CheckFinding:
-    """Judges a response that differs from the expected response."""
     if reply_to(session) is None:
         reason = last_reply(session) if session.last else reading_of(answer)
         return not_answered(f"No usable response: {reason}.")

@@ -16,5 +16,4 @@ KINDS: dict[str, ProviderKind] = _find()
 
 
 def title_of(provider: str) -> str:
-    """Returns an account's display name."""
     return KINDS[provider].title if provider in KINDS else provider
