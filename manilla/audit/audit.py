@@ -165,7 +165,9 @@ async def verify(db: Database, kept: SavedHead | None = None) -> AuditVerificati
         found = await connection.value("SELECT hash FROM audit WHERE id = $1", kept.id)
         if found is not None and found.hex() == kept.hash:
             return verdict
-        reason = "The line was removed." if found is None else "It differs from the saved proof."
+        reason = (
+            "The line was removed." if found is None else "The line differs from the saved proof."
+        )
         return msgspec.structs.replace(verdict, broken_id=kept.id, reason=reason)
 
 
@@ -185,7 +187,7 @@ async def _walk(connection: Connection, head: _Head) -> AuditVerification:
         return AuditVerification(count, head.id, head.hash.hex(), count + 1, reason)
     if last_hash != head.hash:
         return AuditVerification(
-            count, head.id, head.hash.hex(), count, "It does not match the head."
+            count, head.id, head.hash.hex(), count, "The line does not match the head."
         )
     return AuditVerification(count, head.id, head.hash.hex())
 

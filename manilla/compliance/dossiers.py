@@ -85,7 +85,7 @@ class DossierClosed(Refusal):
 
 class DossierMoved(Refusal):
     status, code = 409, "DECIDED_MEANWHILE"
-    message = "The dossier's state has changed in the meantime. Check it again."
+    message = "The dossier's state has changed in the meantime. Review the dossier again."
 
 
 class DossierIncomplete(Refusal):

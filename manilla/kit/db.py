@@ -340,7 +340,7 @@ class Database(Queries):
 
 @asynccontextmanager
 async def transaction_of(db: Database | Connection) -> AsyncIterator[Connection]:
-    """Opens a transaction on a database, or a savepoint if a connection already has one."""
+    """Opens a transaction, or a savepoint if the connection is already in a transaction."""
     if isinstance(db, Database):
         async with db.transaction() as connection:
             yield connection

@@ -11,7 +11,7 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-# The values of fields whose names match are never logged.
+# Fields whose names match this pattern are never logged.
 _SECRET = re.compile(
     r"secret|password|signature|authorization|api[-_]?key|master[-_]?key|token|bvn|cookie",
     re.IGNORECASE,

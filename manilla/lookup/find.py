@@ -30,8 +30,8 @@ class LookupResult(msgspec.Struct, frozen=True):
     id: str
     merchant_id: int | None
     environment: str | None
-    # A charge's, refund's or commission's payment, a notification's or request's transaction, or
-    # the payout with a session id or a provider's reference.
+    # The id of the payment (of a charge, refund or commission), the transaction (of a notification
+    # or request) or the payout (with a session id or a provider's reference).
     trx_id: str | None = None
 
 

@@ -230,7 +230,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
     customer_email_fallback: Annotated[
         Text,
         Meta(
-            description="Email address sent to providers for a payment or payout without one. "
+            description="Email address sent to providers for payments and payouts that have none. "
             "If empty: no-reply@ followed by the host of MANILLA_BASE_URL."
         ),
     ] = ""

@@ -46,7 +46,7 @@ CANNOT_BE_QUERIED = (
 
 
 class NotReleased(Refusal):
-    message = "Payouts stay on hold because a provider gave no usable answer."
+    message = "Payouts stay on hold because a provider sent no usable response."
 
 
 class OpenTransfer(msgspec.Struct, frozen=True):

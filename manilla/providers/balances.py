@@ -31,7 +31,7 @@ async def in_ledger(db: Database | Connection, provider: str, currency: str) -> 
 async def save(
     db: Database, provider: str, balance: Money, ledger: Money, now: datetime | None = None
 ) -> None:
-    """Saves the balance for today. Also saves it for yesterday if it is the first one today.
+    """Saves the balance as today's, and as yesterday's if it is the first balance today.
 
     A report about a day therefore has the balance nearest to the end of that day.
     """

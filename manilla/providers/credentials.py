@@ -1,4 +1,4 @@
-"""Stores providers' credentials. Administrators set them; they are encrypted and validated."""
+"""Stores providers' credentials, which administrators set, validated and encrypted."""
 
 from collections.abc import Mapping
 from typing import Any

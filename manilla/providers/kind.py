@@ -45,7 +45,7 @@ SANDBOX = switch(
     "sandbox",
     "false",
     "Mark as a test account",
-    "Manilla never uses a test account for real money. An account with a test key is always one.",
+    "Manilla never uses a test account for real money. A test key marks the account automatically.",
 )
 SWITCHES = (
     SANDBOX,

@@ -218,7 +218,7 @@ class StatementLine(msgspec.Struct, frozen=True, kw_only=True):
     booked_at: datetime
     amount: Money  # positive if it increases our balance
     kind: LineKind = LineKind.OTHER
-    reference: str | None = None  # our reference; it may be the provider's if the line does not say
+    reference: str | None = None  # our reference, or possibly the provider's if the line is unclear
     provider_reference: str | None = None  # the provider's own reference
     description: str = ""
     balance_after: Money | None = None

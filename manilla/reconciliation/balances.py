@@ -132,7 +132,7 @@ async def _is_confirmed(db: Database, provider: str, difference: Money) -> bool:
 
 
 async def _report(db: Database, report: Reconciled) -> None:
-    """Opens a case for a confirmed difference. Notes in an open case if it has disappeared."""
+    """Opens a case for a confirmed difference, or records that it has disappeared."""
     reference = f"{report.provider}:{report.currency}"
     detail = (
         f"Our ledger says {report.ledger}, {report.under_way} of it in transit and "

@@ -99,7 +99,7 @@ async def sign(
 
 def _check(current: ReconciledDay | None, note: str, seen: str | None) -> None:
     if current is None:
-        raise NotSigned("The statement of this day was not imported.")
+        raise NotSigned("This day's statement was not imported.")
     if current.day >= lines.day_of(datetime.now(UTC)):
         raise NotSigned("This day is not over yet. Sign it off when its statement is complete.")
     if seen is not None and seen != digest(current):

@@ -29,28 +29,29 @@ Options = dict[CaseAction, str]
 
 class LossNotCovered(Refusal):
     code = "insufficient_balance"
-    message = "The merchant's wallet cannot cover it: use write_off, or fund the wallet."
+    message = "The merchant's wallet cannot cover the amount. Use write_off, or fund the wallet."
 
 
 DELIVERED_AFTER_ALL = {
-    CaseAction.DEBIT: "It was delivered after all: the merchant's wallet is debited again.",
-    CaseAction.WRITE_OFF: "It was delivered after all: the platform bears the loss (adjustment).",
+    CaseAction.DEBIT: "The payout was delivered after all: the merchant's wallet is debited again.",
+    CaseAction.WRITE_OFF: "The payout was delivered after all: the platform bears the loss "
+    "(adjustment).",
 }
 CAME_BACK = {
-    CaseAction.REVERSE: "It was not delivered: the payout becomes failed, the merchant is refunded "
-    "the amount and fee and is notified, as when a provider reverses it.",
+    CaseAction.REVERSE: "The payout was not delivered: it becomes failed, and the merchant is "
+    "notified and gets the amount and fee back, as when a provider reverses a payout.",
 }
 PAID_TWICE = {
-    CaseAction.WRITE_OFF: "It was paid twice: the platform bears the loss of this provider's "
-    "payment (adjustment).",
+    CaseAction.WRITE_OFF: "The payout was paid twice: the platform bears the loss of this "
+    "provider's payment (adjustment).",
 }
 REFUND_PAID_AFTER_ALL = {
     CaseAction.WRITE_OFF: "The provider has paid the refund after all: the platform bears the loss "
     "(adjustment).",
 }
 NEVER_PAID = {
-    CaseAction.WRITE_OFF: "It was never paid: the merchant keeps the credit, and the platform "
-    "bears the loss (adjustment).",
+    CaseAction.WRITE_OFF: "The charge was never paid: the merchant keeps the credit, and the "
+    "platform bears the loss (adjustment).",
 }
 
 

@@ -17,7 +17,7 @@ from manilla.resolutions import clearing_adjustment
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
 VANISHED_NOTE = "The problem has vanished."
-_NOTHING = {CaseAction.NOTHING: "You have checked it, and no money needs to be moved."}
+_NOTHING = {CaseAction.NOTHING: "You have reviewed the case, and no money needs to be moved."}
 
 
 class ResolutionOption(msgspec.Struct, frozen=True):

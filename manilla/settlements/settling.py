@@ -59,7 +59,7 @@ FAILURES_A_DAY = 3
 SETTLEMENTS_A_DAY = 50  # used if limits allow only part of the balance in one payout
 RETRY_AFTER = timedelta(hours=1)
 
-NAME_CHANGED = "The bank now reports another name for the settlement account: {}. Set it again."
+NAME_CHANGED = "The bank now reports another account name: {}. Set the settlement account again."
 IS_OPEN = "A settlement is under way."
 REFERENCE_USED = "Another payout has the reference of this settlement."
 CHANGED = "The balance or the settlement account has changed. Review the settlement again."

@@ -29,8 +29,8 @@ BLOCKED = (asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError)
 TRIES_MAX = 10
 TRY_PAUSE_SECONDS = 1
 BUSY = (
-    "Another process has been migrating this database for 10 minutes. Nothing was changed here: "
-    "run `manilla migrate` again when it has ended."
+    "Another process has been migrating this database for 10 minutes. Nothing was changed. "
+    "Run `manilla migrate` again when that process has ended."
 )
 
 # Alembic ran the migrations of earlier releases. Its table is still used, because processes of the

@@ -194,7 +194,7 @@ class Selection(msgspec.Struct, frozen=True):
         return Totals(count, [])
 
     async def totals(self, db: Database) -> Totals:
-        """Counts up to ROWS_MAX rows and sums their amounts, per status if there is one."""
+        """Counts up to ROWS_MAX rows and sums their amounts, in total and per status."""
         status = self.status or "NULL"
         records = await db.records(
             f"""

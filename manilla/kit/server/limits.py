@@ -15,8 +15,8 @@ HEADERS_MAX = 200
 # headers, plus this share of the body. The average chunk of a large body therefore has at least
 # about 100 bytes.
 FRAMING_SHARE = 1 / 16
-# The time limit restarts after each part of the body with this size. So a phone with a slow
-# connection can upload a document.
+# The time limit restarts after each part of a body that has this size. A phone with a slow
+# connection can therefore upload a document.
 BODY_PART_BYTES = 64 * 1024
 
 

@@ -76,7 +76,7 @@ async def invalid_lookup(session: CheckSession) -> CheckFinding:
 @check(
     "unknown charge",
     "What does the status query return for a charge that does not exist?",
-    "An answer that Manilla reads as not found.",
+    "A response that Manilla reads as not found.",
 )
 async def unknown_charge(session: CheckSession) -> CheckFinding:
     answer = await session.adapter.charge_state(references.new())
@@ -102,7 +102,7 @@ async def unknown_transfer(session: CheckSession) -> CheckFinding:
 @check(
     "unknown refund",
     "What does the status query return for a refund that does not exist?",
-    "An answer that Manilla reads as not found.",
+    "A response that Manilla reads as not found.",
 )
 async def unknown_refund(session: CheckSession) -> CheckFinding:
     answer = await query_unknown_refund(session)

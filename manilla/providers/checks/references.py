@@ -1,4 +1,4 @@
-"""References of the objects that a check creates at a provider. No other object has such one."""
+"""References of the objects that a check creates at a provider, and of no other objects."""
 
 import re
 import secrets

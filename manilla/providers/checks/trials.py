@@ -27,8 +27,8 @@ from manilla.providers.port import (
 )
 
 LONGEST_NARRATION = ("Manilla check with a long narration " * 3)[:100]
-NO_CHARGE = not_answered("The provider did not create the charge, so nothing was sent.")
-NO_TRANSFER = not_answered("The provider did not accept the transfer, so nothing was sent.")
+NO_CHARGE = not_answered("The provider did not create the charge, so this check was skipped.")
+NO_TRANSFER = not_answered("The provider did not accept the transfer, so this check was skipped.")
 UNPAID = (ReportedChargeStatus.PENDING, ReportedChargeStatus.NOT_FOUND)
 ACCEPTED = (TransferStatus.PENDING, TransferStatus.DELIVERED)
 
@@ -74,7 +74,9 @@ async def used_charge_reference(session: CheckSession) -> CheckFinding:
         return NO_CHARGE
     answer = await session.adapter.create_checkout(session.charge)
     if isinstance(answer, Done):
-        return differs("The provider accepted the reference a second time: it is not unique.")
+        return differs(
+            "The provider accepted the reference a second time, so references are not unique."
+        )
     return _judge_rejection_of_used(session, answer)
 
 
@@ -117,7 +119,7 @@ async def impossible_refund(session: CheckSession) -> CheckFinding:
     order = RefundOrder(new(), session.charge.reference, AMOUNT, "Manilla check")
     answer = await session.adapter.refund(order)
     if isinstance(answer, Refused) and answer.code is RefusalCode.NOT_SUPPORTED:
-        return not_answered("The provider has no refunds, so nothing was sent.")
+        return not_answered("The provider has no refunds, so this check was skipped.")
     if isinstance(answer, Refused):
         return matches(f"{last_reply(session)}.")
     last = session.last
@@ -230,12 +232,12 @@ async def invalid_transfer(session: CheckSession) -> CheckFinding:
 @check(
     "rejected transfer",
     "Does a transfer that the provider rejected exist?",
-    "No: the status query does not find it.",
+    "No. The status query does not find the transfer.",
     needs_test_account=True,
 )
 async def rejected_transfer(session: CheckSession) -> CheckFinding:
     if session.rejected is None:
-        return not_answered("The provider did not reject the transfer, so nothing was sent.")
+        return not_answered("The provider did not reject the transfer, so this check was skipped.")
     answer = await session.adapter.transfer_state(session.rejected.reference)
     if isinstance(answer, Done) and answer.value.status is TransferStatus.NOT_FOUND:
         return matches(f"{last_reply(session)}. Manilla reads this as not found.")
@@ -254,7 +256,7 @@ async def rejected_transfer(session: CheckSession) -> CheckFinding:
 )
 async def transfer_above_balance(session: CheckSession) -> CheckFinding:
     if session.balance is None:
-        return not_answered("Our balance is not known, so nothing was sent.")
+        return not_answered("Our balance is not known, so this check was skipped.")
     amount = Money(session.balance.currency, max(session.balance.minor, 0) + AMOUNT.minor)
     order = session.transfer_order(session.samples.good, amount=amount)
     answer = await session.adapter.send(order)

@@ -155,7 +155,7 @@ class Flutterwave(BaseAdapter):
         return reading.webhook(raw, self._event)
 
     def _event(self, document: Any) -> port.WebhookEvent:
-        """Parses an event. Both events are also sent for failures, so `data.status` decides."""
+        """Parses an event. Failures have the same event types, so `data.status` decides."""
         event, data = reading.text(document, "event"), reading.field(document, "data")
         claim, status = reading.read_claim(data), reading.optional_text(data, "status")
         if event == "charge.completed":

@@ -34,14 +34,16 @@ LAGOS = timezone(timedelta(hours=1))
 YES = (1, "1", True)
 
 APPROVAL = (
-    "Flutterwave waits for a person to approve this transfer. Approve or reject it in its "
-    "dashboard, and turn on automatic approval of transfers there."
+    "This transfer waits for approval at Flutterwave. Approve or reject it in Flutterwave's "
+    "dashboard, and turn on automatic approval of transfers."
 )
 SEVERAL = (
     "Flutterwave has more than one transfer with this reference, and may have paid more than "
-    "once. Compare them in its dashboard."
+    "once. Compare the transfers in Flutterwave's dashboard."
 )
-UNCLEAR_REFUND = "Flutterwave reports the refund as {}. Check in its dashboard how it ends."
+UNCLEAR_REFUND = (
+    "Flutterwave reports the refund as {}. Check its result in Flutterwave's dashboard."
+)
 
 
 def decide_payment(reply: Reply, read: Read[Value]) -> Answer[Value]:

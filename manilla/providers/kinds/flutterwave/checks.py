@@ -30,7 +30,7 @@ SAMPLES = Samples(
 )
 async def reference_filter(session: CheckSession) -> CheckFinding:
     if session.transfer is None:
-        return not_answered("Flutterwave did not accept the transfer, so nothing was sent.")
+        return not_answered("Flutterwave did not accept the transfer, so this check was skipped.")
     await session.adapter.transfer_state(session.transfer.reference)
     reply = session.last.reply if session.last else None
     if reply is None or not isinstance(reply.data, list):
@@ -46,7 +46,7 @@ async def reference_filter(session: CheckSession) -> CheckFinding:
 @check(
     "end of a one-time account",
     "Which format does `account_expiration` have?",
-    "Milliseconds, or a time. Without a zone it is read as Lagos time.",
+    "Milliseconds, or a time. A time without a zone is treated as Lagos time.",
     needs_test_account=True,
 )
 async def account_end(session: CheckSession) -> CheckFinding:

@@ -45,7 +45,7 @@ async def charge_reference(session: CheckSession) -> CheckFinding:
 )
 async def trace_id(session: CheckSession) -> CheckFinding:
     if session.transfer is None:
-        return not_answered("Kora did not accept the transfer, so nothing was sent.")
+        return not_answered("Kora did not accept the transfer, so this check was skipped.")
     await session.adapter.transfer_state(session.transfer.reference)
     reply = reply_to(session)
     data = reply.data if reply else None

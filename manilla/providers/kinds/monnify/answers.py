@@ -243,7 +243,7 @@ def transfer_state(data: Any, reference: str) -> port.TransferState:
 
 
 def accepted_refund(data: Any, reference: str) -> port.RefundState:
-    """Parses the response to a new refund. It may be COMPLETED too early, so it is pending."""
+    """Parses the response to a new refund, which is pending even if reported as COMPLETED."""
     reading.same_reference(data, "refundReference", reference)
     reading.text(data, "refundStatus")
     return port.RefundState(port.ReportedRefundStatus.PENDING, amount(data, "refundAmount"))
