@@ -177,7 +177,7 @@ async def test_two_concurrent_decisions_apply_once(
         )
     )
     texts = [await populated.administrator.follow(reply) for reply in pages]
-    assert sum("Check it again." in text for text in texts) == 1
+    assert sum("Review the merchant again." in text for text in texts) == 1
 
 
 async def test_checks_currencies_and_wallets_can_be_enabled_and_disabled(
@@ -252,7 +252,7 @@ async def test_a_form_sent_twice_adjusts_once(
     assert sum("has already been made" in text for text in texts) == 2
     assert await balance(services, merchant) == 1000
     for amount, more, said in (
-        ("11", {"direction": "take"}, "does not hold that much"),
+        ("11", {"direction": "take"}, "lower than this amount"),
         ("-5", {}, "is not an amount"),
         ("0.001", {}, "at most 2 decimals"),
         ("9" * 25, {}, "too large"),

@@ -150,7 +150,7 @@ async def test_an_administrator_signs_and_sees_what_changed_afterwards(
     seen = await _seen(visitor, account)
     rejected = await visitor.post(f"{_at(account)}/sign-off", {"seen": seen})
     assert rejected.status == 422
-    assert "Say in a note why it is signed" in rejected.body.decode()
+    assert "Explain in a note why you sign it off" in rejected.body.decode()
 
     given = {"seen": seen, "note": "Asked Kora"}
     page = await visitor.follow(await visitor.post(f"{_at(account)}/sign-off", given))
@@ -165,7 +165,7 @@ async def test_an_administrator_signs_and_sees_what_changed_afterwards(
     assert "-₦1.00" in changed
     assert "-₦3.50" in changed
     stale = await visitor.post(f"{_at(account)}/sign-off", given)
-    assert "The figures have changed while you looked at them." in stale.body.decode()
+    assert "The figures have changed since you opened the page." in stale.body.decode()
 
 
 async def test_signing_needs_a_recent_confirmation_of_identity(

@@ -268,7 +268,7 @@ async def test_a_rail_that_is_down_is_not_called_and_the_payout_waits(
         reason = await _waiting(payer, trx_id)
         assert reason is not None
         assert reason.for_merchants == (
-            "The provider is not available. It has not been sent yet. "
+            "The provider is not available. The payout has not been sent yet. "
             "It will be sent automatically."
         )
     finally:
