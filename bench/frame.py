@@ -79,7 +79,8 @@ class Row(msgspec.Struct, frozen=True):
     together: bool = False
     # Runs every contender once, in order and without a warm-up, because one run takes long.
     once: bool = False
-    rounds: int | None = None  # instead of the plan's number, for long rows
+    # For a row whose blocks take long: runs this many rounds, and is warm when it is opened.
+    rounds: int | None = None
     cpus: int = 1  # how many CPUs the measured programs may use
 
 
@@ -116,7 +117,7 @@ async def measure(row: Row, plan: Plan, server: Server) -> Measured:
     pids = {contender.name: contender.pid for contender in row.contenders if contender.pid}
     for pid in pids.values():
         cpu.pin(pid, row.cpus)
-    if not row.once:
+    if not row.once and row.rounds is None:
         # Warms up all contenders at once, which is faster.
         await asyncio.gather(*(_warm_up(each, plan.warm_seconds) for each in row.contenders))
     numbers = range(1 if row.once else row.rounds or plan.rounds)

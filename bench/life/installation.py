@@ -119,7 +119,7 @@ async def _merchant(manilla: "_Manilla", number: int) -> Merchant:
 
 
 async def _add_endpoint(port: int, merchant: Merchant, world_url: str) -> None:
-    terms = {"url": f"{world_url}/events", "events": ["payout.completed", "payment.completed"]}
+    terms = {"url": f"{world_url}/events", "events": ["payout.completed", "payment.success"]}
     body = json.dumps(terms).encode()
     path = "/api/v1/webhook-endpoints"
     await ask(port, signed(merchant.credentials, "POST", path, body, environment="production"))

@@ -19,6 +19,7 @@ COMMIT_MICROSECONDS = 10_000
 NUMBER, NUMBER_QUICK = 3000, 400
 STEADY_RATE, STEADY_SECONDS = 80, 20
 ROUNDS = 3
+WARM_UP = 200
 QUICK_BLOCK_SECONDS = 0.5
 
 DETAILS = ("created a second", "API µs", "worker µs", "transactions", "median ms", "99 % ms")
@@ -93,6 +94,7 @@ async def _contenders(
             running = await stack.enter_async_context(
                 installation.running(stage, version, f"{database}_{name}", world.started["url"])
             )
+            await _maker(stage, world, running, {"number": WARM_UP})("warm-up", 0).run(0)
             makers.append(_maker(stage, world, running, order))
         yield makers[0], makers[1]
 
