@@ -1,1 +1,1 @@
-"""Checks that `make check` runs in addition to ruff, mypy and import-linter."""
+"""Development tools: checks, the test runner, the installer and scripts that create pictures."""

@@ -1,15 +1,15 @@
 """Runs the tests of changed code: `make changed`, or `python -m tools.changed [BASE]`.
 
-Changed code differs from BASE (default: HEAD), committed or not. A changed test file is run itself.
-A changed package runs the test folders listed in TESTS, by default the one of the same name. `make
-test` runs everything.
+Code has changed if it differs from the commit BASE (default: HEAD), committed or not. A changed
+test file runs itself. A changed package runs the test folders that TESTS lists for it, by default
+the folder with the package's name. `make test` runs all tests.
 """
 
 import subprocess
 import sys
 from pathlib import Path
 
-# Packages that are also, or only, tested in a folder with another name.
+# Packages whose tests are also, or only, in a folder with another name.
 TESTS = {
     "manilla/sql": ("tests/sql", "tests/ledger", "tests/payments", "tests/payouts"),
     "manilla/methods": ("tests/test_fees.py", "tests/payouts", "tests/payments"),
@@ -26,7 +26,7 @@ TESTS = {
 def main() -> None:
     paths = sorted({test for name in _changed(sys.argv[1:]) for test in _tests(name)})
     if not paths:
-        print("No tests belong to what changed.")
+        print("No tests belong to the changed files.")
         return
     print("Tests:", *paths, flush=True)
     command = [sys.executable, "-m", "pytest", *paths]

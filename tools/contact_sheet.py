@@ -1,4 +1,4 @@
-"""The twenty most used pages in one small picture, for the design's document."""
+"""Draws the twenty most used pages as one small picture for docs/design-pages.md."""
 
 import io
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw
 from playwright.sync_api import Page
 
-WIDTH = 250  # of a page in the picture
+WIDTH = 250  # the width in pixels of each page in the picture
 COLUMNS, GAP, LABEL_HEIGHT = 5, 12, 18
 COLORS = 96
 DESKTOP, PHONE = (1280, 800), (390, 844)
@@ -46,7 +46,7 @@ class ContactSheet:
         self._pages.append((label, image))
 
     def save(self, path: Path) -> None:
-        """Draws the pages in rows, reduced to one height."""
+        """Draws the screenshots in rows, scaled to the same height, and saves the picture."""
         height = WIDTH * DESKTOP[1] // DESKTOP[0]
         rows = -(-len(self._pages) // COLUMNS)
         size = (COLUMNS * (WIDTH + GAP) + GAP, rows * (height + LABEL_HEIGHT + GAP) + GAP)

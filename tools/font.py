@@ -1,8 +1,8 @@
-"""Makes the pages' font from Inter: `python -m tools.font`. Needs npm and the network.
+"""Creates the web pages' font from Inter: `python -m tools.font`. Needs npm and the network.
 
-Downloads Inter by name from npm, keeps the characters and weights that the pages use, and writes
-manilla/web/static/fonts. The same versions make the same bytes. fontTools runs in an environment of
-its own, because writing WOFF2 needs brotli, which Manilla does not need otherwise.
+The script downloads Inter from npm, keeps the characters and weights that the pages use, and writes
+the font to manilla/web/static/fonts. The same versions produce the same bytes. fontTools runs in a
+separate environment, because writing WOFF2 needs brotli, which nothing else in Manilla needs.
 """
 
 import shutil
@@ -14,7 +14,7 @@ from pathlib import Path
 FONTS = Path("manilla/web/static/fonts")
 INTER = "inter-ui@4.1.1"
 TOOLS = ("fonttools==4.68.0", "brotli==1.2.0")
-# The pages use weights from 400 to 700. The optical size is that of running text.
+# The pages use font weights from 400 to 700. The optical size is the one for body text.
 AXES = ("wght=400:700", "opsz=14")
 CHARACTERS = (
     "U+0020-007E,U+00A0-00FF",  # Latin and Latin-1

@@ -1,11 +1,12 @@
 """Installs pinned requirements: `python3 tools/install.py VENV REQUIREMENTS [EDITABLE ...]`.
 
-Runs with the system's interpreter, before anything is installed. It uses uv if there is one, and
-otherwise the system's pip, because Debian's python3 may come without ensurepip. The requirements
-are complete and have hashes, so nothing has to be resolved, and several pips can share the work.
+The script runs with the system's interpreter, before anything is installed. It uses uv if uv is
+installed, and otherwise the system's pip, because Debian's python3 may come without ensurepip. The
+requirements file lists every dependency with its hash, so nothing has to be resolved, and several
+pip processes can install in parallel.
 """
 
-from __future__ import annotations  # so that an older Python reaches the message that it is old
+from __future__ import annotations  # lets an older Python reach the error message about its version
 
 import argparse
 import os
@@ -21,16 +22,16 @@ from pathlib import Path
 
 OLDEST = (3, 11)
 PIPS_MAX = 4
-NOTE_SECONDS = 5  # between two progress lines, if the output is not a terminal
+NOTE_SECONDS = 5  # seconds between two progress lines if the output is not a terminal
 ERROR_LINES = 20
 
 
 class Failed(Exception):
-    """A program failed; its output has been printed."""
+    """An installer process failed. Its output has already been printed."""
 
 
 class Environment:
-    """A virtual environment, and the packages in it."""
+    """A virtual environment and the packages installed in it."""
 
     def __init__(self, folder: Path) -> None:
         self.python = folder / "bin" / "python"
@@ -39,7 +40,7 @@ class Environment:
         self._packages = next(folder.glob("lib/python*/site-packages"))
 
     def installed(self) -> dict[str, str]:
-        """Returns the version of each package."""
+        """Returns the installed version of each package."""
         found = {}
         for path in self._packages.glob("*.dist-info"):
             name, _, version = path.name.removesuffix(".dist-info").partition("-")
@@ -47,9 +48,9 @@ class Environment:
         return found
 
     def forget_interrupted(self) -> None:
-        """Deletes the metadata of packages whose installation did not end, to install them again.
+        """Deletes the metadata of partly installed packages, so that they are installed again.
 
-        Installers write the file INSTALLER after the package's own files.
+        Installers write the file INSTALLER last, so a package without it is incomplete.
         """
         for path in self._packages.glob("*.dist-info"):
             if not (path / "INSTALLER").exists():
@@ -69,14 +70,14 @@ def normalized(name: str) -> str:
 
 
 def parse(text: str) -> list[Requirement]:
-    """Splits a file of requirements: each begins in the first column, and its hashes follow."""
+    """Splits a requirements file. Each requirement starts in the first column, before its hashes."""
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     blocks = re.split(r"^(?=[A-Za-z0-9])", "\n".join(lines), flags=re.MULTILINE)
     return [Requirement(block) for block in blocks if block.strip()]
 
 
 class Progress:
-    """Reports what has been done: on one line of a terminal, or else every few seconds."""
+    """Reports progress: in one line on a terminal, otherwise as a new line every few seconds."""
 
     def __init__(self, environment: Environment, total: int) -> None:
         self.collected = 0
@@ -109,7 +110,7 @@ class Progress:
 
 
 class Installer:
-    """A running uv or pip."""
+    """A running uv or pip process."""
 
     def __init__(self, command: Sequence[object], progress: Progress) -> None:
         self._progress = progress
@@ -121,7 +122,7 @@ class Installer:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            # uv must use the interpreter that it is given.
+            # uv must use the interpreter of this environment and not download another one.
             env={**os.environ, "UV_PYTHON_DOWNLOADS": "never"},
         )
         self._reader = threading.Thread(target=self._read)
@@ -148,7 +149,7 @@ class Installer:
 
 
 def run_together(commands: Iterable[Sequence[object]], progress: Progress) -> None:
-    """Runs the commands at the same time. If one fails, stops the others and raises Failed."""
+    """Runs the commands in parallel. If a command fails, stops the others and raises Failed."""
     running = [Installer(command, progress) for command in commands]
     try:
         while any(each.is_running() for each in running):
@@ -167,7 +168,7 @@ def run_together(commands: Iterable[Sequence[object]], progress: Progress) -> No
 
 
 def find_uv() -> str | None:
-    """Returns uv's path, unless there is none or it is a shim that does not run."""
+    """Returns uv's path, or None if uv is not installed or is a shim that does not run."""
     path = shutil.which(os.environ.get("UV", "uv") or "none")
     return path if path and runs(path) else None
 
@@ -193,7 +194,7 @@ def with_pip(environment: Environment, file: Path, editables: list[str]) -> None
     install = [*pip, "--disable-pip-version-check", "install", "--no-compile", "--no-deps"]
     present = environment.installed()
     wanted = [each for each in parse(file.read_text()) if present.get(each.name) != each.version]
-    # Replacing a version needs to know what is installed, so those packages are not shared out.
+    # To replace a package, pip must see the installed version, so replacements run in one process.
     added = [each for each in wanted if each.name not in present]
     replaced = [each for each in wanted if each.name in present]
     pips = min(PIPS_MAX, (os.cpu_count() or 1) + 1)

@@ -1,8 +1,8 @@
-"""Finds words that readers stumble over: `python -m tools.language [FILE...]`.
+"""Finds expressions that readers find hard to understand: `python -m tools.language [FILE...]`.
 
-Part of `make check`. Texts, comments and names use standard terms (docs/glossary.md). Each row
-below has an expression from older texts, and the common term to write instead. A blank in an
-expression also matches the underscore in a name.
+This check is part of `make check`. Texts, comments and names use the terms of docs/glossary.md.
+Each row of WORDS maps an expression from older texts to the common term. A space in an expression
+also matches the underscore in a name.
 """
 
 import re
@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 SUFFIXES = {".py", ".md", ".html", ".js", ".sql", ".yml", ".toml", ".sh", ".txt", ".css"}
-# These files quote the words on purpose, or are third-party texts.
+# These files quote the expressions on purpose, or are third-party texts.
 SKIPPED = (
     *("tools/language.py", "tests/tools/test_language.py", "CHANGELOG.md", "LICENSE"),
     *("requirements", "manilla/people/common_passwords.txt"),
@@ -58,7 +58,7 @@ WORDS = {
     r"too poor": "insufficient balance",
     r"vitals": "health",
 }
-# These names are stored in the database or published, so they stay.
+# These names are stored in the database or published, so they cannot change.
 KEPT = (
     *("parked_at", "job_parked", "jobs_parked", "NOT_PARKED", "only_look", "payout_desk"),
     *("payments_were_told", "refunds_were_told", "payouts_were_told", "payout_by_hand"),
@@ -70,7 +70,7 @@ def _expression(number: int, words: str) -> str:
     return rf"(?P<w{number}>{words.replace(' ', '[ _]')})"
 
 
-# The expressions are tried only where a word begins, which is fast.
+# For speed, the pattern matches only at the start of a word.
 PATTERN = re.compile(
     rf"(?<![A-Za-z])(?:{'|'.join(map(_expression, range(len(WORDS)), WORDS))})(?![A-Za-z])",
     re.IGNORECASE,
@@ -102,7 +102,7 @@ def check(name: str, text: str) -> Iterator[str]:
             yield f"{name}:{number}: {problem}"
 
 
-@cache  # because many lines of different files are equal
+@cache  # many lines are the same in several files
 def _problems(line: str) -> tuple[str, ...]:
     if not PATTERN.search(line):
         return ()

@@ -1,6 +1,6 @@
 """Runs a command and prints its wall-clock and CPU time: `python -m tools.measured COMMAND ...`.
 
-The CPU time includes every descendant, also one whose parent ended before it.
+The CPU time includes all descendant processes, even those whose parent process ended first.
 """
 
 import contextlib
@@ -25,12 +25,12 @@ def main() -> None:
 
 
 def adopt_orphans() -> None:
-    """Makes this process the parent of orphaned descendants, so that their CPU time is counted."""
+    """Makes this process the parent of orphaned descendants, which lets it count their CPU time."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def wait_for_orphans() -> None:
-    """Collects orphans, which add their CPU time. One that does not end soon is not counted."""
+    """Waits for orphaned processes to add their CPU time, up to ORPHAN_SECONDS_MAX."""
     latest = time.monotonic() + ORPHAN_SECONDS_MAX
     with contextlib.suppress(ChildProcessError):
         while time.monotonic() < latest:

@@ -1,7 +1,7 @@
-"""Makes the pictures of README.md, docs/design-pages.md and the front page: `make pictures`.
+"""Creates the pictures for README.md, docs/design-pages.md and the front page: `make pictures`.
 
-Starts an instance with a temporary data folder, waits until the demo's history is complete, and
-photographs checkout, dashboard and console in Chromium.
+The script starts an instance with a temporary data folder, waits until the demo history is
+complete, and takes screenshots of the checkout, the dashboard and the console in Chromium.
 """
 
 import re
@@ -25,9 +25,10 @@ from tools.contact_sheet import DESKTOP, PHONE
 IMAGES = Path("docs/images")
 BYTES_MAX = 200_000
 COLORS = 192
-FRONT, FRONT_SIZE = Path("manilla/pages/static/front.png"), (1280, 760)  # on the front page
+# The picture on the front page.
+FRONT, FRONT_SIZE = Path("manilla/pages/static/front.png"), (1280, 760)
 READY_SECONDS = 900
-# The pictures of docs/design-pages.md: name, page, width and height.
+# The pictures in docs/design-pages.md: name, page, width and height.
 COMPONENTS = (
     ("design-list-390", "/payments", (390, 560)),
     ("design-list-768", "/payments", (768, 480)),
@@ -67,12 +68,12 @@ def _instance() -> Iterator[Instance]:
 def _wait_for_history(instance: Instance) -> None:
     deadline = time.monotonic() + READY_SECONDS
     while (history := file.read(instance.folder)) is None or not history.is_complete:
-        assert time.monotonic() < deadline, "the history is not complete"
+        assert time.monotonic() < deadline, "the demo history is not complete yet"
         time.sleep(1)
 
 
 def _credentials(instance: Instance) -> Credentials:
-    """Reads the demo merchant's keys of production, which `up` prints."""
+    """Reads the demo merchant's production keys from the output of `manilla up`."""
     printed = instance.output.read_text()
     names = ("merchant_key", "api_key", "api_secret")
     return Credentials(
@@ -140,7 +141,7 @@ def _check_size(path: Path) -> None:
 
 
 def _sign_in(page: Page, url: str) -> None:
-    """Signs in as the demo user, if the page needs it."""
+    """Signs in as the demo user if the page asks for it."""
     if "/sign-in" in page.url:
         page.get_by_role("button", name="Continue").click()
         page.goto(url)

@@ -1,8 +1,8 @@
 """Runs the tests under stress: `make test-stress`, or `python -m tools.stress --runs N --seed N`.
 
-Busy loops take CPU time at random moments, processes of the run are stopped for random moments, and
-the tests run in random order. Each run has another seed. A test that fails here, and not alone,
-depends on the speed of the machine or on the order of the tests.
+Busy loops use CPU time at random moments, random test processes are paused for up to three seconds,
+and the tests run in random order. Each run uses a different seed. A test that fails only under
+stress depends on the speed of the machine or on the order of the tests.
 """
 
 import argparse
@@ -19,9 +19,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 STOP_SECONDS_MAX = 3.0
-PAUSE_SECONDS_MAX = 1.0  # between two stops
+PAUSE_SECONDS_MAX = 1.0  # pause between two stopped processes
 BUSY_SECONDS_MAX = 20.0
-IDLE_SECONDS_MAX = 10.0  # of a busy loop: a test meets a fast and a slow machine
+# A busy loop also idles, so that the tests run on both a fast and a slow machine.
+IDLE_SECONDS_MAX = 10.0
 
 
 def main() -> None:
@@ -40,7 +41,7 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.stress")
     parser.add_argument("--runs", type=int, default=1)
-    parser.add_argument("--seed", type=int, help="the first run's seed; the next run adds 1")
+    parser.add_argument("--seed", type=int, help="the first run's seed; each later run adds 1")
     parser.add_argument("--loops", type=int, default=2 * (os.cpu_count() or 1))
     parser.add_argument("arguments", nargs="*", help="arguments for tools.suite, after --")
     return parser.parse_args()
@@ -83,7 +84,7 @@ def _loop(chance: random.Random) -> None:
 
 @contextlib.contextmanager
 def _stopping(root: int, chance: random.Random) -> Iterator[None]:
-    """Stops random descendants of a process, one at a time."""
+    """Pauses random descendants of the process `root`, one at a time."""
     ended = threading.Event()
     thread = threading.Thread(target=_stop_some, args=(root, chance, ended))
     thread.start()
@@ -103,7 +104,7 @@ def _stop_some(root: int, chance: random.Random, ended: threading.Event) -> None
 def _stop(pid: int, seconds: float) -> None:
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        if state in "TZ":  # stopped by a test, which relies on that, or ended
+        if state in "TZ":  # the process has ended, or a test has stopped it and relies on that
             return
         os.kill(pid, signal.SIGSTOP)
         time.sleep(seconds)

@@ -1,7 +1,6 @@
 """Checks limits that keep the code easy to navigate: `python -m tools.structure`.
 
-Part of `make check`. Each check returns one line per violation, so that the output says what to
-change.
+This check is part of `make check`. It prints one line per violation, with what to change.
 """
 
 import ast
@@ -16,13 +15,13 @@ from tools.table_owners import find_foreign_tables
 ROOT = Path("manilla")
 MODULES_MAX = {"manilla/payouts": 20}
 MODULES_MAX_DEFAULT = 25
-FAMILY_MIN = 3  # this many modules that share the first or last word of their names are a family
-# Migrations are numbered, and merchants see samples file by file.
+FAMILY_MIN = 3  # minimum number of modules sharing the first or last word of their names
+# Migrations are numbered, and the reference shows each sample as a separate file.
 EXEMPT = ("manilla/sql/migrations", "manilla/reference/samples")
 
 
 def main() -> None:
-    gc.disable()  # the syntax trees of all modules are kept until the end
+    gc.disable()  # the syntax trees of all modules stay in memory until the end
     found = [line for check in CHECKS for line in check()]
     print(*found, sep="\n", end="\n" if found else "")
     raise SystemExit(1 if found else 0)
@@ -32,7 +31,7 @@ def count_modules() -> Iterator[str]:
     for folder, names in _packages().items():
         limit = MODULES_MAX.get(folder, MODULES_MAX_DEFAULT)
         if len(names) > limit:
-            yield f"{folder}: {len(names)} modules, at most {limit}: make a subpackage"
+            yield f"{folder}: {len(names)} modules, at most {limit}: create a subpackage"
 
 
 def find_families() -> Iterator[str]:
@@ -42,7 +41,7 @@ def find_families() -> Iterator[str]:
         for label, position in (("{}_*", 0), ("*_{}", -1)):
             for word, count in Counter(each[position] for each in words).items():
                 if count >= FAMILY_MIN:
-                    yield f"{folder}: {count} modules {label.format(word)}: make a package"
+                    yield f"{folder}: {count} modules {label.format(word)}: create a package"
 
 
 def find_repeated_class_names() -> Iterator[str]:
@@ -53,11 +52,11 @@ def find_repeated_class_names() -> Iterator[str]:
                 places[node.name].append(str(path))
     for name, paths in sorted(places.items()):
         if len(paths) > 1:
-            yield f"class {name} is declared in {', '.join(paths)}: name each for what it is"
+            yield f"class {name} is declared in {', '.join(paths)}: give each a unique name"
 
 
 def find_bag_classes() -> Iterator[str]:
-    """Finds classes that only hold the services. They should be modules of functions."""
+    """Finds classes whose only field is the services. They should be modules of functions."""
     for path, tree in _modules():
         for node in _statements(tree):
             if isinstance(node, ast.ClassDef) and _holds_only_services(node):
@@ -70,11 +69,11 @@ def find_circles() -> Iterator[str]:
     for package in sorted(imports):
         if package in _reachable(imports, package):
             names = ", ".join(f"manilla.{each}" for each in sorted(imports[package]))
-            yield f"manilla.{package} imports itself over {names}"
+            yield f"manilla.{package} imports itself through {names}"
 
 
 def package_imports() -> dict[str, set[str]]:
-    """Returns the packages and top-level modules that each of them imports."""
+    """Maps each package or top-level module to the packages and modules that it imports."""
     imports: dict[str, set[str]] = defaultdict(set)
     for path, tree in _modules():
         package = path.with_suffix("").parts[1]
@@ -82,7 +81,7 @@ def package_imports() -> dict[str, set[str]]:
     return imports
 
 
-# Nouns and verbs that end like a participle, or have the form of one.
+# Nouns and verbs that end in "ed" but are not participles.
 _NOT_PARTICIPLES = frozenset({"feed", "need", "seed", "speed"})
 _IRREGULAR = frozenset(
     {"bound", "built", "chosen", "done", "found", "given", "held", "hidden", "kept", "known"}
@@ -91,7 +90,7 @@ _IRREGULAR = frozenset(
 
 
 def find_participles() -> Iterator[str]:
-    """Finds public functions whose name is a participle. A function is a verb or a noun."""
+    """Finds public functions named by a participle. A function's name is a verb or a noun."""
     for path, tree in _modules():
         for node in tree.body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -119,7 +118,7 @@ def _modules() -> list[tuple[Path, ast.Module]]:
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
-    """Yields all statements, without their expressions: five times as fast as `ast.walk`."""
+    """Yields all statements but not their expressions, five times as fast as `ast.walk`."""
     waiting: list[ast.AST] = list(tree.body)
     while waiting:
         node = waiting.pop()

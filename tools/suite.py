@@ -1,7 +1,7 @@
-"""Runs the checks and the tests side by side: `make test`, `make test-all`.
+"""Runs the checks and the tests in parallel: `make test`, `make test-all`.
 
-`python -m tools.suite [--all] [--processes N] [PYTEST ARGUMENTS]`. Prints what failed, the ten
-slowest modules, and the wall-clock and CPU time of everything.
+Usage: `python -m tools.suite [--all] [--processes N] [PYTEST ARGUMENTS]`. Prints the failures, the
+ten slowest test modules, and the total wall-clock and CPU time.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from tools import measured
 REPORT = Path(".reports/tests.xml")
 SLOWEST = 10
 
-# These take about a second and fail most often, so the tests start only after them.
+# These checks take about a second and fail most often, so they run before the tests start.
 QUICK_CHECKS = (["-m", "ruff", "format", "--check", "."], ["-m", "ruff", "check", "."])
 CHECKS = (
     ["-m", "mypy"],
@@ -64,7 +64,7 @@ def _pytest(wanted: argparse.Namespace, arguments: list[str]) -> list[str]:
 
 
 def _failed_checks() -> list[str]:
-    """Runs the checks and returns the output of those that failed."""
+    """Runs the checks and returns the output of each failed check."""
     failed = []
     for check in CHECKS:
         done = subprocess.run([sys.executable, *check], check=False, capture_output=True, text=True)

@@ -1,7 +1,7 @@
-"""Which package may name which table in its SQL.
+"""Lists which package may use which table in its SQL.
 
-Only the package that owns a table writes to it, so that a table's rules are in one place. The
-functions in `manilla/sql/functions` write for their callers.
+Only the package that owns a table writes to the table, which keeps a table's rules in one package.
+The functions in `manilla/sql/functions` write on behalf of their callers.
 """
 
 import re
@@ -18,11 +18,11 @@ _READING = ("FROM", "JOIN")
 
 class TableUse(msgspec.Struct, frozen=True):
     owner: str
-    readers: str  # packages, besides the owner
+    readers: str  # packages that read the table, besides the owner
     writers: str = ""
 
 
-# The tables that several packages name. Every other table belongs to the only package that does.
+# Tables that several packages use. Any other table belongs to the only package that uses it.
 SHARED = {
     "audit": TableUse("audit", "approvals people"),
     "charge": TableUse("payments", "lookup providers reconciliation"),
@@ -30,7 +30,7 @@ SHARED = {
     "entry": TableUse(
         "ledger", "console lookup payments payouts providers reconciliation refunds resolutions"
     ),
-    # A webhook and the job that it raises are one statement.
+    # One statement inserts a webhook and its job.
     "job": TableUse(
         "kit",
         "instance_metrics payments payouts proofs reconciliation transfers",
@@ -43,7 +43,7 @@ SHARED = {
         "cases", "instance_metrics ledger payments payouts providers reconciliation"
     ),
     "payment": TableUse("payments", "approvals lookup notify reconciliation"),
-    # A webhook's session id is saved before its job runs, so that the notification has it.
+    # The session id from a webhook is saved before the webhook's job runs, for the notification.
     "payout": TableUse(
         "payouts",
         "bulk instance_metrics ledger lookup notify proofs reconciliation transfers",
@@ -64,7 +64,7 @@ SHARED = {
 
 
 def find_foreign_tables() -> Iterator[str]:
-    """Finds packages that name a table which is not theirs, and uses in SHARED that are gone."""
+    """Finds packages that use another package's table, and entries in SHARED that are obsolete."""
     for table, (writers, readers) in sorted(_uses().items()):
         if table in SHARED:
             use = SHARED[table]
@@ -74,7 +74,7 @@ def find_foreign_tables() -> Iterator[str]:
             yield from _differences(table, "reads", reading, set(use.readers.split()))
         elif len(writers | readers) > 1:
             names = ", ".join(sorted(writers | readers))
-            yield f"table {table}: {names} name it; it has no owner in SHARED"
+            yield f"table {table}: {names} use it, but it has no owner in SHARED"
 
 
 def _differences(table: str, what: str, found: set[str], allowed: set[str]) -> Iterator[str]:
@@ -85,7 +85,7 @@ def _differences(table: str, what: str, found: set[str], allowed: set[str]) -> I
 
 
 def _uses() -> dict[str, tuple[set[str], set[str]]]:
-    """Returns the packages that write to each table, and those that read it."""
+    """Returns, for each table, the packages that write to it and the packages that read it."""
     created = "\n".join(file.read_text() for file in MIGRATIONS.glob("*.sql"))
     uses: dict[str, tuple[set[str], set[str]]] = {
         table: (set(), set()) for table in _CREATED.findall(created)
