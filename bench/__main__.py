@@ -1,4 +1,4 @@
-"""`python -m bench`: measures every row and prints the results."""
+"""`python -m bench` runs every benchmark and prints the results."""
 
 import argparse
 import asyncio
@@ -35,11 +35,11 @@ def main() -> None:
     try:
         found = asyncio.run(_run(names, plan))
     except (KeyboardInterrupt, asyncio.CancelledError):
-        raise SystemExit("Stopped; every process has been ended.") from None
+        raise SystemExit("Stopped. All processes have been ended.") from None
     if options.json is not None:
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(found)))
     if len(found["rows"]) < len(names):
-        raise SystemExit("A row has failed; its error is shown above.")
+        raise SystemExit("A row has failed. Its error is shown above.")
 
 
 def _names(options: argparse.Namespace) -> list[str]:
@@ -50,10 +50,16 @@ def _names(options: argparse.Namespace) -> list[str]:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="shorter, and therefore rougher")
-    parser.add_argument("--growth", action="store_true", help="only the rows of long histories")
-    parser.add_argument("--only", choices=[*ROWS, *GROWTH], action="append", help="this row alone")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers to FILE")
+    parser.add_argument("--quick", action="store_true", help="a shorter, less precise run")
+    parser.add_argument(
+        "--growth",
+        action="store_true",
+        help="only the rows that compare a short and a long history",
+    )
+    parser.add_argument(
+        "--only", choices=[*ROWS, *GROWTH], action="append", help="only this row; may be repeated"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results to FILE")
     return parser.parse_args()
 
 
@@ -87,7 +93,7 @@ async def _measure(server: Server, names: Sequence[str], plan: Plan) -> list[Mea
                     await server.analyze()
                     rows.append(await measure(row, plan, server))
             except Exception as error:
-                # The other rows are still worth measuring.
+                # The other rows can still be measured.
                 server.show_logs()
                 traceback.print_exception(error)
     return rows

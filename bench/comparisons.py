@@ -1,4 +1,4 @@
-"""The ratios that most benchmarks compute. A higher ratio is better for Manilla."""
+"""The ratios that several benchmarks report. A higher ratio is better for Manilla."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from bench.frame import BASELINE, PGBENCH, PRODUCT, Comparison, Round, Target
 
 
 def rate_against_pgbench(target: Target | None = None) -> Comparison:
-    """Manilla's rate divided by the rate at which pgbench runs the bare statements one by one."""
+    """Divides Manilla's rate by pgbench's rate, which runs the same statements one by one."""
     return Comparison("rate: product / pgbench", _rate(PRODUCT, PGBENCH), target)
 
 
@@ -29,7 +29,7 @@ def against_baseline(target: Target | None = None) -> list[Comparison]:
 
 
 def share_of_cpu(name: str, without: str, target: Target | None = None) -> Comparison:
-    """The share of Manilla's CPU time that is saved by a variant without one part."""
+    """Returns the share of Manilla's CPU time that the variant `without` saves."""
 
     def value(blocks: Round) -> float:
         return 1 - blocks[without].total_us / blocks[PRODUCT].total_us
@@ -38,7 +38,7 @@ def share_of_cpu(name: str, without: str, target: Target | None = None) -> Compa
 
 
 def cost(name: str, one: str, other: str, maximum: float | None = None) -> Comparison:
-    """The CPU of the program and the database together, divided by another contender's."""
+    """Divides the CPU time of `one`, including its database CPU time, by that of `other`."""
     target = None if maximum is None else Target(maximum, at_most=True)
     return Comparison(
         f"cost: {name}", lambda blocks: blocks[one].total_us / blocks[other].total_us, target
@@ -50,12 +50,12 @@ def speed(name: str, one: str, other: str, target: Target | None = None) -> Comp
 
 
 def detail(name: str, contender: str, target: Target | None = None) -> Comparison:
-    """A result that a contender reports itself, such as a time."""
+    """Compares a value that the contender itself reports, such as a latency."""
     return Comparison(name, lambda blocks: blocks[contender].details[name], target)
 
 
 def growth(name: str, small: str, large: str, target: Target | None = None) -> list[Comparison]:
-    """How much longer a request takes, and how much more CPU it costs, on a larger database."""
+    """Compares a request's duration and database CPU time on a large and on a small database."""
     return [
         Comparison(f"time: {name}", _rate(small, large), target),
         Comparison(

@@ -1,4 +1,4 @@
-"""CPU time and memory of processes, read from /proc."""
+"""Reads the CPU time and memory of processes from /proc."""
 
 import os
 import time
@@ -10,14 +10,14 @@ READ_TRIES = 20
 
 
 def of_program(pid: int) -> float:
-    """The CPU seconds so far of a process and of its children that are alive."""
+    """Returns the CPU seconds that a process and its running children have used so far."""
     return sum(of_process(each) for each in (pid, *children(pid)))
 
 
 def of_process(pid: int) -> float:
-    """A process's CPU seconds so far.
+    """Returns the CPU seconds that a process has used so far.
 
-    Uses the scheduler's counter where the kernel has one: `stat` counts in hundredths of a second,
+    Reads the scheduler's counter if the kernel has one. `stat` counts in hundredths of a second,
     which is too coarse for a database backend in a short block.
     """
     try:
@@ -29,11 +29,10 @@ def of_process(pid: int) -> float:
 
 
 def of_server(postmaster: int) -> float:
-    """A PostgreSQL server's CPU seconds: the postmaster, its children, and children that have
-    ended.
+    """Returns a PostgreSQL server's CPU seconds, including children that have ended.
 
-    When a child ends, the kernel adds its time to the parent, so nothing is lost. A child that ends
-    during the reading would be missed or counted twice, so the reading is repeated.
+    When a child ends, the kernel adds its CPU time to the parent, so no CPU time is lost. A child
+    that ends while /proc is read would be missed or counted twice, so the reading is repeated.
     """
     for _ in range(READ_TRIES):
         family, ended = children(postmaster), _of_ended_children(postmaster)
@@ -43,7 +42,7 @@ def of_server(postmaster: int) -> float:
             continue
         if (family, ended) == (children(postmaster), _of_ended_children(postmaster)):
             return living + ended
-    raise RuntimeError("The server's processes come and go too fast to be read.")
+    raise RuntimeError("The server's processes start and end too fast to be measured.")
 
 
 def children(parent: int) -> list[int]:
@@ -61,8 +60,8 @@ def children(parent: int) -> list[int]:
 def pin(pid: int, number: int = 1) -> None:
     """Pins a process and its children to the first CPUs, which are the same for all contenders.
 
-    CPUs are rarely equally fast: a virtual machine's CPU can be half as fast while a neighbor is
-    busy.
+    CPUs are rarely equally fast. For example, a virtual machine's CPU can be half as fast while
+    another virtual machine on the same host is busy.
     """
     first = sorted(os.sched_getaffinity(0))[:number]
     for each in (pid, *children(pid)):
@@ -71,7 +70,7 @@ def pin(pid: int, number: int = 1) -> None:
 
 
 def busy_share(seconds: float) -> float:
-    """The share of the machine's CPU time that is not idle."""
+    """Returns the share of the machine's CPU time that is not idle."""
     before = _machine_ticks()
     time.sleep(seconds)
     total, idle = (end - begin for begin, end in zip(before, _machine_ticks(), strict=True))
@@ -79,18 +78,18 @@ def busy_share(seconds: float) -> float:
 
 
 def _machine_ticks() -> tuple[int, int]:
-    """All CPU ticks so far, and the idle ticks among them."""
+    """Returns the number of all CPU ticks so far, and of the idle ticks."""
     ticks = [int(text) for text in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     return sum(ticks), ticks[3] + ticks[4]
 
 
 def resident_bytes(pid: int) -> int:
-    """The resident memory of the process and its children, including shared pages."""
+    """Returns the resident memory of a process and its children, including shared pages."""
     return sum(_memory(each, "Rss:") for each in (pid, *children(pid)))
 
 
 def proportional_bytes(pid: int) -> int:
-    """Like resident_bytes, with shared pages divided among their users, so that sums are right."""
+    """Returns the memory with shared pages divided among their users, so that sums are right."""
     return _memory(pid, "Pss:")
 
 
@@ -98,7 +97,7 @@ def _memory(pid: int, name: str) -> int:
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):
-        return 0  # the process has ended since it was listed
+        return 0  # the process has ended since its id was read
     for line in lines:
         if line.startswith(name):
             return int(line.split()[1]) * 1024
@@ -111,7 +110,7 @@ def _of_ended_children(pid: int) -> float:
 
 
 def _times(pid: int) -> tuple[float, float, float, float]:
-    """User and system seconds of the process and of its children that have ended."""
+    """Returns the user and system seconds of a process and of its children that have ended."""
     user, system, children_user, children_system = (
         int(text) / TICKS_PER_SECOND for text in _fields(pid)[11:15]
     )
@@ -119,5 +118,5 @@ def _times(pid: int) -> tuple[float, float, float, float]:
 
 
 def _fields(pid: int) -> list[str]:
-    """The fields of `stat` after the name, which may contain spaces. The first is the state."""
+    """Returns the fields of `stat` after the process name, which may contain spaces."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -1,7 +1,7 @@
-"""The floor: the least SQL that moves money, run by pgbench one transaction at a time.
+"""The floor: the smallest SQL that moves money, run by pgbench one transaction at a time.
 
-Two balances change, and a posting with a unique reference and two entries is written. Nothing is
-checked, logged or limited. No ledger on the same server does it with less.
+It changes two balances and writes a posting with a unique reference and two entries. It checks,
+logs and limits nothing. No ledger on the same server can do this with less SQL.
 """
 
 from collections.abc import AsyncIterator
@@ -28,8 +28,8 @@ CREATE TABLE entry (
 );
 INSERT INTO balance SELECT id, 0 FROM generate_series(1, {2 * ACCOUNTS}) AS id;
 """
-# The wallets have the lower ids and the accounts on the other side the higher ones, so two
-# transactions never wait for each other in a circle.
+# A transaction locks one wallet and then one other account. Wallets and other accounts have
+# separate id ranges, so two transactions cannot deadlock.
 MOVE = f"""\
 \\set wallet random(1, :wallets)
 \\set other random({ACCOUNTS + 1}, {2 * ACCOUNTS})
@@ -45,7 +45,7 @@ SELECT posting.id, credit.id, 1000 FROM posting, credit;
 
 @asynccontextmanager
 async def started(stage: Stage, wallets: int = ACCOUNTS) -> AsyncIterator[Contender]:
-    """Starts pgbench with the floor in a database of its own on the same server."""
+    """Starts pgbench with the floor's SQL in a separate database on the same server."""
     server = stage.server
     if FLOOR not in await server.databases():
         await server.add_empty_database(FLOOR)
@@ -67,7 +67,7 @@ def against_floor(
     program_max: float | None = None,
     database_max: float | None = None,
 ) -> list[Comparison]:
-    """Manilla's rate, and its CPU in units of the CPU that the floor takes in the database."""
+    """Compares Manilla's rate and CPU time with the floor's rate and database CPU time."""
     return [
         Comparison(
             "rate: product / floor",

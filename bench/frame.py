@@ -1,8 +1,8 @@
-"""How benchmarks measure: contenders run in alternating blocks, compared within each round.
+"""Measures the benchmarks: contenders run in alternating blocks and are compared within a round.
 
 A machine's speed varies with its neighbors, temperature and disk. Within a round of a few seconds
-all contenders run under much the same conditions, so the ratio of their blocks says more than
-either number. The median over the rounds discards a disturbed round.
+all contenders run under nearly the same conditions, so the ratio of their blocks is more reliable
+than the absolute numbers. Using the median of the rounds discards a disturbed round.
 """
 
 import asyncio
@@ -26,23 +26,23 @@ class Work(msgspec.Struct, frozen=True):
 
     done: int
     seconds: float
-    details: Mapping[str, float] = {}  # other results, by name
+    details: Mapping[str, float] = {}  # other results, keyed by name
 
 
 class Contender(msgspec.Struct, frozen=True):
     name: str
-    run: Callable[[float], Awaitable[Work]]  # works for about this many seconds
-    pid: int | None  # the process that counts, with its children; None for pgbench
+    run: Callable[[float], Awaitable[Work]]  # runs the contender for about this many seconds
+    pid: int | None  # the measured process, including its children; None for pgbench
     detail: str = ""
 
 
 class Block(msgspec.Struct, frozen=True):
-    """One contender's part of a round."""
+    """The result of one contender in one round."""
 
-    rate: float  # operations per second of wall time
+    rate: float  # operations per second of wall-clock time
     program_us: float  # CPU microseconds per operation
     database_us: float
-    wal_bytes: float  # of write-ahead log for each operation
+    wal_bytes: float  # bytes of write-ahead log per operation
     details: Mapping[str, float] = {}
 
     @property
@@ -62,7 +62,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """A ratio computed from the blocks of one round."""
+    """A ratio that is computed from the blocks of one round."""
 
     name: str
     value: Callable[[Round], float]
@@ -71,13 +71,13 @@ class Comparison(msgspec.Struct, frozen=True):
 
 class Row(msgspec.Struct, frozen=True):
     name: str
-    title: str  # the note that the report prints
+    title: str  # the note that the report prints next to the row's name
     contenders: Sequence[Contender]
     comparisons: Sequence[Comparison]
-    # Runs all contenders at the same time instead of alternating, for differences that are too
+    # Runs all contenders at the same time instead of alternating, because some differences are too
     # small to see between two blocks. Only the first contender may use the database.
     together: bool = False
-    # Runs every contender once, in order and without a warm-up, because one run takes long.
+    # Runs each contender once, in order and without a warm-up, because one run takes long.
     once: bool = False
     # For a row whose blocks take long: runs this many rounds, and is warm when it is opened.
     rounds: int | None = None
@@ -85,12 +85,12 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """How long to measure."""
+    """The durations of the measurement."""
 
     rounds: int
     block_seconds: float
     warm_seconds: float
-    clients: Sequence[int]  # numbers of connections that pgbench may choose from
+    clients: Sequence[int]  # connection counts from which pgbench chooses the fastest
     overload_seconds: float = 60
 
 
@@ -98,7 +98,7 @@ class Measured(msgspec.Struct, frozen=True):
     row: Row
     rounds: list[Round]
     memory: dict[str, int]  # resident bytes of each contender's program
-    statements: dict[str, float]  # that a contender sends to the database for each operation
+    statements: dict[str, float]  # SQL statements per operation of each contender
 
     def typical(self, name: str) -> Block:
         blocks = [blocks[name] for blocks in self.rounds]
@@ -127,7 +127,7 @@ async def measure(row: Row, plan: Plan, server: Server) -> Measured:
 
 
 async def _warm_up(contender: Contender, seconds: float) -> None:
-    """Runs until something is done: a busy machine may only load caches in the first seconds."""
+    """Runs until at least one operation is done: a busy machine may need seconds to load caches."""
     for _ in range(WARM_UP_TRIES):
         if (await contender.run(seconds)).done:
             return
@@ -136,7 +136,7 @@ async def _warm_up(contender: Contender, seconds: float) -> None:
 async def _round(row: Row, number: int, plan: Plan, server: Server) -> Round:
     if row.together:
         return await _blocks(row.contenders, plan.block_seconds, server)
-    # Each round starts with another contender, so that none always follows the same one.
+    # Each round starts with a different contender, so the order varies.
     start = number % len(row.contenders)
     blocks: dict[str, Block] = {}
     for contender in [*row.contenders[start:], *row.contenders[:start]]:
@@ -145,7 +145,7 @@ async def _round(row: Row, number: int, plan: Plan, server: Server) -> Round:
 
 
 async def _statements(row: Row, plan: Plan, server: Server) -> dict[str, float]:
-    """Counts in blocks of their own, because counting costs the server a little CPU."""
+    """Counts statements in separate blocks, because counting uses some of the server's CPU time."""
     if row.once or row.together:
         return {}
     counts = {}
@@ -159,12 +159,12 @@ async def _statements(row: Row, plan: Plan, server: Server) -> dict[str, float]:
 async def _blocks(
     contenders: Sequence[Contender], seconds: float, server: Server
 ) -> dict[str, Block]:
-    """Runs the contenders at the same time. The database's CPU time counts toward the first one."""
+    """Runs the contenders in parallel. The database's CPU time is attributed to the first one."""
     await asyncio.sleep(SETTLE_SECONDS)
     wal_before = await server.wal_bytes()
     before, database_before = _program_seconds(contenders), cpu.of_server(server.postmaster)
     works = await asyncio.gather(*(contender.run(seconds) for contender in contenders))
-    assert all(work.done for work in works), "a contender has done nothing"
+    assert all(work.done for work in works), "a contender has completed no operation"
     after, database_after = _program_seconds(contenders), cpu.of_server(server.postmaster)
     database_seconds = [database_after - database_before, *(0.0 for _ in contenders[1:])]
     wal_bytes = [await server.wal_bytes() - wal_before, *(0 for _ in contenders[1:])]

@@ -1,9 +1,9 @@
-"""Databases with a long history: so many payments, payouts and delivered notifications.
+"""Databases with a long history of payments, payouts and delivered notifications.
 
-`MANILLA_BENCH_ROWS` sets how many the larger database has. Two thirds belong to the measured
-merchant and the rest to thousands of others, so that a query plan for the average merchant would
-show. All of them are finished, so they have no jobs. Rows that no measured request reads (entries,
-timelines, charges) are left out.
+`MANILLA_BENCH_ROWS` sets the number of rows in the larger database. Two thirds of the rows belong
+to the measured merchant and the rest to thousands of others, which reveals query plans that only
+suit an average merchant. All transactions are final, so they have no jobs. Entries, timelines and
+charges are omitted, because no measured request reads them.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ from manilla.ledger.trx_ids import TRX_IDS
 from manilla.merchants import wallets
 
 SMALL, LARGE = 10_000, int(os.environ.get("MANILLA_BENCH_ROWS", "10000000"))
-NOTIFIED = 200  # merchants that have the notifications
+NOTIFIED = 200  # number of merchants that have notifications
 OTHERS = 5_000
-# Of each email address and account number, there are as many in a long history as in a short one.
+# An email address or account number occurs equally often in a short and in a long history.
 PAYMENTS_OF_CUSTOMER, PAYOUTS_OF_ACCOUNT = 7, 8
 AMOUNTS = 5_000
 
@@ -42,7 +42,7 @@ MERCHANTS = f"""
 
 
 def _base32(number: str, characters: int) -> str:
-    """SQL that writes a number like `kit.ids.base32`."""
+    """Returns SQL that formats a number like `kit.ids.base32`."""
     shifts = range(5 * (characters - 1), -1, -5)
     digits = (
         f"substr('{ALPHABET}', 1 + ({number} >> {shift} & 31)::integer, 1)" for shift in shifts
@@ -57,7 +57,7 @@ TRX_ID = f"""
     || {_base32("owner", OWNER_CHARACTERS)}
     || '{{digit}}{"0" * (RANDOM_CHARACTERS - RANDOM_DIGITS - 1)}'
     || {_base32("n", RANDOM_DIGITS)}"""
-# One transaction a second, until now.
+# One transaction per second, up to the current time.
 NUMBERED = f"""
     (SELECT n, {{merchant}}::bigint + CASE WHEN n % 3 = 0 THEN 1 + n % {OTHERS} ELSE 0 END AS owner,
             now() - ({{number}} - n) * interval '1 second' AS moment
@@ -112,7 +112,7 @@ class History(msgspec.Struct, frozen=True):
 
 
 async def prepared(stage: Stage, number: int) -> History:
-    """Returns the database with so many transactions, which is created once in a run."""
+    """Returns the database with this many transactions. Each database is created once per run."""
     if number not in stage.histories:
         stage.histories[number] = await _create(stage, number)
     history: History = stage.histories[number]
@@ -152,8 +152,9 @@ async def fill_all(url: str, number: int, merchant_id: int, first_notified: int)
 
 
 async def fill(url: str, inserts: Mapping[str, str]) -> None:
-    """Fills tables as the superuser, without their triggers. It builds their indexes afterwards,
-    which is faster.
+    """Fills tables as the superuser, with their triggers disabled.
+
+    Indexes are built afterwards, which is faster.
     """
     connection = await asyncpg.connect(url)
     try:

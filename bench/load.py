@@ -1,7 +1,7 @@
-"""An HTTP load: each caller waits for its response before it sends the next request.
+"""Generates HTTP load: each caller waits for its response before it sends the next request.
 
-Requests are bytes that are signed before the measurement begins, so that the callers use little of
-the CPU that they share with the measured program.
+Requests are signed before the measurement begins, which leaves more CPU time to the measured
+program on the same machine.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ import uvloop
 from bench.frame import Work
 
 GRACE_SECONDS = 10
-PREPARED_PER_SECOND = 12_000  # more than the server handles; the rest is signed on demand
+PREPARED_PER_SECOND = 12_000  # more than the server handles; further requests are signed on demand
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)\r\n", re.IGNORECASE)
 
 
 async def load(port: int, requests: Iterator[bytes], callers: int, seconds: float) -> Work:
-    """Sends until the time is over or the requests are used up, then awaits the last responses.
+    """Sends requests until the time is over or none are left, then awaits the last responses.
 
-    Runs in a thread, on a faster event loop than the one that can start the server's processes.
+    Runs in a thread with a faster event loop, which cannot start the server's processes.
     """
 
     prepared = list(itertools.islice(requests, int(seconds * PREPARED_PER_SECOND)))
@@ -37,7 +37,7 @@ async def load(port: int, requests: Iterator[bytes], callers: int, seconds: floa
 
 
 async def ask(port: int, request: bytes) -> bytes:
-    """The response body of one request."""
+    """Sends one request and returns the response body."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     async with asyncio.timeout(GRACE_SECONDS):
         writer.write(request)
@@ -47,7 +47,7 @@ async def ask(port: int, request: bytes) -> bytes:
         writer.close()
     head, _, body = answer.partition(b"\r\n\r\n")
     if not head.startswith(b"HTTP/1.1 200 "):
-        raise RuntimeError(f"Answered {answer!r}")
+        raise RuntimeError(f"Unexpected response: {answer!r}")
     return body
 
 
@@ -68,7 +68,7 @@ async def _load(port: int, requests: Iterator[bytes], number: int, seconds: floa
 
 
 class _Run:
-    """State shared by the callers of a block."""
+    """The state that the callers of a block share."""
 
     def __init__(self, requests: Iterator[bytes]) -> None:
         self.requests = requests
@@ -80,7 +80,7 @@ class _Caller(asyncio.Protocol):
     def __init__(self, run: _Run) -> None:
         self._run = run
         self._received = b""
-        self._transport: Any = None  # uvloop has its own type for it
+        self._transport: Any = None  # uvloop has its own transport type
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: Any) -> None:
@@ -94,9 +94,9 @@ class _Caller(asyncio.Protocol):
         self._received = self._received + data if self._received else data
         if is_whole(self._received):
             if not self._received.startswith(b"HTTP/1.1 200 "):
-                # A rejection costs less than the work, so a rate that includes rejections is
-                # meaningless.
-                self._end(RuntimeError(f"Answered {self._received[:2000]!r}"))
+                # The server processes a rejected request faster, so a rate that includes rejections
+                # is wrong.
+                self._end(RuntimeError(f"Unexpected response: {self._received[:2000]!r}"))
                 return
             self._received = b""
             self._run.done += 1
@@ -123,5 +123,5 @@ def is_whole(answer: bytes) -> bool:
         return False
     length = _LENGTH.search(answer, 0, head + 2)
     if length is None:
-        raise RuntimeError("The answer does not give its length.")
+        raise RuntimeError("The response has no Content-Length header.")
     return len(answer) >= head + 4 + int(length[1])

@@ -1,4 +1,4 @@
-"""Creates many funded merchants with Manilla's own functions in one transaction."""
+"""Creates many funded merchants in one transaction, with Manilla's own functions."""
 
 import msgspec
 

@@ -1,7 +1,7 @@
-"""An HTTP load on a schedule: each request is sent at its time, whatever the responses do.
+"""Generates HTTP load on a schedule: each request is sent on time, regardless of the responses.
 
-Callers that wait for their response slow down with the program they measure. A schedule does not,
-so it shows how long requests take at a given rate, and what happens above the maximum.
+Callers that wait for their response slow down together with the measured program. A schedule does
+not, so it shows how long requests take at a given rate, and how the program handles overload.
 """
 
 import asyncio
@@ -22,19 +22,19 @@ OK, REFUSED, LOST = 200, 503, 0
 
 
 class Answer(msgspec.Struct, frozen=True):
-    due: float  # when the request had to be sent, in seconds after the start
-    seconds: float  # from that time until the response was complete
-    status: int  # LOST if no response came
+    due: float  # when the request was due, in seconds after the start
+    seconds: float  # seconds from the due time to the complete response
+    status: int  # LOST if there was no response
     has_retry_after: bool = False
     unsent_seconds: float = (
-        0.0  # how long the request waited for a connection or the generator's CPU
+        0.0  # seconds that the request waited for a connection or for the load generator's CPU
     )
 
 
 class Offered(msgspec.Struct, frozen=True):
-    """The requests of one schedule and their answers."""
+    """The requests of one schedule and their responses."""
 
-    number: int  # of requests; those without an answer were unsent or took too long
+    number: int  # number of requests, including those that were not sent or got no response
     seconds: float
     answers: Sequence[Answer]
 
@@ -44,12 +44,12 @@ class Offered(msgspec.Struct, frozen=True):
 
     @property
     def refused(self) -> list[Answer]:
-        """The requests that were properly refused: the caller knows when to repeat them."""
+        """Returns the responses with status 503 and a Retry-After header."""
         return [each for each in self.answers if each.status == REFUSED and each.has_retry_after]
 
 
 def percentile_ms(seconds: Iterable[float], percent: float) -> float:
-    """The time in milliseconds that this share of the times does not exceed; 0 without times."""
+    """Returns the percentile of the times in milliseconds, or 0 if there are no times."""
     times = sorted(seconds)
     return times[min(len(times) - 1, int(len(times) * percent / 100))] * 1000 if times else 0.0
 
@@ -61,7 +61,7 @@ def times(answers: Sequence[Answer]) -> list[float]:
 async def offer(
     port: int, requests: Iterator[bytes], rate: float, seconds: float, connections: int
 ) -> Offered:
-    """Sends so many requests a second. Runs in a thread, on a faster event loop."""
+    """Sends `rate` requests per second. Runs in a thread with a faster event loop."""
     signed = iter(list(itertools.islice(requests, int(rate * seconds))))
 
     def run() -> Offered:
@@ -78,11 +78,12 @@ class _Schedule:
         self._rate = rate
         self._seconds = seconds
         self._began = 0.0
-        self._waiting: deque[float] = deque()  # due times of requests without a connection
+        # Due times of the requests that wait for a connection.
+        self._waiting: deque[float] = deque()
         self._free: list[_Connection] = []
         self._busy = 0
         self._is_over = False
-        self._last: asyncio.Event | None = None  # the last answer has come
+        self._last: asyncio.Event | None = None  # set when the last response has arrived
         self._answers: list[Answer] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -116,7 +117,7 @@ class _Schedule:
             self._last.set()
 
     def lost(self, connection: "_Connection", due: float | None) -> None:
-        """Opens another connection instead of one that the server has closed."""
+        """Opens a new connection to replace one that the server has closed."""
         if self._is_over:
             return
         if due is None:
@@ -152,9 +153,9 @@ class _Connection(asyncio.Protocol):
     def __init__(self, schedule: _Schedule) -> None:
         self._schedule = schedule
         self._received = b""
-        self._due: float | None = None  # of the request that waits for its response
+        self._due: float | None = None  # when the request in progress was due
         self.sent_at = 0.0
-        self._transport: Any = None  # uvloop has its own type for it
+        self._transport: Any = None  # uvloop has its own transport type
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport

@@ -1,9 +1,9 @@
-"""PostgreSQL's own pgbench: the same SQL on the same server, with as little overhead as possible.
+"""Runs PostgreSQL's own pgbench: the same SQL on the same server, with minimal overhead.
 
-It uses prepared statements over the local socket, and its own CPU is not counted, so it shows what
-the statement costs when run one by one. It is started once per row and paused with SIGSTOP between
-its blocks. That keeps its connections warm; starting it for every block would measure connecting
-and planning too.
+pgbench uses prepared statements over the local socket, and its own CPU time is not counted. It
+therefore shows how much CPU time a statement takes when it runs one by one. Each row starts pgbench
+once and pauses it with SIGSTOP between its blocks, which keeps its connections open. Starting
+pgbench for every block would also measure connecting and planning.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ from manilla.kit.embedded.process import Program
 TRIAL_SECONDS = 0.4
 SETTLE_SECONDS = 0.05
 PATIENCE_SECONDS = 10
-LIFETIME_SECONDS = 600  # longer than any row takes
+LIFETIME_SECONDS = 600  # longer than any benchmark takes
 
 
 class Script(msgspec.Struct, frozen=True):
-    """One statement in pgbench's language. With several, pausing pgbench could leave locks."""
+    """One statement in pgbench's language. A pause between two statements could leave locks."""
 
     text: str
     count: str  # SQL that returns how often the statement has run
@@ -53,7 +53,7 @@ class Pgbench:
 
     @asynccontextmanager
     async def started(self, script: Script, name: str = PGBENCH) -> AsyncIterator[Contender]:
-        """Starts pgbench with the number of connections at which the statement is fastest."""
+        """Starts pgbench with the connection count at which the statement is fastest."""
         rates = {}
         for clients in self._clients if len(self._clients) > 1 else ():
             async with self._running(script, clients, name) as contender:
@@ -82,7 +82,7 @@ class Pgbench:
                     raise RuntimeError("pgbench has failed.")
                 running.send_signal(signal.SIGSTOP)
                 lasted += time.monotonic() - began
-                await asyncio.sleep(SETTLE_SECONDS)  # statements in progress end in this time
+                await asyncio.sleep(SETTLE_SECONDS)  # running statements finish during this time
                 done = await self._db.value(script.count) - before
             return Work(done, lasted)
 
@@ -112,6 +112,6 @@ class Pgbench:
                 "PGDATABASE": self._database,
             },
             log_file=self._folder / "pgbench.log",
-            # Resume the process first: a stopped process handles no other signal.
+            # Resume the process first: a paused process handles no other signal.
             stop_signal=signal.SIGKILL,
         )

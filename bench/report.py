@@ -1,4 +1,4 @@
-"""Prints the results: tables for people, JSON for programs."""
+"""Prints the results as tables, and writes them as JSON."""
 
 import os
 import platform
@@ -21,9 +21,9 @@ def print_tables(console: Console, rows: Sequence[Measured]) -> None:
 
 
 def _numbers(rows: Sequence[Measured]) -> Table:
-    """Medians over the rounds, for information only: they differ between machines."""
+    """Shows the medians of the rounds, which are not comparable between machines."""
     table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("medians; CPU in µs for each", no_wrap=True)
+    table.add_column("medians; CPU time in µs per operation", no_wrap=True)
     for heading in ("a second", "program", "database", "WAL bytes", "statements", "RSS MiB"):
         table.add_column(heading, justify="right")
     for measured in rows:
@@ -50,7 +50,7 @@ def _number_cells(measured: Measured, contender: Contender) -> list[str]:
 
 
 def _ratios(rows: Sequence[Measured]) -> Table:
-    """The ratios, which are the actual results of the run."""
+    """Shows the ratios, which are the main result of the run."""
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("ratios within a round", no_wrap=True)
     for heading in ("median", "low", "high"):

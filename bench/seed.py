@@ -1,4 +1,4 @@
-"""Creates the same merchant and wallets for Manilla and the baseline."""
+"""Creates the same merchant and wallets for Manilla and for the baseline."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ async def product(
 ) -> NewMerchant:
     """Creates a merchant without a rate limit, with a commission and with every gateway enabled.
 
-    It uses the given sandbox credentials, or new ones.
+    Uses the given sandbox credentials, or generates new ones.
     """
     await master_key.verify(db, keyring)
     await settings.change(db, "rate_limit_per_minute", NO_LIMIT)
@@ -56,7 +56,7 @@ async def product(
 
 
 async def wallets(db: Database) -> None:
-    """Funds the wallets through the ledger."""
+    """Credits the wallets through the ledger."""
     owners = range(FIRST_WALLET, FIRST_WALLET + WALLETS)
     async with db.transaction() as connection:
         for merchant_id in owners:
@@ -76,7 +76,7 @@ def _funding(merchant_id: int) -> Posting:
 
 
 async def baseline(python: str, environment: dict[str, str], merchant: NewMerchant) -> None:
-    """Seeds the baseline in a separate program, because the ORM is not installed here."""
+    """Seeds the baseline in a separate process, because the ORM is not installed here."""
     wanted = {
         "merchant_id": merchant.id,
         "name": NAME,
@@ -99,4 +99,4 @@ async def baseline(python: str, environment: dict[str, str], merchant: NewMercha
             process.kill()
             await process.wait()
     if process.returncode != 0:
-        raise RuntimeError("The baseline could not be given its data.")
+        raise RuntimeError("The baseline's data could not be inserted.")

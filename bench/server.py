@@ -1,4 +1,4 @@
-"""A private, durable PostgreSQL server with Manilla's own settings, for one run."""
+"""A private, durable PostgreSQL server with Manilla's own settings, started for one run."""
 
 import asyncio
 import os
@@ -19,16 +19,16 @@ from manilla.sql import migrate
 
 BASELINE_DATABASE = "baseline"
 LOG_LINES_SHOWN = 15
-# Counts the statements of each program, but only while a block asks for it.
+# Counts the statements of each program, but only while a block enables the counting.
 COUNTING = """
 shared_preload_libraries = 'pg_stat_statements'
 pg_stat_statements.track = none
 """
-RELOAD_SECONDS = 0.1  # an idle connection reads the new configuration with its next statement
+RELOAD_SECONDS = 0.1  # an idle connection reloads the configuration with its next statement
 
 
 class Server(msgspec.Struct, frozen=True):
-    folder: Path  # the folder for all files of this run, which is removed at the end
+    folder: Path  # the folder for all files of this run; it is removed at the end
     cluster: Cluster
     supervisor: Supervisor
 
@@ -42,18 +42,20 @@ class Server(msgspec.Struct, frozen=True):
         return self.cluster.url(APPLICATION, database)
 
     def show_logs(self) -> None:
-        """Prints the end of each log, which is removed with the folder."""
+        """Prints the end of each log file, because the files are removed with the folder."""
         for file in sorted(self.folder.glob("*.log")):
             lines = file.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
             sys.stderr.write("\n".join([f"--- {file.name}", *lines, ""]))
 
     async def analyze(self) -> None:
-        """Updates the planner's statistics, so that autovacuum's timing does not matter."""
+        """Updates the planner's statistics, so that the results do not depend on autovacuum's
+        timing.
+        """
         for database in await self.databases():
             await self.execute(database, "ANALYZE")
 
     async def add_database(self, name: str) -> None:
-        """Adds another empty, migrated database for Manilla."""
+        """Creates another empty, migrated database for Manilla."""
         await self.execute("postgres", f"CREATE DATABASE {name} OWNER {OWNER}")
         await migrate.upgrade(self.cluster.url(OWNER, name), self.cluster.url(APPLICATION, name))
 
@@ -91,7 +93,7 @@ class Server(msgspec.Struct, frozen=True):
 
     @asynccontextmanager
     async def counted_statements(self) -> AsyncIterator[Callable[[], Awaitable[int]]]:
-        """Counts the statements that programs send. What a stored function runs does not count."""
+        """Counts the statements that programs send, but not those inside stored functions."""
 
         async def counted() -> int:
             number: int = await self.value(

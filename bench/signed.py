@@ -33,10 +33,10 @@ def signed(
 
 
 def payment_orders(credentials: NewCredentials) -> Iterator[bytes]:
-    """Payment requests with unique references.
+    """Yields payment requests with unique references.
 
-    Each is signed on demand, which costs the load generator some microseconds but not the measured
-    program.
+    Each request is signed on demand, which takes microseconds of the load generator's CPU time and
+    none of the measured program's.
     """
     while True:
         body = payment_order(new_reference())
@@ -54,6 +54,6 @@ def payment_order(reference: str) -> bytes:
 
 
 def new_reference() -> str:
-    """A random reference: evenly distributed, which is the worst case for an index."""
+    """Returns a random reference. Random references are the worst case for an index."""
     number = next(_numbers) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF
     return f"{number:016x}-{time.time_ns():x}"

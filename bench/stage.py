@@ -1,4 +1,4 @@
-"""Shared by all benchmarks: the database server, a merchant, and the API processes."""
+"""Resources that all benchmarks share: the database server, a merchant and the API processes."""
 
 import asyncio
 import os
@@ -49,18 +49,19 @@ class Stage:
         self.pgbench = Pgbench(server.cluster, db, server.folder, plan.clients)
         self.master_key = master_key
         self._served: dict[str, Served] = {}
-        self.histories: dict[int, Any] = {}  # databases with a long history, by their size
+        self.histories: dict[int, Any] = {}  # databases with a long history, keyed by their size
 
     async def product(self, database: str = postgres.NAME) -> Served:
-        """Starts Manilla as in production, in one process."""
+        """Starts Manilla with one process, as in production."""
         command = program.command("serve")
         return await self._serve(f"product-{database}", command, self.environment(database))
 
     @asynccontextmanager
     async def product_with(self, processes: int) -> AsyncIterator[Served]:
-        """Runs Manilla with this many API processes on one socket, as `manilla up` does it."""
+        """Runs Manilla with `processes` API processes on one socket, as `manilla up` does."""
         with listen("127.0.0.1", 0) as listener:
-            port: int = listener.getsockname()[1]  # free again when the listener is closed
+            # The port becomes free when the listener is closed.
+            port: int = listener.getsockname()[1]
         command = [sys.executable, "-m", "manilla", "serve", f"--port={port}"]
         name = f"product-with-{processes}"
         program = self._program(name, [*command, f"--workers={processes}"], self.environment())
@@ -80,7 +81,7 @@ class Stage:
         return await self._serve("baseline", command, self.baseline_environment())
 
     def environment(self, database: str = postgres.NAME) -> dict[str, str]:
-        """This process's environment without the variables that would change the results."""
+        """Returns this process's environment without variables that would affect the results."""
         inherited = {
             name: value for name, value in os.environ.items() if not name.startswith("MANILLA_")
         }
@@ -154,12 +155,12 @@ async def _until_ready(program: Program, port: int) -> None:
     deadline = time.monotonic() + READY_SECONDS_MAX
     while not await asyncio.to_thread(answers, port):
         if time.monotonic() > deadline:
-            raise RuntimeError(f"{program.name} does not answer.")
+            raise RuntimeError(f"{program.name} does not respond.")
         await asyncio.sleep(0.05)
 
 
 def answers(port: int) -> bool:
-    """Whether the health endpoint reports that the program can reach its database."""
+    """Returns whether the health endpoint reports that the program can reach its database."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
             connection.sendall(b"GET /readyz HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n")

@@ -1,7 +1,7 @@
-"""A program that is measured without HTTP: it receives a duration, works, and reports the result.
+"""Runs a program that is measured without HTTP: it receives a duration, works and reports.
 
-It exchanges one JSON object per line over standard input and output. It exits when its input ends,
-so no program is left when the benchmark exits.
+The program reads and writes one JSON object per line on standard input and output. It exits when
+its input ends, so no program is left running when the benchmark exits.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from bench.frame import Contender, Work
 
 END_SECONDS = 10
 START_SECONDS = 60
-GRACE_SECONDS = 300  # also for a contender that ignores the duration and works once
+GRACE_SECONDS = 300  # also enough for a contender that ignores the duration and works once
 
 
 class Worker:
@@ -25,7 +25,7 @@ class Worker:
         self.started: dict[str, Any] = {}  # what the program reported when it was ready
 
     def contender(self, name: str, order: dict[str, Any]) -> Contender:
-        """A contender that sends this program the given request."""
+        """Returns a contender that sends the given order to this program."""
 
         async def run(seconds: float) -> Work:
             assert self._process.stdin is not None
@@ -38,7 +38,7 @@ class Worker:
         assert self._process.stdout is not None
         line = await asyncio.wait_for(self._process.stdout.readline(), seconds_max)
         if not line:
-            raise RuntimeError("A worker has ended before its time; its error stands above.")
+            raise RuntimeError("A worker has ended early. Its error is shown above.")
         return line
 
     async def end(self) -> None:
@@ -63,7 +63,7 @@ async def started(
             env=environment,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            start_new_session=True,  # only the benchmark handles Ctrl-C
+            start_new_session=True,  # only the benchmark itself handles Ctrl-C
         )
     )
     try:

@@ -70,7 +70,7 @@ def normalized(name: str) -> str:
 
 
 def parse(text: str) -> list[Requirement]:
-    """Splits a requirements file. Each requirement starts in the first column, before its hashes."""
+    """Splits a requirements file. Each requirement starts in the first column; hashes follow."""
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     blocks = re.split(r"^(?=[A-Za-z0-9])", "\n".join(lines), flags=re.MULTILINE)
     return [Requirement(block) for block in blocks if block.strip()]

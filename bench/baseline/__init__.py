@@ -1,3 +1,4 @@
-"""The baseline for comparison: what a typical team writes, with FastAPI, an ORM and one query per
-step.
+"""The baseline for comparison: code as a typical team writes it, with FastAPI and an ORM.
+
+It runs one query per step.
 """

@@ -1,4 +1,6 @@
-"""The baseline's application, and its site-info endpoint with the same checks as Manilla's."""
+"""The baseline's application, and its site-info endpoint with the same checks as Manilla's
+endpoint.
+"""
 
 from baseline import limit, payments, payouts, settings
 from baseline.authenticate import Caller, Session

@@ -1,4 +1,4 @@
-"""Authentication: loads the credential, then checks timestamp and signature."""
+"""Authenticates a request: loads the credential, then checks the timestamp and the signature."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""The database engine and sessions, with a pool as large as that of Manilla's API process."""
+"""The baseline's database engine and sessions. The pool is as large as in Manilla's API process."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Payout debits as a typical team writes them: lock, check, insert, insert, update, commit."""
+"""Debits payouts as a typical team does it: lock, check, insert, insert, update, commit."""
 
 import asyncio
 import json
@@ -70,7 +70,7 @@ async def _submit(order: dict, deadline: float) -> int:
     done = 0
     while time.monotonic() < deadline:
         merchant_id = order["first_wallet"] + random.randrange(order["wallets"])
-        # The ids are ordered by time, like Manilla's, which makes index inserts cheaper.
+        # Ids are ordered by time, as in Manilla, because that makes index inserts faster.
         await post_payout(merchant_id, f"TXN{time.time_ns()}{uuid.uuid4().hex[:12]}")
         done += 1
     return done

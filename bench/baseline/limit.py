@@ -14,10 +14,10 @@ WINDOW = timedelta(seconds=60)
 async def take(
     db: AsyncSession, request: Request, response: Response, caller: Credential, allowed: int
 ) -> None:
-    """Counts a request and commits immediately, because the merchant's other requests wait for this
+    """Counts a request and commits immediately, because the merchant's other requests need this
     row.
 
-    The table is unlogged, so this commit does not wait for the disk.
+    The table is unlogged, so the commit does not wait for the disk.
     """
     window = await _count(db, f"{caller.merchant_id}:{caller.environment}:{request.client.host}")
     await db.commit()

@@ -1,4 +1,4 @@
-"""Manilla's tables and indexes, as far as the benchmark uses them."""
+"""The Manilla tables and indexes that the baseline uses."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -36,7 +36,7 @@ class Merchant(Base):
     status: Mapped[str]
     commission_percent: Mapped[Decimal]
     commission_bearer: Mapped[str]
-    gateways: Mapped[list[str] | None]  # None means every gateway that is available to the merchant
+    gateways: Mapped[list[str] | None]  # None: every gateway that is available to the merchant
     currencies: Mapped[list[str]]
     has_bvn: Mapped[bool]
     payouts_enabled: Mapped[bool] = mapped_column(server_default=text("true"))
@@ -49,7 +49,7 @@ class Credential(Base):
     environment: Mapped[str] = mapped_column(primary_key=True)
     merchant_id: Mapped[int] = mapped_column(ForeignKey("merchant.id"))
     api_key_hash: Mapped[bytes]
-    secret: Mapped[bytes]  # Manilla encrypts it; the baseline omits that
+    secret: Mapped[bytes]  # not encrypted, unlike in Manilla
 
     merchant: Mapped[Merchant] = relationship()
 

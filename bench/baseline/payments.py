@@ -21,7 +21,7 @@ from sqlalchemy.orm import contains_eager
 
 BASE_URL = "http://127.0.0.1"
 LINK_KEY = os.urandom(32)
-MINOR_PER_MAJOR = 100  # two decimals; Manilla also supports currencies with none or three
+MINOR_PER_MAJOR = 100  # the baseline supports only currencies with two decimals
 
 router = APIRouter()
 
@@ -166,7 +166,7 @@ def _payment(
 ) -> Payment:
     return Payment(
         merchant_id=merchant.id,
-        # The ids are ordered by time, like Manilla's, which makes index inserts cheaper.
+        # Ids are ordered by time, as in Manilla, because that makes index inserts faster.
         trx_id=f"TXN{time.time_ns()}{uuid.uuid4().hex[:12]}",
         environment=environment,
         ref_trx=order.ref_trx,

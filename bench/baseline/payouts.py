@@ -18,7 +18,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager
 
-# Some of the sandbox's banks. Manilla's list is longer.
+# Some of the sandbox's bank codes. Manilla's list is longer.
 BANK_CODES = {"044", "023", "050", "070", "011", "214", "058", "030", "301", "082", "221", "232"}
 INVALID_ACCOUNT, POOR_PROVIDER_ACCOUNT = "0000000002", "0000000004"
 SANDBOX_NAME = "SANDBOX BENEFICIARY"
@@ -178,7 +178,7 @@ def _payout(
 ) -> Payout:
     return Payout(
         merchant_id=merchant.id,
-        # The ids are ordered by time, like Manilla's, which makes index inserts cheaper.
+        # Ids are ordered by time, as in Manilla, because that makes index inserts faster.
         trx_id=f"TXN{time.time_ns()}{uuid.uuid4().hex[:12]}",
         environment=environment,
         ref_trx=order.ref_trx,

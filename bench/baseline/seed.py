@@ -1,4 +1,4 @@
-"""Creates the baseline's tables, and inserts the rows given on standard input."""
+"""Creates the baseline's tables and inserts the rows that it reads from standard input."""
 
 import asyncio
 import hashlib
@@ -20,7 +20,7 @@ SETTINGS = {
     "gateway_description": "Payments and payouts for merchants, in naira first.",
 }
 
-# As in Manilla, a gateway has a code, a name, a provider and a flow.
+# Each gateway has a code, a name, a provider and a flow, as in Manilla.
 DEPOSIT_METHODS = [
     ("providera-ngn", "Provider A checkout", "providera", "hosted"),
     ("providera_ngn_va", "Provider A bank transfer", "providera", "virtual_account"),

@@ -1,4 +1,4 @@
-"""Inserts merchants that send payouts, and their method, given as one line of JSON."""
+"""Reads merchants and their payout method as one line of JSON, and inserts them."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""Serves the baseline with the same server and the same options as Manilla."""
+"""Serves the baseline with the same web server and options as Manilla."""
 
 import socket
 import sys

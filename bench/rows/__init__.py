@@ -1,4 +1,4 @@
-"""The benchmarks: one file per row of the report, in the order in which they run."""
+"""The benchmarks in the order in which they run. Each file has one or more rows of the report."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager

@@ -1,4 +1,4 @@
-"""How many payouts per second one worker sends to a provider that responds immediately."""
+"""Measures how many payouts per second one worker sends to a provider that responds at once."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -20,10 +20,10 @@ from manilla.providers import credentials
 
 DATABASE = "disburse"
 RATE_MIN = 500
-MERCHANTS, PAYOUTS_EACH = 200, 150  # more than can be sent during the measurement
+MERCHANTS, PAYOUTS_EACH = 200, 150  # more payouts than the worker can send during the measurement
 ANYWHERE = "0.0.0.0"
 
-# The payouts are created in batches, as Manilla does it.
+# Creates the payouts in batches, as Manilla does.
 TAKE = """
     SELECT count(*)
       FROM generate_series($1::bigint, $2) AS merchant,
@@ -53,13 +53,13 @@ async def opened(stage: Stage) -> AsyncIterator[Row]:
 
 
 def rate(name: str, target: Target) -> Comparison:
-    """An absolute rate, not a ratio."""
+    """Reports an absolute rate instead of a ratio."""
     return Comparison(name, lambda blocks: blocks[PRODUCT].rate, target)
 
 
 @asynccontextmanager
 async def receiver(stage: Stage, kind: str) -> AsyncIterator[int]:
-    """Starts an HTTP receiver in its own process. Returns its port, open on every local address."""
+    """Starts an HTTP receiver in a separate process and returns its port."""
     with listen(ANYWHERE, 0) as listener:
         program = Program(
             name=f"receiver-{kind}",

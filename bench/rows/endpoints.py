@@ -1,4 +1,4 @@
-"""How many events one worker delivers to endpoints, and whether a dead endpoint slows others."""
+"""Measures event delivery to webhook endpoints, with and without an unresponsive endpoint."""
 
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -20,7 +20,7 @@ RATE_MIN, RATIO_MIN = 2500, 0.8
 MERCHANTS, EVENTS = 200, 40_000
 DEAD = "beside a dead endpoint"
 
-# A trigger adds the deliveries and their jobs.
+# A trigger inserts the deliveries and their jobs.
 EVENT = """
     INSERT INTO notification (merchant_id, id, environment, trx_id, event, type, status, url, body,
                               state)
@@ -58,7 +58,7 @@ async def deliveries(stage: Stage) -> AsyncIterator[Row]:
 
 @contextmanager
 def _silent() -> Iterator[int]:
-    """A port where the kernel accepts connections, and nothing ever answers."""
+    """Opens a port on which the kernel accepts connections but no program responds."""
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
         yield listener.getsockname()[1]
 
@@ -69,7 +69,7 @@ async def _worker(
 ) -> AsyncIterator[Contender]:
     await stage.server.add_database(database)
     first = await _endpoints(stage, database, port, silent)
-    number = MERCHANTS + (silent is not None)  # the last merchant's endpoint is dead
+    number = MERCHANTS + (silent is not None)  # the last merchant's endpoint never responds
     event = EVENT.format(first=first, merchants=number, number=EVENTS)
     await stage.server.execute(database, event)
     async with worker.started("bench.workers.endpoints", stage.environment(database)) as product:
@@ -77,7 +77,7 @@ async def _worker(
 
 
 async def _endpoints(stage: Stage, database: str, port: int, silent: int | None) -> int:
-    """Creates merchants with an endpoint each, and returns the first merchant's id."""
+    """Creates merchants with one endpoint each, and returns the first merchant's id."""
     keyring = Keyring([crypto.decode_key(stage.master_key)])
     db = await Database.open(stage.server.url(database), size=1, name="bench")
     try:

@@ -1,4 +1,4 @@
-"""The cost of each operation in a short and in a long history. It must not grow."""
+"""Compares the CPU time of each operation on a short and on a long history. It must not grow."""
 
 import hashlib
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -14,8 +14,8 @@ from manilla.kit.db import Database
 from manilla.people.roles import Realm
 
 COST_MAX = 1.1
-READ = 1000  # transactions that are read in turn
-# Opens an operation's contender with this name, on the database of this history.
+READ = 1000  # number of transactions that the benchmark reads in rotation
+# Creates the contender for one operation on the given history's database.
 Measured = Callable[[Stage, History, str], AbstractAsyncContextManager[Contender]]
 
 
@@ -70,7 +70,7 @@ def _verify(table: str, prefix: str) -> Measured:
 
 
 async def _sample(db: Database, past: History, table: str, prefix: str) -> list[str]:
-    """Ids of the merchant's transactions, taken evenly from the whole history."""
+    """Returns ids of the merchant's transactions, sampled evenly from the whole history."""
     numbers = range(1, past.number, max(1, past.number // READ))
     references = [f"{prefix}-{hashlib.md5(str(each).encode()).hexdigest()}" for each in numbers]
     found: list[str] = await db.value(

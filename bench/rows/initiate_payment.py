@@ -1,4 +1,4 @@
-"""A signed `POST /api/v1/initiate-payment`, compared with its statement alone and the baseline."""
+"""A signed `POST /api/v1/initiate-payment`, compared with only its SQL and with the baseline."""
 
 import asyncio
 import itertools
@@ -36,10 +36,10 @@ BASELINE_TIMES_MIN = 10
 LONE_REQUESTS = 1000
 STATISTICS_SECONDS = 1.1  # a connection reports its statistics at most once per second
 
-# Each call passes one item directly to the SQL function. Each connection uses its own rate-limit
-# bucket, because otherwise each would wait for the others' commits. A rejected call divides by
-# zero, which ends pgbench. The rate window never ends, so its count shows how many calls pgbench
-# has made.
+# Each call passes one item directly to the SQL function. Each connection uses a separate rate-limit
+# bucket, because otherwise it would wait for other connections' commits. A rejected call divides by
+# zero, which ends pgbench. The rate window never ends, so its count is the number of pgbench's
+# calls.
 CLIENT, REFERENCE, TRX_ID = "<client>", "<reference>", "<trx_id>"
 PGBENCH_BUCKETS = "00000000001:sandbox:10.0.0."
 ONE_BY_ONE = """\
@@ -79,7 +79,7 @@ async def opened(stage: Stage) -> AsyncIterator[Row]:
 def orders(
     name: str, served: Served, credentials: Sequence[NewCredentials], detail: str = ""
 ) -> Contender:
-    """Requests of randomly chosen merchants."""
+    """Creates a contender that sends requests as randomly chosen merchants."""
     merchants = [payment_orders(each) for each in credentials]
 
     async def run(seconds: float) -> Work:
@@ -103,9 +103,7 @@ async def one_by_one(merchant_id: int) -> Script:
 
 
 async def overheard(function: str, row: NewRow, item: NewItem) -> str:
-    """Captures the arguments that Manilla passes to the function, so that pgbench uses the same
-    ones.
-    """
+    """Captures the arguments that Manilla passes to the SQL function, for pgbench to reuse."""
     handed: list[Any] = []
 
     class Listener:
@@ -122,7 +120,7 @@ async def overheard(function: str, row: NewRow, item: NewItem) -> str:
 
 
 def _payment(merchant_id: int) -> NewPayment:
-    """The payment that Manilla creates from the benchmark's requests."""
+    """Builds the payment that Manilla creates from a benchmark request."""
     now = datetime.now(UTC)
     order = msgspec.json.decode(payment_order(REFERENCE))
     return NewPayment(
@@ -157,21 +155,21 @@ def _item() -> PaymentItem:
 
 
 async def _check_same_answer(stage: Stage, *contenders: Served) -> None:
-    """The comparison is valid only if both find the same gateways, commission and amounts."""
+    """Checks that all contenders return the same gateways, commission and amounts."""
     requests = payment_orders(stage.merchant.sandbox)
     infos = []
     for served in contenders:
         info = msgspec.json.decode(await ask(served.port, next(requests)))["info"]
-        assert info["merchant_payment_method_ids"], "no gateway is open"
+        assert info["merchant_payment_method_ids"], "no gateway is available"
         infos.append({**info, "ref_trx": None})
-    assert infos[0] == infos[1], f"The answers differ: {infos}"
+    assert infos[0] == infos[1], f"The responses differ: {infos}"
 
 
 async def _transactions_for_each(stage: Stage, served: Served) -> float:
-    """The database transactions per request of a single caller, including reads.
+    """Returns the database transactions per request of a single caller, including reads.
 
-    This is one, plus a little for the change watch, which polls four times a second. For 2,000
-    requests, pg_stat_statements counted 2,000 statements, and 28 by the change watch.
+    The result is one, plus a little for the change watch, which polls four times a second. For
+    2,000 requests, pg_stat_statements counted 2,000 statements, and 28 by the change watch.
     """
     requests = payment_orders(stage.merchant.sandbox)
 

@@ -1,4 +1,4 @@
-"""A signed `POST /api/v1/initiate-payout`: over a thousand wallets, and on one wallet."""
+"""A signed `POST /api/v1/initiate-payout`, with a thousand wallets and with one wallet."""
 
 import asyncio
 import random
@@ -29,7 +29,7 @@ from manilla.methods.method import Method, MethodKind
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND, PayoutItem
 from manilla.payouts.payout import NewPayout
 
-# Sends requests to a port, for some time.
+# Sends requests to a port for a number of seconds.
 Sender = Callable[[int, Iterator[bytes], float], Awaitable[Work]]
 
 PATH = "/api/v1/initiate-payout"
@@ -43,9 +43,9 @@ METHOD, PROVIDER = "providera_ngn_transfer", "providera"
 AMOUNT, FEE, CURRENCY = 1000, 10, "NGN"
 BANK_CODE, ACCOUNT_NUMBER, ACCOUNT_NAME = "058", "0123456789", "SANDBOX BENEFICIARY"
 
-# Each call passes one item directly to the SQL function. Each merchant has its own rate-limit
+# Each call passes one item directly to the SQL function. Each merchant has a separate rate-limit
 # bucket, as in Manilla. A rejected call divides by zero, which ends pgbench. The rate window never
-# ends, so its count shows how many calls pgbench has made.
+# ends, so its count is the number of pgbench's calls.
 MERCHANT, BUCKET, REFERENCE, TRX_ID = 987654321, "<bucket>", "<reference>", "<trx_id>"
 PGBENCH_BUCKETS = "pgbench:"
 ONE_BY_ONE = """\
@@ -117,14 +117,14 @@ async def _opened(
 
 
 async def funded_merchants(stage: Stage, number: int) -> tuple[list[Seeded], Method]:
-    """New merchants, and the method with which their payouts are sent."""
+    """Creates funded merchants and returns them with the withdrawal method of their payouts."""
     method = await charged_method(stage.db)
     keyring = Keyring([crypto.decode_key(stage.master_key)])
     return await merchants.add(stage.db, keyring, number, Environment.SANDBOX), method
 
 
 async def ask_once_for_each(served: Served, seeded: Sequence[Seeded], method: Method) -> None:
-    """Sends one request per merchant, so that Manilla has cached all of them."""
+    """Sends one request per merchant, which makes Manilla cache all the merchants."""
     requests = (_order(merchant, method) for merchant in seeded)
     await load(served.port, requests, CALLERS, 60)
 
@@ -143,7 +143,7 @@ def orders(
 
 
 async def charged_method(db: Database) -> Method:
-    """A withdrawal method with a fee, so that each payout has three ledger entries."""
+    """Creates a withdrawal method with a fee, which gives each payout three ledger entries."""
     change = catalogue.MethodUpdate(fee_fixed=str(FEE))
     return await catalogue.change(db, MethodKind.WITHDRAW, METHOD, change)
 
@@ -166,13 +166,13 @@ async def one_by_one(first_merchant: int, method: Method, number: int = 1) -> Sc
 
 
 async def parts_of_item(environment: Environment, method: Method) -> list[str]:
-    """The JSON that Manilla passes to the SQL function, split at its variable values."""
+    """Returns the JSON that Manilla passes to the SQL function, split at its variable values."""
     text = await overheard("payout_initiate", _payout(environment, method), _item(environment))
     return re.split(f"{REFERENCE}|{MERCHANT}|{TRX_ID}|{BUCKET}", text)
 
 
 def _payout(environment: Environment, method: Method) -> NewPayout:
-    """The payout that Manilla creates from the benchmark's requests."""
+    """Builds the payout that Manilla creates from a benchmark request."""
     return NewPayout(
         merchant_id=MERCHANT,
         trx_id=TRX_ID,
@@ -206,7 +206,7 @@ def _item(environment: Environment) -> PayoutItem:
 
 
 def _orders(seeded: Sequence[Seeded], method: Method) -> Iterator[bytes]:
-    """Requests of randomly chosen merchants, with unique references."""
+    """Yields requests of randomly chosen merchants, with unique references."""
     while True:
         yield _order(random.choice(seeded), method)
 
@@ -241,10 +241,10 @@ async def _tell_baseline(stage: Stage, seeded: Sequence[Seeded], method: Method)
 
 
 async def _check_same_answer(seeded: Sequence[Seeded], method: Method, *contenders: Served) -> None:
-    """The comparison is valid only if both find the same method, fee and amounts."""
+    """Checks that all contenders return the same method, fee and amounts."""
     infos = []
     for served in contenders:
         answer = msgspec.json.decode(await ask(served.port, _order(seeded[0], method)))
         assert answer["trx_id"] == answer["info"]["trx_id"]
         infos.append({**answer["info"], "ref_trx": None, "trx_id": None})
-    assert infos[0] == infos[1], f"The answers differ: {infos}"
+    assert infos[0] == infos[1], f"The responses differ: {infos}"

@@ -1,4 +1,4 @@
-"""Payout debits in the ledger: over a thousand wallets, and on one wallet."""
+"""Payout debits in the ledger, with a thousand wallets and with one wallet."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -15,8 +15,8 @@ from manilla.ledger.posting import IN_FLIGHT, PAYOUT_FEE
 SUBMITTERS = 64
 ONE_WALLET_RATE_MIN = 2.0
 
-# Each call passes one item directly to the SQL function. The ids are ordered by time, like
-# Manilla's, which makes index inserts cheaper. A rejected call divides by zero, which ends pgbench.
+# Each call passes one item directly to the SQL function. Ids are ordered by time, as in Manilla,
+# because that makes index inserts faster. A rejected call divides by zero, which ends pgbench.
 ONE_BY_ONE = f"""\
 \\set merchant random(:first, :last)
 SELECT 1 / (outcome = 'posted')::integer

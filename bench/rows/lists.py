@@ -1,6 +1,6 @@
-"""A signed `GET` of a page of payments or payouts, compared with creating one of these.
+"""A signed `GET` of a page of payments or payouts, compared with creating one transaction.
 
-`--growth` says whether the page costs more in a long history.
+`--growth` shows whether the page takes more CPU time in a long history.
 """
 
 from contextlib import AbstractAsyncContextManager

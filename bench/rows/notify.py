@@ -1,4 +1,6 @@
-"""How many notifications one worker delivers, and whether claims slow down as more wait."""
+"""Measures how fast one worker delivers notifications, and how fast it claims them from a long
+queue.
+"""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -19,12 +21,12 @@ from manilla.kit.environment import Environment
 
 RATE_MIN = 1000
 MERCHANTS = 200
-NOTIFICATIONS = 40_000  # more than can be delivered during the measurement
+NOTIFICATIONS = 40_000  # more than the worker can deliver during the measurement
 FEW, MANY, MOST = 1000, 100_000, 1_000_000
 SHOWN = {FEW: "10³", MANY: "10⁵", MOST: "10⁶"}
 CLAIM_TIME_MAX = 1.2
 
-# Each merchant has its own URL, as in practice. All URLs lead to the same receiver.
+# Each merchant has a separate URL, as in practice. All URLs lead to the same receiver.
 NOTIFY = """
     WITH new AS (
         SELECT {first} + n % {merchants} AS merchant_id, 'TXN' || lpad(n::text, 30, '0') AS trx_id,
@@ -67,7 +69,7 @@ async def deliveries(stage: Stage) -> AsyncIterator[Row]:
 
 @asynccontextmanager
 async def delivering(stage: Stage, database: str, first: int) -> AsyncIterator[Worker]:
-    """A worker that delivers notifications of so many merchants from the first one on."""
+    """Starts a worker that delivers notifications of the merchants starting at id `first`."""
     async with receiver(stage, "shop") as port:
         notify = NOTIFY.format(first=first, merchants=MERCHANTS, number=NOTIFICATIONS, port=port)
         await stage.server.execute(database, notify)
@@ -100,7 +102,7 @@ async def claims(stage: Stage) -> AsyncIterator[Row]:
 
 @asynccontextmanager
 async def waiting(stage: Stage, number: int) -> AsyncIterator[Worker]:
-    """A vacuumed database with this many waiting notifications, and a worker that claims them."""
+    """Creates a vacuumed database with waiting notifications, and a worker that claims them."""
     database = f"notify_{number}"
     await stage.server.add_database(database)
     url = stage.server.cluster.url(SUPERUSER, database)
@@ -111,7 +113,7 @@ async def waiting(stage: Stage, number: int) -> AsyncIterator[Worker]:
 
 
 async def _merchants(stage: Stage, database: str) -> int:
-    """Creates merchants and returns the first one's id."""
+    """Creates merchants and returns the first merchant's id."""
     keyring = Keyring([crypto.decode_key(stage.master_key)])
     db = await Database.open(stage.server.url(database), size=1, name="bench")
     try:

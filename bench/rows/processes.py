@@ -1,4 +1,4 @@
-"""Whether several API processes handle more payouts than one, and what each payout costs then."""
+"""Measures the payout rate and the CPU time per payout with one and with several API processes."""
 
 import os
 from collections.abc import AsyncIterator
@@ -9,9 +9,9 @@ from bench.frame import Row, Target
 from bench.rows.initiate_payout import MERCHANTS, ask_once_for_each, funded_merchants, orders
 from bench.stage import Stage
 
-PROCESSES_MAX = 4  # as many as `manilla up` starts at most
+PROCESSES_MAX = 4  # the most processes that `manilla up` starts
 RATE_MIN, COST_MAX = 1.0, 1.1
-WARM_UPS = 12  # after so many requests, nearly every merchant is known to each process
+WARM_UPS = 12  # after this many requests, each process has cached nearly every merchant
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""The rate limit's share of the cost of a signed request."""
+"""Measures the rate limit's share of the CPU time of a signed request."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ def many_callers(stage: Stage) -> AbstractAsyncContextManager[Row]:
 
 
 def one_caller(stage: Stage) -> AbstractAsyncContextManager[Row]:
-    """Measures a single caller, which shares no statement with others: counting costs most here."""
+    """Measures a single caller. Each of its requests needs a separate statement: the worst case."""
     return _opened(stage, "rate-limit-alone", 1, None)
 
 

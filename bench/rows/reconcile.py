@@ -1,4 +1,4 @@
-"""How fast the lines of a statement are imported, and matched with as many movements."""
+"""Measures importing a provider's statement, and matching it with as many ledger movements."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,9 +14,9 @@ MATCH_SECONDS_MAX = 60
 GROWTH_MAX = 1.5
 STEPS = ("import", "match")
 
-# Of ten movements, seven are charges, two are payouts whose provider reference is known, and one
-# is a top-up, which only its amount and time connect with a line. There is one every 0.8 seconds,
-# and the newest one is two days old. `bench.workers.reconcile` writes a statement of them.
+# Of ten movements, seven are charges, two are payouts with a known provider reference, and one is a
+# top-up, which can be matched only by amount and time. There is one movement every 0.8 seconds, and
+# the newest is two days old. `bench.workers.reconcile` writes the matching statement.
 MOVEMENTS = """
     CREATE TEMPORARY TABLE made AS
     SELECT n, 'TXN' || lpad(n::text, 30, '0') AS trx_id,
@@ -71,7 +71,7 @@ async def opened(stage: Stage) -> AsyncIterator[Row]:
 
 
 async def _contenders(stage: Stage, stack: AsyncExitStack, number: int) -> list[Contender]:
-    """The two steps on a database with this many movements."""
+    """Creates the contenders for importing and matching, on a database with `number` movements."""
     database = f"reconcile_{number}"
     await stage.server.add_database(database)
     movements = MOVEMENTS.format(number=number, provider=PROVIDER)

@@ -1,4 +1,4 @@
-"""Payouts at a fixed rate: latency at half of the maximum rate, and overload at twice of it."""
+"""Payouts at a fixed rate: latency at half of the maximum, and behavior at twice the maximum."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -21,10 +21,10 @@ from bench.stage import Stage
 HALF_CONNECTIONS, OVERLOAD_CONNECTIONS = 256, 6000
 MEDIAN, P99, P99_MAX = "ms: median", "ms: p99", 20
 HALF = {MEDIAN: 50, P99: 99}
-HALF_TIMES = 3  # a 99th percentile needs more requests than a block has
+HALF_TIMES = 3  # a 99th percentile needs more requests than one block has
 
 MAXIMUM_SECONDS, AFTER_SECONDS, LOOK_SECONDS = 3, 5, 0.2
-CALM_SECONDS = 0.1  # a request that takes longer shows that the overload still has an effect
+CALM_SECONDS = 0.1  # slower requests show that the overload still has an effect
 GOODPUT, LOST = "rate: goodput / maximum", "share: neither 200 nor 503 with Retry-After"
 REFUSED, REFUSED_P99, SERVED_P99 = "share: 503", "ms: p99 of the 503", "ms: p99 of the 200"
 UNSENT_P99 = "ms: p99 of the wait before sending"
@@ -61,7 +61,7 @@ async def half_load(stage: Stage) -> AsyncIterator[Row]:
 
 
 class _Pace:
-    """The maximum, and a schedule at half of the newest one."""
+    """Measures the maximum rate, and sends requests at half of the last measured rate."""
 
     def __init__(self) -> None:
         self._rate = 0.0
@@ -125,7 +125,7 @@ async def _overloaded(port: int, requests: Iterator[bytes], seconds: float, pid:
 
 
 async def _most_memory(pid: int) -> int:
-    """Looks at the program's memory until it is cancelled, and returns the highest value."""
+    """Polls the process's memory until the task is cancelled, and returns the highest value."""
     most = 0
     try:
         while True:
@@ -136,7 +136,7 @@ async def _most_memory(pid: int) -> int:
 
 
 def _seconds_to_recover(calm: Offered) -> float:
-    """Returns when the last request was due that was refused, lost or slow."""
+    """Returns the due time of the last request that was refused, lost or slow."""
     if len(calm.answers) < calm.number:
         return calm.seconds
     slow = [each.due for each in calm.answers if each.status != OK or each.seconds > CALM_SECONDS]

@@ -1,4 +1,4 @@
-"""The time of a search among two million transactions, for each kind of text."""
+"""Measures a search among two million transactions, for each type of search text."""
 
 import hashlib
 import itertools
@@ -18,10 +18,10 @@ from manilla.kit.db import Database
 from manilla.people import console_people, members, sessions
 from manilla.people.roles import ConsoleRole, Realm, Role
 
-TRANSACTIONS = 1_000_000  # of each kind
+TRANSACTIONS = 1_000_000  # number of payments, and of payouts
 MILLISECONDS_MAX = 50
 PASSWORD = "a long password of the bench"
-SHOWN = 1234  # the number of the transaction that is searched for; an early one
+SHOWN = 1234  # number of the searched transaction, an early one
 MERCHANT = "merchant"
 PATHS = {
     Realm.CONSOLE: "/console/search/results",
@@ -51,7 +51,9 @@ def _milliseconds(name: str) -> Any:
 
 
 async def searches(stage: Stage, past: History, realm: Realm, name: str) -> list[Contender]:
-    """Searches for each kind of text, and at last for all kinds in turn."""
+    """Creates a contender for each type of search text, and one that searches all types in
+    rotation.
+    """
     keyring = Keyring([crypto.decode_key(stage.master_key)])
     db = await Database.open(stage.server.url(past.database), size=1, name="bench")
     try:
@@ -80,7 +82,7 @@ async def _contender(
         for text in texts
     ]
     for request, text in zip(requests, texts, strict=True):
-        # Searching for something that does not exist could be faster.
+        # The benchmark must find something, because an unsuccessful search could be faster.
         assert b'class="hits"' in await ask(served.port, request), text
     endless = itertools.cycle(requests)
 
@@ -91,7 +93,7 @@ async def _contender(
 
 
 async def _texts(db: Database, past: History) -> Mapping[str, str]:
-    """A text of each kind that finds something."""
+    """Returns a search text of each type that has a result."""
     reference = f"order-{hashlib.md5(str(SHOWN).encode()).hexdigest()}"
     payment = await db.record(
         """
@@ -116,7 +118,7 @@ async def _texts(db: Database, past: History) -> Mapping[str, str]:
 
 
 async def _session(db: Database, keyring: Keyring, realm: Realm, merchant_id: int) -> str:
-    """Signs a new person in and returns the cookie."""
+    """Signs in a new user and returns the session cookie."""
     number = await db.value("SELECT count(*) FROM person")
     email = f"{realm}{number}@example.com"
     if realm is Realm.CONSOLE:

@@ -1,4 +1,4 @@
-"""A signed `GET /api/v1/site-info`: the cost that every request has before its own work."""
+"""A signed `GET /api/v1/site-info`, which shows the overhead that every request has."""
 
 import asyncio
 import itertools
@@ -20,7 +20,7 @@ from manilla.kit import ratelimit
 
 PATH = "/api/v1/site-info"
 CALLERS = 32
-# As long as the names of Manilla's rate-limit buckets.
+# This name is as long as the names of Manilla's rate-limit buckets.
 PGBENCH_BUCKET = "00000000001:sandbox:127.0.0.2"
 
 
@@ -53,7 +53,7 @@ def signed_calls(stage: Stage, name: str, served: Served, callers: int) -> Conte
 
 
 async def _counting() -> Script:
-    """Captures Manilla's own counting statement, so that pgbench runs the same one."""
+    """Captures Manilla's own counting statement, for pgbench to reuse."""
     overheard: list[str] = []
 
     class Listener:
@@ -67,6 +67,6 @@ async def _counting() -> Script:
     return Script(
         text + ";\n",
         count=f"SELECT coalesce(max(used), 0) FROM rate_window WHERE bucket = '{PGBENCH_BUCKET}'",
-        # The rate window never ends, so its count shows how many calls pgbench has made.
+        # The rate window never ends, so its count is the number of pgbench's calls.
         variables={"bucket": f"{{{PGBENCH_BUCKET}}}", "cost": "{1}", "window": "1 day"},
     )

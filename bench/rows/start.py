@@ -1,4 +1,4 @@
-"""How fast `manilla up` starts on existing data, and how much memory its processes take."""
+"""Measures how fast `manilla up` starts on existing data, and how much memory its processes use."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from bench.frame import PRODUCT, Contender, Row, Target, Work
 from bench.stage import Stage, answers
 
 STARTS = 3
-SETTLE_SECONDS = 5.0  # in which the worker, which starts last, becomes idle
+SETTLE_SECONDS = 5.0  # time for the worker, which starts last, to become idle
 MEBIBYTE = 1024 * 1024
 MANILLA = (sys.executable, "-m", "manilla")
 TARGETS = {
@@ -34,7 +34,7 @@ TARGETS = {
 @asynccontextmanager
 async def opened(stage: Stage) -> AsyncIterator[Row]:
     folder = stage.server.folder / "start"
-    await _start(folder)  # creates the database, which is not measured
+    await _start(folder)  # creates the database; this start is not measured
 
     async def run(_seconds: float) -> Work:
         began = time.monotonic()

@@ -1,6 +1,6 @@
-"""Signed `GET` requests of transactions that exist, compared with creating one.
+"""Signed `GET` requests for existing transactions, compared with creating a transaction.
 
-The transactions belong to a few merchants, and both kinds of requests choose among these.
+The transactions belong to a few merchants. Both types of requests choose among these merchants.
 """
 
 import random
@@ -18,11 +18,11 @@ from bench.stage import Served, Stage
 
 CALLERS = 64
 MERCHANTS = 20
-EACH_MIN = 100  # transactions of each merchant
+EACH_MIN = 100  # minimum number of transactions per merchant
 INITIATE = "initiate"
 COST_MAX = 0.6
 
-# The paths that can be read of a merchant with these transaction ids.
+# Maps a merchant's transaction ids to the URL paths to request.
 Paths = Callable[[Sequence[str]], Sequence[str]]
 
 
@@ -42,7 +42,7 @@ def _each(path: str) -> Paths:
 async def read(
     stage: Stage, name: str, table: str, reads: Mapping[str, Paths]
 ) -> AsyncIterator[Row]:
-    """Compares each contender's requests with those that create payments or payouts."""
+    """Compares each contender's read requests with requests that create payments or payouts."""
     served = await stage.product()
     seeded, initiate = await _transactions(stage, served, table)
     trx_ids = {each.id: await _ids(stage, table, each) for each in seeded}
@@ -64,7 +64,7 @@ async def read(
 
 
 async def _transactions(stage: Stage, served: Served, table: str) -> tuple[list[Seeded], Contender]:
-    """Merchants with enough transactions, and the contender that has created these."""
+    """Creates merchants with enough transactions. Also returns the contender that creates them."""
     seeded, method = await initiate_payout.funded_merchants(stage, MERCHANTS)
     if table == "payment":
         credentials = [each.credentials for each in seeded]

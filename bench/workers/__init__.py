@@ -1,1 +1,1 @@
-"""The benchmark's own programs, measured like Manilla, each in its own process."""
+"""The benchmark's own programs, each measured in a separate process."""

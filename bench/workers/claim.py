@@ -1,7 +1,7 @@
 """Claims waiting deliveries repeatedly, and returns them to the queue each time.
 
-Only the claims are timed, not the returns, and the same number of deliveries waits for each claim.
-Returned jobs go to the end of their merchant's queue, as those of a busy host do.
+Only the claims are timed, and the number of waiting deliveries is the same for each claim. Returned
+jobs go to the end of their merchant's queue, like the jobs of a busy host.
 """
 
 import asyncio

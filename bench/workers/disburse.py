@@ -25,7 +25,9 @@ async def opened(services: Services) -> AsyncIterator[dict[str, Work]]:
 
 
 def is_sent(again_seconds: float | None) -> bool:
-    """True if a status query is scheduled, which means that the provider accepted the transfer."""
+    """Returns True if a status query is scheduled, which means that the provider accepted the
+    transfer.
+    """
     return again_seconds == SCHEDULE.first_seconds
 
 

@@ -1,4 +1,4 @@
-"""Payout debits through Manilla's batcher, submitted by concurrent callers."""
+"""Debits payouts through Manilla's batcher, submitted by concurrent callers."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ from manilla.ledger.posting import (
     PostingOutcome,
 )
 
-CONNECTIONS = 10  # as many connections as an API process has
+CONNECTIONS = 10  # the number of connections of an API process
 AMOUNT_MINOR, FEE_MINOR = 1000, 10
 
 

@@ -12,7 +12,7 @@ from manilla.notify.ipn import IpnDestination
 from manilla.notify.outbox import DELIVER
 from manilla.services import Services
 
-# No notification is added during the run, so each that is not pending was delivered or failed.
+# The run adds no notifications, so a notification that is not waiting was delivered or failed.
 DELIVERED = "SELECT -count(*) FROM notification WHERE state = 'waiting'"
 
 

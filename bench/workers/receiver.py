@@ -1,6 +1,6 @@
-"""The HTTP server that Manilla calls. It responds immediately to every request.
+"""An HTTP server that responds immediately to every request from Manilla.
 
-`provider` responds like provider A accepting a transfer; `shop` responds with 200.
+`provider` responds like provider A when it accepts a transfer; `shop` responds with 200.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ class Receiver(asyncio.Protocol):
     def __init__(self, answer: Callable[[bytes], bytes]) -> None:
         self._answer = answer
         self._received = b""
-        self._transport: Any = None  # uvloop has its own type for it
+        self._transport: Any = None  # uvloop has its own transport type
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport

@@ -1,4 +1,4 @@
-"""Imports a large statement, and matches it with the movements that the row has created."""
+"""Imports a large statement, and matches its lines with the ledger movements of the benchmark."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from manilla.reconciliation import days, files, importing
 from manilla.worker import STATEMENT_SECONDS
 
 PROVIDER = "providera"
-# Of so many lines, one names a transaction that we do not have. Its movement has no line then.
+# One in this many lines names an unknown transaction, which leaves a movement without a line.
 WRONG_EVERY = 1000
 
 
@@ -26,7 +26,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 def statement(number: int) -> bytes:
-    """Writes the statement as CSV."""
+    """Returns the statement as a CSV file."""
     newest = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     start = newest - timedelta(days=2)
     head = "booked_at,amount,kind,reference,provider_reference\n"
@@ -67,7 +67,7 @@ async def _import(db: Database, raw: bytes) -> int:
 
 
 async def _match(db: Database, raw: bytes) -> int:
-    del raw  # it was imported before
+    del raw  # the import step has already stored the statement
     await importing.compare(db, PROVIDER, datetime.now(UTC) - timedelta(days=30), EVERY_MOVEMENT)
     found = await days.days(db)
     lines = sum(day.lines for day in found)

@@ -27,7 +27,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Counter:
-    """Counts the jobs a handler has finished. `is_done` checks the handler's result."""
+    """Counts the jobs that a handler has finished. `is_done` checks the handler's result."""
 
     def __init__(self, is_done: Callable[[float | None], bool]) -> None:
         self._is_done = is_done
@@ -45,7 +45,7 @@ class Counter:
 
 
 def main(kind: str, opened: Works, is_done: Callable[[float | None], bool], total: str) -> None:
-    """`total` is an SQL query whose growth verifies at the end that all counted work was done."""
+    """Runs the worker. `total` is an SQL count that must grow by the number of finished jobs."""
     logs.configure("bench")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_main(kind, opened, Counter(is_done), total))
@@ -67,7 +67,7 @@ async def _main(kind: str, opened: Works, counter: Counter, total: str) -> None:
             in_all += counter.done
             print(msgspec.json.encode(work).decode(), flush=True)
         found = await opened_services.db.value(total) - before
-        assert found == in_all, f"counted {in_all}, and the database has {found}"
+        assert found == in_all, f"counted {in_all} jobs, but the database has {found}"
 
 
 async def _run(runner: Runner, counter: Counter, seconds: float) -> bench.frame.Work:

@@ -1,6 +1,6 @@
-"""Manilla without the counting for the rate limit, to measure what counting costs.
+"""Runs Manilla without counting requests for the rate limit, to measure the cost of counting.
 
-The program is started in the same way, but its limiter allows every request without a query.
+The program starts like Manilla, but its limiter allows every request without a query.
 """
 
 import asyncio
