@@ -1,8 +1,8 @@
-"""Installs or finds a browser for the page tests: `python -m tests.browser`.
+"""Finds or installs a browser for the page tests: `python -m tests.browser`.
 
-When run as root it installs Debian's headless Chromium, which needs a third of the CPU time.
-Otherwise it uses the system's Chromium, or the one that Playwright downloads. Without a browser,
-the page tests are skipped with a message.
+When run as root, it installs Debian's headless Chromium, which needs only a third of the CPU time.
+Otherwise it uses the system's Chromium, or the Chromium that Playwright downloads. If there is no
+browser, the page tests are skipped with a message.
 """
 
 import os

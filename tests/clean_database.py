@@ -1,4 +1,4 @@
-"""The database that the tests of one process share, emptied before each module."""
+"""The database that all tests of one process share. It is emptied before each test module."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -9,11 +9,11 @@ from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from tests.invariants import ALL
 
-# Copies the rows that the migrations insert to temporary tables, and restores them for each module.
+# Copies the rows that the migrations insert to temporary tables, to restore them for each module.
 _KEEP = "CREATE TEMPORARY TABLE initial_{table} AS TABLE {table}"
 _RESTORE = "INSERT INTO {table} OVERRIDING SYSTEM VALUE TABLE initial_{table}"
 
-# Makes processes reload their caches, because the cached rows do not exist any more.
+# Makes processes reload their caches, because the cached rows no longer exist.
 _CHANGED = "UPDATE change SET version = version + 1"
 
 _BROKEN = " UNION ALL ".join(
@@ -22,17 +22,17 @@ _BROKEN = " UNION ALL ".join(
 
 
 class CleanDatabase:
-    """Empties the tables as a superuser, past the triggers that protect history."""
+    """Empties the tables as a superuser, bypassing the triggers that protect history."""
 
     def __init__(self, connection: asyncpg.Connection, initial: list[str], used: str) -> None:
         self._connection = connection
-        self._initial = initial  # the tables into which migrations insert rows
-        self._used = used  # the query for the tables that have rows
+        self._initial = initial  # tables into which migrations insert rows
+        self._used = used  # query that finds the tables with rows
 
     @staticmethod
     @contextlib.asynccontextmanager
     async def opened(cluster: Cluster) -> AsyncIterator["CleanDatabase"]:
-        """Saves the current rows of the database. Each module starts with them."""
+        """Saves the current rows of the database, with which each test module starts."""
         connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER))
         try:
             names = await connection.fetch(
@@ -51,12 +51,12 @@ class CleanDatabase:
             await connection.close()
 
     async def reset(self) -> None:
-        """Deletes the rows that the last module inserted, and restores those that it changed.
+        """Deletes the rows that the last module inserted, and restores the rows that it changed.
 
-        A transaction that the last module left in progress can lock the same rows in another order.
+        A transaction that the last module left open can lock the same rows in a different order.
         """
         used = [name for (name,) in await self._connection.fetch(self._used)]
-        statements = [f"DELETE FROM {table}" for table in used]  # cheaper than TRUNCATE
+        statements = [f"DELETE FROM {table}" for table in used]  # faster than TRUNCATE
         statements += [_RESTORE.format(table=table) for table in self._initial]
         statements.append(_CHANGED)
         while True:

@@ -37,12 +37,12 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 def _new_address() -> str:
-    """A new IP address for each caller, so that no test uses up another test's rate limit."""
+    """Returns a new IP address for each caller, so that tests do not share a rate limit."""
     return ".".join(["10", *(str(random.randrange(256)) for _ in range(3))])
 
 
 class Site(msgspec.Struct, frozen=True):
-    """A running web process that trusts the IP address in our X-Forwarded-For header."""
+    """A running web process that trusts the IP address in the tests' X-Forwarded-For header."""
 
     port: int
     address: str = msgspec.field(default_factory=_new_address)
@@ -117,7 +117,7 @@ class Merchant(msgspec.Struct, frozen=True):
         return await self.call("POST", target, raw)
 
     async def post_until_served(self, target: str, body: Any) -> Reply:
-        """Repeats a request while the server is too busy for it (503), as merchants do."""
+        """Repeats a request while the server is overloaded (503), as merchants do."""
         while (reply := await self.post(target, body)).status == 503:
             await asyncio.sleep(float(reply.headers["retry-after"]))
         return reply
@@ -125,7 +125,7 @@ class Merchant(msgspec.Struct, frozen=True):
     async def call(
         self, method: str, target: str, body: bytes = b"", **changed: str | None
     ) -> Reply:
-        """Sends a signed call. A header set to None, such as `X_Timestamp=None`, is omitted."""
+        """Sends a signed request. A header set to None, such as `X_Timestamp=None`, is omitted."""
         headers: dict[str, str | None] = {**self.headers(method, target, body)}
         headers.update({name.replace("_", "-"): value for name, value in changed.items()})
         sent = {name: value for name, value in headers.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Moves the event loop's clock, so that a test of a time limit takes no time and races nobody."""
+"""Moves the event loop's clock, so that tests of time limits take no time and cause no races."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ class _Moved:
 def advance(seconds: float) -> None:
     """Fires all timers of the event loop that are due within this time.
 
-    Move it by less than `limits.LONG_SECONDS`, or other tasks in progress also reach their limits.
+    Advance by less than `limits.LONG_SECONDS`, or other running tasks also reach their limits.
     """
     loop = asyncio.get_running_loop()
     loop.time = _moved_time  # type: ignore[method-assign]
@@ -21,7 +21,7 @@ def advance(seconds: float) -> None:
 
 
 def end_calls() -> None:
-    """Ends the calls to providers and to merchants' servers that wait for a response."""
+    """Times out all calls to providers and merchants' servers that are waiting for a response."""
     advance(limits.CALL_SECONDS)
 
 

@@ -1,6 +1,6 @@
-"""Runs the `manilla` command in a process forked from one that has all modules loaded.
+"""Runs the `manilla` command in a process forked from one that has loaded all modules.
 
-Loading takes half a second of CPU time, and the test suite runs about three hundred commands.
+Loading the modules takes half a second of CPU time, and the tests run about 300 commands.
 """
 
 import multiprocessing
@@ -15,7 +15,7 @@ from manilla.cli import main
 from tests.timeouts import TIMEOUT_SECONDS
 
 _processes = multiprocessing.get_context("forkserver")
-# Typer loads the last two when a command runs, if Pydantic is installed. That takes 0.12 s.
+# Typer loads the last two modules when a command runs, if Pydantic is installed. That takes 0.12 s.
 _processes.set_forkserver_preload(
     [
         *sorted({f"manilla.cli.{each.where.partition(':')[0]}" for each in main.COMMANDS.values()}),

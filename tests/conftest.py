@@ -49,7 +49,7 @@ from tests.timeouts import TIMEOUT_SECONDS
 
 expect.set_options(timeout=TIMEOUT_SECONDS * 1000)
 
-# A busy machine must not change a test's result, here and in the processes that tests start.
+# Time limits are long in the tests and in their processes, so a busy machine changes no result.
 time_limits.use(limits.PATIENT)
 os.environ.update(limits.as_variables())
 
@@ -65,10 +65,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Without stored bytecode, each of the many processes would compile every module again.
+    # Without stored bytecode, each test process would compile every module again.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
-    gc.disable()  # until all tests are collected, because nothing is garbage before
+    gc.disable()  # nothing is garbage until all tests are collected
     _log_plain_tracebacks()
     _configure_hypothesis(is_short=config.option.markexpr == "not long")
     templates = ExitStack()
@@ -85,7 +85,7 @@ def pytest_collection_finish() -> None:
 
 
 def _configure_hypothesis(*, is_short: bool) -> None:
-    """`make test` tries few examples, always the same. A slow machine never fails a test."""
+    """Makes `make test` try few, fixed examples. Slow examples never fail a test."""
     hypothesis.settings.register_profile(
         "manilla",
         max_examples=30 if is_short else 100,
@@ -98,7 +98,7 @@ def _configure_hypothesis(*, is_short: bool) -> None:
 
 
 def _log_plain_tracebacks() -> None:
-    """Logs exceptions without local variables: showing those takes up to 20 s of CPU time."""
+    """Logs exceptions without local variables, which would take up to 20 s of CPU time."""
     *processors, _ = structlog.get_config()["processors"]
     renderer = structlog.dev.ConsoleRenderer(
         colors=False, exception_formatter=structlog.dev.plain_traceback
@@ -107,7 +107,7 @@ def _log_plain_tracebacks() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Orders the modules: the longest first, so that all processes end at about the same time."""
+    """Orders the modules, longest first, so that all test processes end at about the same time."""
     if seed := config.getoption("--shuffle"):
         ordering.shuffle(items, seed)
     else:
@@ -142,7 +142,7 @@ async def settings(cluster: Cluster) -> Settings:
 
 @pytest.fixture(scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    """One browser for all tests. Each test opens its own browser context."""
+    """One browser for all tests. Each test opens a separate browser context."""
     path = browsers.find()
     if path is None:
         pytest.skip(browsers.NO_BROWSER)
@@ -158,7 +158,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 async def _new_context(open_context: Any, **options: Any) -> BrowserContext:
-    """Opens a browser context whose actions wait as long as `expect` does on a busy machine."""
+    """Opens a browser context whose actions have the same long timeout as `expect`."""
     context: BrowserContext = await open_context(**options)
     context.set_default_timeout(TIMEOUT_SECONDS * 1000)
     return context
@@ -166,7 +166,7 @@ async def _new_context(open_context: Any, **options: Any) -> BrowserContext:
 
 @pytest.fixture
 def hanging_calls_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call that the simulator leaves without a response reaches its time limit at once."""
+    """Makes a call to which the simulator never responds reach its time limit immediately."""
     end = dispatch._end_without_answer
 
     async def hang(request: web.Request, ending: Ending) -> None:
@@ -179,7 +179,7 @@ def hanging_calls_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _cheap_password_hashes() -> Iterator[None]:
-    """Hashes passwords in microseconds. Tests of the hash use `PRODUCTION_HASHER`."""
+    """Makes password hashing fast. Tests of the hash use `PRODUCTION_HASHER`."""
     with pytest.MonkeyPatch.context() as patch:
         cheap = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
         patch.setattr(passwords, "hasher", cheap)
@@ -188,13 +188,14 @@ def _cheap_password_hashes() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _templates_are_compiled_once() -> Iterator[None]:
-    """Keeps compiled templates in files, for all environments, processes and runs."""
+    """Caches compiled templates in files for all template environments, processes and runs."""
     folder = Path(".reports/templates").absolute()
     folder.mkdir(parents=True, exist_ok=True)
     make = jinja2.Environment
 
     def environment(**options: Any) -> jinja2.Environment:
-        kind = "html" if options.get("autoescape") else "text"  # the same source, other code
+        # The same source compiles to different code.
+        kind = "html" if options.get("autoescape") else "text"
         compiled = jinja2.FileSystemBytecodeCache(str(folder), f"{kind}-%s")
         return make(bytecode_cache=compiled, **options)
 
@@ -225,7 +226,7 @@ def keyring(services: Services) -> Keyring:
 
 @pytest.fixture(scope="session")
 async def owner(settings: Settings) -> AsyncIterator[Database]:
-    """A database connection as the schema's owner, for changes the application may not make."""
+    """A database connection as the schema's owner, for changes forbidden to the application."""
     db = await Database.open(settings.migration_url, size=2, name="tests owner")
     yield db
     await db.close()
@@ -242,9 +243,9 @@ async def site(services: Services) -> AsyncIterator[Site]:
 
 @pytest.fixture(scope="module")
 async def simulated_providers(services: Services, site: Site) -> AsyncIterator[ProviderSimulator]:
-    """Simulates providers A, B and C for a module. They send their webhooks to the site under test.
+    """Simulates providers A, B and C for a module. They send their webhooks to the tested site.
 
-    The `simulator` fixtures reset them before each test.
+    The `simulator` fixtures reset the providers before each test.
     """
     async with running_simulator(services) as running:
         yield running
@@ -278,9 +279,9 @@ async def serving(web: Any, port: int = 0) -> AsyncIterator[int]:
 
 @pytest.fixture(scope="module", autouse=True)
 async def _starts_with_an_empty_database() -> AsyncIterator[None]:
-    """Each module starts with the database of a new installation, and leaves a correct ledger.
+    """Starts each module with the database of a new installation, and checks the ledger at the end.
 
-    So no test depends on the modules that ran before it.
+    No test depends on the modules that ran before it.
     """
     for services, database in _shared:
         await database.reset()
@@ -290,7 +291,7 @@ async def _starts_with_an_empty_database() -> AsyncIterator[None]:
         assert await database.broken_invariants() == []
 
 
-# The fixture `services` and its database, once a test has used them.
+# The `services` fixture and its database, once a test has used the fixture.
 _shared: list[tuple[Services, CleanDatabase]] = []
 
 

@@ -22,7 +22,9 @@ from tests.instance import free_port
 async def database(
     cluster: Cluster, settings: Settings, name: str, *, is_migrated: bool = False
 ) -> Settings:
-    """Settings for a new database that the owner role owns: empty, or with an empty schema."""
+    """Creates a database that the owner role owns, optionally with the schema. Returns its
+    settings.
+    """
     source = template.DATABASE if is_migrated else "template1"
     connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
     try:
@@ -40,7 +42,7 @@ async def database(
 
 @contextlib.asynccontextmanager
 async def running(settings: Settings) -> AsyncIterator[tuple[Services, Site]]:
-    """Serves the web application on the database of these settings."""
+    """Serves the web application on the database in these settings."""
     port = urlsplit(settings.base_url).port
     assert port is not None
     async with (

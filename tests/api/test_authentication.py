@@ -1,4 +1,4 @@
-"""API authentication: which calls are accepted, and which errors the other calls get."""
+"""API authentication: which requests are accepted, and which errors other requests get."""
 
 import asyncio
 import time
@@ -172,7 +172,9 @@ async def test_signature_checks_can_be_disabled_and_enabled_within_a_second(
 async def test_after_a_pause_no_stale_setting_is_used(
     merchant: Merchant, db: Database, services: Services
 ) -> None:
-    """A process that was suspended during a settings change reloads before its next response."""
+    """A process that was suspended during a settings change reloads the settings before it
+    responds.
+    """
     watch = services.watch
     try:
         async with watch._looking:

@@ -1,4 +1,4 @@
-"""The exact error for every kind of bad request, and the size limits on requests."""
+"""The exact error for every type of invalid request, and the size limits of requests."""
 
 import asyncio
 import contextlib
@@ -67,7 +67,7 @@ async def _fail(call: Call) -> Echo:
 
 @pytest.fixture(scope="module")
 async def probe(services: Services) -> AsyncIterator[Site]:
-    """The API's request handling with test endpoints that accept every kind of parameter."""
+    """Serves the API's request handling with test endpoints that accept every type of parameter."""
 
     def endpoint(method: str, path: str, use_case: Any, **more: Any) -> Endpoint:
         return Endpoint(
@@ -347,7 +347,8 @@ async def test_requests_can_share_a_connection(caller: Merchant) -> None:
     request = f"GET /api/v1/look/a?currency=NGN HTTP/1.1\r\nHost: m\r\n{lines}\r\n".encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", caller.site.port)
     for _ in range(3):
-        # Also pipelined: the second request follows without waiting for the response.
+        # The second request is pipelined: the client sends it without waiting for the first
+        # response.
         writer.write(request * 2)
         for _ in range(2):
             head = await reader.readuntil(b"\r\n\r\n")
@@ -358,7 +359,9 @@ async def test_requests_can_share_a_connection(caller: Merchant) -> None:
 
 
 async def test_trailers_after_a_body_are_ignored(caller: Merchant) -> None:
-    """A proxy checks and sets headers, but a trailer arrives after those checks."""
+    """A proxy checks and sets headers. A trailer arrives after the proxy's checks, so it is
+    ignored.
+    """
     target, body = "/api/v1/order", b'{"amount": 1, "reference": "a"}'
     headers = caller.headers("POST", target, body)
     signature = headers.pop("X-Signature")
@@ -386,7 +389,7 @@ async def test_an_error_later_on_the_connection_does_not_answer_an_earlier_reque
 
 
 async def test_a_protocol_upgrade_is_ignored(caller: Merchant) -> None:
-    """Java's HTTP client offers h2c with its first request, even with a body."""
+    """Java's HTTP client offers an upgrade to h2c with its first request, even if it has a body."""
     target, body = "/api/v1/order", b'{"amount": 1, "reference": "a"}'
     reader, writer = await asyncio.open_connection("127.0.0.1", caller.site.port)
 
@@ -409,7 +412,7 @@ async def test_a_protocol_upgrade_is_ignored(caller: Merchant) -> None:
         for head, sent in (whole, chunked):
             writer.write(head + sent)
             assert (await answer())["reference"] == "a"
-            # The headers first; the body arrives later.
+            # The headers arrive first, and the body later.
             for piece in (head[:40], head[40:], sent[:5], sent[5:]):
                 writer.write(piece)
                 await asyncio.sleep(0.02)

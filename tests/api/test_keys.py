@@ -1,4 +1,4 @@
-"""Additional API keys: what each may call, from where, until when, and how fast it is revoked."""
+"""Additional API keys: permissions, allowed networks, expiry and revocation."""
 
 import itertools
 from datetime import UTC, datetime, timedelta
@@ -51,7 +51,7 @@ async def new_key(
     networks: tuple[str, ...] = (),
     expires_at: datetime | None = None,
 ) -> Merchant:
-    """The same merchant, calling with a new additional API key."""
+    """Returns a client for the same merchant that uses a new additional API key."""
     terms = ApiKeyTerms(
         name=name, rights=rights or GRANTABLE, networks=networks, expires_at=expires_at
     )
@@ -226,7 +226,7 @@ async def test_the_address_is_the_nearest_one_that_is_not_a_trusted_proxy(
     key = await new_key(services, merchant, networks=("203.0.113.7",))
     assert (await coming_from(key, "198.51.100.9, 203.0.113.7").get(PATH)).status == 200
     assert (await coming_from(key, "203.0.113.7, 127.0.0.9").get(PATH)).status == 200
-    # A sender that writes an allowed address into the header does not become that address.
+    # A sender cannot gain access by writing an allowed IP address into the X-Forwarded-For header.
     assert_unknown(await coming_from(key, "203.0.113.7, 198.51.100.9").get(PATH))
     no_proxies = msgspec.structs.replace(services, trusted_proxies=())
     async with serving(WebApplication(no_proxies)) as port:
@@ -403,5 +403,6 @@ async def test_rotating_the_merchants_own_key_leaves_further_keys_valid(
     assert (await key.get(PATH)).status == 200
     assert (await merchant.get(PATH)).status == 401
     caller = await services.directory.of(merchant.environment, merchant.new.id)
-    # Notifications are signed with the merchant's own secret, never with an additional key's.
+    # Notifications are signed with the merchant's own secret, never with an additional key's
+    # secret.
     assert caller.live_credentials()[0].generation == 2

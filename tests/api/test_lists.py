@@ -1,4 +1,4 @@
-"""The queries and cursors that all lists of the API share."""
+"""Query parameters and cursors that all lists of the API share."""
 
 import base64
 from collections.abc import AsyncIterator

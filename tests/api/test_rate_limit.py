@@ -44,7 +44,7 @@ async def test_both_environments_share_one_limit(merchant: Merchant) -> None:
 
 
 def new_network() -> str:
-    """An IPv6 /64 network that no other test calls from."""
+    """Returns an IPv6 /64 network that no other test uses."""
     return f"2001:db8:{random.randrange(0x10000):x}:{random.randrange(0x10000):x}"
 
 
@@ -96,8 +96,8 @@ async def test_failed_authentication_counts_per_ip_and_blocks_only_failing_calls
 
 
 async def test_rejected_calls_count_too(site: Site, db: Database, keyring: Keyring) -> None:
-    """The rate limit is checked before the merchant's status and the body, so calls that are
-    rejected for those reasons count too.
+    """The rate limit is checked before the merchant's status and the body. Rejected calls count
+    too.
     """
     pending = await new_merchant(site, db, keyring, MerchantStatus.PENDING, Environment.PRODUCTION)
     replies = await asyncio.gather(*(pending.get(PATH) for _ in range(121)))

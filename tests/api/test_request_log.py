@@ -1,4 +1,4 @@
-"""Every API call by a merchant is logged, with the reason if it was rejected, without secrets."""
+"""Every merchant API call is logged without secrets. A rejected call is logged with the reason."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -196,7 +196,7 @@ async def test_a_credential_shows_when_it_was_last_used(
     assert first is not None
     assert first > before
     await kept.merchant.get(SITE_INFO)
-    assert await kept.last_used_at() == [first]  # updated at most once a minute
+    assert await kept.last_used_at() == [first]  # the time is updated at most once a minute
     bearer = await new_merchant(site, db, keyring)
     headers = {"Authorization": f"Bearer {bearer.credentials.api_key}", "X-Environment": "sandbox"}
     await bearer.site.send("POST", LEGACY, headers, b"{}")

@@ -15,12 +15,14 @@ async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
 
 @pytest.fixture
 async def simulator(simulated_providers: ProviderSimulator) -> ProviderSimulator:
-    """All three providers, simulated. They send their webhooks to the site under test."""
+    """The three simulated providers, which send their webhooks to the tested site."""
     await simulated_providers.reset()
     return simulated_providers
 
 
 @pytest.fixture
 def approving(db: Database, keyring: Keyring) -> Approvals:
-    """Applies changes as in production mode, where some changes need a second administrator."""
+    """Applies changes as in production mode, where some changes need a second administrator's
+    approval.
+    """
     return Approvals(db, keyring, is_production_mode=True)

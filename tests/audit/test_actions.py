@@ -1,4 +1,4 @@
-"""Every change by an operator is in the audit log with the old and new value, without secrets."""
+"""The audit log has every change by an operator, with the old and new value and without secrets."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -41,7 +41,7 @@ PRODUCTION = Environment.PRODUCTION
 
 
 async def of_merchant(db: Database, merchant: Merchant) -> list[AuditEntry]:
-    """The audit log entries about this merchant, oldest first."""
+    """Returns the merchant's audit log entries, oldest first."""
     return (await audit.list_entries(db, AuditFilter(merchant_id=merchant.new.id)))[::-1]
 
 
@@ -70,7 +70,8 @@ async def test_merchants_and_wallets(db: Database, keyring: Keyring, merchant: M
     wallet = f"wallet:{number}:production:NGN"
     assert [(line.action, line.subject) for line in lines] == [
         ("merchant.create", f"merchant:{number}"),
-        ("merchant.change", f"merchant:{number}"),  # the second call changed nothing
+        # No second entry, because the second call changed nothing.
+        ("merchant.change", f"merchant:{number}"),
         ("merchant.rotate", f"merchant:{number}"),
         ("wallet.fund", wallet),
         ("wallet.adjust", wallet),

@@ -1,4 +1,4 @@
-"""In production mode a change that weakens security waits for a second administrator."""
+"""In production mode, a change that weakens security needs a second administrator's approval."""
 
 import asyncio
 from decimal import Decimal
@@ -305,10 +305,10 @@ async def test_a_setting_that_weakens_security_waits_for_approval(
     try:
         assert settings.render(getattr(await settings.load(approving.db), key)) == value
     finally:
-        # Changing the setting back to the safe value needs no approval.
+        # Restoring the setting's safe value needs no approval.
         safe = settings.render(getattr(before, key)) if getattr(before, key) is not None else "true"
         assert await apply_or_ask(approving, SettingChange(key, safe)) is None
-        # Remove the setting, because other tests in this process rely on its default.
+        # Delete the setting, because other tests in this process rely on its default.
         await owner.execute("DELETE FROM setting WHERE key = $1", key)
 
 

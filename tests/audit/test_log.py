@@ -1,4 +1,4 @@
-"""The audit log: one order, no gaps, and every later modification is detected."""
+"""The audit log has one order and no gaps, and every later modification is detected."""
 
 import asyncio
 from datetime import UTC, datetime

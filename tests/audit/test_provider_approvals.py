@@ -1,4 +1,4 @@
-"""In production mode one administrator alone cannot direct money to another server or account."""
+"""In production mode, no single administrator can redirect money to another server or account."""
 
 from collections.abc import AsyncIterator
 
@@ -33,7 +33,7 @@ DEPOSIT, WITHDRAW = MethodKind.DEPOSIT, MethodKind.WITHDRAW
 
 @pytest.fixture(autouse=True)
 async def _no_provider(approving: Approvals, owner: Database) -> AsyncIterator[None]:
-    """Starts and ends without any credentials, and with the methods as they were."""
+    """Removes all provider credentials and resets the methods, before and after each test."""
     methods = await catalogue.load(approving.db)
     for name in KINDS:
         await credentials.clear(approving.db, name)
@@ -48,7 +48,7 @@ async def _no_provider(approving: Approvals, owner: Database) -> AsyncIterator[N
 
 
 async def apply(approving: Approvals, change: Change) -> object:
-    """Applies the change as one administrator, without approval."""
+    """Applies the change as one administrator, without a second administrator's approval."""
     with acting(ADA):
         done = await apply_or_ask(approving, change)
     assert not isinstance(done, ApprovalRequested)

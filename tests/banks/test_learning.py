@@ -1,4 +1,4 @@
-"""What is learned from a provider's bank list, mapped manually, and found in the registry."""
+"""Bank codes that are learned from a provider's bank list, mapped manually or in the registry."""
 
 import asyncio
 import secrets
@@ -22,7 +22,7 @@ PROVIDER_C = [(bank.code, bank.name) for bank in simulated.PROVIDER_C.values()]
 
 @pytest.fixture
 def account() -> str:
-    """The name of an account that no other test uses."""
+    """Returns a provider account name that no other test uses."""
     return f"t{secrets.token_hex(8)}"
 
 
@@ -31,7 +31,7 @@ async def stored(db: Database, account: str) -> dict[str, RailBank]:
 
 
 async def registry(db: Database) -> BankRegistry:
-    """The registry as a process sees it that starts now."""
+    """Returns the registry as a newly started process loads it."""
     watch = ChangeWatch(db)
     loaded = BankRegistry(db, watch)
     await watch.ensure_fresh()

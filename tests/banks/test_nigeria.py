@@ -72,7 +72,8 @@ def test_every_sandbox_bank_has_all_codes_that_the_sandbox_needs() -> None:
         ("GTB", "058"),
         ("Guaranty Trust Bank (GTBank)", "058"),
         ("  guaranty   trust  ", "058"),
-        ("UNITED BANK FOR AFRICA (UBA) PLC", None),  # the words outside are no name
+        # The words outside the parentheses are not a bank name.
+        ("UNITED BANK FOR AFRICA (UBA) PLC", None),
         ("United Bank For Africa (UBA)", "033"),
         ("FCMB", "214"),
         ("First City Monument Bank Plc", "214"),
@@ -96,9 +97,9 @@ def test_every_sandbox_bank_has_all_codes_that_the_sandbox_needs() -> None:
         ("Zenith", "057"),
         ("Zenit Bank", None),
         ("Zénith Bank", None),
-        ("Zen\u0456th Bank", None),  # a Cyrillic i
-        ("Zen\u200bith Bank", None),  # an invisible character
-        ("\uff3aenith Bank", "057"),  # a wide Z is a Z
+        ("Zen\u0456th Bank", None),  # contains a Cyrillic i
+        ("Zen\u200bith Bank", None),  # contains an invisible character
+        ("\uff3aenith Bank", "057"),  # a full-width Z is treated like a Z
         ("Bank of Nigeria", None),
         ("Bank", None),
         ("", None),

@@ -1,4 +1,4 @@
-"""The generated history, on a database of its own."""
+"""The benchmark's generated history, in a separate database."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""The load on a schedule, against a server that answers, refuses or closes the connection."""
+"""The scheduled HTTP load, against a server that responds, refuses or closes the connection."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

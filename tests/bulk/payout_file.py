@@ -1,4 +1,4 @@
-"""Payout files of a production merchant, and the steps of the worker that pays them."""
+"""Creates payout files for a production merchant, and runs the worker's steps that pay them."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ async def drafting_of(payer: PayoutMerchant) -> Drafting:
 
 
 async def drafted(payer: PayoutMerchant, rows: Sequence[str]) -> str:
-    """Uploads a file with these rows. Their names are not checked yet."""
+    """Uploads a file with these rows. The beneficiaries' names are not checked yet."""
     return await drafts.draft(
         await drafting_of(payer),
         file_name="july.csv",
@@ -39,7 +39,7 @@ async def drafted(payer: PayoutMerchant, rows: Sequence[str]) -> str:
 
 
 async def confirmed(payer: PayoutMerchant, amounts: Sequence[int]) -> str:
-    """Creates a confirmed payout file with these rows, none of them paid yet."""
+    """Creates a confirmed payout file with these rows. No row is paid yet."""
     rows = [f"{amount},{BANKS['a']},{new_account()},Ada,,July" for amount in amounts]
     batch_id = await drafted(payer, rows)
     await payer.simulator.run_job_now(drafts.NAMES, batch_id)
@@ -47,7 +47,8 @@ async def confirmed(payer: PayoutMerchant, amounts: Sequence[int]) -> str:
         await payer.simulator.run_job_now(drafts.NAMES, batch_id)
     db, tenant = payer.services.db, tenant_of(payer)
     await batches.confirm(db, tenant, batch_id, by=ADA, accepts_names=True)
-    payer.services.resolver._kept.clear()  # as if another worker pays the rows
+    # Simulates that another worker, without this cache, pays the rows.
+    payer.services.resolver._kept.clear()
     return batch_id
 
 
@@ -65,7 +66,7 @@ async def states_of(payer: PayoutMerchant, batch_id: str) -> list[str]:
 
 
 async def pay_step(payer: PayoutMerchant, batch_id: str) -> float | None:
-    """Does one step of the job that pays the file. No payout is sent yet."""
+    """Runs one step of the job that pays the file. No payout is sent to a provider yet."""
     services = payer.services
     tasks = BulkPayoutTasks(services.db, services.directory, services.methods, services.payouts)
     return await tasks.advance(Job(payer.merchant.new.id, batches.PAY, batch_id, 0, 0, 0))

@@ -1,4 +1,4 @@
-"""The names of the accounts in a payout file are checked before anything is paid."""
+"""The account names in a payout file are checked before any row is paid."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Payout files in the format of Excel, including damaged and hostile ones."""
+"""Payout files in Excel format, including damaged and malicious files."""
 
 import io
 import zipfile
@@ -13,7 +13,7 @@ from manilla.bulk.file import BadFile, FileRow
 
 HEADER = list(file.COLUMNS)
 SHEET = "xl/worksheets/sheet1.xml"
-FEW = 2_000  # elements
+FEW = 2_000  # number of XML elements
 TO = ["058", "0123456789", "Ada Obi", "INV-1", "July"]
 
 

@@ -1,4 +1,4 @@
-"""A payout file that is stopped: unsent rows are refunded once, and sent ones continue."""
+"""Stopping a payout file: unsent rows are refunded once, and sent rows continue."""
 
 import asyncio
 from typing import Any
@@ -21,7 +21,7 @@ from tests.bulk.payout_file import (
 )
 from tests.payouts.payout_merchant import PayoutMerchant
 
-FUNDS = 1_000_000  # of the merchant, in kobo
+FUNDS = 1_000_000  # the merchant's initial balance in kobo
 
 
 async def _stop(payer: PayoutMerchant, batch_id: str) -> None:
@@ -89,7 +89,7 @@ async def test_rows_are_either_paid_or_refused_while_workers_run(payer: PayoutMe
     steps = [pay_step(payer, batch_id) for _ in range(3)]
     await asyncio.gather(*steps, _stop(payer, batch_id))
     rows = await rows_of(payer, batch_id)
-    # A step that came after the stop has already canceled some of the payouts.
+    # A job step that ran after the stop has already canceled some of the payouts.
     payouts = await payer.services.db.number(
         "SELECT count(*) FROM payout WHERE merchant_id = $1 AND status = 'pending'",
         payer.merchant.new.id,

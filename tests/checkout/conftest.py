@@ -68,7 +68,7 @@ async def shop(
 
 @pytest.fixture(scope="module")
 async def every_gateway(services: Services) -> AsyncIterator[None]:
-    """Checkout shows each gateway, instead of ways to pay."""
+    """Makes checkout show each gateway separately instead of ways to pay."""
     async with setting(services, "checkout_choice", CheckoutChoice.GATEWAYS):
         yield
 
@@ -82,7 +82,7 @@ async def _reset_providers(request: pytest.FixtureRequest) -> AsyncIterator[None
         await shop.provider("reset", {})
         health = shop.services.rails.health
         if rails := health.rails_down():
-            await health.flush()  # a state that is written later would mark the rail as down again
+            await health.flush()  # otherwise a later flush would mark the rail as down again
             for rail in rails:
                 await health.mark_up(rail)
             await shop.services.watch.look()

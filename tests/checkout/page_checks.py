@@ -1,4 +1,4 @@
-"""Opens pages in a browser and fails on every console message, script error and failed request."""
+"""Opens pages in a browser and fails on any console message, script error or failed request."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,8 +8,8 @@ from playwright.async_api import Browser, Page, Request, Route
 
 SHOP_PAGE = '<!doctype html><link rel="icon" href="data:,"><title>The shop</title>'
 
-# Expected browser messages: the response status of a page with status 400 or more, and autofocus
-# being blocked because the user is already in a field.
+# Browser messages that are expected: the status of a page with status 400 or higher, and blocked
+# autofocus because the user is already in a field.
 EXPECTED_MESSAGES = (
     "Failed to load resource: the server responded with a status of",
     "Autofocus processing was blocked because a document already has a focused element",
@@ -25,7 +25,7 @@ async def opened(
     scheme: str = "light",
     scripts: bool = True,
 ) -> AsyncIterator[Page]:
-    """Opens a page and fails on a browser message. Only the shop's page may be on another host."""
+    """Opens a page, failing on any browser message. Only the shop's page may be on another host."""
     context = await browser.new_context(
         viewport={"width": width, "height": 844},
         color_scheme=scheme,  # type: ignore[arg-type]
@@ -59,12 +59,12 @@ async def _shop(route: Route) -> None:
 
 
 async def accessibility_violations(page: Page, *rules: str) -> list[str]:
-    """The axe violations of a page, including best practices.
+    """Returns the page's axe violations, including best practices.
 
-    `rules` limits the check to some rules.
+    `rules` limits the check to these rules.
     """
-    await page.wait_for_load_state()  # a click returns before the next page is complete
-    # A frame in a sandbox runs no scripts, so axe cannot check its content.
+    await page.wait_for_load_state()  # a click returns before the next page has loaded
+    # A sandboxed frame runs no scripts, so axe cannot check its content.
     options: dict[str, object] = {"resultTypes": ["violations"], "iframes": False}
     if rules:
         options["runOnly"] = {"type": "rule", "values": list(rules)}

@@ -31,7 +31,7 @@ HOSTED, ACCOUNT = "providera-ngn", "providera_ngn_va"
 
 
 class Checkout(msgspec.Struct, frozen=True):
-    """A payment's checkout link, and the URLs of its steps."""
+    """A payment's checkout link and the URLs of its steps."""
 
     url: str
 
@@ -45,7 +45,7 @@ class Checkout(msgspec.Struct, frozen=True):
 
     @property
     def target(self) -> str:
-        """The URL without the host."""
+        """Returns the URL without the host."""
         return self.url[self.url.index("/checkout/") :]
 
 
@@ -60,7 +60,7 @@ class Shop:
         self._merchants: dict[Environment, Merchant] = {}
 
     async def merchant(self, environment: Environment) -> Merchant:
-        """The merchant that most tests use. Its customers pay the commission."""
+        """Creates the merchant that most tests use. Its customers pay the commission."""
         if environment not in self._merchants:
             self._merchants[environment] = await self.new_merchant(environment)
         return self._merchants[environment]
@@ -83,7 +83,7 @@ class Shop:
         return Checkout(reply.json["payment_url"])
 
     async def sell_through_legacy_api(self) -> Checkout:
-        """Creates a payment through the legacy API, which has no redirects."""
+        """Creates a payment through the legacy API, which has no redirect URLs."""
         merchant = await self.merchant(Environment.SANDBOX)
         headers = {
             "Authorization": f"Bearer {merchant.credentials.api_key}",
@@ -106,7 +106,7 @@ class Shop:
         return len(await store.charges(self.services.db, payment.merchant_id, checkout.trx_id))
 
     async def fund(self, merchant: Merchant) -> None:
-        """Credits enough to pay the commission, for a merchant that pays it."""
+        """Funds a merchant that pays the commission itself."""
         wallet = Environment.PRODUCTION, Money.of("1000.00", "NGN")
         await wallets.fund(self.services.db, merchant.new.id, *wallet, reason="test")
 
@@ -124,12 +124,12 @@ class Shop:
         )
 
     def link(self, checkout: Checkout, *, ends_in: timedelta) -> Checkout:
-        """A checkout link to the same payment with another expiry time."""
+        """Returns a checkout link to the same payment with another expiry time."""
         return Checkout(self.services.links.url(checkout.trx_id, datetime.now(UTC) + ends_in))
 
     @contextlib.asynccontextmanager
     async def opening(self, checkout: Checkout) -> AsyncIterator[None]:
-        """Runs the block while another request is opening a charge and waits for the provider."""
+        """Runs the block while another request creates a charge and waits for the provider."""
         await self.provider("a/faults", {"latency_seconds": 3})
         other = asyncio.create_task(self.choose(checkout, HOSTED))
         await until(lambda: self.tries(checkout))
@@ -152,9 +152,9 @@ class Shop:
                 await self.choose(checkout, f"provider{provider}-ngn")
 
     async def pay(self, charge: Charge, **how: Any) -> None:
-        """The customer pays at the provider. The provider sends no webhook."""
+        """Pays the charge at the provider, as the customer does. The provider sends no webhook."""
         await self.provider(f"a/charges/{charge.reference}/pay", how)
 
     async def is_settled(self, checkout: Checkout) -> None:
-        """Queries the provider and settles the payment, as a webhook or the worker would."""
+        """Queries the charge's status and settles the payment, as the worker would."""
         await self.services.checkout.look_again(checkout.trx_id)

@@ -1,4 +1,4 @@
-"""How checkout pages display money, times and text that a merchant or customer entered."""
+"""How checkout pages display money, times, and text from merchants and customers."""
 
 import unicodedata
 

@@ -1,4 +1,4 @@
-"""What checkout's forms do, by HTTP. Journeys in a browser are in test_paying.py."""
+"""Checkout's forms over HTTP. The tests in a browser are in test_paying.py."""
 
 import re
 from html import unescape
@@ -14,7 +14,7 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "text/htm
 
 
 class Customer:
-    """Submits forms, follows redirects within checkout, and sees the last page as text."""
+    """Submits forms, follows redirects within checkout, and returns the last page as text."""
 
     def __init__(self, shop: Shop, checkout: Checkout) -> None:
         self._site, self._checkout = shop.site, checkout

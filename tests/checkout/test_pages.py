@@ -1,4 +1,4 @@
-"""Every checkout page: its texts, that it fits the screen, is small, and is accessible."""
+"""Every checkout page: texts, fit to the screen, size and accessibility."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ from tests.checkout.shop import ACCOUNT, HOSTED, Checkout, Shop
 from tests.rows import first_short
 from tests.web import markup
 
-WEIGHT_MAX = 90_000  # bytes, with the typeface
+WEIGHT_MAX = 90_000  # bytes, including the font
 LONG = "Membership of the reading club, with all that belongs to it. " * 1_000
 
 
@@ -199,7 +199,7 @@ PAGES: dict[str, tuple[Callable[[Shop], Awaitable[str]], str]] = {
     "link expired": (_link_expired, "This link has expired"),
     "link altered": (_link_altered, "This link is not valid"),
 }
-# Each has parts that the others have not.
+# The page has parts that no other page has.
 IN_SHORT_BROWSER_TESTS = ("methods",)
 
 
@@ -241,7 +241,7 @@ async def test_pages_have_their_heading_are_small_and_load_from_one_host(
     assert heading in [re.sub(r"<[^>]+>", "", each).strip() for each in headings]
     assert not markup.problems(page.body.decode())
     files = re.findall(rb'(?:src|<link [^>]*href)="([^"]+)"', page.body)
-    assert len(files) == 5  # logo, style sheet, script, and the typeface with its style sheet
+    assert len(files) == 5  # logo, style sheet, script, and the font with its style sheet
     sizes = [len((await shop.site.send("GET", file.decode())).body) for file in files]
     assert 1_000 < len(page.body) + sum(sizes) < WEIGHT_MAX
 

@@ -1,6 +1,6 @@
-"""Customers at checkout, from the shop's link back to the shop, with simulated providers.
+"""A customer's whole checkout in a browser, from the shop's link back to the shop.
 
-Tests of forms by HTTP, which take less time, are in test_forms.py.
+The providers are simulated. Faster tests of the forms over HTTP are in test_forms.py.
 """
 
 import re
@@ -20,7 +20,7 @@ from tests.checkout.shop import ACCOUNT, HOSTED, Checkout, Shop
 from tests.rows import first_short
 from tests.waiting import until_true
 
-# Each test chooses a gateway by its name. Ways to pay have their own tests in test_ways.py.
+# Each test chooses a gateway by its name. The tests of ways to pay are in test_ways.py.
 pytestmark = pytest.mark.usefixtures("every_gateway")
 
 scripts_or_not = pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The page of a payment link, as customers on phones see it, and its QR code."""
+"""A payment link's page, as customers see it on phones, and its QR code."""
 
 import io
 import re

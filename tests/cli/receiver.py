@@ -1,4 +1,4 @@
-"""A shop's notification receiver. It runs in the test process and returns configured statuses."""
+"""A shop's notification receiver, which runs in the test process and returns set statuses."""
 
 import contextlib
 import threading
@@ -13,7 +13,7 @@ from tests.timeouts import TIMEOUT_SECONDS
 class Shop:
     def __init__(self) -> None:
         self.received: list[Received] = []
-        self.statuses: dict[str, int] = {}  # response status by path; 200 by default
+        self.statuses: dict[str, int] = {}  # response status for each path; the default is 200
         self.port = 0
 
     def url(self, path: str = "/ipn") -> str:

@@ -1,4 +1,4 @@
-"""The demo's history: `manilla up` fills it in once, through the real code."""
+"""The demo history: `manilla up` creates it once, with the platform's own code."""
 
 import asyncio
 import os
@@ -58,7 +58,7 @@ def is_complete(instance: Instance) -> bool:
 
 @pytest.fixture(scope="module")
 def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    """An instance whose history is complete, although the first start was killed in the middle."""
+    """An instance with a complete history, although its first start was killed halfway."""
     parent = tmp_path_factory.mktemp("history")
     folder = parent / "data"
     folder.mkdir(mode=0o700)
@@ -69,7 +69,7 @@ def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
     os.killpg(first.process.pid, signal.SIGKILL)
     first.process.wait()
     assert not is_complete(first)
-    # On the same port, because the first start's notifications wait for the simulator there.
+    # Use the same port, because notifications of the first start wait for the simulator there.
     again = Instance(folder, "--demo-history", port=first.port).wait()
     wait_until(again, lambda: is_complete(again))
     yield again
@@ -104,7 +104,7 @@ def test_every_timestamp_fits_to_its_id_and_to_the_others(instance: Instance) ->
         UNION ALL SELECT trx_id, created_at, updated_at FROM refund
         UNION ALL SELECT split_part(trx_id, '-', 1), posted_at, posted_at FROM posting""",
     )
-    # What an interruption has left may be out of order by a day.
+    # Transactions that an interruption left unfinished may be out of order by a day.
     backward = ask(
         instance,
         """

@@ -1,4 +1,4 @@
-"""The `manilla` commands that operators use for notifications, as real processes."""
+"""The `manilla` commands for notifications, run as real processes."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    """An instance with the demo, which configures the providers and so the payout methods."""
+    """An instance with the demo, which configures the providers and thus the payout methods."""
     instance = Instance(tmp_path_factory.mktemp("ipn") / "data").wait()
     instance.command("setting", "set", "sandbox_complete_seconds", "1")
     yield instance
@@ -40,7 +40,7 @@ def shop() -> Iterator[Shop]:
 
 
 def refused(instance: Instance, *words: str) -> str:
-    """Runs a command that must fail. Returns its one-line error."""
+    """Runs a command that must fail, and returns its one-line error."""
     run = manilla(*words, "--data", str(instance.folder))
     assert (run.returncode, run.stdout) == (1, ""), run.stderr
     assert len(run.stderr.splitlines()) == 1

@@ -1,4 +1,4 @@
-"""Each process loads the modules that it needs, so that it starts fast and stays small."""
+"""Each process loads only the modules that it needs, to start fast and use little memory."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ COMMAND_LINE = {"typer", "pydantic", "rich", "manilla.cli"}
 
 
 def loaded(*words: str, options: Sequence[str] = ()) -> set[str]:
-    """Returns the modules that a process without settings has loaded when it ends."""
+    """Returns the modules that a process without settings has loaded when it exits."""
     done = subprocess.run(
         [sys.executable, *options, "-c", LOADED, "manilla", *words],
         capture_output=True,

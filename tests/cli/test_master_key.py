@@ -1,4 +1,4 @@
-"""Rotating the master key: secrets stay readable throughout, and then the old key is useless."""
+"""Master key rotation: secrets stay readable throughout, and the old key is useless afterwards."""
 
 import json
 from pathlib import Path

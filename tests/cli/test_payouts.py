@@ -95,7 +95,7 @@ class OperatorSetup:
         return trx_id
 
     async def refused(self, *commands: tuple[str, ...]) -> list[str]:
-        """Runs commands that must fail. Returns their one-line errors."""
+        """Runs commands that must fail, and returns their one-line errors."""
         return await asyncio.gather(*(self._refused(*words) for words in commands))
 
     async def _refused(self, *words: str) -> str:
@@ -106,12 +106,12 @@ class OperatorSetup:
         return run.stderr
 
     async def commands(self, *commands: tuple[str, ...]) -> list[Any]:
-        """Runs the commands in parallel. Returns the output of each."""
+        """Runs the commands in parallel and returns the output of each command."""
         run = (asyncio.to_thread(self.instance.command, *words) for words in commands)
         return await asyncio.gather(*run)
 
     def control(self, path: str, document: Any) -> bool:
-        """Sends a command to the simulator. False if the object does not exist there yet."""
+        """Sends a command to the simulator. Returns False if the object does not exist yet."""
         url = f"{self.simulator}/control/api/{path}"
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(url, json.dumps(document).encode(), headers)
@@ -278,7 +278,7 @@ async def test_an_account_that_cannot_be_paid_is_not_saved(operator: OperatorSet
 async def test_balances_are_compared_settled_and_their_cases_resolved(
     operator: OperatorSetup,
 ) -> None:
-    """The providers' simulated wallets start with a balance that our ledger does not have."""
+    """The providers' simulated wallets start with a balance that is not in our ledger."""
     folder = str(operator.instance.folder)
     first = manilla("reconcile", "--json", "--data", folder)
     assert first.returncode == 1, first.stderr
@@ -302,7 +302,7 @@ def _top_up(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 async def _differ_for_minutes(operator: OperatorSetup, rail: str, available: float) -> None:
-    """Makes a provider's balance differ in two comparisons that are minutes apart."""
+    """Makes a provider's balance differ from the ledger in two comparisons, minutes apart."""
     assert operator.control(f"{rail}/balance", {"available": available})
     folder = operator.instance.folder
     assert manilla("reconcile", "--data", str(folder)).returncode == 1

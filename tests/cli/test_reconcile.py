@@ -1,4 +1,4 @@
-"""`manilla reconcile import`, `statement` and `sign-off`, with a movement of our ledger."""
+"""`manilla reconcile import`, `statement` and `sign-off`, with one movement in our ledger."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Secrets can be given to a command without appearing in its arguments."""
+"""Commands accept secrets without showing them in the process's arguments."""
 
 import os
 import pty
@@ -77,12 +77,12 @@ def test_a_bvn_is_read_from_standard_input(instance: InstanceFolder) -> None:
 
 
 def _read_until(terminal: int, wanted: bytes | None) -> bytes:
-    """Reads the terminal until this text appears, or until it is closed if the text is None."""
+    """Reads the terminal until `wanted` appears. If `wanted` is None, reads until it is closed."""
     said = b""
     while wanted is None or not re.search(wanted, said):
         try:
             chunk = os.read(terminal, 4096)
-        except OSError:  # Linux raises this for a terminal whose other end was closed
+        except OSError:  # Linux raises this error if the other end of the terminal was closed
             break
         if not chunk:
             break

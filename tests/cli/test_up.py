@@ -1,4 +1,4 @@
-"""`manilla up` as a user runs it: real processes that are started, killed and restarted."""
+"""`manilla up` as a user runs it: its processes are started, killed and restarted."""
 
 import asyncio
 import json
@@ -46,7 +46,7 @@ def gone(pids: list[int], seconds: float = TIMEOUT_SECONDS) -> bool:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    # Like a private home directory, this directory is accessible to its owner only.
+    # Only the owner can access this directory, as with a private home directory.
     parent = tmp_path_factory.mktemp("up")
     parent.chmod(0o700)
     prepare_folder(parent / "data")
@@ -136,7 +136,7 @@ def test_an_orphaned_database_server_is_stopped_and_its_data_reused(folder: Path
 
 
 def _is_server(instance: Instance, pid: int) -> bool:
-    """True if this process is the database server, or a new server has not written its id yet."""
+    """Returns True if the process is the database server, or no new server has started yet."""
     try:
         return instance.postmaster() == pid
     except (FileNotFoundError, IndexError):
@@ -153,7 +153,8 @@ async def test_a_killed_database_is_restarted(folder: Path) -> None:
             os.kill(before, signal.SIGKILL)
             deadline = time.monotonic() + TIMEOUT_SECONDS
             status = 0
-            # Connections to the killed server may respond for a moment, so wait for the new server.
+            # Connections to the killed server may still respond for a moment, so wait for the new
+            # server.
             while status != 200 or _is_server(instance, before):
                 assert time.monotonic() < deadline
                 reply = await get(instance, merchant)

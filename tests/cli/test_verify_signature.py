@@ -1,4 +1,4 @@
-"""`manilla verify-signature` explains a signature that does not match."""
+"""`manilla verify-signature` explains why a signature does not match."""
 
 import base64
 import hashlib
@@ -118,7 +118,7 @@ def test_a_matching_signature_exits_0(instance: InstanceFolder, merchant: Any, f
     assert found["signed_string"].encode().decode("unicode_escape").encode("latin-1") == string
     assert (found["signed_hex"], found["first_difference"]) == (string.hex(), None)
     assert found["secret"] == "sandbox, generation 1, in use"
-    assert "seconds ago" in found["note"]  # the signature matches, but the API would reject its age
+    assert "seconds ago" in found["note"]  # the signature matches, but is too old for the API
 
 
 @pytest.mark.parametrize("name", first_short(REQUEST_MISTAKES))
@@ -177,7 +177,7 @@ def test_an_older_secret_is_named_or_accepted_while_valid(
     assert found["secret"].startswith("sandbox, generation 2, accepted until ")
     code, found = verify(instance, merchant, file, signed()(third))
     assert (code, found["secret"]) == (0, "sandbox, generation 3, in use")
-    # Notifications are signed with the newest secret only.
+    # Notifications are signed only with the newest secret.
     given = hmac.new(second.encode(), BODY.encode(), hashlib.sha256).hexdigest()
     code, found = _verify(
         instance, merchant, "--notification", "--body", str(file), "--signature", given
@@ -215,7 +215,7 @@ def test_every_kind_of_body_can_be_explained(body: bytes) -> None:
 
 
 def _printed(body: bytes) -> bytes:
-    """The JSON body as a log may show it: indented, with the original digits."""
+    """Returns the JSON body as a log might show it: indented, with the original digits."""
     text = json.dumps(json.loads(body), indent=4)
     return text.replace("1000.0", "1000.00").replace(" 0.0,", " 0.00,").encode()
 

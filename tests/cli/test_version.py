@@ -1,4 +1,4 @@
-"""`manilla --version` prints the version that every package and document has."""
+"""`manilla --version` prints the same version as every package and document."""
 
 import asyncio
 import tomllib

@@ -1,4 +1,4 @@
-"""The servers beside `listen` in tests: the shop's receiver, and a proxy before the platform."""
+"""Test servers for `listen`: the shop's receiver, and a proxy in front of the platform."""
 
 import contextlib
 import http.client
@@ -18,7 +18,7 @@ def accept(_: Received) -> int:
 
 
 class Shop:
-    """Records what arrives. Each path can answer in its own way."""
+    """Records the requests that arrive. Each path can have its own response."""
 
     def __init__(self) -> None:
         self.received: list[Received] = []
@@ -69,10 +69,10 @@ def opened(port: int = 0) -> Iterator[Shop]:
 
 
 class Proxy:
-    """Passes requests on to the platform, except for those that it refuses itself."""
+    """Forwards requests to the platform, except for those that the proxy itself refuses."""
 
     def __init__(self) -> None:
-        self.refusals: list[tuple[int, dict[str, str]]] = []  # the next responses of its own
+        self.refusals: list[tuple[int, dict[str, str]]] = []  # the proxy's own next responses
         self.port = 0
 
 
@@ -83,7 +83,7 @@ def proxied(platform_port: int) -> Iterator[Proxy]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             status, headers, body = self._refusal() or self._passed_on()
-            with contextlib.suppress(BrokenPipeError):  # the client has ended
+            with contextlib.suppress(BrokenPipeError):  # the client has closed the connection
                 self.send_response(status)
                 for name, value in {**headers, "Content-Length": str(len(body))}.items():
                     self.send_header(name, value)

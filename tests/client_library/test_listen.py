@@ -1,4 +1,4 @@
-"""`manilla-client listen` against a running platform and a real receiver: no event is lost."""
+"""`manilla-client listen` with a running platform and a real receiver loses no event."""
 
 import os
 import signal
@@ -55,7 +55,7 @@ def shop() -> Iterator[Shop]:
 
 
 class Seller:
-    """A merchant that runs `listen`, and makes payments."""
+    """A merchant that runs `listen` and creates payments."""
 
     def __init__(self, platform: Platform, shop: Shop, home: Path) -> None:
         made = platform.instance.command("merchant", "create", "Ada Stores", "ada@example.com")
@@ -84,7 +84,7 @@ class Seller:
         self.platform.instance.command("refund", trx_id, "--reason", "returned")
 
     def listen(self, *words: str, **changed: str) -> "subprocess.Popen[str]":
-        """Starts `listen`, and waits until it has read the platform for the first time."""
+        """Starts `listen`, and waits until it has queried the platform for the first time."""
         target = () if "--forward-to" in words else ("--forward-to", self.shop.url(FORWARD))
         listener = subprocess.Popen(
             [*TOOL, "listen", *target, *words],
@@ -104,7 +104,7 @@ class Seller:
         return files[0].read_text() if files else None
 
     def forwarded(self, count: int) -> list[str]:
-        """The events at the receiver, as transaction and event, in the order of arrival."""
+        """Returns transaction and event of each received event, in order of arrival."""
         return [named(each) for each in self.shop.wait_for(FORWARD, count)]
 
 
@@ -122,11 +122,11 @@ def named(received: Received) -> str:
 
 
 def stop(listener: "subprocess.Popen[str]", number: int = signal.SIGINT) -> tuple[str, str]:
-    """Ends `listen` as Ctrl-C does. Returns what it printed."""
+    """Stops `listen` like Ctrl-C, and returns its output."""
     listener.send_signal(number)
     assert listener.stdout is not None
     assert listener.stderr is not None
-    # Not `communicate`, which misses what reading the first line has buffered.
+    # `communicate` would miss what reading the first line has buffered.
     out, err = listener.stdout.read(), listener.stderr.read()
     listener.wait(TIMEOUT_SECONDS)
     assert (listener.returncode, "Traceback" in err) == (0, False)
@@ -197,7 +197,7 @@ def test_an_event_is_sent_again_if_listen_is_killed_before_it_remembers(seller: 
         os.kill(listener.pid, signal.SIGSTOP)
         return 200
 
-    # It is frozen when the answer arrives, and killed before it can store the position.
+    # `listen` is suspended when the response arrives, and killed before it can store the position.
     seller.shop.answering[FORWARD] = freeze
     seller.shop.after_answer = lambda received: (
         listener.kill() if received.path == FORWARD else None

@@ -1,4 +1,4 @@
-"""`manilla-client listen` against the tests' own site. Its other rules are in test_listen.py."""
+"""`manilla-client listen` with the tests' own site. More tests are in test_listen.py."""
 
 import asyncio
 import signal

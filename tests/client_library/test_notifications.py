@@ -1,4 +1,4 @@
-"""Which notifications the client library accepts and which it rejects."""
+"""Notifications that the client library accepts and rejects."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""`manilla-client profile`: several accounts' keys in a file that nobody else can read."""
+"""`manilla-client profile` stores several accounts' keys in a file that only the owner can read."""
 
 import json
 import os

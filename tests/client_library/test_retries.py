@@ -1,4 +1,4 @@
-"""The client library's retries when the network or the API fails: safe and limited."""
+"""The client library's retries after network or API errors are safe and limited."""
 
 import asyncio
 import contextlib
@@ -53,7 +53,7 @@ def reset() -> Behave:
 async def scripted(
     *answers: Behave, retries: Retries = AT_ONCE, timeout_seconds: float = 10
 ) -> AsyncIterator[tuple[Receiver, AsyncClient]]:
-    """A server that returns these responses one after the other, and a client that calls it."""
+    """Runs a server that returns these responses in order, and a client that calls the server."""
     credentials = Credentials("test_key", "test_api", SECRET)
     async with receiving() as service:
         service.answers += answers

@@ -1,4 +1,4 @@
-"""`manilla-client trigger`: a real sandbox transaction, which the shop is notified of."""
+"""`manilla-client trigger` creates a real sandbox transaction, and the shop gets a notification."""
 
 import asyncio
 import json

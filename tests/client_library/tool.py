@@ -1,6 +1,6 @@
-"""Runs the command `manilla-client` with a home folder of its own, without starting a process.
+"""Runs the command `manilla-client` with a separate home folder, without starting a process.
 
-A process would use a fifth of a second of CPU time to load its modules.
+A new process would use a fifth of a second of CPU time to load its modules.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from manilla_client.command import main
 
 from tests.timeouts import TIMEOUT_SECONDS
 
-# For tests that need a process: to send it signals, or to connect it to a terminal.
+# For tests that need a process, to send it signals or to connect it to a terminal.
 TOOL = [sys.executable, "-m", "manilla_client"]
 
 
@@ -45,7 +45,7 @@ def tool(
 
 
 def process(home: Path, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """Runs `listen`, which replaces signal handlers, in a process of its own."""
+    """Runs `listen` in a separate process, because it replaces signal handlers."""
     return subprocess.run(
         [*TOOL, *words],
         stdin=subprocess.DEVNULL,
@@ -58,7 +58,7 @@ def process(home: Path, *words: str, **variables: str) -> "subprocess.CompletedP
 
 
 class _OfThread(io.TextIOBase):
-    """Separates what the command prints from the output of the platform in other threads."""
+    """Separates the command's output from the platform's output in other threads."""
 
     def __init__(self, own: TextIO, others: TextIO) -> None:
         self._thread = threading.get_ident()

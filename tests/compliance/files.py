@@ -1,4 +1,4 @@
-"""Small files of the types that a dossier takes, and files that only pretend to be one."""
+"""Small files of the types that a dossier accepts, and files with a false type."""
 
 import struct
 import zlib

@@ -1,4 +1,4 @@
-"""Documents: their type comes from their content, and their bytes are encrypted."""
+"""Uploaded documents: the type is detected from the content, and the content is encrypted."""
 
 import pytest
 from hypothesis import given

@@ -40,7 +40,7 @@ def table() -> list[Route]:
     return console.ROUTES
 
 
-# Each module has separate users, so that a test that ends all sessions affects no other module.
+# Each module has separate users, because a test that ends all sessions must affect no other module.
 @pytest.fixture(scope="module")
 async def people(services: Services, site: Site) -> dict[ConsoleRole, SignedInUser]:
     return await _new_people(services, site)
@@ -55,7 +55,7 @@ async def _new_people(services: Services, site: Site) -> dict[ConsoleRole, Signe
 
 @pytest.fixture(scope="module")
 async def second(services: Services, site: Site) -> SignedInUser:
-    """A second administrator, who can approve the first one's changes."""
+    """A second administrator, who can approve the first administrator's changes."""
     host = f"{secrets.token_hex(4)}.console.example"
     return await administrator(services, site, f"second@{host}")
 
@@ -88,7 +88,7 @@ async def production_site(services: Services) -> AsyncIterator[Site]:
 async def in_production(services: Services, production_site: Site) -> dict[str, SignedInUser]:
     """Users in production mode, with a second factor and a recent step-up.
 
-    They are not those of `people`, who confirm their identity with a password.
+    The users of `people` are different: they confirm their identity with a password.
     """
     people = await _new_people(services, production_site)
     other = await administrator(

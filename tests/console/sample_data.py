@@ -34,7 +34,7 @@ SOMEBODY = Actor(ActorKind.COMMAND, None, "somebody at the keyboard")
 
 
 async def create_sample_data(services: Services, merchant: Merchant, text: str) -> dict[str, str]:
-    """Uses `text` for every value that a user can enter."""
+    """Creates sample data, with `text` for every value that a user can enter."""
     return {
         "merchant": str(merchant.new.id),
         "mail": str(await _mail(services, merchant, text)),
@@ -65,7 +65,7 @@ async def _mail(services: Services, merchant: Merchant, text: str) -> int:
 
 
 async def _queues(services: Services, merchant: Merchant, text: str) -> dict[str, str]:
-    """Creates one item in each queue that administrators work on."""
+    """Creates one item in each of the administrators' queues."""
     db, merchant_id = services.db, merchant.new.id
     theirs = await sample_data.create_sample_data(services, merchant, text)
     payout = await db.value("SELECT trx_id FROM payout WHERE merchant_id = $1", merchant_id)
@@ -94,9 +94,9 @@ async def _queues(services: Services, merchant: Merchant, text: str) -> dict[str
 
 
 async def _statement(services: Services, text: str) -> str:
-    """Stores a day's statement with lines that nothing in our ledger matches.
+    """Stores a day's statement with lines that match nothing in our ledger.
 
-    The day is signed, and changes afterwards.
+    The day is signed, and the statement changes afterwards.
     """
     db, account = services.db, ("providerb", "NGN")
     await _import_line(services, text)
@@ -145,7 +145,7 @@ async def _request(services: Services, merchant_id: int, text: str) -> str:
 
 
 async def create_failed_job(services: Services, merchant_id: int, text: str) -> None:
-    """Creates a failed job of a kind that no worker claims."""
+    """Creates a failed job of a kind that no worker runs."""
     await services.db.execute(
         """
         INSERT INTO job (merchant_id, kind, subject, due_at, attempts, failures, parked_at,
@@ -156,7 +156,9 @@ async def create_failed_job(services: Services, merchant_id: int, text: str) -> 
 
 
 async def request_adjustment(services: Services, merchant: Merchant, reason: str) -> int:
-    """Requests a wallet adjustment that needs a second administrator. Returns the approval's id."""
+    """Requests a wallet adjustment that needs a second administrator, and returns the approval's
+    id.
+    """
     change = WalletAdjustment(
         merchant.new.id, Environment.SANDBOX, Money.of("25", "NGN"), reason[:200]
     )
@@ -165,7 +167,7 @@ async def request_adjustment(services: Services, merchant: Merchant, reason: str
 
 
 async def _person(services: Services, text: str) -> dict[str, str]:
-    """Adds a user who was invited and has not signed in yet."""
+    """Adds an invited user who has not signed in yet."""
     email = "invited@console.example"
     try:
         person = await persons.find(services.db, Realm.CONSOLE, email)

@@ -1,4 +1,4 @@
-"""Approvals in the console: each is decided exactly once, and not by its requester."""
+"""Approvals in the console: each approval is decided once, and never by its requester."""
 
 import asyncio
 

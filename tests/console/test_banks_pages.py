@@ -1,4 +1,4 @@
-"""The console's pages of banks: unmatched codes first, and mapping a code."""
+"""The console's bank pages: unmatched codes come first, and a code can be mapped to a bank."""
 
 from collections.abc import AsyncIterator
 
@@ -32,7 +32,7 @@ async def visitor(services: Services, populated: PopulatedConsole) -> SignedInUs
 
 @pytest.fixture(autouse=True)
 async def learned(services: Services) -> AsyncIterator[None]:
-    """The list of an account that no simulated provider has in these tests."""
+    """Stores the bank list of a provider account that no simulated provider uses in these tests."""
     await learning.learn(services.db, PROVIDER, LISTED)
     yield
     await services.db.execute("DELETE FROM provider_bank WHERE provider = $1", PROVIDER)

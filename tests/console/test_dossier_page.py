@@ -1,4 +1,4 @@
-"""An administrator's decisions on a dossier: the checklist above Approve, and reasons."""
+"""An administrator's decision on a dossier: the checklist above the Approve button, and reasons."""
 
 import asyncio
 
@@ -25,7 +25,7 @@ APPROVE = {"status": "approved", "was": "pending"}
 
 @pytest.fixture
 async def pending(services: Services, site: Site) -> MerchantDashboard:
-    """A merchant that waits for approval."""
+    """A merchant that is waiting for approval."""
     dashboard = await new_dashboard(services, site)
     change = MerchantUpdate(status=MerchantStatus.PENDING)
     await merchants.change(services.db, services.keyring, dashboard.merchant.new.id, change)
@@ -49,7 +49,7 @@ async def _submit(dashboard: MerchantDashboard) -> None:
 
 
 async def _now(dashboard: MerchantDashboard) -> tuple[str, str, str | None]:
-    """The merchant's status and level, and the dossier's state."""
+    """Returns the merchant's status and level, and the dossier's state."""
     db, merchant_id = dashboard.services.db, dashboard.merchant.new.id
     merchant, dossier = await merchants.get(db, merchant_id), await dossiers.find(db, merchant_id)
     return merchant.status, merchant.level, dossier.state if dossier else None

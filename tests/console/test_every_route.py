@@ -1,4 +1,4 @@
-"""Rules that hold for every route of the console, including new ones."""
+"""Rules that every route of the console must follow, including new routes."""
 
 import itertools
 
@@ -14,7 +14,7 @@ from tests.web.route_urls import address, shown
 from tests.web.signed_in_user import member
 
 SIGN_IN = "/console/sign-in"
-# POST requests that read-only users may send: verifying the audit log changes nothing.
+# Read-only users may send these POST requests, for example to verify the audit log.
 LOOKING = (Permission.CONSOLE_VIEW, Permission.SUPPORT_TOOLS)
 
 
@@ -75,7 +75,7 @@ async def test_a_role_without_the_permission_is_rejected(
 async def test_a_role_with_the_permission_can_open_the_page(
     table: list[Route], populated: PopulatedConsole, role: ConsoleRole
 ) -> None:
-    """Other tests submit each form. Every page is opened as an administrator below."""
+    """Other tests submit each form. The tests below open every page as an administrator."""
     visitor = populated.people[role]
     for route in table:
         if route.method == "GET" and route.needs in permissions_of(role):
@@ -84,7 +84,7 @@ async def test_a_role_with_the_permission_can_open_the_page(
 
 
 async def test_support_can_change_nothing(table: list[Route]) -> None:
-    """Except for their own account, support users can POST only what changes nothing."""
+    """Support users can only send POST requests that change nothing or change their own account."""
     may = permissions_of(ConsoleRole.SUPPORT)
     sent = [r for r in table if r.method == "POST" and r.needs in may]
     assert all(route.needs in LOOKING for route in sent)
@@ -106,7 +106,7 @@ async def test_a_form_from_another_site_is_rejected(
 
 @pytest.fixture(scope="module")
 async def opened(table: list[Route], populated: PopulatedConsole) -> list[tuple[Route, Reply]]:
-    """Every route that can be opened, with its response to an administrator."""
+    """Returns every route that can be opened, with its response to an administrator."""
     return [
         (route, await populated.administrator.get(address(route, populated.samples)))
         for route in table

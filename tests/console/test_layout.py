@@ -1,4 +1,4 @@
-"""Nothing on a list is cut off, on a phone or a laptop."""
+"""No list content is cut off on a phone or a laptop."""
 
 import pytest
 from playwright.async_api import Browser

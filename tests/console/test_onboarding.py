@@ -1,4 +1,4 @@
-"""Setting up a provider on its page: a checklist with the next step, a guide, plain errors."""
+"""A provider's page guides its setup: a checklist with the next step, a guide, and clear errors."""
 
 import re
 from collections.abc import AsyncIterator
@@ -39,7 +39,7 @@ async def visitor(
 
 
 async def state(visitor: SignedInUser) -> tuple[str, str]:
-    """Returns how many steps are done, and the next one."""
+    """Returns how many steps are done, and the next step."""
     page = (await visitor.get(AT)).body.decode()
     assert not markup.problems(page)
     found = re.search(r"(\d of \d) done(?:\. Next: ([a-z ]+))?", page)

@@ -1,4 +1,4 @@
-"""Console users are added, changed and disabled; every change needs a step-up."""
+"""Console users are added, changed and disabled. Every change needs a step-up."""
 
 import re
 
@@ -133,8 +133,8 @@ async def test_in_production_an_administrator_cannot_create_their_own_approver(
         assert "only the operator can do this" in await visitor.follow(reply), path
     page = (await visitor.get("/people")).body.decode()
     assert f"/people/{in_production['second'].person_id}/link" not in page
-    # Support users can neither request nor approve changes, so adding one is allowed. Reducing a
-    # user's permissions needs no approval.
+    # Adding a support user needs no approval, because support users can neither request nor approve
+    # changes. Reducing a user's permissions needs no approval either.
     added = await visitor.post("/people/add", {**form, "role": "support"})
     assert "/console/invitation/" in added.body.decode()
     efe = await administrator(services, site, "lower@console.example")

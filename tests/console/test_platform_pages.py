@@ -109,7 +109,7 @@ async def test_credentials_can_be_set_and_are_never_shown(
     assert bad.status == 400
     assert SECRET not in bad.body.decode()
 
-    # An empty secret field keeps the stored secret; a checkbox deletes it.
+    # An empty secret field keeps the stored secret. A checkbox deletes it.
     fields = {"api_key": "", "business_id": "b-1", "webhook_secret": ""}
     await visitor.post(f"{at}/credentials", {**fields, "forget_webhook_secret": "on"})
     now = (await credentials.load(services.db, services.keyring))["providerb"]
@@ -128,8 +128,8 @@ async def test_credentials_can_be_set_and_are_never_shown(
     assert now.value("secret_key") == SECRET
     assert (now.is_on("pay_in_enabled"), now.is_on("pay_out_enabled")) == (True, False)
 
-    # A form that was opened before payouts were disabled and changes another field does not enable
-    # them again.
+    # If payouts were disabled while a form was open, saving another field of that form does not
+    # enable payouts again.
     seen = {"was_pay_in_enabled": "true", "was_pay_out_enabled": "true", "was_sandbox": "true"}
     await visitor.post(f"{at}/switches", {**seen, "pay_out_enabled": "on", "sandbox": "on"})
     fields = {"business_id": "b-0", "was_business_id": "b-0", "base_url": "", "was_base_url": "x"}
@@ -164,7 +164,7 @@ async def test_a_provider_is_called_only_by_the_buttons(
 
 
 async def _calls(services: Services) -> int:
-    """The number of calls to provider A in the last minutes."""
+    """Returns the number of calls to provider A in the last minutes."""
     health = services.rails.health
     await health.flush()
     return sum(rail.calls for rail in await health.overview() if rail.provider == "providera")
@@ -232,7 +232,7 @@ async def test_a_method_is_changed_completely_or_not_at_all(
     assert methods[CODE].fee.percent == Decimal("1.5")
     assert methods[CODE].fee.maximum_minor == 2000_00
 
-    # If another administrator has saved since the form was opened, saving it is rejected.
+    # Saving a form is rejected if another administrator has saved it since it was opened.
     [seen] = re.findall(r'name="seen" value="(\w+)"', (await visitor.get(at)).body.decode())
     assert (await visitor.post(at, {**METHOD, "fee_percent": "2", "seen": seen})).status == 303
     late = await visitor.post(at, {**METHOD, "name": "Late", "seen": seen})
@@ -367,7 +367,7 @@ async def test_any_reference_finds_a_transaction_with_its_full_history(
 
 
 async def _rows(visitor: SignedInUser, **query: str) -> list[list[str]]:
-    """The rows of a list's CSV export, without the header row."""
+    """Returns the rows of a list's CSV export, without the header row."""
     reply = await visitor.get(f"/transactions?{urlencode({**query, 'format': 'csv'})}")
     assert reply.status == 200, reply.body
     return list(csv.reader(io.StringIO(unchunked(reply).decode())))[1:]
@@ -387,7 +387,7 @@ async def test_one_worker_checks_the_ledger_on_request(
     assert (await visitor.post("/ledger/proof", {})).status == 303
     assert b"Checking the ledger" in (await visitor.get("/ledger")).body
     assert await proofs.is_mine(services.db)
-    # The previous call has taken this check, so no other worker may run it.
+    # The previous call has claimed this check, so no other worker may run it.
     assert not await proofs.is_mine(services.db)
     await visitor.post("/ledger/proof", {})
     await prove.run()

@@ -1,4 +1,4 @@
-"""The console's queues: a permitted user decides each item exactly once, and it is audited."""
+"""The console's queues: a permitted user decides each item once, and the audit log records it."""
 
 import asyncio
 from html import unescape
@@ -50,7 +50,7 @@ async def simulator(simulated_providers: ProviderSimulator) -> ProviderSimulator
 
 @pytest.fixture
 async def shop(services: Services, site: Site, simulator: ProviderSimulator) -> Shop:
-    """A shop without cases, and with an empty wallet."""
+    """A shop without cases and with an empty wallet."""
     merchant = await new_merchant(
         site.from_new_ip(), services.db, services.keyring, environment=Environment.PRODUCTION
     )
@@ -281,7 +281,7 @@ async def test_a_failed_notification_is_resent_and_delivered(
         assert "is being sent again" in await support.follow(reply)
         await deliveries.deliver()
         assert "Attempt 4: HTTP 200" in text(await support.get(path))
-        # The merchant's other failed notification.
+        # The merchant's second failed notification.
         failed = {"merchant": str(merchant.new.id), "since": "2026-01-01T00:00"}
         reply = await support.post("/notifications/redeliver-failed", failed)
         assert "Resending 1 notification." in await support.follow(reply)
@@ -339,7 +339,7 @@ async def test_support_sees_the_queues_and_can_decide_nothing(
 
 
 async def _case(services: Services, shop: Shop) -> int:
-    """Creates a case about a charge that was paid with a wrong amount."""
+    """Creates a case about a charge for which a wrong amount was paid."""
     started = await shop.start()
     charge = await shop.choose(started, "providera_ngn_va")
     await shop.pay(charge, amount=5000)
@@ -364,7 +364,7 @@ async def _refund(shop: Shop) -> str:
 async def test_a_refund_that_may_be_paid_is_confirmed_only_as_already_paid(
     shop: Shop, operations: SignedInUser
 ) -> None:
-    """The provider's response was lost, and it has no status query for refunds."""
+    """The provider's response was lost, and the provider has no status query for refunds."""
     started = await shop.start()
     await shop.pay(await shop.choose(started, "providerc-ngn"))
     await shop.until(started, "success")

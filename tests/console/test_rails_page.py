@@ -1,4 +1,6 @@
-"""The console's page of rails: problems first, and draining a rail."""
+"""The console's rails page: rails with problems are listed first, and a rail's payouts can be
+stopped.
+"""
 
 import re
 from collections.abc import AsyncIterator
@@ -30,7 +32,7 @@ async def visitor(services: Services, populated: PopulatedConsole) -> SignedInUs
 
 @pytest.fixture(autouse=True)
 async def counted(services: Services) -> AsyncIterator[None]:
-    """Provider B fails for one bank, and provider A delivers."""
+    """Records failures of provider B for one bank, and deliveries of provider A."""
     await forget_outcomes(services)
     good, bad = Outcomes(), Outcomes(failed=3)
     for seconds in (3, 3, 45):

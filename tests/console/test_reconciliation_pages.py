@@ -1,4 +1,4 @@
-"""The console's reconciliation pages: import, figures, sign-off, and the report as files."""
+"""The console's reconciliation pages: import, figures, sign-off, and downloads of the report."""
 
 import csv
 import io
@@ -35,7 +35,7 @@ async def visitor(services: Services, populated: PopulatedConsole) -> SignedInUs
 
 @pytest.fixture
 async def account(services: Services, owner: Database) -> AsyncIterator[Account]:
-    """An account of Kora's kind that no other test uses."""
+    """A Kora account that no other test uses."""
     account = Account(services.db, owner)
     await accounts.add(services.db, "kora", account.name)
     await services.rails.load()
@@ -56,7 +56,7 @@ def _at(account: Account) -> str:
 async def _upload(
     visitor: SignedInUser, account: Account, content: bytes, name: str = "july.csv"
 ) -> str:
-    """Returns the page that the upload leads to."""
+    """Uploads a statement and returns the page to which the upload redirects."""
     reply = await visitor.upload(IMPORT, {"provider": account.name}, name, content)
     return await visitor.follow(reply) if reply.status == 303 else reply.body.decode()
 

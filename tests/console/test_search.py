@@ -1,4 +1,4 @@
-"""The search in the console: transactions of all merchants, merchants, people and cases."""
+"""The console's search: all merchants' transactions, merchants, people and cases."""
 
 from urllib.parse import urlencode
 

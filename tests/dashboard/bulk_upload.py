@@ -19,6 +19,6 @@ async def upload(
 
 
 async def draft(dashboard: MerchantDashboard, rows: Sequence[str]) -> str:
-    """Uploads a payout file with these rows and returns the URL of the batch."""
+    """Uploads a payout file with these rows, and returns the batch's URL."""
     reply = await upload(dashboard, "\n".join([HEADER, *rows]).encode())
     return redirect_target(reply)

@@ -15,7 +15,7 @@ from tests.client import Merchant, Site
 from tests.dashboard.sample_data import create_sample_data
 from tests.web.signed_in_user import SignedInUser, member
 
-# This script runs if a page does not escape it between tags, in an attribute or in a script.
+# This script would run if a page did not escape it between tags, in an attribute or in a script.
 SCRIPT = "<script>stolen()</script>\"'><img src=x onerror=stolen()>"
 
 
@@ -82,5 +82,5 @@ async def populated(services: Services, site: Site) -> PopulatedMerchant:
 
 @pytest.fixture(scope="module")
 async def other_merchant(services: Services, site: Site) -> PopulatedMerchant:
-    """Another merchant with the same kinds of data."""
+    """Another merchant with the same types of data."""
     return await _populated(services, site)

@@ -1,4 +1,4 @@
-"""A sandbox merchant with its dashboard, and helpers that read its balance and lists."""
+"""A sandbox merchant with its dashboard, and methods that read its balance and lists."""
 
 import asyncio
 import contextlib
@@ -36,12 +36,13 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
         return trx_id
 
     async def run_jobs(self) -> None:
-        """Runs the jobs that the dashboard created for this merchant, as if they were due."""
+        """Runs the jobs that the dashboard created for this merchant, even if not yet due."""
         db = self.services.db
         works = {kind: worker.works(self.services)[kind] for kind in KINDS}
         runner = Runner(db, works)
         seen: list[str] = []
-        # A settlement with a pending approval always has a job, so stop if there is no progress.
+        # A settlement with a pending approval always has a job, so stop when there is no more
+        # progress.
         while seen[-3:] != [await self._progress()] * 3:
             seen.append(await self._progress())
             await db.execute(
@@ -56,7 +57,7 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
                 return
 
     async def _progress(self) -> str:
-        """What jobs have done so far."""
+        """Returns a summary of the jobs' results, to detect progress."""
         progress: str = await self.services.db.value(
             """
             SELECT concat_ws(' ', (SELECT count(*) FROM job WHERE merchant_id = $1),
@@ -91,7 +92,7 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
 
     @contextlib.asynccontextmanager
     async def open_page(self, browser: Browser, path: str, *, width: int) -> AsyncIterator[Page]:
-        """Opens a page in a browser as the owner, who must step up before money moves."""
+        """Opens a page in a browser as the owner, who must step up before moving money."""
         await self.services.db.execute(
             "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1", self.owner.person_id
         )
@@ -110,16 +111,16 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
         await context.close()
 
     async def rows(self, path: str, **query: str) -> list[list[str]]:
-        """The rows of a list's CSV export, without the header row."""
+        """Returns the rows of a list's CSV export, without the header row."""
         reply = await self.owner.get(f"{path}?{urlencode({**query, 'format': 'csv'})}")
         assert reply.status == 200, reply.body
         return list(csv.reader(io.StringIO(unchunked(reply).decode())))[1:]
 
 
 def redirect_target(reply: Reply) -> str:
-    """The path that a response redirects to.
+    """Returns the path to which a response redirects.
 
-    `Reply.headers` are lower case, so the id is converted back to upper case.
+    `Reply.headers` is in lower case, so the id is converted back to upper case.
     """
     assert reply.status == 303, reply.body
     place, _, name = reply.headers["location"].removeprefix("/dashboard").rpartition("/")
@@ -127,7 +128,7 @@ def redirect_target(reply: Reply) -> str:
 
 
 def unchunked(reply: Reply) -> bytes:
-    """The body of a chunked response."""
+    """Returns the body of a chunked response."""
     if reply.headers.get("transfer-encoding") != "chunked":
         return reply.body
     body, rest = b"", reply.body

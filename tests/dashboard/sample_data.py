@@ -38,7 +38,7 @@ from tests.payouts.payout_merchant import INITIATE as PAY_OUT
 
 
 async def create_sample_data(services: Services, merchant: Merchant, text: str) -> dict[str, str]:
-    """Uses `text` for every value that a merchant or its customers can enter."""
+    """Creates sample data, with `text` for each value that the merchant or a customer can enter."""
     payment = await _payment(services, merchant, text)
     payout = await _payout(merchant, text)
     method = services.methods.by_code(MethodKind.WITHDRAW, MANUAL)
@@ -108,7 +108,7 @@ async def _dossier(services: Services, merchant: Merchant, text: str) -> dict[st
 
 
 async def _approval(services: Services, merchant: Merchant) -> str:
-    """A change to the payout protection that needs a second person's approval."""
+    """Requests a change to the payout protection that needs a second person's approval."""
     asker = Actor(ActorKind.PERSON, 0, "Ada", Realm.DASHBOARD)
     with acting(asker):
         change = ThresholdChange(merchant.new.id, "NGN", None)
@@ -116,7 +116,7 @@ async def _approval(services: Services, merchant: Merchant) -> str:
 
 
 async def _settlement(services: Services, merchant: Merchant, text: str) -> str:
-    """A settlement that failed."""
+    """Creates a failed settlement."""
     order = SettlementOrder(
         merchant_id=merchant.new.id,
         environment=merchant.environment,

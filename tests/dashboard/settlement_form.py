@@ -1,4 +1,4 @@
-"""Settles a balance as a user does: reviews the offer, then confirms it."""
+"""Settles a balance as a user does: reviews the settlement, then confirms it."""
 
 import re
 
@@ -10,7 +10,7 @@ _FIELD = re.compile(r'name="(currency|amount|account)" value="([^"]*)"')
 
 
 async def settle(user: SignedInUser, page: str = SETTLEMENTS, **more: str) -> Reply:
-    """Returns the response to the confirmation, or to the review if nothing can be settled."""
+    """Returns the response to the confirmation, or to the review if there is nothing to settle."""
     review = await user.get(f"{page}/new?currency=NGN")
     if review.status != 200:
         return review

@@ -1,4 +1,4 @@
-"""A payout file that exceeds the wallet's balance: no row is skipped to pay a later one."""
+"""A payout file that exceeds the wallet's balance: rows are paid in order, and none is skipped."""
 
 import asyncio
 import csv
@@ -37,7 +37,9 @@ def _row(amount: int | str, account: str = "") -> str:
 
 
 async def _too_large(dashboard: MerchantDashboard) -> str:
-    """Rows of which the balance covers 1 and 2, but not 3. Row 4 alone would fit again."""
+    """Uploads rows of which the balance covers rows 1 and 2, but not 3. Row 4 alone would be
+    covered.
+    """
     return await draft(dashboard, [_row(300_000), _row(400_000), _row(500_000), _row(1_000)])
 
 
@@ -54,7 +56,7 @@ async def test_a_file_larger_than_the_wallet_is_not_paid(
     assert "Pay ₦1,201,000.00" not in page
     assert "first 2 rows of 4, ₦700,000.00" in page
 
-    # The server rejects the confirmation, too, although the page has no button for it.
+    # The page has no button to confirm the file, and the server rejects the confirmation too.
     reply = await dashboard.owner.post(f"{batch}/confirm", {})
     assert redirect_target(reply) == batch
     await dashboard.run_jobs()
@@ -100,7 +102,7 @@ async def test_a_wallet_drained_meanwhile_stops_the_file_at_that_row(
 ) -> None:
     batch = await draft(dashboard, [_row(300_000), _row(500_000), _row(1_000)])
     await dashboard.owner.post(f"{batch}/confirm", {})
-    # An API payout debits the wallet after the file is confirmed and before its rows are paid.
+    # An API payout debits the wallet after the file is confirmed, but before its rows are paid.
     payout = {
         "payout_amount": 400_000,
         "currency_code": "NGN",

@@ -1,4 +1,4 @@
-"""Rules that hold for every route of the dashboard, including new ones."""
+"""Rules that every route of the dashboard must follow, including new routes."""
 
 import itertools
 import re
@@ -85,7 +85,7 @@ async def test_a_role_without_the_permission_is_rejected(
 async def test_a_role_with_the_permission_can_open_the_page(
     table: list[Route], populated: PopulatedMerchant, role: Role
 ) -> None:
-    """Other tests submit each form. Every page is opened as an owner below."""
+    """Other tests submit each form. The tests below open every page as an owner."""
     visitor = populated.people[role]
     for route in table:
         if route.method == "GET" and route.needs in permissions_of(role):
@@ -112,7 +112,7 @@ async def test_another_merchants_objects_are_not_found(
     other_merchant: PopulatedMerchant,
     services: Services,
 ) -> None:
-    """An object of another merchant or environment gets the same 404 as an unknown one."""
+    """An object of another merchant or environment gets the same 404 as an unknown object."""
     await populated.owner.step_up(services)
     csrf = await populated.owner.csrf()
     theirs = {
@@ -136,7 +136,7 @@ async def test_another_merchants_objects_are_not_found(
 
 @pytest.fixture(scope="module")
 async def opened(table: list[Route], populated: PopulatedMerchant) -> list[tuple[Route, Reply]]:
-    """Every route that can be opened, with its response to the owner."""
+    """Returns every route that can be opened, with its response to the owner."""
     return [
         (route, await populated.owner.get(address(route, populated.samples)))
         for route in table

@@ -1,4 +1,4 @@
-"""The API explorer makes real sandbox calls for the signed-in user's merchant only."""
+"""The API explorer makes real sandbox calls, and only for the signed-in user's merchant."""
 
 import hmac
 import re

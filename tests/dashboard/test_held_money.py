@@ -1,4 +1,4 @@
-"""A payment with a wrong amount: its page shows the amounts and what happens with the money."""
+"""A payment with a wrong amount: its page shows the amounts and what happens to the money."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The home page: latest payments, money on its way, attention, and volume over a period."""
+"""The dashboard's home page: latest payments, pending money, required actions, and volume."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -70,7 +70,7 @@ async def test_the_chart_shows_the_chosen_figure_by_day(dashboard: MerchantDashb
         for period, days in (("7days", 7), ("90days", 90)):
             page = await home(dashboard, f"?period={period}&show={name}")
             assert f'role="img" aria-label="{label} by day' in page
-            assert page.count("<tr><td>") == days  # the same figures as a table
+            assert page.count("<tr><td>") == days  # the table has the same figures as the chart
             assert "Figures by day" in page
 
 
@@ -96,7 +96,7 @@ async def test_volume_is_compared_with_the_period_before(services: Services, sit
 
 @asynccontextmanager
 async def earlier(services: Services, trx_id: str, *, days: int) -> AsyncIterator[None]:
-    """Moves a payment to an earlier day, until the block ends."""
+    """Moves a payment to an earlier day until the end of the block."""
     moment = trx_ids.moment_of(trx_id)
     assert moment is not None
     moved = trx_ids.floor(moment - timedelta(days=days)) + trx_id[13:]

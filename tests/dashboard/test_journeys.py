@@ -38,7 +38,7 @@ SITE_INFO = "/api/v1/site-info"
 
 @contextlib.asynccontextmanager
 async def _at_browser(browser: Browser, address: str) -> AsyncIterator[Page]:
-    """A user with a separate browser. Any browser error fails the test."""
+    """Opens a separate browser for a user. Any browser error fails the test."""
     context = await browser.new_context(viewport={"width": 1280, "height": 900})
     page = await context.new_page()
     faults: list[str] = []
@@ -67,7 +67,7 @@ async def _becomes(expected: Any, look: Callable[[], Awaitable[Any]]) -> None:
 
 
 async def _codes(page: Page, number: int) -> list[str]:
-    """The secrets on a page, when the browser has parsed all of them."""
+    """Returns the secrets on a page, once the browser has parsed all of them."""
     found = page.locator(".secret code")
     await expect(found).to_have_count(number)
     return await found.all_inner_texts()
@@ -90,7 +90,7 @@ async def _sign_out(page: Page) -> None:
 
 
 async def _statuses(site: Site, *keys: list[str]) -> list[int]:
-    """The API's response status for a call signed with each of these credentials."""
+    """Returns the API's response status for each of these credentials."""
     statuses = []
     for merchant_key, api_key, secret in keys:
         pair = NewCredentials(merchant_key, api_key, secret)
@@ -144,16 +144,15 @@ async def test_an_owner_secures_the_account_and_rotates_the_keys(
         await _sign_in(page, email)
         await expect(page.get_by_role("heading", level=1)).to_have_text("Home")
         codes = await _protects_the_account(page, base, email)
-        await services.db.execute(  # allow the current codes again instead of waiting for new ones
-            "UPDATE person SET totp_last_step = NULL WHERE email = $1", email
-        )
+        # Allows the current codes again instead of waiting for new codes.
+        await services.db.execute("UPDATE person SET totp_last_step = NULL WHERE email = $1", email)
         await page.goto(f"{base}/sandbox/credentials")
         await page.get_by_role("button", name="Rotate keys").click()
         await page.get_by_label("Code from your authenticator app").fill(codes.now())
         await page.get_by_role("button", name="Confirm").click()
         await expect(page.get_by_text("shown only once.")).to_be_visible()
         new = (await _codes(page, 4))[:3]
-        # Every API process sees the new keys within a second.
+        # Every API process loads the new keys within a second.
         await _becomes([200, 200], lambda: _statuses(site, keys, new))
         assert await _statuses(site, [*new[:2], "test_secret_of_nobody"]) == [401]
         await page.get_by_role("link", name="Done").click()
@@ -236,7 +235,7 @@ async def _chooses_gateways(page: Page, merchant: Merchant) -> None:
     await expect(page.get_by_label("Selected gateways")).to_be_checked()
     await page.get_by_role("button", name="Save", exact=True).click()
     await _sees(page, "Checkout now offers the selected gateways.")
-    # The page shows the value that was just saved, not a cached one.
+    # The page shows the value that was just saved, not a cached value.
     assert await page.locator("input[name=gateway]:checked").count() == 2
     assert await page.get_by_text("You have not selected it.").count() == len(everything) - 2
     await _becomes(everything[:2], offered)
@@ -258,7 +257,7 @@ async def _moves_a_gateway(page: Page) -> None:
     await _sees(page, "Checkout now uses this order.")
     assert await shown() == [second, first, *others]
     await page.get_by_role("button", name=re.compile("^Move .* up$")).nth(1).click()
-    # The first move's message is the same, so wait for the order itself.
+    # Wait for the new order, because both moves show the same message.
     await expect(page.locator("input[name=gateway]").first).to_have_attribute("value", first or "")
     assert await shown() == [first, second, *others]
     await expect(page.get_by_role("button", name=re.compile("^Move .* up$")).first).to_be_disabled()

@@ -1,4 +1,4 @@
-"""Nothing on a list is cut off, on a phone or a laptop."""
+"""No list content is cut off on a phone or a laptop."""
 
 import pytest
 from playwright.async_api import Browser, expect
@@ -57,7 +57,7 @@ async def test_menus_stay_inside_the_screen_of_a_phone(
         assert sheet["x"] >= 0, path
         assert sheet["x"] + sheet["width"] <= 390, path
         assert sheet["y"] + sheet["height"] <= 844, path
-        await page.mouse.click(195, 20)  # beside the sheet
+        await page.mouse.click(195, 20)  # outside the sheet
         await expect(page.locator(".filter-fields")).to_be_hidden()
     await context.close()
 

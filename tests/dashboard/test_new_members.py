@@ -1,4 +1,4 @@
-"""A new member cannot be the second person, because the inviter could be both people."""
+"""A new member cannot approve as the second person, because the inviter could be both people."""
 
 import pytest
 
@@ -18,7 +18,7 @@ PROTECTION = "/sandbox/protection"
 
 
 async def _invite(dashboard: MerchantDashboard, role: Role = Role.FINANCE) -> Decider:
-    """Adds a colleague as an owner can: with the invitation's link."""
+    """Adds a colleague through an invitation link, as an owner can."""
     services, merchant_id = dashboard.services, dashboard.merchant.new.id
     email = f"invented-{merchant_id}@example.com"
     token = await invitations.invite(
@@ -35,7 +35,7 @@ async def _invite(dashboard: MerchantDashboard, role: Role = Role.FINANCE) -> De
 
 
 async def _ask(dashboard: MerchantDashboard) -> str:
-    """Stores a production payout that waits for a second person. Returns its batch."""
+    """Creates a production payout that needs a second person's approval, and returns its batch."""
     await dashboard.services.db.execute(
         """
         INSERT INTO payout_batch (merchant_id, id, environment, status, method_id, method_name,
@@ -57,7 +57,8 @@ async def test_a_new_member_cannot_approve_for_24_hours(services: Services, site
     assert "Can approve from" in (await dashboard.owner.get("/team")).body.decode()
 
     await _let_a_day_pass(dashboard)
-    with pytest.raises(batches.BatchNotCovered):  # the next check: the batch has no rows
+    # The next check fails, because the batch has no rows.
+    with pytest.raises(batches.BatchNotCovered):
         await batches.approve(services.db, tenant, batch_id, by=invented)
     assert "Can approve from" not in (await dashboard.owner.get("/team")).body.decode()
 

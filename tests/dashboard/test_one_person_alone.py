@@ -1,4 +1,4 @@
-"""Chains of page actions by which one finance user tries to pay out more than the threshold."""
+"""Sequences of page actions by which one finance user tries to pay out more than the threshold."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -22,7 +22,7 @@ ACCOUNT = "/sandbox/settlement-account"
 
 
 class Thief(msgspec.Struct, frozen=True):
-    """A finance user of a merchant whose payouts above 1,000 need a second person."""
+    """A finance user of a merchant that requires a second person for payouts above 1,000."""
 
     dashboard: MerchantDashboard
     user: SignedInUser
@@ -95,7 +95,7 @@ async def _first_account(thief: Thief) -> None:
 
 
 async def _account_in_effect_for_years(thief: Thief) -> None:
-    """Nobody but the thief has approved it."""
+    """Only the thief has approved the account."""
     await thief.set_account()
     await thief.dashboard.services.db.execute(
         "UPDATE settlement_account SET effective_at = now() - interval '2 years'"
@@ -172,7 +172,7 @@ async def _weaker_protection(thief: Thief) -> None:
 
 
 async def _other_ways_out(thief: Thief) -> None:
-    """Ways that a finance user does not have."""
+    """Pages and actions that a finance user has no access to."""
     user = thief.user
     everything = {"rights": "payouts", "name": "mine"}
     assert (await user.post("/production/credentials/keys", everything)).status == 403

@@ -1,4 +1,4 @@
-"""Payment links in the dashboard: create, share, see what they have earned, and disable."""
+"""Payment links in the dashboard: create, share, view revenue, and disable."""
 
 import re
 from urllib.parse import quote, unquote

@@ -1,4 +1,4 @@
-"""Payouts in the dashboard, single or from a file: the same payout is never sent twice."""
+"""Payouts in the dashboard, single or from a file: no payout is sent twice."""
 
 import csv
 import io
@@ -88,7 +88,7 @@ async def test_a_payout_with_a_url_is_notified_as_created_by_a_user(
 
 
 async def _notifications(dashboard: MerchantDashboard, trx_id: str) -> list[str]:
-    """Bodies of the notifications that are sent; others are only events."""
+    """Returns the bodies of notifications that are sent. Other rows are only events."""
     records = await dashboard.services.db.records(
         "SELECT body FROM notification"
         " WHERE merchant_id = $1 AND trx_id = $2 AND state <> 'not_sent'",
@@ -143,7 +143,7 @@ async def test_a_rejected_payout_shows_the_reason_and_debits_nothing(
 ) -> None:
     before = await dashboard.balance()
     fields = await _order(dashboard, **changed)
-    for path in (f"{PAYOUTS}/new", PAYOUTS):  # first the review, then the payment
+    for path in (f"{PAYOUTS}/new", PAYOUTS):  # first the review, then the confirmation
         reply = await dashboard.owner.post(path, fields)
         assert reply.status in (400, 422), path
         assert reason in reply.body.decode(), path
@@ -265,7 +265,7 @@ async def test_a_row_paid_before_a_crash_is_not_paid_again(
     after = await dashboard.balance()
     count = await dashboard.count("payout")
 
-    # As if the process had crashed before it saved the results of the rows and of the batch.
+    # Simulates a crash before the results of the rows and of the batch were saved.
     batch_id = batch.rsplit("/", 1)[1]
     await _forget(dashboard, batch_id)
     await dashboard.run_jobs()
@@ -275,7 +275,7 @@ async def test_a_row_paid_before_a_crash_is_not_paid_again(
     assert await dashboard.count("payout") == count
     assert before - after >= 2500_00
 
-    # If the file is uploaded again, rows with a reference are recognized as duplicates.
+    # If the file is uploaded again, rows that have a reference are recognized as duplicates.
     second_upload = await draft(dashboard, [f"1000,{GTBANK},{new_account()},Ada,{own},July"])
     assert (
         b"A payout with this reference already exists."
@@ -304,7 +304,7 @@ async def test_the_file_page_shows_each_payouts_status_until_all_are_final(
     assert unchanged.status == 204
     changed = await dashboard.owner.get(f"{batch}/progress?known=running-2-0")
     assert changed.status == 200
-    # The file has its columns in another order.
+    # This file has its columns in a different order.
     for text in ("2 of 3 payouts finished", "Paid (3)", "Completed"):
         assert text in changed.body.decode()
 
@@ -487,7 +487,7 @@ async def test_a_form_without_files_is_short_also_where_files_are_uploaded(
 async def test_a_payout_of_an_ended_session_returns_to_its_form_with_the_same_reference(
     dashboard: MerchantDashboard, services: Services
 ) -> None:
-    """The reference makes sure that a payout that was accepted before is not paid twice."""
+    """The reference prevents a payout that was already accepted from being paid twice."""
     user = dashboard.owner
     async with HttpBrowser.of(user.site) as browser:
         await browser.sign_in(user.email, PASSWORD)
@@ -501,7 +501,7 @@ async def test_a_payout_of_an_ended_session_returns_to_its_form_with_the_same_re
             user.person_id,
         )
         page = "/sandbox/payouts/new"
-        # The page that asks for the password has the form's URL.
+        # The page that asks for the password has the same URL as the form.
         sent = await browser.post("/sandbox/payouts", fields, referer="/sandbox/payouts")
         assert sent.headers["Location"].endswith("sandbox%2Fpayouts%2Fnew")
         entered = await browser.sign_in(user.email, PASSWORD, f"/dashboard{page}")

@@ -1,4 +1,4 @@
-"""A second person for large payouts, and payouts only to saved accounts."""
+"""Payout protection: a second person for large payouts, and payouts only to saved accounts."""
 
 from collections.abc import AsyncIterator
 
@@ -202,7 +202,8 @@ async def test_a_threshold_needs_a_team_and_only_another_person_can_weaken_it(
     assert "Nobody else in your team may move money" in page
     assert 'value="5000' not in page
     assert 'value="5000' in await _set_threshold(team.owner, "5000")
-    assert 'value="4000' in await _set_threshold(team.owner, "4000")  # stronger: at once
+    # A stricter threshold takes effect immediately.
+    assert 'value="4000' in await _set_threshold(team.owner, "4000")
     page = await _set_threshold(team.owner, "")
     assert 'value="4000' in page
     assert "no threshold" in page

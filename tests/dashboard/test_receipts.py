@@ -1,4 +1,4 @@
-"""Receipts as a page and as a file, with the correct contents for each viewer."""
+"""Receipts as a page and as a file, with the right content for each viewer."""
 
 import re
 from collections.abc import AsyncIterator
@@ -79,7 +79,8 @@ async def test_a_refunded_payments_receipt_says_so(
     paid = (await site.send("GET", address)).body.decode()
     assert "Paid</span>" in paid
     await dashboard.owner.post(f"{path}/refund", {"reason": "Broken", "refunded_before": "0"})
-    assert "refunded" not in (await site.send("GET", address)).body.decode()  # it is pending
+    # The refund is still pending.
+    assert "refunded" not in (await site.send("GET", address)).body.decode()
     await dashboard.run_jobs()
     await services.db.execute(  # later events do not change the payment date
         "UPDATE payment SET updated_at = updated_at + interval '3 days' WHERE trx_id = $1", trx_id

@@ -1,4 +1,4 @@
-"""The settlement account: set with a confirmed name; a change waits and can be canceled."""
+"""The settlement account: its name is confirmed, and a change is delayed and can be canceled."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -61,7 +61,7 @@ async def _in_effect(dashboard: MerchantDashboard) -> SettlementAccount | None:
 
 
 async def _numbers(dashboard: MerchantDashboard) -> tuple[str | None, str | None]:
-    """The numbers of the account in effect and of the one that waits."""
+    """Returns the account numbers of the current and of the pending settlement account."""
     known = await _in_effect(dashboard)
     later = await accounts.waiting(dashboard.services.db, _tenant(dashboard), "NGN")
     return known.number if known else None, later.number if later else None
@@ -178,7 +178,7 @@ async def test_a_pending_merchant_may_set_its_own_account_and_a_disabled_one_may
     for status, expected in ((MerchantStatus.PENDING, 303), (MerchantStatus.DISABLED, 403)):
         change = MerchantUpdate(status=status)
         await merchants.change(services.db, services.keyring, merchant_id, change)
-        services.watch._as_of = float("-inf")  # the change is visible without a wait
+        services.watch._as_of = float("-inf")  # makes the change visible immediately
         assert await _set(dashboard, number if expected == 303 else new_account()) == expected
     assert await _numbers(dashboard) == (number, None)
 
@@ -251,7 +251,7 @@ async def test_an_owner_sets_the_account_with_the_keyboard(
         await page.keyboard.press("Enter")
         await page.get_by_label("Method").select_option(str(await dashboard.method_id()))
         await page.get_by_role("button", name="Continue").press("Enter")
-        # A select until the page's script has replaced it.
+        # The field is a select until the page's script replaces it.
         await page.get_by_placeholder("Type a name or code").fill(GTBANK)
         await page.get_by_label("Account number").fill(number)
         assert await accessibility_violations(page) == []

@@ -1,4 +1,4 @@
-"""Settlements of a protected merchant: a second person, unless the account is trusted."""
+"""Settlements of a protected merchant need a second person, unless the account is trusted."""
 
 from collections.abc import AsyncIterator
 
@@ -25,7 +25,7 @@ WALLET = 1_000_000_00
 
 
 class SettlingTeam(msgspec.Struct, frozen=True):
-    """An owner and a finance member of a merchant; the finance member sets the account."""
+    """An owner and a finance member of a merchant. The finance member sets the account."""
 
     dashboard: MerchantDashboard
     finance: SignedInUser
@@ -60,7 +60,7 @@ class SettlingTeam(msgspec.Struct, frozen=True):
         )
 
     async def settle(self) -> Settlement:
-        """Settles as the finance member, and runs the jobs."""
+        """Settles the balance as the finance member, and runs the jobs."""
         await settle(self.finance)
         await self.dashboard.run_jobs()
         return await self.newest()

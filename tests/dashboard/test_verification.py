@@ -161,7 +161,8 @@ async def test_a_file_that_is_not_a_document_is_rejected(
 async def test_a_large_document_is_never_written_to_a_temporary_file(
     dashboard: MerchantDashboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))  # none can be created
+    # No temporary file can be created.
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     with pytest.raises(FileNotFoundError):
         tempfile.TemporaryFile()  # noqa: SIM115
     large = PDF.replace(b"xref", b"% " + b"secret " * 600_000 + b"\nxref", 1)
@@ -212,7 +213,7 @@ async def test_payout_files_count_as_uploads_too(dashboard: MerchantDashboard) -
         reply = await upload_payouts(dashboard, b"no payouts", method=1)
         if reply.status == 429:
             break
-        assert reply.status == 422  # there is no such method
+        assert reply.status == 422  # the method does not exist
     assert b"Too many uploads" in reply.body
 
 

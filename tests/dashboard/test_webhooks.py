@@ -1,4 +1,4 @@
-"""The pages of webhook endpoints: created with a secret, changed, tested, resent and deleted."""
+"""The webhook endpoint pages: create with a secret, change, test, resend and delete."""
 
 import re
 
