@@ -1,4 +1,4 @@
-"""Manilla as its operator runs it: `manilla up` and the `manilla` command, as real processes."""
+"""Runs `manilla up` and the `manilla` command as real processes."""
 
 import base64
 import contextlib
@@ -27,7 +27,7 @@ MANILLA = [sys.executable, "-m", "manilla"]
 
 
 class InstanceFolder:
-    """The data folder of an instance, on which the `manilla` command works."""
+    """An instance's data folder, on which the `manilla` command works."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -43,7 +43,7 @@ class InstanceFolder:
 
 
 def idle_instance(folder: Path, settings: Settings) -> InstanceFolder:
-    """An instance whose database runs, and none of its processes: enough for most commands."""
+    """Returns an instance with only a running database, which most commands need."""
     folder.mkdir(mode=0o700)
     urls = (settings.base_url, settings.database_url, settings.migration_url)
     write_running(folder, Running(os.getpid(), settings.mode, *urls))
@@ -62,7 +62,7 @@ class Instance(InstanceFolder):
         environment: Mapping[str, str] = MappingProxyType({}),
         is_first_start: bool = False,
     ) -> None:
-        """Uses an existing folder, or a prepared one unless this is the folder's first start."""
+        """Uses an existing folder, or a prepared folder unless this is the first start."""
         super().__init__(folder)
         self.port = port or free_port()
         if not (is_first_start or folder.exists() or "MANILLA_DATABASE_URL" in environment):
@@ -73,7 +73,7 @@ class Instance(InstanceFolder):
                 [
                     *(*MANILLA, "up", "--port", str(self.port), "--data", str(folder)),
                     *("--workers", "1"),  # one worker, unless a test needs several
-                    "--no-demo-history",  # unless a test is about the history
+                    "--no-demo-history",  # unless the test is about the demo history
                     *options,
                 ],
                 stdout=output,
@@ -100,7 +100,7 @@ class Instance(InstanceFolder):
         return Site(self.port)
 
     def tree(self) -> list[int]:
-        """The process ids of `manilla up` and all its descendants."""
+        """Returns the process ids of `manilla up` and all its descendants."""
         found, waiting = [], [self.process.pid]
         while waiting:
             pid = waiting.pop()
@@ -129,9 +129,9 @@ _reserved: list[socket.socket] = []
 
 
 def free_port() -> int:
-    """Finds a free port whose next higher port, for the simulator, is also free.
+    """Returns a free port. The next higher port, for the simulator, is also free.
 
-    Both stay bound until this process ends, so that no other test process picks them. A server can
+    Both ports stay bound until this process ends, so no other test process picks them. A server can
     still listen on them, because it sets SO_REUSEADDR and this process does not listen.
     """
     while True:

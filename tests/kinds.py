@@ -1,7 +1,7 @@
-"""The kinds of providers as the tests use them: all that differs between them, in one place.
+"""The provider kinds as the tests use them. This module lists all differences between them.
 
-A test over all kinds is parametrized by `ALL` and takes what it expects of a kind from here. A rail
-is a kind's name in the simulator: `a` for `providera`, and the kind's own name for the others.
+A test of all kinds is parametrized by `ALL` and takes each kind's expected behavior from here. A
+rail is a kind's name in the simulator: `a` for `providera`, and the kind's own name otherwise.
 """
 
 import hmac
@@ -28,49 +28,53 @@ Sign = Callable[[str, bytes], str]  # takes the key and the body
 
 
 class Reversal(StrEnum):
-    """What a provider reports about a transfer that comes back after its delivery."""
+    """What a provider reports about a transfer that is returned after its delivery."""
 
-    NAMED = "named"  # a status of its own: the merchant gets a refund
-    AS_FAILURE = "as_failure"  # failed, which contradicts the delivery: a case, and no refund
+    NAMED = "named"  # a separate status: the merchant gets a refund
+    # Status failed, which contradicts the delivery: opens a case, no refund.
+    AS_FAILURE = "as_failure"
 
 
 class WrongPayment(StrEnum):
-    """What a provider does with a wrong amount that a customer transfers to an account."""
+    """What a provider does if a customer transfers a wrong amount to a virtual account."""
 
-    KEPT = "kept"  # it reports the payment with its amount, which we hold in suspense
-    RETURNED = "returned"  # it returns the money, and the charge stays open
-    PARTLY_KEPT = "partly_kept"  # it returns less than the amount, and keeps more
+    KEPT = "kept"  # reports the payment with its amount, which we hold in suspense
+    RETURNED = "returned"  # returns the money, and the charge stays open
+    PARTLY_KEPT = "partly_kept"  # returns a smaller amount, and keeps a larger amount
 
 
 class TestedKind(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of provider: how to configure and reach it, its webhooks, and what to expect."""
+    """A provider kind: its configuration, its webhooks, and its expected behavior."""
 
     __test__ = False
 
     rail: str
-    account: Account  # the simulator's account, with the credentials
-    bank_code: str  # of the beneficiaries' bank
-    settings: Mapping[str, str] = {}  # of ours, besides the credentials
+    account: Account  # the simulator's account, including the credentials
+    bank_code: str  # code of the beneficiaries' bank
+    settings: Mapping[str, str] = {}  # our settings, in addition to the credentials
 
     signature_header: str
-    signed_with: str  # the credential that is the key
+    signed_with: str  # the credential that is the signing key
     sign: Sign
-    charge_event: Callable[[str, Any, str], Document]  # takes reference, amount and currency
-    transfer_event: Callable[[str, str, Any, str], Document] | None  # also the status; None: none
+    charge_event: Callable[[str, Any, str], Document]  # arguments: reference, amount and currency
+    # Also takes the status; None: no webhooks.
+    transfer_event: Callable[[str, str, Any, str], Document] | None
     in_kobo: bool = False
-    lower_case_references: bool = False  # of transfers
+    lower_case_references: bool = False  # transfer references are in lower case
 
-    signs_body: bool = True  # False: the header proves the sender, but nothing about the body
-    reports_transfer_amounts: bool = True  # in status queries
-    resends_transfers: bool = True  # False: a transfer that it does not know becomes a case
-    reversals: tuple[tuple[str, Reversal], ...] = (("", Reversal.NAMED),)  # by the provider's word
-    # Whether `reversed` also means that a transfer was never delivered. Then it is a failure where
-    # no delivery was seen.
+    signs_body: bool = True  # False: the header authenticates the sender, but not the body
+    reports_transfer_amounts: bool = True  # status queries return the amount
+    resends_transfers: bool = True  # False: a transfer unknown to the provider opens a case
+    # Keyed by the provider's status.
+    reversals: tuple[tuple[str, Reversal], ...] = (("", Reversal.NAMED),)
+    # Whether status `reversed` can also mean that a transfer was never delivered. If no delivery
+    # was reported before, `reversed` then counts as a failure.
     reverses_failures: bool = False
-    wrong_payment: WrongPayment | None = WrongPayment.KEPT  # None: it has no virtual accounts
+    # None: the provider has no virtual accounts.
+    wrong_payment: WrongPayment | None = WrongPayment.KEPT
     refunds: bool = True
-    resends_refunds: bool = False  # a refund that the provider does not know is sent again
-    queries_refunds: bool = True  # False: refunds with unknown outcomes are resolved manually
+    resends_refunds: bool = False  # a refund unknown to the provider is sent again
+    queries_refunds: bool = True  # False: a refund with an unknown outcome is resolved manually
 
     @property
     def provider(self) -> str:
@@ -90,7 +94,7 @@ class TestedKind(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def methods(self) -> list[str]:
-        """The deposit methods."""
+        """Returns the deposit methods."""
         has_accounts = self.wrong_payment is not None
         return [self.checkout_method, *([self.account_method] if has_accounts else [])]
 
@@ -99,23 +103,23 @@ class TestedKind(msgspec.Struct, frozen=True, kw_only=True):
         return self.transfer_event is not None
 
     def credentials(self, simulator_url: str) -> dict[str, str]:
-        """Our settings for the simulated provider."""
+        """Returns our settings for the simulated provider."""
         given = msgspec.structs.asdict(self.account)
         keys = {name: text for name, text in given.items() if name in CREDENTIALS and text}
         return {**keys, **self.settings, "base_url": f"{simulator_url}/{self.rail}"}
 
     def reference(self, trx_id: str) -> str:
-        """A transfer's reference at the provider."""
+        """Returns the transfer's reference at the provider."""
         return trx_id.lower() if self.lower_case_references else trx_id
 
     def paid(self, reference: str, amount: Any = 1000, currency: Any = "NGN") -> Document:
-        """A webhook about a paid charge."""
+        """Returns a webhook about a paid charge."""
         return self.charge_event(reference, self._units(amount), currency)
 
     def transfer(
         self, trx_id: str, status: str, amount: Any = 1000, currency: Any = "NGN"
     ) -> Document:
-        """A webhook about a transfer. `status` is success, failed or reversed."""
+        """Returns a webhook about a transfer. `status` is success, failed or reversed."""
         assert self.transfer_event is not None
         return self.transfer_event(self.reference(trx_id), status, self._units(amount), currency)
 
@@ -127,7 +131,7 @@ class TestedKind(msgspec.Struct, frozen=True, kw_only=True):
         return self.sign(key or getattr(self.account, self.signed_with), raw)
 
 
-# The fields of the simulator's accounts that are credentials; the others are switches.
+# The credential fields of the simulator's accounts. The other fields are switches.
 CREDENTIALS = frozenset(
     ("api_key", "secret_key", "webhook_secret", "business_id", "contract_code")
     + ("source_account_number", "secret_hash")
@@ -139,7 +143,7 @@ def hmac_of_body(digest: str) -> Sign:
 
 
 def hmac_of_data(digest: str) -> Sign:
-    """Signs the bytes of `data` alone."""
+    """Signs only the bytes of the field `data`."""
 
     class Signed(msgspec.Struct):
         data: msgspec.Raw = msgspec.Raw(b"")
@@ -163,13 +167,15 @@ def _event(event: str, data: Document) -> Document:
 
 
 def _named_transfer(reference: str, status: str, amount: Any, currency: Any) -> Document:
-    """As provider A, Kora and Paystack name it: the status is part of the event's name."""
+    """Builds a webhook like provider A, Kora and Paystack, with the status in the event's name."""
     data = {"reference": reference, "amount": amount, "fee": 10, "currency": currency}
     return _event(f"transfer.{status}", {**data, "status": status})
 
 
 def _completed_transfer(reference: str, status: str, amount: Any, currency: Any) -> Document:
-    """As provider C and Flutterwave name it: one event, and the status in the data."""
+    """Builds a webhook like provider C and Flutterwave, with one event name and the status in
+    `data`.
+    """
     word = {"success": "SUCCESSFUL", "failed": "FAILED", "reversed": "REVERSED"}[status]
     data = {"id": 1, "reference": reference, "amount": amount, "fee": 10, "currency": currency}
     return _event("transfer.completed", {**data, "status": word})
@@ -255,7 +261,7 @@ _ALL = (
         charge_event=_successful_charge,
         transfer_event=_named_transfer,
         resends_refunds=True,
-        # Kora documents no word for a payout that came back.
+        # Kora documents no status for a returned payout.
         reversals=(("", Reversal.AS_FAILURE), ("reversed", Reversal.NAMED)),
         reverses_failures=True,
     ),
@@ -283,16 +289,16 @@ _ALL = (
         charge_event=_completed_charge,
         transfer_event=_completed_transfer,
         signs_body=False,
-        # Nothing proves that Flutterwave rejects a reference that it has seen before.
+        # It is not proven that Flutterwave rejects a reference that was used before.
         resends_transfers=False,
-        # Flutterwave documents no word for a transfer that came back.
+        # Flutterwave documents no status for a returned transfer.
         reversals=(("", Reversal.AS_FAILURE), ("REVERSED", Reversal.NAMED)),
         reverses_failures=True,
         queries_refunds=False,
     ),
     TestedKind(
         rail="monnify",
-        # A live account: the sandbox signs no webhooks, see `faults/test_accounts.py`.
+        # A live account, because the sandbox signs no webhooks; see `faults/test_accounts.py`.
         account=MonnifyAccount(),
         bank_code="058",
         signature_header="monnify-signature",
@@ -307,7 +313,7 @@ _ALL = (
 BY_RAIL = {kind.rail: kind for kind in _ALL}
 BY_PROVIDER = {kind.provider: kind for kind in _ALL}
 ALL = tuple(BY_RAIL)
-SEEDED = ("a", "b", "c")  # the kinds whose methods are active in a new installation
+SEEDED = ("a", "b", "c")  # kinds whose methods are active in a new installation
 WITH_TRANSFER_WEBHOOKS = tuple(kind.rail for kind in _ALL if kind.has_transfer_webhooks)
 WITH_TRANSFER_AMOUNTS = tuple(kind.rail for kind in _ALL if kind.reports_transfer_amounts)
 REVERSALS = [(kind.rail, *reversal) for kind in _ALL for reversal in kind.reversals]

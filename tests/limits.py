@@ -1,4 +1,4 @@
-"""Time limits of the product for tests: so long that a busy machine does not reach them."""
+"""The product's time limits for tests, long enough for a busy machine."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,18 +9,18 @@ from manilla.kit import time_limits
 from manilla.kit.time_limits import TimeLimits
 
 LONG_SECONDS = 80
-# The time that `clock.advance` moves when a call stays without a response. It is shorter than the
-# other limits, so that nothing else ends.
+# `clock.advance` moves by this time when a call gets no response. It is shorter than the other
+# limits, so nothing else times out.
 CALL_SECONDS = 40
-# These keep an order: a process ends by itself before it is killed, and no call to a provider takes
-# longer than the time in which its charge counts as being opened.
+# These limits keep an order: a process exits before it is killed, and no call to a provider takes
+# longer than a charge may take to be created.
 OTHERS = {
     "provider_call_seconds": CALL_SECONDS,
     "notification_seconds": CALL_SECONDS,
     "web_stop_seconds": 40,
     "jobs_stop_seconds": 40,
     "charge_opening_seconds": 2 * LONG_SECONDS,
-    "gateway_seconds_min": TimeLimits().gateway_seconds_min,  # a minimum, which limits nothing
+    "gateway_seconds_min": TimeLimits().gateway_seconds_min,  # a minimum, not a time limit
 }
 
 PRODUCT = TimeLimits()
@@ -33,17 +33,17 @@ PATIENT = TimeLimits(
 
 
 def as_variables(**changed: float) -> dict[str, str]:
-    """Returns the environment variable that sets the limits of another process."""
+    """Returns the environment variable that sets the time limits of another process."""
     used = msgspec.structs.replace(PATIENT, **changed)
     return {"MANILLA_TIME_LIMITS": msgspec.json.encode(used).decode()}
 
 
 @contextmanager
 def limited(**changed: float) -> Iterator[None]:
-    """Changes limits of this process, for tests of these limits.
+    """Changes time limits of this process, for tests of these limits.
 
-    Set a limit to zero or to a moment if nothing that the test needs must happen before it. If the
-    test needs something to happen first, wait for that, and change the limit then.
+    Set a limit to zero, or to a short time, only if nothing that the test needs must happen before
+    the limit. Otherwise wait for that condition first, and then change the limit.
     """
     before = time_limits.current
     time_limits.use(msgspec.structs.replace(before, **changed))

@@ -1,4 +1,4 @@
-"""All kinds of providers, simulated once per module and reset before each test."""
+"""All provider kinds, simulated once per module and reset before each test."""
 
 from collections.abc import AsyncIterator
 
@@ -29,5 +29,5 @@ async def simulator(simulated_kinds: ProviderSimulator) -> ProviderSimulator:
 
 @pytest.fixture
 def shop(payer: PayoutMerchant) -> Shop:
-    """The same merchant, whose customers pay."""
+    """The same merchant, with customers who pay."""
     return Shop(payer.services, payer.simulator, payer.merchant)

@@ -48,7 +48,7 @@ class LiveInstance:
         assert self.instance.stop() == 0
 
     async def _raise_rate_limit(self) -> None:
-        """Raises the rate limit, because a test that polls on a slow machine would exceed it."""
+        """Raises the rate limit, because a polling test on a slow machine would exceed it."""
         limit = "100000"
         self.instance.command("setting", "set", "rate_limit_per_minute", limit)
 
@@ -59,14 +59,16 @@ class LiveInstance:
         await self.until(is_in_effect)
 
     async def configure_all_kinds(self) -> None:
-        """Points the kinds that a new installation does not use at the simulator."""
+        """Configures the provider kinds that a new installation does not use, with the simulator's
+        URL.
+        """
         for kind in kinds.BY_RAIL.values():
             if kind.rail not in kinds.SEEDED:
                 given = kind.credentials(self.simulator).items()
                 words = [f"{name}={text}" for name, text in given]
                 self.instance.command("provider", "set", kind.provider, *words)
                 await self._activate_methods(kind.provider)
-        # No process uses cached data that is older.
+        # Afterwards, no process uses cached data from before the change.
         await asyncio.sleep(changes.STALE_AFTER_SECONDS)
 
     async def _activate_methods(self, provider: str) -> None:
@@ -104,7 +106,7 @@ class LiveInstance:
         return f"{parts.path}?{parts.query}"
 
     async def choose(self, checkout: str, method: str) -> str:
-        """The customer chooses a method. Returns the charge's reference."""
+        """Chooses a method as the customer, and returns the charge's reference."""
         path, _, query = checkout.partition("?")
         reply = await self.instance.site.send(
             "POST",
@@ -116,9 +118,7 @@ class LiveInstance:
         return trx_of(checkout) + "-1"
 
     async def control(self, path: str, document: Any = None) -> Any:
-        """Sends a command to the simulator's control API, or reads its state if there is no
-        document.
-        """
+        """Sends a command to the simulator's control API, or reads its state without a document."""
         request = urllib.request.Request(
             f"{self.simulator}/control/api/{path}",
             None if document is None else json.dumps(document).encode(),
@@ -142,11 +142,11 @@ class LiveInstance:
                     if await is_so():
                         return
                 except (OSError, urllib.error.URLError, IndexError, KeyError):
-                    pass  # a process has just died and another is being started
+                    pass  # a process has just died, and the supervisor is starting a new one
                 await asyncio.sleep(0.1)
 
     async def end_leases(self) -> None:
-        """Ends all leases and makes all jobs due, as if time had passed after a crash."""
+        """Ends all leases and makes all jobs due, as if time had passed since a crash."""
         await self.db.execute("UPDATE job SET due_at = now(), leased_until = now()")
 
     async def invariants_hold(self) -> bool:

@@ -24,7 +24,7 @@ _numbers = itertools.count(time.time_ns())
 
 class PayoutInstance(LiveInstance):
     def __init__(self, folder: Path) -> None:
-        # Run one API process, so that a test kills the process it has warmed up.
+        # With one API process, a test kills the process whose caches it has filled.
         super().__init__(folder, "--workers", "1")
         words = ("NGN", "1000000", "--environment", "production")
         self.instance.command("wallet", "fund", str(self.merchant["id"]), *words)
@@ -48,7 +48,7 @@ class PayoutInstance(LiveInstance):
         }
 
     async def ask(self, order: dict[str, Any]) -> Reply | None:
-        """Requests a payout. None if the process died before it responded."""
+        """Requests a payout. Returns None if the process died before it responded."""
         try:
             return await self.call("POST", INITIATE, json.dumps(order).encode())
         except (OSError, IndexError):
@@ -100,14 +100,14 @@ class PayoutInstance(LiveInstance):
         return minor
 
     async def notifications(self, trx_id: str) -> list[tuple[str, str, str]]:
-        """The id, status and message of each notification."""
+        """Returns the id, status and message of each notification."""
         records = await self.db.records(
             "SELECT id, status, body FROM notification WHERE trx_id = $1 ORDER BY id", trx_id
         )
         return [(r["id"], r["status"], json.loads(r["body"])["message"]) for r in records]
 
     async def steps(self, trx_id: str) -> list[str]:
-        """The statuses that the transaction went through."""
+        """Returns the transaction's statuses in order."""
         records = await self.db.records(
             """
             SELECT to_status FROM timeline
@@ -117,11 +117,11 @@ class PayoutInstance(LiveInstance):
         return [record["to_status"] for record in records]
 
     async def transfers(self, trx_id: str, rail: str = "a") -> list[Any]:
-        """The provider's transfers with this reference."""
+        """Returns the provider's transfers with this reference."""
         return await self._at_provider(rail, "transfers", trx_id)
 
     async def calls(self, trx_id: str, rail: str = "a") -> list[str]:
-        """The calls that the provider received with this reference."""
+        """Returns the provider's received calls with this reference."""
         return [call["call"] for call in await self._at_provider(rail, "requests", trx_id)]
 
     async def _at_provider(self, rail: str, what: str, trx_id: str) -> list[Any]:
@@ -138,7 +138,7 @@ class PayoutInstance(LiveInstance):
         ]
 
     async def cases(self, trx_id: str) -> list[str]:
-        """The kinds of the cases about this payout."""
+        """Returns the kinds of the payout's cases."""
         records = await self.db.records(
             "SELECT kind FROM operator_case WHERE reference = $1", trx_id
         )
@@ -148,13 +148,13 @@ class PayoutInstance(LiveInstance):
         assert [f for f in await invariants.check(self.db, ALL) if f.count] == []
 
     async def let_a_day_pass(self, trx_id: str) -> None:
-        """Lets a day pass since the transfer was sent, and makes its job due."""
+        """Simulates that the transfer was sent a day ago, and makes its job due."""
         age = "UPDATE payout SET began_at = began_at - interval '25 hours' WHERE trx_id = $1"
         await self.db.execute(age, trx_id)
         await self.end_leases()
 
     def worker(self) -> int:
-        """The process id of the worker that the instance started."""
+        """Returns the process id of the instance's worker."""
         [pid] = [
             pid
             for pid in self.instance.tree()

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 from tests.timeouts import TIMEOUT_SECONDS
 
 READY_FOR_QUERY = (
-    # ReadyForQuery with no open transaction, so everything before it is committed.
+    # ReadyForQuery without an open transaction: everything before this message is committed.
     b"Z\x00\x00\x00\x05I"
 )
 
@@ -50,8 +50,8 @@ class Proxy:
     def cut(self, cut: Cut, needle: str, nth: int = 1, *, after: str = "") -> None:
         """Cuts the connection once, at the nth message that contains `needle`.
 
-        If `after` is given, only transactions in which a message contained it count: a process
-        also commits its own statistics.
+        With `after`, only transactions that contain this text count, because a process also commits
+        its own statistics.
         """
         self._cut, self._needle, self._nth, self.has_cut = cut, needle.encode(), nth, False
         self._after = after.encode()
@@ -64,7 +64,7 @@ class Proxy:
         self._flowing.clear()
 
     def freeze_at(self, needle: str) -> None:
-        """Freezes at the message that contains `needle`, so that the server does not receive it."""
+        """Freezes at the message that contains `needle`. The server does not receive it."""
         self._freezing = needle.encode()
 
     def thaw(self) -> None:
@@ -73,7 +73,8 @@ class Proxy:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link = asyncio.current_task()
         assert link is not None
-        if self._is_closed:  # the connection was accepted before, for example to cancel a statement
+        # The connection was accepted before the freeze, for example to cancel a statement.
+        if self._is_closed:
             writer.transport.abort()
             return
         self._links.add(link)
@@ -84,7 +85,7 @@ class Proxy:
             self._links.discard(link)
             return
         answers = asyncio.create_task(self._pass_on(server_reader, writer))
-        is_in_transaction = False  # in one that `after` selects
+        is_in_transaction = False  # True in a transaction that `after` selects
         try:
             while data := await reader.read(1 << 20):
                 is_in_transaction = self._after in data or (
@@ -108,7 +109,8 @@ class Proxy:
         except (ConnectionError, asyncio.CancelledError):
             pass
         finally:
-            # First, because the test may end, and cancel this, while it waits for `answers`.
+            # Close the connections first: the test may end and cancel this task while it awaits
+            # `answers`.
             for each in (writer, server_writer):
                 each.transport.abort()
             answers.cancel()
@@ -137,7 +139,7 @@ class Proxy:
         for link in links:
             link.cancel()
         await asyncio.gather(*links, return_exceptions=True)
-        await asyncio.sleep(0)  # the aborted connections are closed in the next turn
+        await asyncio.sleep(0)  # aborted connections are closed in the next event-loop iteration
 
 
 async def _until_done(reader: asyncio.StreamReader) -> None:

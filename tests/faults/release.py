@@ -17,13 +17,13 @@ FIRST = (
     "b11925c3f803fb9da1a382cca696316a1af269ea"
 )
 STOP_SECONDS = 30
-ADDITIONAL = ("simulator", "clients/python")  # packages with their code in `src`
+ADDITIONAL = ("simulator", "clients/python")  # packages whose code is in `src`
 REQUIREMENTS = "requirements.txt"
 ENVIRONMENT = ".venv"
 
 
 def previous(project: Path) -> str:
-    """The commit of the newest release before the current one."""
+    """Returns the commit of the newest release before the current one."""
     log = _git(project, "log", "--format=%H %s", "HEAD^").stdout.decode()
     found = RELEASE.search(log)
     commit = found.group(1) if found else FIRST
@@ -41,7 +41,7 @@ def unpack(project: Path, commit: str, folder: Path) -> Path:
     code.mkdir()
     subprocess.run(["tar", "-xf", archive, "-C", code], check=True)
     installer = project / "tools" / "install.py"
-    # The tests' own environment may be without pip, so the interpreter below it installs.
+    # The tests' environment may have no pip, so its base interpreter installs the packages.
     interpreter = Path(sys.base_prefix) / "bin" / "python3"
     command = [interpreter, installer, code / ENVIRONMENT, code / REQUIREMENTS]
     subprocess.run(command, check=True)
@@ -55,7 +55,7 @@ def _git(project: Path, *words: str) -> "subprocess.CompletedProcess[bytes]":
 class Programs:
     """The command, API and worker of one version on one database.
 
-    A version without a virtual environment of its own runs with that of the tests.
+    A version without a virtual environment runs in the tests' environment.
     """
 
     def __init__(self, code: Path, folder: Path, environment: dict[str, str]) -> None:

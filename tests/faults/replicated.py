@@ -56,7 +56,7 @@ class Replicated:
                 os.kill(pid, signal.SIGKILL)
 
     def url(self, role: str) -> str:
-        """A database URL with both hosts. Clients connect to the writable one."""
+        """Returns a database URL with both hosts. Clients connect to the writable host."""
         hosts = ",".join(f"127.0.0.1:{port}" for port in self._ports)
         password = self.cluster.passwords[role]
         return f"postgresql://{role}:{password}@{hosts}/{NAME}"
@@ -84,7 +84,7 @@ class Replicated:
         await self._promote_the_standby()
 
     async def _promote_the_standby(self) -> None:
-        # The new primary has no standby of its own yet.
+        # The new primary has no standby yet.
         await self._ask("ALTER SYSTEM SET synchronous_standby_names = ''", self._ports[1])
         assert await self._ask("SELECT pg_promote()", self._ports[1])
 
@@ -95,7 +95,7 @@ class Replicated:
             )
 
     def _start(self, folder: Path) -> subprocess.Popen[bytes]:
-        """Starts a server without a supervisor, so that it stays down when a test kills it."""
+        """Starts a server without a supervisor, which keeps it down when a test kills it."""
         program = self.cluster.program(None)
         account = program.account
         with (self._folder / f"{folder.name}.log").open("ab") as log:

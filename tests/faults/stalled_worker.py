@@ -34,13 +34,14 @@ async def end_lease(db: Database, trx_id: str) -> None:
 
 
 class Step(StrEnum):
-    BEFORE_BEGIN = "before_begin"  # the worker has read the payout and saved nothing
-    BEFORE_SEND = "before_send"  # the worker has saved that a send starts; nothing has been sent
-    BEFORE_SAVE = "before_save"  # the provider has responded; the worker has not saved the response
+    BEFORE_BEGIN = "before_begin"  # the worker has read the payout but saved nothing
+    BEFORE_SEND = "before_send"  # the worker has saved that a send starts, but has sent nothing
+    # The provider has responded, but the worker has not saved the response.
+    BEFORE_SAVE = "before_save"
 
 
 class StalledWorker:
-    """A worker that claims the one due job and stalls at the given step."""
+    """A worker that claims the only due job and stalls at the given step."""
 
     def __init__(self, services: Services, step: Step) -> None:
         self._step = step
@@ -80,7 +81,7 @@ class StalledWorker:
 
 
 class _Mark:
-    """Stalls the worker, if requested, and then saves that a send starts."""
+    """Stalls the worker if the test requests it, and then saves that a send starts."""
 
     def __init__(self, worker: StalledWorker, mark: Batcher[Mark, bool]) -> None:
         self._worker = worker

@@ -1,4 +1,4 @@
-"""Webhooks between two accounts of one kind, forged ones, and what single kinds do differently."""
+"""Webhooks for two accounts of one provider kind, forged webhooks, and kinds' special cases."""
 
 from collections.abc import AsyncIterator
 
@@ -39,7 +39,7 @@ def kind(rail: str) -> TestedKind:
 
 @pytest.fixture
 async def second(services: Services, kind: TestedKind) -> AsyncIterator[str]:
-    """A second account of the kind, with other keys."""
+    """Adds a second account of the same provider kind with different keys."""
     name = f"second{kind.rail}"
     if name not in await accounts.load(services.db):
         await accounts.add(services.db, kind.provider, name)
@@ -116,7 +116,9 @@ async def test_16_a_forged_webhook_causes_no_status_query(
 async def test_15_a_transfer_that_comes_back_before_we_learn_of_its_delivery(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """No webhook arrives. Some providers use the same word for a transfer that never arrived."""
+    """No webhook arrives. Some providers use the same status for a transfer that was never
+    delivered.
+    """
     kind = kinds.BY_RAIL[rail]
     trx_id = await _sent(payer, rail)
     word, _ = kind.reversals[-1]
@@ -132,7 +134,7 @@ async def test_15_a_transfer_that_comes_back_before_we_learn_of_its_delivery(
 async def test_16_unsigned_webhooks_of_monnifys_sandbox_settle_nothing(
     payer: PayoutMerchant, site: Site, services: Services, db: Database
 ) -> None:
-    """Anyone can send them. They get 200, so that Monnify does not repeat them; we query."""
+    """Anyone can send an unsigned webhook. It gets 200, and we query the status instead."""
     test_key = {"api_key": "MK_TEST_SIMULATED"}
     await payer.simulator.control("monnify/account", test_key)
     await credentials.change(services.db, services.keyring, "monnify", test_key)
@@ -156,7 +158,7 @@ async def test_16_unsigned_webhooks_of_monnifys_sandbox_settle_nothing(
 async def test_10_a_token_that_ends_between_two_calls_repeats_no_transfer(
     payer: PayoutMerchant, call: str
 ) -> None:
-    """Monnify answers 401. After a transfer this is unknown: it is queried, then sent again."""
+    """Monnify returns 401. The transfer's outcome is unknown, so it is queried, then sent again."""
     ended = {"call": call, "fault": "refuse", "status": 401, "message": "Access token has expired"}
     await payer.simulator.control("monnify/faults", {"next": [ended]})
     trx_id = await payer.pay_out("monnify")
@@ -195,7 +197,8 @@ async def test_10_a_recipient_that_vanished_at_paystack_is_created_again(
     payer: PayoutMerchant,
 ) -> None:
     first = await _sent(payer, "paystack")
-    await payer.simulator.control("paystack/reset", {})  # forgets its recipients; we keep ours
+    # Paystack forgets its recipients, but Manilla keeps their codes.
+    await payer.simulator.control("paystack/reset", {})
     await payer.simulator.control("paystack/faults", {"settle_seconds": 3600})
     second = await payer.pay_out("paystack")
     await payer.simulator.run_jobs()

@@ -1,4 +1,4 @@
-"""A host whose clock jumps: due times and leases use the database's clock, so nothing changes."""
+"""A host's clock jumps. Due times and leases use the database's clock, so they do not change."""
 
 from datetime import datetime, timedelta, tzinfo
 from typing import Self

@@ -1,4 +1,4 @@
-"""A database that is lost during a commit, overloaded or in conflict: callers get an error.
+"""The database is lost during a commit, overloaded, or has conflicts: callers get an error.
 
 The numbers in the test names refer to docs/faults.md.
 """
@@ -109,7 +109,7 @@ async def test_27_a_connection_lost_before_the_commit_leaves_nothing_and_a_retry
 
 
 async def _warmed_up(fragile: PayoutMerchant, rail: str) -> int:
-    """Warms the caches, so that the next request only debits. Returns the wallet's balance."""
+    """Fills the caches, so that the next request only debits. Returns the wallet's balance."""
     await fragile.pay_out(rail)
     return await fragile.balance()
 
@@ -145,7 +145,8 @@ async def test_27_all_callers_of_a_lost_statement_get_an_error_and_can_look_up_t
                 "DUPLICATE_REFERENCE",
                 before.json["trx_id"],
             )
-        else:  # most requests shared the lost statement; on a busy machine some timed out before it
+        # Most requests shared the lost statement. On a busy machine some timed out before it.
+        else:
             assert after.code in ("DUPLICATE_REFERENCE", None)
     assert again[10].code == ("DUPLICATE_REFERENCE" if cut is Cut.AFTER else None)
     assert sorted(await _payouts(payer)) == sorted(reply.json["trx_id"] for reply in again)
@@ -177,7 +178,7 @@ async def test_27_a_connection_lost_while_committing_an_outcome_settles_it_once(
 async def test_27_a_connection_lost_at_any_statement_of_a_send_pays_once(
     payer: PayoutMerchant, fragile: PayoutMerchant, proxy: Proxy, cut: Cut, nth: int
 ) -> None:
-    """The connection is cut at each statement in turn, recognized by the payout's id."""
+    """The connection is cut at each statement that contains the payout's id, one per run."""
     trx_id = await payer.pay_out()
     proxy.cut(cut, trx_id, nth)
     for _ in range(4):
@@ -191,7 +192,7 @@ async def test_27_a_connection_lost_at_any_statement_of_a_send_pays_once(
 
 
 async def _check_now(payer: PayoutMerchant, fragile: PayoutMerchant, trx_id: str) -> None:
-    """Makes the job due and runs it with the database connection that a test can cut."""
+    """Makes the job due, and runs it with the database connection that a test can cut."""
     await end_lease(payer.services.db, trx_id)
     with contextlib.suppress(Unavailable):
         await fragile.simulator.run_jobs()
@@ -207,7 +208,7 @@ async def test_28_an_exhausted_pool_is_reported_quickly_with_retry_after_and_rec
         async with contextlib.AsyncExitStack() as held:
             for _ in range(2):
                 await held.enter_async_context(busy.services.db.connection())
-            # The cached status is outdated and must be read again.
+            # Marks the cached status as outdated, so that it is loaded again.
             busy.services.watch._as_of = float("-inf")
             asking = [
                 busy.merchant.post(INITIATE, order),
@@ -234,7 +235,7 @@ async def test_28_an_exhausted_pool_is_reported_quickly_with_retry_after_and_rec
 
 @pytest.fixture
 def long_calls() -> Iterator[None]:
-    """Calls to providers may take longer than the latency that a test sets."""
+    """Allows calls to providers to take longer than the latency that a test sets."""
     with limited(provider_call_seconds=LONG_SECONDS - 1):
         yield
 
@@ -280,7 +281,7 @@ async def _idle_in_transaction(payer: PayoutMerchant) -> int:
 async def _conflicts(
     owner: Database, table: str, operation: str, error: str
 ) -> AsyncIterator[None]:
-    """Makes attempts to change the table fail until the given number of failures is used up."""
+    """Makes changes to the table fail until the given number of failures is used up."""
     await owner.execute(
         f"""
         CREATE SEQUENCE conflicts;

@@ -1,4 +1,4 @@
-"""The primary is lost and its standby takes over: no acknowledged payment is lost."""
+"""The primary is lost and its standby is promoted: no acknowledged payment is lost."""
 
 import asyncio
 import secrets
@@ -15,7 +15,7 @@ from tests.payments.orders import VERIFY
 pytestmark = pytest.mark.long
 
 CALLERS = 8
-# The limits that end what waits for a frozen primary.
+# Short time limits for requests that wait for a hanging primary.
 SHORT = {
     "host_connect_seconds": 3,
     "acquire_seconds": 5,
@@ -71,13 +71,13 @@ async def test_38_losing_the_primary_loses_no_data_and_the_standby_takes_over(
     await asyncio.gather(*calling)
     for trx_id in acknowledged:
         assert (await running.call("GET", VERIFY + trx_id)).json["status"] == "pending"
-    await running.db.close()  # its connection is to the old primary
+    await running.db.close()  # this connection is to the old primary
     await running.open()
     assert await running.invariants_hold()
 
 
 async def _pay_in(running: LiveInstance, acknowledged: list[str], done: asyncio.Event) -> None:
-    """Creates payments one after the other, whether or not they are accepted."""
+    """Creates payments one after the other, whether or not the API accepts them."""
     while not done.is_set():
         reply = await running.initiate(ref_trx=secrets.token_hex(8))
         assert reply.status in (200, 503), reply.body

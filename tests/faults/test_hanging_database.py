@@ -1,4 +1,4 @@
-"""A database that accepts connections and never responds: callers get an error quickly."""
+"""A database accepts connections but never responds: callers get an error quickly."""
 
 import asyncio
 import secrets
@@ -29,8 +29,8 @@ from tests.timeouts import TIMEOUT_SECONDS
 from tests.waiting import until
 from tests.web.signed_in_user import SignedInUser, administrator, member
 
-# How long a request may wait for a database that hangs. Every other time limit is longer than
-# ANSWER_SECONDS, so a request that waits for something else fails the test.
+# The time that a request may wait for a hanging database. Every other time limit is longer than
+# ANSWER_SECONDS, so a request that waits for anything else fails the test.
 REQUEST_SECONDS = 0.3
 ANSWER_SECONDS = LONG_SECONDS - 10
 
@@ -52,7 +52,7 @@ async def fragile(
 
 
 class Callers:
-    """One request of each kind that needs the database."""
+    """One request of each type that needs the database."""
 
     def __init__(self, payer: PayoutMerchant, owner: SignedInUser, admin: SignedInUser) -> None:
         self._payer = payer
@@ -108,12 +108,12 @@ async def _all_get_an_error(callers: Callers) -> None:
 async def test_every_kind_of_request_gets_a_response_while_the_database_hangs(
     fragile: PayoutMerchant, proxy: Proxy, callers: Callers
 ) -> None:
-    # This opens connections and warms the caches.
+    # These requests open the connections and fill the caches.
     first = await asyncio.gather(*callers.asking().values())
     assert 503 not in {reply.status for reply in first}
     proxy.freeze()
     await _all_get_an_error(callers)
-    # The connections are closed now, and no new ones can be opened.
+    # The connections are closed now, and no new connections can be opened.
     await _all_get_an_error(callers)
     assert (await fragile.merchant.site.send("GET", "/healthz")).status == 200
 
@@ -129,7 +129,7 @@ async def _succeeds(asking: Awaitable[Reply]) -> bool:
 async def test_a_payout_whose_database_response_is_delayed_is_debited_once(
     payer: PayoutMerchant, fragile: PayoutMerchant, proxy: Proxy
 ) -> None:
-    await fragile.pay_out(MANUAL)  # warms the caches, so that the next request only debits
+    await fragile.pay_out(MANUAL)  # fills the caches, so that the next request only debits
     before, orders = await payer.balance(), [await fragile.order(MANUAL) for _ in range(3)]
     proxy.freeze()
     async with asyncio.timeout(ANSWER_SECONDS):
@@ -190,7 +190,7 @@ async def test_the_log_names_the_hanging_host_and_never_the_password(
             proxy.freeze()
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 while not {"database_hangs", "changes_not_seen"} <= {e["event"] for e in lines}:
-                    await asyncio.sleep(0.5)  # in which the next statement is sent, or soon
+                    await asyncio.sleep(0.5)  # enough time for the next statement to be sent
                     clock.advance(10)
             proxy.thaw()
     about = [each for each in lines if each["event"] in ("database_hangs", "changes_not_seen")]

@@ -1,4 +1,6 @@
-"""Processes that die around an email: it is not lost, and a repeated one has the same id."""
+"""Processes that die while sending an email: no email is lost, and a repeated email has the same
+id.
+"""
 
 from collections.abc import AsyncIterator
 from email.message import EmailMessage

@@ -1,4 +1,6 @@
-"""Processes that die while sending a notification: it is still sent, with the same id."""
+"""Processes that die while sending a notification: the notification is still sent, with the same
+id.
+"""
 
 import asyncio
 import json

@@ -1,7 +1,7 @@
-"""Payments with late, wrong, repeated or forged reports, over all kinds of providers.
+"""Payments with late, wrong, repeated or forged reports, for all provider kinds.
 
-The numbers in the test names refer to docs/faults.md. What differs between the kinds is in
-`tests/kinds.py`.
+The numbers in the test names refer to docs/faults.md. `tests/kinds.py` lists the differences
+between the kinds.
 """
 
 import asyncio
@@ -124,7 +124,7 @@ async def test_17_a_signed_webhook_with_a_wrong_amount_is_held_for_review(
 async def test_19_a_webhook_that_arrives_before_we_save_is_matched_by_reference(
     shop: Shop, db: Database, kind: TestedKind
 ) -> None:
-    """The webhook arrives before we have saved the provider's response to the request."""
+    """The webhook arrives before the provider's response to the request is saved."""
     started = await shop.start()
     charge = await shop.choose(started, kind.checkout_method)
     await db.execute("UPDATE charge SET status = 'opening' WHERE reference = $1", charge.reference)
@@ -163,7 +163,9 @@ async def test_15_reports_about_two_charges_in_any_order_end_the_same(
 async def test_15_a_late_webhook_about_a_declined_charge_changes_nothing(
     shop: Shop, kind: TestedKind
 ) -> None:
-    """The first charge is declined and the second is paid. The second webhook arrives first."""
+    """The first charge is declined and the second is paid. The second charge's webhook arrives
+    first.
+    """
     neighbor = kinds.BY_RAIL[kinds.ALL[kinds.ALL.index(kind.rail) - 1]]
     started = await shop.start()
     first = await shop.choose(started, kind.checkout_method)
@@ -228,7 +230,7 @@ async def test_22_an_expired_payment_that_is_paid_later_becomes_a_success(
 
 
 def _is_kept(kind: TestedKind, amount: float) -> bool:
-    """Whether the provider keeps a transfer of this amount to an account that expects 1000."""
+    """Returns whether the provider keeps this amount at an account that expects 1000."""
     is_more = amount > 1000
     return kind.wrong_payment is WrongPayment.KEPT or (
         kind.wrong_payment is WrongPayment.PARTLY_KEPT and is_more

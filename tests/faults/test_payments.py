@@ -1,4 +1,4 @@
-"""Processes that die during a payment: nothing is lost and nothing happens twice."""
+"""Processes that die during a payment: no payment is lost or processed twice."""
 
 from collections.abc import AsyncIterator
 

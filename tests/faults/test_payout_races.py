@@ -1,4 +1,4 @@
-"""Concurrent actions on one payout, reference or wallet: one wins, and the balance is exact.
+"""Concurrent actions on one payout, reference or wallet: one succeeds, and the balance is exact.
 
 The numbers in the test names refer to docs/faults.md.
 """
@@ -46,7 +46,7 @@ async def _count(payer: PayoutMerchant) -> int:
 
 
 async def _request_concurrently(payer: PayoutMerchant, orders: list[dict[str, Any]]) -> list[Reply]:
-    """Sends the requests concurrently, each from another IP address with its own rate limit."""
+    """Sends the requests concurrently, each from an IP address with a separate rate limit."""
     callers = [payer.from_new_ip().merchant for _ in orders]
     return await asyncio.gather(
         *(
@@ -61,7 +61,7 @@ async def _request_concurrently(payer: PayoutMerchant, orders: list[dict[str, An
 async def test_23_of_64_concurrent_requests_with_one_reference_one_succeeds(
     payer: PayoutMerchant, rail: str, is_known: bool
 ) -> None:
-    """All other requests get the outcome of the first, whether or not the name is cached."""
+    """All other requests return the first request's outcome, whether or not the name is cached."""
     order = await payer.order(rail)
     if rail == "a":
         order["beneficiary"]["account_number"] = (
@@ -95,7 +95,7 @@ async def test_23_64_concurrent_requests_beyond_the_balance_are_all_rejected(
 async def test_24_parallel_debits_beyond_the_balance_never_overdraw_and_sum_exactly(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    # Together far more than the balance of 10,000.00.
+    # In total, these amounts far exceed the balance of 10,000.00.
     amounts = [700 + 13 * number for number in range(40)]
     orders = [await payer.order(rail, payout_amount=amount) for amount in amounts]
     replies = await _request_concurrently(payer, orders)
@@ -117,7 +117,7 @@ async def test_24_parallel_debits_beyond_the_balance_never_overdraw_and_sum_exac
 
 
 async def _send_webhook(payer: PayoutMerchant, trx_id: str, event: SettlementEvent) -> bool:
-    """Sends a webhook as a provider does: repeats it if the server was too busy to receive it."""
+    """Sends a webhook like a provider, which repeats it if the server is overloaded."""
     while True:
         with contextlib.suppress(Unavailable):
             return await states.settle(payer.services.db, payer.merchant.new.id, trx_id, event)
@@ -167,7 +167,7 @@ async def test_25_of_two_administrators_deciding_a_payout_one_gets_an_error(
         [notified] = await payer.notifications(trx_id)
         assert notified["status"] == (await payer.payout(trx_id)).status == winner.status
         assert await payer.balance() == before - (100_000 if winner.status == "completed" else 0)
-    # A report that the transfer was paid opens a case after the money was returned.
+    # After the refund, a report that the transfer was paid opens a case.
     assert {kind for kind, _ in await payer.cases()} <= (set() if both_agree else {"contradiction"})
 
 
@@ -228,14 +228,14 @@ async def test_30_a_worker_with_an_older_fence_may_not_start(payer: PayoutMercha
 async def test_30_a_refusal_seen_by_a_stalled_worker_refunds_nothing_sent_by_another(
     payer: PayoutMerchant, step: Step, status: int, message: str
 ) -> None:
-    """After two sends, a rejection of one of them does not prove that nothing was paid."""
+    """After two sends, a rejection of one send does not prove that nothing was paid."""
     trx_id = await payer.pay_out()
     refusal = {"call": "transfer", "fault": "refuse", "status": status, "message": message}
     stalled = StalledWorker(payer.services, step)
     if step is Step.BEFORE_SAVE:
         await payer.simulator.control("a/faults", {"next": [refusal]})
     await stalled.stall()
-    # Another worker queries the transfer, does not find it and sends it.
+    # Another worker queries the transfer, does not find it and sends the transfer.
     await payer.simulator.run_jobs()
     assert [transfer["reference"] for transfer in await payer.transfers()] == [trx_id]
     if step is Step.BEFORE_SEND:

@@ -1,7 +1,7 @@
-"""Providers that respond late, wrongly, twice, or contradict an earlier report.
+"""Providers that respond late, wrongly or twice, or that contradict an earlier report.
 
-The numbers in the test names refer to docs/faults.md. Each test runs over all kinds of providers;
-what differs between them is in `tests/kinds.py`.
+The numbers in the test names refer to docs/faults.md. Each test runs for all provider kinds;
+`tests/kinds.py` lists their differences.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ FULL, DEBITED = 1_000_000, 900_000
 async def _settle_on_command_without_webhooks(payer: PayoutMerchant, db: Database) -> None:
     """Makes the provider settle only on command and send no webhooks.
 
-    Postpones the jobs of other tests.
+    Also postpones the jobs of other tests.
     """
     mine = payer.merchant.new.id
     await db.execute("UPDATE job SET due_at = 'infinity' WHERE merchant_id <> $1", mine)
@@ -60,7 +60,7 @@ async def _sent(payer: PayoutMerchant, rail: str = "a") -> str:
 
 
 async def _ended(payer: PayoutMerchant, rail: str, status: str) -> str:
-    """Creates a payout whose outcome a status query found."""
+    """Creates a payout whose final status a status query has returned."""
     trx_id = await _sent(payer, rail)
     await payer.settle(rail, trx_id, status)
     await payer.check_now(trx_id)
@@ -72,7 +72,7 @@ async def _ended(payer: PayoutMerchant, rail: str, status: str) -> str:
 async def _is(
     payer: PayoutMerchant, trx_id: str, status: str, balance: int, *notified: str
 ) -> None:
-    """Checks the status, the balance, and the notification messages sent to the merchant."""
+    """Checks the payout's status, the balance, and the messages of its notifications."""
     assert (await payer.payout(trx_id)).status == status
     assert await payer.balance() == balance
     assert [each["message"] for each in await payer.notifications(trx_id)] == list(notified)
@@ -84,13 +84,13 @@ async def _is_paid_once(payer: PayoutMerchant, rail: str, trx_id: str) -> None:
 
 
 async def _ages(payer: PayoutMerchant, trx_id: str) -> None:
-    """Lets a day pass since the transfer was sent."""
+    """Simulates that the transfer was sent a day ago."""
     age = "UPDATE payout SET began_at = began_at - interval '25 hours' WHERE trx_id = $1"
     await payer.services.db.execute(age, trx_id)
 
 
 async def _stays_unsent(payer: PayoutMerchant, rail: str, trx_id: str) -> None:
-    """Checks a transfer that must not be sent again: it becomes a case, and moves nothing."""
+    """Checks that a transfer that must not be sent again opens a case and moves no money."""
     await _ages(payer, trx_id)
     await payer.check_now(trx_id)
     await _is(payer, trx_id, "pending", DEBITED)
@@ -99,7 +99,7 @@ async def _stays_unsent(payer: PayoutMerchant, rail: str, trx_id: str) -> None:
 
 
 async def _tell(site: Site, rail: str, trx_id: str, status: str) -> None:
-    """The provider sends its webhook, if it has any about transfers."""
+    """Sends the provider's webhook about the transfer, if the provider has such webhooks."""
     if kinds.BY_RAIL[rail].has_transfer_webhooks:
         message = transfer_webhooks.transfer(rail, trx_id, status)
         assert (await transfer_webhooks.send_webhook(site, rail, message)).status == 200
@@ -108,7 +108,7 @@ async def _tell(site: Site, rail: str, trx_id: str, status: str) -> None:
 async def _tell_or_reconcile(
     payer: PayoutMerchant, site: Site, rail: str, trx_id: str, status: str
 ) -> None:
-    """We learn about the change by a webhook, or by reconciliation where there is none."""
+    """Reports the change by a webhook, or by reconciliation if the provider has no webhooks."""
     await _tell(site, rail, trx_id, status)
     if not kinds.BY_RAIL[rail].has_transfer_webhooks:
         await balances.compare_all(payer.services.db, payer.services.rails)
@@ -191,7 +191,7 @@ async def test_10_a_send_that_never_arrived_is_sent_again_under_its_reference(
 async def test_10_a_send_that_certainly_never_left_is_sent_when_the_provider_is_back(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """Also at providers that must not get a transfer twice."""
+    """This also applies to providers that must not get a transfer twice."""
     provider = kinds.BY_RAIL[rail].provider
     trx_id = await payer.pay_out(rail)
     url = payer.services.rails.credentials(provider).value("base_url")
@@ -213,7 +213,7 @@ async def test_10_a_send_that_certainly_never_left_is_sent_when_the_provider_is_
 async def test_10_a_refusal_after_an_unknown_send_ends_in_a_case_and_never_a_refund(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """The provider may be rejecting the second send while the first one is still in progress."""
+    """The provider may be rejecting the second send while the first send is still in progress."""
     refusal = {"call": "transfer", "fault": "refuse", "status": 422, "message": "Refused"}
     lost = {"call": "transfer", "fault": "5xx_before"}
     await _problems(payer, rail, lost, {**refusal, "times": None})
@@ -361,7 +361,7 @@ NOT_REFUNDED = ("completed", DEBITED, "Payout Completed")
 
 
 async def _has_come_back(payer: PayoutMerchant, trx_id: str, reversal: Reversal) -> None:
-    """Checks one refund, or one case where the provider does not say that it was reversed."""
+    """Checks for one refund, or for one case if the provider does not report a reversal."""
     if reversal is Reversal.NAMED:
         await _is(payer, trx_id, *REFUNDED)
         assert (await payer.verify(trx_id)).json["status"] == "failed"

@@ -1,4 +1,4 @@
-"""Processes that die or stall during a payout: nothing is lost and nothing is paid twice.
+"""Processes that die or stall during a payout: no payout is lost or paid twice.
 
 The numbers in the test names refer to docs/faults.md.
 """
@@ -17,7 +17,7 @@ from tests.rows import first_short
 
 pytestmark = pytest.mark.long
 
-PAYABLE = 100_000  # the amount of every payout in this file; there is no fee
+PAYABLE = 100_000  # the payable amount of every payout in this file, without a fee
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ async def _invariants_hold_here(live: PayoutInstance) -> AsyncIterator[None]:
 
 
 async def _warm_up(live: PayoutInstance, rail: str) -> None:
-    """Warms the caches, so that the next request runs only its debit statement."""
+    """Fills the caches, so that the next request runs only its debit statement."""
     if rail != MANUAL:
         await live.until_status(await live.pay_out(rail), "completed")
         await live.pay_out(rail)
@@ -112,7 +112,7 @@ async def test_3_a_crash_before_the_send_leads_to_one_send_under_the_same_refere
 
 
 async def _stays_unsent(live: PayoutInstance, trx_id: str, rail: str) -> None:
-    """The transfer may have been sent, and this provider might pay it twice if it is sent again."""
+    """Checks that a possibly sent transfer is not sent again: the provider might pay twice."""
 
     async def has_case() -> bool:
         return await live.cases(trx_id) == ["no_answer"]
@@ -140,8 +140,9 @@ async def test_4_a_crash_after_the_transfer_is_sent_leaves_one_transfer_at_the_p
 async def test_4_a_refusal_lost_in_a_crash_is_not_assumed_later(
     live: PayoutInstance,
 ) -> None:
-    """The status query does not find the transfer, so it is sent again with the same reference, and
-    the provider accepts it.
+    """The status query does not find the transfer, so the worker sends the transfer again.
+
+    The reference is the same, and the provider accepts the transfer.
     """
     before = await live.balance()
     refusal = {"call": "transfer", "fault": "refuse", "message": "Request refused", "status": 422}
@@ -196,7 +197,8 @@ async def test_6_a_crash_after_a_final_status_keeps_its_notification_unchanged(
     [(notification_id, notified, _)] = await live.notifications(trx_id)
     assert notified == status
     await live.end_leases()
-    await live.until_status(await live.pay_out(), "completed")  # the new worker is running
+    # Waits until the new worker is running.
+    await live.until_status(await live.pay_out(), "completed")
     assert [id_ for id_, *_ in await live.notifications(trx_id)] == [notification_id]
 
 
@@ -232,8 +234,10 @@ async def test_26_killing_postgresql_under_load_loses_no_payout_and_pays_none_tw
 async def test_30_a_worker_stalled_past_its_lease_changes_nothing_when_it_resumes(
     live: PayoutInstance, has_arrived: bool
 ) -> None:
-    """If the stalled worker's request has not arrived yet, another worker may send the transfer
-    too. The provider accepts only one of them.
+    """If the stalled worker's request has not arrived yet, another worker may also send the
+    transfer.
+
+    The provider accepts only one of the two requests.
     """
     await live.pay_out()  # caches the account name, so that the next payout need not resolve it
     await live.control("a/faults", {"latency_seconds": 1.5 if has_arrived else 6})
@@ -260,7 +264,7 @@ async def test_30_a_worker_stalled_past_its_lease_changes_nothing_when_it_resume
     finally:
         os.kill(stalled, signal.SIGCONT)
         stop_worker(other)
-    # The worker that was stalled completes a new payout.
+    # The resumed worker completes a new payout.
     await live.until_status(await live.pay_out(), "completed")
     assert live.worker() == stalled
     assert await live.payout(trx_id) == finished
@@ -275,7 +279,7 @@ async def test_30_a_worker_stalled_past_its_lease_changes_nothing_when_it_resume
         past = "SELECT began_at + interval '7 seconds' < now() FROM payout WHERE trx_id = $1"
         return bool(await live.db.value(past, trx_id))
 
-    # The delayed request would meet a fault that the next test plans.
+    # Otherwise, the delayed request would trigger a fault that the next test sets up.
     await live.until(has_arrived_late)
 
 
@@ -287,7 +291,7 @@ async def test_30_a_worker_stalled_past_its_lease_changes_nothing_when_it_resume
 async def test_43_a_crash_while_a_payout_moves_to_another_rail_leaves_it_on_one_rail(
     live: PayoutInstance, point: str, rail: str
 ) -> None:
-    """A rejection that was not saved is not assumed later: the first rail gets the payout again."""
+    """An unsaved rejection is not assumed later: the first rail gets the payout again."""
     before = await live.balance()
     refusal = {"call": "transfer", "fault": "refuse", "message": "Not enabled", "status": 403}
     await live.control("a/faults", {"next": [refusal]})

@@ -62,7 +62,7 @@ class Callers:
     def __init__(self, keys: dict[str, str], method_id: int) -> None:
         self._keys = keys
         self._method_id = method_id
-        self.ports: list[int] = []  # ports of the processes that the proxy sends requests to
+        self.ports: list[int] = []  # ports of the processes to which the proxy sends requests
         self.rounds = 0
         self.refusals: list[bytes] = []
         self.payouts: list[str] = []
@@ -149,7 +149,7 @@ async def test_an_upgrade_from_the_previous_release_under_load_answers_no_5xx(
             await callers.until_more()
             before = callers.rounds
             await asyncio.to_thread(new.command, "migrate")
-            assert callers.rounds > before  # requests were made while the database was migrated
+            assert callers.rounds > before  # requests were made during the migration
             assert await migrate.is_current(on.database_url)
             await callers.until_more()
             new.start()
@@ -176,7 +176,7 @@ async def _callers(old: Programs, on: Settings) -> Callers:
 
 
 async def _check_invariants(on: Settings, callers: Callers) -> None:
-    """Every acknowledged payout and payment exists, and each payout was debited exactly once."""
+    """Checks that all acknowledged transactions exist, and each payout was debited exactly once."""
     db = await Database.open(on.database_url, size=1, name="tests")
     try:
         for table, answered in (("payout", callers.payouts), ("payment", callers.payments)):

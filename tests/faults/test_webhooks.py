@@ -1,6 +1,7 @@
 """Signed webhooks about another provider's transaction, with a wrong amount, or repeated.
 
-Row 17 of docs/faults.md. What differs between the kinds of providers is in `tests/kinds.py`.
+These tests cover row 17 of docs/faults.md. `tests/kinds.py` lists the differences between provider
+kinds.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from tests.rows import first_short
 
 RAILS = kinds.ALL
 TELLING = kinds.WITH_TRANSFER_WEBHOOKS
-# Each kind with its neighbors, so that each one appears as the owner and as the other.
+# Pairs of neighboring kinds: each kind is once the transaction's owner and once the sender.
 OTHERS = [(own, RAILS[number - 1]) for number, own in enumerate(RAILS)] + [
     (RAILS[number - 1], own) for number, own in enumerate(RAILS)
 ]
@@ -52,7 +53,9 @@ async def _deliver(site: Site, rail: str, message: Any) -> None:
 
 
 async def _pass_time(payer: PayoutMerchant, trx_id: str) -> None:
-    """Makes the transaction's webhooks an hour older, so that its query limits no longer apply."""
+    """Makes the transaction's webhooks an hour older, so that the limit on status queries has
+    passed.
+    """
     await payer.services.db.execute(
         """
         UPDATE webhook SET last_received_at = last_received_at - interval '1 hour',
@@ -164,7 +167,7 @@ async def test_a_transfer_webhook_with_a_wrong_amount_opens_a_case_and_settles_n
     assert await payer.balance() == DEBITED
     assert await payer.cases() == [("webhook_disagrees", trx_id)]
 
-    # The next scheduled status query reports the same status, which settles the payout.
+    # The next scheduled status query returns the same status, which settles the payout.
     await _pass_time(payer, trx_id)
     await payer.check_now(trx_id)
     expected = {"success": ("completed", DEBITED), "failed": ("failed", FULL)}[status]

@@ -8,7 +8,7 @@ from tests.payments import webhooks
 
 
 def transfer(rail: str, trx_id: str, status: str, amount: Any = 1000, **more: Any) -> bytes:
-    """A webhook in the provider's format. `status` is success, failed or reversed."""
+    """Returns a webhook in the provider's format. `status` is success, failed or reversed."""
     return kinds.encoded({**kinds.BY_RAIL[rail].transfer(trx_id, status, amount), **more})
 
 

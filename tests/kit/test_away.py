@@ -1,4 +1,4 @@
-"""Whatever asyncpg raises when a session ends at some step of a statement means: unavailable."""
+"""Every asyncpg error for a session that ends during a statement becomes `Unavailable`."""
 
 import asyncio
 import itertools
@@ -17,7 +17,7 @@ from manilla.settings import Settings
 
 
 class EndingAt:
-    """Runs a coroutine, and ends the sessions at one moment.
+    """Runs a coroutine, and ends the database sessions at one moment.
 
     The moments are: before each step of the coroutine, and while it waits after each step.
     """
@@ -71,7 +71,7 @@ def _disconnect(db: Database) -> None:
 
 
 async def _read(db: Database) -> None:
-    # Each text is new, so that it is prepared first.
+    # Each query text is new, so that asyncpg prepares it first.
     await db.value(f"SELECT $1::int + {next(_numbers)}", 1)
 
 
@@ -92,7 +92,7 @@ _numbers = itertools.count()
 async def _until_served(
     db: Database, work: Callable[[Database], Coroutine[Any, Any, None]]
 ) -> None:
-    """Opens a session. Sessions that have been disconnected may be used again before."""
+    """Repeats the work until it succeeds: the pool may first return disconnected sessions."""
     while True:
         try:
             return await work(db)

@@ -1,4 +1,4 @@
-"""Starting PostgreSQL as root from a directory that the server's account cannot read."""
+"""Starting PostgreSQL as root from a directory that the server's user account cannot read."""
 
 import os
 import shutil
@@ -53,9 +53,9 @@ def private(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cache() -> Iterator[Path]:
-    """A cache directory outside pytest's own, which other accounts cannot enter.
+    """A cache directory outside pytest's directory, which other user accounts cannot enter.
 
-    Neither it nor its parent exists at first.
+    Neither the directory nor its parent exists at first.
     """
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
@@ -166,7 +166,7 @@ def test_a_cache_writable_by_others_is_not_used(private: Path, cache: Path, tmp_
     cache.parent.chmod(0o755)
     temporary = cache.with_name("temporary")
     temporary.mkdir()
-    temporary.chmod(0o1777)  # as /tmp, whatever the umask
+    temporary.chmod(0o1777)  # the same mode as /tmp, regardless of the umask
     server = Server(tmp_path / "data", private, cache, TMPDIR=str(temporary))
     used = server.binaries()
     server.end()

@@ -1,4 +1,4 @@
-"""Times have one format in the API, whether Python or SQL writes them."""
+"""Times have the same format in the API, whether Python or SQL formats them."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

@@ -1,4 +1,4 @@
-"""A database URL with several hosts, one of which hangs: the client still finds the others."""
+"""A database URL has several hosts, and one hangs: the client still connects to another host."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ def silent() -> Iterator[str]:
 
 @contextlib.contextmanager
 def dropping() -> Iterator[str]:
-    """A server whose accept queue is full, so that the kernel drops new connection attempts."""
+    """A server with a full accept queue, for which the kernel drops new connection attempts."""
     with contextlib.ExitStack() as sockets:
         listener = sockets.enter_context(socket.socket())
         listener.bind(("127.0.0.1", 0))
@@ -50,7 +50,7 @@ HANGING = [silent, dropping]
 
 
 def url_of(hosts: list[str], one: str) -> str:
-    """The URL of the same database at these hosts."""
+    """Returns the URL of the same database with these hosts."""
     parts = urlsplit(one)
     return f"{parts.scheme}://{parts.username}:{parts.password}@{','.join(hosts)}{parts.path}"
 
@@ -126,7 +126,7 @@ async def test_sessions_move_to_another_host_when_theirs_hangs(
             with limited(host_connect_seconds=10):
                 while not await _in_moved_time(_answers(db)):
                     pass
-            # This includes connections that were idle when the host began to hang.
+            # This also covers connections that were idle when the host began to hang.
             await asyncio.gather(*(db.value("SELECT pg_sleep(0.1)") for _ in range(4)))
             assert await kept.rows(_One, "SELECT 1 AS one") == [_One(1)]
         finally:
@@ -134,7 +134,7 @@ async def test_sessions_move_to_another_host_when_theirs_hangs(
 
 
 async def _in_moved_time(work: Coroutine[Any, Any, Value]) -> Value:
-    """Waits for a result, and moves the clock until the limits of 10 s have ended what hangs."""
+    """Awaits a result while moving the clock until the limits of 10 s end all hanging calls."""
     task = asyncio.create_task(work)
     async with asyncio.timeout(TIMEOUT_SECONDS):
         while not task.done():
@@ -196,7 +196,7 @@ async def test_closing_a_session_of_a_lost_server_does_not_wait_for_it(settings:
     later = await opening.connect()
     closing = lost.close(timeout=600)
     with pytest.raises(StopIteration):
-        closing.send(None)  # ends without waiting for anything
+        closing.send(None)  # ends immediately
     assert lost.is_closed()
     assert await later.fetchval("SELECT 1") == 1
     await later.close()

@@ -14,7 +14,7 @@ from tests.waiting import until
 async def test_a_value_that_cannot_be_encoded_leaves_no_open_statement(
     settings: Settings, db: Database
 ) -> None:
-    """A statement that stayed prepared would time out for the next user of the connection."""
+    """A statement that stayed prepared would time out for the connection's next user."""
     one = await Database.open(settings.database_url, size=1, name="a test of sessions")
     try:
         with pytest.raises(asyncpg.DataError):

@@ -1,4 +1,4 @@
-"""Struct fields are declared once; exports and commands select from them."""
+"""Struct fields are declared once. Exports and commands select from these fields."""
 
 import msgspec
 import pytest

@@ -17,7 +17,7 @@ PROXIES = [ip_network("10.0.0.0/8"), ip_network("::1/128")]
         ),  # the peer is not one of our proxies, so its forwarded header is ignored
         ("10.0.0.1", None, "10.0.0.1"),
         ("10.0.0.1", b"1.2.3.4", "1.2.3.4"),
-        # Only the last address was added by our proxy.
+        # Our proxy added only the last address.
         ("10.0.0.1", b"6.6.6.6, 1.2.3.4", "1.2.3.4"),
         ("10.0.0.1", b"1.2.3.4, 10.0.0.2", "1.2.3.4"),
         ("10.0.0.1", b"10.0.0.3, 10.0.0.2", "10.0.0.3"),

@@ -1,4 +1,4 @@
-"""Jobs run at least once, in one worker at a time, and survive the death of their worker."""
+"""Jobs run at least once, in one worker at a time, even if a worker dies."""
 
 import asyncio
 import itertools
@@ -17,7 +17,7 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def kind() -> str:
-    """A separate job kind for each test."""
+    """Returns a separate job kind for each test."""
     return f"test.{next(_numbers)}"
 
 
@@ -143,7 +143,8 @@ async def test_a_stopping_runner_lets_its_jobs_finish(db: Database, kind: str) -
     task = asyncio.create_task(Runner(db, {kind: Work(handler, concurrency=4)}).run(stop))
     await begun.wait()
     stop.set()
-    await asyncio.sleep(2 * runner_module.POLL_SECONDS)  # the runner sees that it must stop
+    # Gives the runner time to see that it must stop.
+    await asyncio.sleep(2 * runner_module.POLL_SECONDS)
     assert not task.done()
     may_end.set()
     await task
@@ -153,7 +154,7 @@ async def test_a_stopping_runner_lets_its_jobs_finish(db: Database, kind: str) -
 async def test_a_runner_pauses_only_after_finding_no_job_of_any_kind(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With as many merchants as slots, the round starts again with the first merchant."""
+    """With as many merchants as slots, the next round starts with the first merchant again."""
     stop, done = asyncio.Event(), []
 
     async def do(job: Job) -> None:

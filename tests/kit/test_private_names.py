@@ -1,7 +1,7 @@
-"""The private names of libraries that we use, which a new version may rename.
+"""The private names of libraries that we use. A new version may rename them.
 
-`pyproject.toml` bounds the versions of these libraries. Raise a bound after this test, the tests in
-`tests/kit` and `tests/pages` have passed with the new version.
+`pyproject.toml` limits the versions of these libraries. Before raising a limit, run this test and
+the tests in `tests/kit` and `tests/pages` with the new version.
 """
 
 import inspect
@@ -16,7 +16,7 @@ from uvicorn import Server
 from uvicorn.protocols.http import httptools_impl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-# Attributes that uvicorn's protocol reads of a request. `DirectCycle` has them, too.
+# Attributes of a request that uvicorn's protocol reads. `DirectCycle` must have them too.
 CYCLE = (
     *("body", "disconnected", "keep_alive", "message_event", "more_body"),
     *("response_complete", "response_started"),
@@ -24,7 +24,7 @@ CYCLE = (
 
 
 def assigned(owner: type) -> set[str]:
-    """The attributes that a class's constructor assigns."""
+    """Returns the attributes that a class's constructor assigns."""
     source = inspect.getsource(owner.__init__)  # type: ignore[misc]
     return set(re.findall(r"self\.(\w+)(?:: [^=\n]+)? =", source))
 

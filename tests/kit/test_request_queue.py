@@ -1,4 +1,4 @@
-"""Unit tests of the queue of requests, which begins a few of them in each turn of the loop."""
+"""Unit tests of the request queue, which starts a few requests in each event-loop iteration."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -16,13 +16,13 @@ from tests.limits import limited
 
 @pytest.fixture(autouse=True)
 def _limits() -> Iterator[None]:
-    """The product's limits: the clock of these tests stands still."""
+    """Uses the product's real limits, because the clock stands still in these tests."""
     with limited(queue_wait_seconds=0.5, request_seconds=2.5):
         yield
 
 
 class Loop:
-    """An event loop whose turns and whose clock the test moves."""
+    """An event loop whose iterations and clock the test controls."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -38,7 +38,7 @@ class Loop:
         self._next.append(partial(callback, *given))
 
     def turn(self, after_seconds: float = 0.0) -> None:
-        """Runs one turn, which begins after this time."""
+        """Runs one iteration, which starts after this time."""
         self.now += after_seconds
         due, self._next = self._next, []
         for each in due:
@@ -46,7 +46,7 @@ class Loop:
 
 
 class Queue:
-    """A queue on such a loop."""
+    """A request queue on a test-controlled loop."""
 
     def __init__(self) -> None:
         self.loop, self.begun = Loop(), list[int]()
@@ -117,7 +117,7 @@ async def test_while_many_wait_for_the_database_no_request_begins_and_soon_all_a
     await asyncio.sleep(0)
     queue = Queue()
     queue.add(0)
-    queue.loop.turn()  # looks at the waiting submissions
+    queue.loop.turn()  # checks the waiting submissions
     queue.add(1)
     step = RequestQueue.TURN_SECONDS_MAX / 2
     for _ in range(int(time_limits.current.queue_wait_seconds / step)):

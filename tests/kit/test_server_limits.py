@@ -1,4 +1,4 @@
-"""How much input of one connection the web server takes, parses at once, and holds."""
+"""Limits on how much input of one connection the web server reads, parses and buffers."""
 
 import asyncio
 import itertools
@@ -23,7 +23,7 @@ HEAD = b"POST %b HTTP/1.1\r\nHost: m\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class Transport(asyncio.Transport):
-    """Delivers input as the event loop does: nothing while reading is paused."""
+    """Delivers input like the event loop: nothing while reading is paused."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Transport(asyncio.Transport):
 
 
 class Orders:
-    """An API that takes every request, and pages that read a body or ignore it."""
+    """An API that accepts every request, and pages that read or ignore the body."""
 
     read_headers = frozenset((b"content-length",))
 
@@ -86,11 +86,11 @@ class Connection:
             queue=RequestQueue(),
         )
         self.protocol.connection_made(self.transport)
-        self.parsed: list[int] = []  # sizes, of what was passed to the parser at once
+        self.parsed: list[int] = []  # the size of each input passed to the parser
         self.protocol.parser = _Counting(self.protocol.parser, self.parsed)  # type: ignore[assignment]
 
     async def send(self, data: bytes) -> int:
-        """Sends data until the server closes the connection. Returns how much was read."""
+        """Sends data until the server closes the connection. Returns how much it read."""
         taken = 0
         while taken < len(data) and not self.transport.is_closed:
             if not self.transport.is_paused:
@@ -107,7 +107,7 @@ class Connection:
 
 
 class _Counting:
-    """A parser that records the size of what it parses."""
+    """A parser that records the size of its input."""
 
     def __init__(self, parser: Any, parsed: list[int]) -> None:
         self._parser, self._parsed = parser, parsed

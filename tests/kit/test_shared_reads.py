@@ -1,4 +1,4 @@
-"""Requests that share a statement get the records of their own values, and errors of their own."""
+"""Requests that share an SQL statement each get their own records or their own error."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -63,6 +63,6 @@ async def test_a_lost_connection_is_opened_again(own_db: Database) -> None:
          WHERE application_name = $1 AND pid <> pg_backend_pid()""",
         NAME,
     )
-    # The first request may be the one that notices the loss.
+    # The first request may be the request that detects the lost connection.
     await asyncio.gather(reads.records(UP_TO, 1), return_exceptions=True)
     assert len(await reads.records(UP_TO, 2)) == 2

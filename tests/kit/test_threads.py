@@ -1,4 +1,4 @@
-"""Threads for long work are limited in number, and so is what waits for them."""
+"""The number of threads for long work is limited, and so is their queue."""
 
 import asyncio
 import threading

@@ -10,7 +10,7 @@ from manilla.kit.time_limits import TimeLimits
 from manilla.settings import BadConfiguration, Mode, apply_limits
 from tests.limits import PATIENT, as_variables, limited
 
-# Constants that end a wait without an error: something is looked at again.
+# Polling intervals: these constants end a wait without an error.
 INTERVALS = {"POLL_SECONDS", "FLUSH_SECONDS"}
 LIMITED = re.compile(
     r"(?:asyncio\.timeout\(|wait_for\([^\n]*, |timeout=|wire\.limited\()([A-Z_]*SECONDS[A-Z_]*)"

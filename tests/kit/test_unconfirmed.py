@@ -1,4 +1,4 @@
-"""While no standby confirms commits, a process leaves behind few sessions, and still reads."""
+"""While no standby confirms commits, a process abandons few sessions and can still read."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ NAME = "a test of commits"
 
 @pytest.fixture
 async def operator(cluster: Cluster) -> AsyncIterator[Database]:
-    """Connects as the superuser, whose commits never wait."""
+    """Connects as the superuser, whose commits do not wait for the standby."""
     db = await Database.open(cluster.url(postgres.SUPERUSER, "postgres"), size=1, name="operator")
     yield db
     await _wait_for_standby(db, "")
@@ -35,7 +35,7 @@ async def limited(settings: Settings) -> AsyncIterator[Database]:
 
 
 async def _wait_for_standby(operator: Database, name: str) -> None:
-    """Makes commits wait for a standby of this name, which does not exist."""
+    """Makes commits wait for a standby with this name, which does not exist."""
     await operator.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{name}'")
     await operator.value("SELECT pg_reload_conf()")
 
@@ -99,7 +99,7 @@ async def test_a_late_statement_alone_does_not_refuse_others(limited: Database) 
 async def test_a_commit_that_takes_too_long_is_not_canceled(
     operator: Database, settings: Settings, is_kept: bool
 ) -> None:
-    """A canceled commit would take effect without the standby."""
+    """A canceled commit would take effect without the standby's confirmation."""
     with limits(statement_grace_seconds=0.1):
         hasty = await Database.open(settings.database_url, size=1, name=NAME, statement_seconds=1)
     await _wait_for_standby(operator, "nobody")
@@ -113,5 +113,5 @@ async def test_a_commit_that_takes_too_long_is_not_canceled(
     async def is_waiting() -> bool:
         return hasty.unconfirmed.are_waiting
 
-    await until(is_waiting)  # the session left behind still waits for the standby
+    await until(is_waiting)  # the abandoned session still waits for the standby
     await hasty.close()

@@ -1,4 +1,4 @@
-"""Finds rows that many merchants share and that a transaction locks until its commit."""
+"""Finds rows that several merchants share and that a transaction locks until its commit."""
 
 import asyncio
 import contextlib
@@ -17,12 +17,12 @@ OWNED = ("merchant", "person", "session", "invitation", "password_reset", "rate_
 
 
 class SharedRows:
-    """Runs each statement in a transaction, and looks at its locks before the commit."""
+    """Runs each statement in a transaction, and checks its locks before the commit."""
 
     def __init__(self, owner: Database, tables: dict[str, str]) -> None:
         self._owner = owner
         self._tables = tables
-        self._looking = asyncio.Lock()  # because looking locks rows, too
+        self._looking = asyncio.Lock()  # needed because the check itself locks rows too
         self.found: set[str] = set()
 
     @contextlib.asynccontextmanager
@@ -33,7 +33,7 @@ class SharedRows:
                 await self._look()
 
     async def until_none_is_locked(self) -> None:
-        """Waits for statements that began before."""
+        """Waits until statements that started earlier have released their locks."""
         await self._look()
         while self.found:
             self.found.clear()
@@ -42,8 +42,8 @@ class SharedRows:
 
     async def _look(self) -> None:
         for table, condition in self._tables.items():
-            # Another session can lock a row that has only a key-share lock. A foreign key takes
-            # such a lock, for which nobody waits.
+            # A key-share lock, which a foreign key takes, does not block other sessions. So only
+            # stronger locks count.
             is_locked = f"""
                 SELECT count(*) FROM {table} WHERE {condition}
                    AND ctid NOT IN (SELECT ctid FROM {table} WHERE {condition}
@@ -53,7 +53,7 @@ class SharedRows:
 
 
 async def _shared_tables(owner: Database) -> dict[str, str]:
-    """Returns the tables that have such rows, with the condition for these rows."""
+    """Maps each table that has shared rows to the SQL condition for these rows."""
     records = await owner.records(
         """
         SELECT t.table_name AS name, count(c.column_name) > 0 AS has_merchant
@@ -90,7 +90,9 @@ async def watching(owner: Database) -> AsyncIterator[SharedRows]:
             return await kept(connection, sql, *values)
 
     async def write_nothing(_figures: Any) -> None:
-        """Every second each process writes figures about rails, for which nobody waits."""
+        """Disables writing rail statistics, which each process does every second without blocking
+        others.
+        """
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Deliveries, "flush", write_nothing)

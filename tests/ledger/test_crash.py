@@ -1,4 +1,6 @@
-"""PostgreSQL is killed under load: acknowledged postings are stored, other callers get an error."""
+"""PostgreSQL is killed under load: acknowledged postings are stored, and other callers get an
+error.
+"""
 
 import asyncio
 import json
@@ -71,7 +73,7 @@ async def test_no_acknowledged_posting_is_lost_and_service_resumes_automatically
 def _is_restarted(instance: Instance, killed: int) -> bool:
     try:
         return instance.postmaster() != killed
-    except (OSError, IndexError):  # the server is writing its file
+    except (OSError, IndexError):  # the server is still writing its file
         return False
 
 
@@ -81,7 +83,7 @@ async def _are_in_the_books(db: Database, trx_ids: list[str]) -> bool:
             found: int = await db.value(
                 "SELECT count(*) FROM posting WHERE trx_id = ANY($1::text[])", trx_ids
             )
-        except Unavailable:  # the server may still be recovering from the last kill
+        except Unavailable:  # the server may still be recovering from the previous kill
             return None
         return found
 

@@ -38,7 +38,8 @@ async def open_wallets(db: Database, merchant_id: int, balance_minor: int = 0) -
 def batched_postings(db: Database) -> Batcher[Posting, Posted]:
     """Submits postings through the batcher.
 
-    After `Unavailable` it is safe to submit a posting again: a stored one is a duplicate.
+    After `Unavailable`, a posting can be submitted again: a stored posting is reported as a
+    duplicate.
     """
     return Batcher(partial(queries.post, db))
 
@@ -163,7 +164,7 @@ async def test_parallel_debits_never_overdraw_and_sum_exactly(db: Database) -> N
 
 
 async def test_a_posting_waiting_for_a_wallet_locks_none_that_comes_later(db: Database) -> None:
-    """Statements lock wallets in one order, so that no two of them can deadlock."""
+    """Statements lock wallets in the same order, so two statements cannot deadlock."""
     first, second = next(_merchants), next(_merchants)
     for merchant in (first, second):
         await open_wallets(db, merchant)
@@ -207,8 +208,9 @@ async def test_the_first_of_two_equal_postings_counts_whichever_wallet_it_has(
 async def test_one_posting_on_two_wallets_submitted_concurrently_is_posted_once(
     db: Database,
 ) -> None:
-    """The two submissions lock different wallets but have the same key, so one of them is reported
-    as a duplicate.
+    """The two submissions lock different wallets but have the same key.
+
+    One of them is reported as a duplicate.
     """
     for _ in range(20):
         merchant = next(_merchants)
@@ -223,7 +225,7 @@ async def test_one_posting_on_two_wallets_submitted_concurrently_is_posted_once(
         assert outcomes == {PostingOutcome.POSTED: 1, PostingOutcome.DUPLICATE: 1}
 
 
-# A debit or credit: wallet, direction and amount. Some have the same transaction id.
+# A debit or credit: wallet, direction and amount. Some orders share a transaction id.
 Order = tuple[int, str, int, int]
 orders = st.lists(
     st.tuples(
@@ -238,8 +240,8 @@ orders = st.lists(
 
 
 def as_postings(merchants: Sequence[int], chosen: Sequence[Order]) -> list[Posting]:
-    # The number identifies the transaction: a merchant's postings with equal numbers are
-    # repetitions.
+    # The number identifies the transaction. A merchant's postings with the same number are
+    # duplicates.
     return [
         move(merchants[who], minor, Environment(where), trx_id=f"TXN{merchants[who]}{number:02}")
         for who, where, minor, number in chosen

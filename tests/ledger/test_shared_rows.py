@@ -1,6 +1,6 @@
-"""No merchant waits for another's commit: nothing that moves money locks a row of all merchants.
+"""No statement that moves money locks a row that all merchants share until its commit.
 
-A commit takes long with a synchronous standby. If each settlement locked such a row until its
+A commit takes long with a synchronous standby. If each settlement locked a shared row until its
 commit, the whole platform could settle only one transaction at a time.
 """
 
@@ -49,7 +49,7 @@ async def test_payouts_payments_and_refunds_lock_no_row_that_merchants_share(
     payer = PayoutMerchant(services, simulated_providers, merchant)
     shop = Shop(services, simulated_providers, merchant)
     await payer.fund("10000")
-    await _pay_out(payer)  # the first one inserts rows that later ones would only change
+    await _pay_out(payer)  # the first payout inserts rows that later payouts only update
     await _take_and_refund(shop)
     await services.deliveries.flush()
     async with watching(owner) as rows:

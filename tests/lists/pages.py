@@ -1,4 +1,4 @@
-"""Reads the API's lists page by page."""
+"""Reads all pages of the API's lists."""
 
 from typing import Any
 from urllib.parse import urlencode

@@ -1,4 +1,4 @@
-"""The balance and the statement: each line follows from the one before it."""
+"""The balance and the statement: each statement line follows from the previous line."""
 
 import asyncio
 from decimal import Decimal
@@ -32,7 +32,7 @@ async def _balance(payer: PayoutMerchant) -> Any:
 
 
 async def _do_business(payer: PayoutMerchant) -> dict[str, str]:
-    """Makes a payment, its refund, a delivered payout, a failed one and an open one."""
+    """Creates a payment, its refund, and a delivered, a failed and an open payout."""
     paid = await steps.new_payment(payer.merchant, "success")
     await payer.simulator.run_job_now("payment.sandbox", paid)
     body = {"trx_id": paid, "ref_trx": f"REFUND-{paid}", "amount": 250}
@@ -209,7 +209,7 @@ async def test_a_line_that_waited_for_the_wallet_is_not_dated_before_the_one_bel
     merchant, db = sandbox_payer.merchant, sandbox_payer.services.db
     whose = merchant.new.id, merchant.environment
     async with db.transaction() as early:
-        await early.value("SELECT now()")  # it starts before the other one
+        await early.value("SELECT now()")  # starts this transaction before the other transaction
         await wallets.fund(db, *whose, Money.of(1, "NGN"), "first")
         await wallets.fund(early, *whose, Money.of(2, "NGN"), "second")
     lines = await every(merchant, LIST)

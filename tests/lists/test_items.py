@@ -1,4 +1,4 @@
-"""An item of a list is, byte for byte, what verify responds: for every kind and every status."""
+"""A list item is byte for byte the verify response, for every transaction type and status."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -40,7 +40,8 @@ class ItemKind(msgspec.Struct, frozen=True):
     list_path: str
     verify_path: str
     statuses: type[StrEnum]
-    make: Callable[[PayoutMerchant], Awaitable[None]]  # at least one for each status
+    # Creates at least one transaction for each status.
+    make: Callable[[PayoutMerchant], Awaitable[None]]
 
 
 async def _make_payments(payer: PayoutMerchant) -> None:
@@ -121,6 +122,6 @@ async def test_an_item_is_the_text_of_the_verify_response(
         verified = (await sandbox_payer.from_new_ip().merchant.get(kind.verify_path + trx_id)).body
         if b'"created_at":' in verified:
             assert bytes(item) == verified
-        else:  # only the item has the time of creation
+        else:  # only the list item has the creation time
             assert CREATED_AT.sub(b"}", bytes(item)) == verified
             assert CREATED_AT.search(item)

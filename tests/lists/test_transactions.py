@@ -1,4 +1,4 @@
-"""The lists of payments and payouts: what verify responds, newest first, and only the caller's."""
+"""The lists of payments and payouts have the caller's own verify responses, newest first."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ from tests.payouts.payout_merchant import MANUAL, PayoutMerchant
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """A kind of transaction, and how a test creates one in the sandbox."""
+    """A transaction type, and how a test creates a transaction of this type in the sandbox."""
 
     path: str
     verify: str
@@ -212,7 +212,7 @@ async def test_a_list_is_in_the_order_of_the_times_that_it_shows(
     sandbox_payer: PayoutMerchant, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.time_ns()
-    # Requests are written in another order than they arrived, in processes with other clocks.
+    # Requests are stored in another order than they arrived, by processes with different clocks.
     for seconds in (0.0, -0.2, 0.3, -0.1, -0.1):
         monkeypatch.setattr(time, "time_ns", lambda at=seconds: now + int(at * 1e9))
         await kind.create(sandbox_payer, "pending")

@@ -1,4 +1,4 @@
-"""A real SMTP server on this host, whose behavior a test chooses."""
+"""A real SMTP server on this host, whose behavior a test sets."""
 
 import asyncio
 import contextlib
@@ -24,14 +24,15 @@ USER, PASSWORD = "relay", "a p@ssword"
 
 
 class MailServer:
-    """What the server has received, and how it answers."""
+    """The server's received emails and configured responses."""
 
     def __init__(self) -> None:
         self.messages: list[tuple[str, EmailMessage]] = []
-        self.recipient_answers: list[str] = []  # for the next recipients, instead of accepting
+        # Responses to the next recipients, instead of accepting them.
+        self.recipient_answers: list[str] = []
         self.data_answers: list[str] = []
         self.hangs = asyncio.Event()
-        self.offers = 0  # recipients that clients have named
+        self.offers = 0  # number of recipients that clients have named
         self.port = 0
 
     def to(self, recipient: str) -> list[EmailMessage]:
@@ -62,7 +63,7 @@ class MailServer:
 
 
 class Certificate:
-    """A certificate for 127.0.0.1 that only this test trusts."""
+    """A certificate for 127.0.0.1 that only the test trusts."""
 
     def __init__(self, folder: Path) -> None:
         key = ec.generate_private_key(ec.SECP256R1())
@@ -114,7 +115,7 @@ async def mail_server(
 
     def protocol() -> SMTP:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the library does not see TLS below the protocol
+            warnings.simplefilter("ignore")  # the library does not detect TLS below its protocol
             return SMTP(
                 state,
                 hostname="mail.test",

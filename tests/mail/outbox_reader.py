@@ -1,4 +1,4 @@
-"""Reads the outbox as the recipients would read their emails."""
+"""Reads the emails in the outbox as their recipients would see them."""
 
 from manilla.kit.db import Database
 from manilla.mail.letter import LetterWriter

@@ -1,4 +1,4 @@
-"""People choose their emails; emails about security are always sent."""
+"""Users choose which emails they get. Security emails are always sent."""
 
 import pytest
 
@@ -66,7 +66,8 @@ async def test_a_link_in_the_email_unsubscribes_in_one_step(
         opened = await browser.get(path)
         assert (opened.status, "A payout failed" in opened.text) == (200, True)
         await put_failed_payout(services, owner.merchant_id)
-        assert len(await mails_to(services.db, owner.email)) == 2  # opening it changes nothing
+        # Opening the page changes nothing.
+        assert len(await mails_to(services.db, owner.email)) == 2
         done = await browser.post(path, {"List-Unsubscribe": "One-Click", "csrf": ""})
         assert (done.status, "Done." in done.text) == (200, True)
     await put_failed_payout(services, owner.merchant_id)

@@ -30,7 +30,7 @@ def mail(environment: dict[str, str]) -> InProcessCommand:
 
 
 async def _fail_one(services: Services, server: MailServer, owner: Owner) -> int:
-    """Fails an email to the owner. Returns its id."""
+    """Makes an email to the owner fail, and returns its id."""
     await put_failed_payout(services, owner.merchant_id)
     server.recipient_answers = ["550 5.1.1 No such mailbox"]
     async with worker(services, plain_transport(server.port)):

@@ -1,4 +1,4 @@
-"""Emails reach a real mail server, once, however it behaves."""
+"""Emails reach a real mail server exactly once, even if the server returns errors."""
 
 import asyncio
 from datetime import timedelta
@@ -175,7 +175,7 @@ async def test_an_email_that_has_become_too_old_is_not_sent(
 async def test_a_message_that_is_sent_again_after_a_crash_has_the_same_message_id(
     services: Services, server: MailServer, owner: Owner
 ) -> None:
-    """Another email arrives in between; it must not change what the repeated message says."""
+    """Another email arrives in between. It must not change the repeated message."""
 
     class CrashingTransport:
         name = "crashing"
@@ -220,7 +220,7 @@ async def test_a_burst_is_one_email_with_a_count(
             await put_failed_payout(services, owner.merchant_id, f"burst-{number}")
         await make_due(services, owner.merchant_id)
         await asyncio.sleep(0.5)
-        assert len(server.to(owner.email)) == 1  # the others wait
+        assert len(server.to(owner.email)) == 1  # the other emails wait
         await services.db.execute(
             "UPDATE mail SET ended_at = ended_at - interval '1 hour' WHERE merchant_id = $1",
             owner.merchant_id,

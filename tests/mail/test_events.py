@@ -1,4 +1,4 @@
-"""Events of users and administrators write their emails, and reveal nothing to others."""
+"""Events of users and administrators send emails, which reveal nothing to other people."""
 
 import base64
 import json

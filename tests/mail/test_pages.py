@@ -1,4 +1,4 @@
-"""The pages about emails: the console's list and mailbox, and each user's choices."""
+"""The email pages: the console's list and mailbox, and each user's email preferences."""
 
 import contextlib
 import os
@@ -26,7 +26,7 @@ from tests.rows import first_short
 from tests.web.signed_in_user import SignedInUser, administrator, member
 
 WIDTHS = first_short([390, 1280])
-PICTURES = os.environ.get("MANILLA_PICTURES")  # a folder for pictures of the pages
+PICTURES = os.environ.get("MANILLA_PICTURES")  # the folder for screenshots of the pages
 
 
 async def _picture(page: Page, name: str) -> None:
@@ -40,7 +40,7 @@ async def _administrator(services: Services, site: Site) -> SignedInUser:
 
 
 async def _enrolled(services: Services, site: Site) -> SignedInUser:
-    """An administrator with a second factor, which the console needs in production mode."""
+    """Creates an administrator with a second factor, required in production mode."""
     user = await _administrator(services, site)
     await user.enroll(services)
     await user.step_up(services)
@@ -49,7 +49,7 @@ async def _enrolled(services: Services, site: Site) -> SignedInUser:
 
 @contextlib.asynccontextmanager
 async def _production(services: Services, transport: Transport | None) -> AsyncIterator[Site]:
-    """The console in production mode, with this way to send email."""
+    """Serves the console in production mode with this mail transport."""
     real = msgspec.structs.replace(services, is_development=False, mail_transport=transport)
     async with serving(pages.build(real, [console.build(real)])) as port:
         yield Site(port)

@@ -1,4 +1,4 @@
-"""The variables of the mail server are checked at start, and never reveal the password."""
+"""The mail server's variables are validated at start, and errors never reveal the password."""
 
 import pytest
 

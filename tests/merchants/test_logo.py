@@ -1,4 +1,4 @@
-"""Uploaded logos: only the pixels of a PNG or JPEG survive, and large images are refused."""
+"""Uploaded logos: only the pixels of a PNG or JPEG are kept, and large images are rejected."""
 
 import struct
 import zlib
@@ -21,7 +21,7 @@ def picture(kind: str, size: tuple[int, int] = (900, 300), mode: str = "RGB") ->
 
 
 def bomb(side: int) -> bytes:
-    """A PNG whose header promises many pixels, in a few bytes."""
+    """Returns a small PNG file whose header declares many pixels."""
     header = struct.pack(">IIBBBBB", side, side, 8, 6, 0, 0, 0)
     chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(bytes(1_000))), (b"IEND", b"")]
     return b"\x89PNG\r\n\x1a\n" + b"".join(
@@ -58,7 +58,7 @@ async def test_metadata_and_trailing_bytes_do_not_survive() -> None:
         picture("BMP", (10, 10)),
         bomb(4_001),
         bomb(60_000),
-        bomb(2_000),  # fewer pixels than promised
+        bomb(2_000),  # has fewer pixels than its header declares
         bytes(logo.FILE_BYTES_MAX + 1),
     ],
     ids=["empty", "svg", "header", "cut", "gif", "bmp", "large", "bomb", "short", "bytes"],

@@ -28,7 +28,7 @@ async def deliveries(
     receiver: Receiver,
     settings: Settings,
 ) -> AsyncIterator[Deliveries]:
-    """A sandbox merchant, its notification receiver, and a delivery worker that the test runs."""
+    """A sandbox merchant, its notification receiver, and a delivery worker that a test runs."""
     merchant = await new_merchant(site, db, keyring)
     async with delivery_worker(services) as delivery:
         yield Deliveries(services, merchant, receiver, delivery, settings.migration_url)
@@ -38,9 +38,9 @@ async def deliveries(
 async def shop(
     services: Services, deliveries: Deliveries, owner: Database, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[EndpointMerchant]:
-    """The merchant of `deliveries`, with a worker for its endpoints.
+    """The merchant of `deliveries`, with a worker for its webhook endpoints.
 
-    There are no other processes that have to know an endpoint before its creation is answered.
+    There are no other processes, so creating an endpoint does not wait for their caches.
     """
     monkeypatch.setattr(changes, "KNOWN_AFTER_SECONDS", 0)
     async with endpoint_worker(services) as delivery:

@@ -1,4 +1,4 @@
-"""Creates notifications, and delivers them when a test asks for it."""
+"""Creates notifications, and delivers them when a test calls `deliver`."""
 
 import asyncio
 import contextlib
@@ -49,7 +49,7 @@ class Deliveries:
     async def finish_payment(
         self, outcome: SandboxOutcome = SandboxOutcome.PAY, ipn_url: str | None = None
     ) -> str:
-        """Creates a sandbox payment with this outcome and returns its transaction id."""
+        """Creates a sandbox payment with this outcome, and returns its transaction id."""
         body = order(ipn_url=ipn_url or self.receiver.url)
         reply = await self.merchant.post(INITIATE, body)
         assert reply.status == 200, reply.body
@@ -67,8 +67,8 @@ class Deliveries:
         await asyncio.gather(*(runner._do(job) for job in mine))
 
     async def skip_to_next_attempt(self) -> float:
-        """Makes the next attempt due. Returns how long the worker would have waited."""
-        # Uses the schema's owner, because the application's role may not change an attempt.
+        """Makes the next attempt due, and returns how long the worker would have waited."""
+        # Connect as the schema's owner, because the application's role may not change an attempt.
         connection = await connect(self.owner_url)
         try:
             seconds: float = await connection.fetchval(

@@ -1,4 +1,4 @@
-"""A merchant with webhook endpoints, and a worker that delivers when the test asks for it."""
+"""A merchant with webhook endpoints, and a worker that delivers when a test calls `deliver`."""
 
 import asyncio
 import contextlib
@@ -43,7 +43,9 @@ class EndpointMerchant:
         return Tenant(self.merchant.new.id, Environment.SANDBOX)
 
     async def create(self, *events: str, url: str | None = None) -> dict[str, str]:
-        """Creates an endpoint and makes this process see it. Returns its id and secret."""
+        """Creates an endpoint, reloads this process's cache, and returns the endpoint's id and
+        secret.
+        """
         body = {"url": url or self.receiver.url, "events": list(events or ("*",))}
         reply = await self.merchant.post(ENDPOINTS, body)
         assert reply.status == 200, reply.body
@@ -73,7 +75,7 @@ class EndpointMerchant:
             await Runner(self.services.db, works)._do(job)
 
     async def skip_to_next_attempt(self) -> float:
-        """Makes the next attempt due. Returns how long the worker would have waited."""
+        """Makes the next attempt due, and returns how long the worker would have waited."""
         seconds: float = await self.owner.value(
             """
             WITH moved AS (

@@ -24,11 +24,11 @@ class Received(msgspec.Struct, frozen=True):
 
 
 class Receiver:
-    """An HTTP server that sends raw bytes, so that it can also send invalid responses."""
+    """An HTTP server that sends raw bytes, which allows invalid responses."""
 
     def __init__(self) -> None:
         self.received: list[Received] = []
-        self.answers: list[Behave] = []  # behavior for the next requests, in order; 200 after that
+        self.answers: list[Behave] = []  # behavior for the next requests, in order; afterwards 200
         self.port = 0
 
     @property
@@ -92,7 +92,7 @@ def hang(until: Callable[[], None] | None = None) -> Behave:
 def drip() -> Behave:
     """Sends one byte at a time until the client closes the connection.
 
-    Each byte arrives within the client's time limit, but not all of them.
+    Each byte arrives within the client's time limit, but the whole response does not.
     """
 
     async def behave(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""A merchant is warned if notifications cannot be delivered because the host is private."""
+"""A merchant sees a warning if notifications cannot be delivered because the host is private."""
 
 import pytest
 
@@ -18,7 +18,7 @@ async def visitor(deliveries: Deliveries) -> SignedInUser:
 
 
 async def _pages(visitor: SignedInUser) -> list[bool]:
-    """Whether the home page and the notifications page show the warning."""
+    """Returns whether the home page and the notifications page show the warning."""
     replies = [await visitor.get(path) for path in (HOME, PAGE)]
     assert [reply.status for reply in replies] == [200, 200]
     return [b"Notifications are not sent to" in reply.body for reply in replies]

@@ -1,4 +1,4 @@
-"""The API of webhook endpoints: limits, bad input, and other merchants' endpoints."""
+"""The webhook endpoint API: limits, invalid input, and other merchants' endpoints."""
 
 import asyncio
 import json

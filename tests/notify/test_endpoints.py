@@ -1,4 +1,4 @@
-"""Webhook endpoints receive events: signatures, patterns, retries, order and being disabled."""
+"""Events sent to webhook endpoints: signatures, patterns, retries, order and disabled endpoints."""
 
 import asyncio
 import json
@@ -66,7 +66,7 @@ async def test_a_new_payment_has_a_pending_event_in_the_format_of_notifications(
     assert (received.json["event"], received.json["status"]) == ("payment", "pending")
     assert received.json["data"]["ref_trx"] == body["ref_trx"]
     assert received.json["data"]["trx_id"] == reply.headers["x-transaction-id"].upper()
-    # It is no notification: `ipn_url` gets the same messages as before.
+    # The event is not a notification: `ipn_url` receives the same messages as before.
     [notification] = await shop.deliveries.notifications(received.json["data"]["trx_id"])
     assert (notification.state, notification.url) == ("not_sent", "")
 
@@ -328,10 +328,10 @@ async def test_an_endpoint_gets_the_event_of_a_transaction_created_right_after_t
         path = f"{ENDPOINTS}/{created['id']}"
         await merchant.call("PATCH", path, b'{"status": "disabled"}')
     await services.watch.look()
-    await merchant.get("/api/v1/payments")  # caches the merchant, without an endpoint
+    await merchant.get("/api/v1/payments")  # caches the merchant without an endpoint
 
     async def look() -> None:
-        """Stands for a process that refreshes its caches as late as it may."""
+        """Simulates a process that refreshes its caches as late as allowed."""
 
     monkeypatch.setattr(services.watch, "look", look)
     if is_enabled_again:

@@ -1,4 +1,4 @@
-"""Every status change of payouts and refunds is an event, whether or not `ipn_url` receives it."""
+"""Every status change of payouts and refunds is an event, with or without an `ipn_url`."""
 
 import asyncio
 from typing import Any
@@ -34,7 +34,7 @@ async def test_a_refund_has_events_of_its_start_and_its_result(shop: EndpointMer
         *("payment.success", "refund.pending", "refund.completed"),
         *("refund.pending", "refund.failed"),
     ]
-    # Only the payment and the completed refund are notifications to `ipn_url`, as before.
+    # Only the payment and the completed refund are sent to `ipn_url`.
     sent = [each for each in await shop.deliveries.notifications(trx_id) if each.url]
     assert [(each.event, each.status) for each in sent] == [
         ("payment", "completed"),
@@ -83,7 +83,7 @@ async def test_a_payout_that_the_wallet_cannot_cover_has_no_event(shop: Endpoint
 
 
 async def _enable_payouts(shop: EndpointMerchant) -> None:
-    """Enables payouts, funds the wallet, and adds an endpoint for the events of payouts."""
+    """Enables payouts, funds the wallet, and adds an endpoint for payout events."""
     services, merchant_id = shop.services, shop.merchant.new.id
     update = MerchantUpdate(payouts_enabled=True, kyc_verified=True)
     await merchants.change(services.db, services.keyring, merchant_id, update)

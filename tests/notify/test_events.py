@@ -1,4 +1,4 @@
-"""The list of events: complete, in order, and without gaps for a reader that continues."""
+"""The list of events is complete, in order, and has no gaps for a client that continues reading."""
 
 import asyncio
 import hmac
@@ -150,7 +150,8 @@ async def test_a_reader_misses_nothing_when_transactions_commit_out_of_order(
         async with db.transaction() as late:
             second = await _write(late, merchant_id, "TXN-LATE")
         assert first < second
-        # The second has committed and the first has not: a reader must not go past the first.
+        # The second transaction has committed and the first has not, so no event may be returned
+        # yet.
         assert await _events(deliveries.merchant) == []
     events = await _events(deliveries.merchant)
     assert [event["id"] for event in events] == [first, second]
@@ -238,14 +239,14 @@ async def test_a_reader_beyond_the_limit_gets_429_with_retry_after(
     assert (reply.status, reply.code) == (429, "RATE_LIMIT_EXCEEDED")
     assert reply.headers["retry-after"] == "20"
     trx_id = await deliveries.finish_payment()
-    [event] = await _events(deliveries.merchant, "?wait=20")  # nothing to wait for
+    [event] = await _events(deliveries.merchant, "?wait=20")  # returns immediately
     assert event["trx_id"] == trx_id
 
 
 async def test_a_payout_without_ipn_url_and_a_new_payment_are_no_notifications(
     deliveries: Deliveries, services: Services
 ) -> None:
-    """Without an endpoint, a pending payment has no event: it must not cost anything."""
+    """Without an endpoint, a pending payment has no event, which saves work."""
     reply = await deliveries.merchant.post(INITIATE, order())
     assert reply.status == 200
     trx_id = urlsplit(reply.json["payment_url"]).path.rsplit("/", 1)[1]

@@ -24,7 +24,7 @@ from tests.rows import long_rows
 
 
 async def _notifications(db: Database, merchant_id: int, url: str, count: int) -> None:
-    """Creates this many pending notifications, each for its own transaction, without postings."""
+    """Creates pending notifications, each for a different transaction, without postings."""
     await db.execute(
         """
         WITH new AS (
@@ -51,7 +51,9 @@ def _hang_until(released: asyncio.Event) -> Behave:
 async def _working(
     services: Services, db: Database, released: asyncio.Event
 ) -> AsyncIterator[None]:
-    """Delivers notifications. At the end, every delivery has ended: none disturbs a later test."""
+    """Delivers notifications. At the end, waits for all deliveries, so that none affects a later
+    test.
+    """
     stop = asyncio.Event()
     async with outbound.open_session(
         is_public_only=False, connections=200, seconds=LONG_SECONDS
@@ -76,13 +78,13 @@ async def test_a_hanging_endpoint_does_not_delay_others(
             receiver.answers = [_hang_until(released)] * 200 if number == 0 else []
             receivers.append(receiver)
             merchant = await new_merchant(site, db, keyring)
-            # The endpoint that hangs has the most notifications.
+            # The hanging endpoint has the most notifications.
             await _notifications(db, merchant.new.id, receiver.url, 150 if number == 0 else 5)
         async with _working(services, db, released):
             await asyncio.gather(*(receiver.until(5) for receiver in receivers[1:]))
             await receivers[0].until(1)
             hanging = len(receivers[0].received)
-        # The hanging endpoint was called up to its concurrency limit.
+        # Calls to the hanging endpoint were limited to its concurrency.
         assert hanging <= 2 * host_limits.AT_ONCE
     await db.execute("DELETE FROM job WHERE kind = 'notify'")
 
@@ -101,12 +103,12 @@ async def test_one_merchants_backlog_does_not_delay_another_merchant(
 async def test_running_and_held_notifications_delay_nobody(
     services: Services, site: Site, db: Database, keyring: Keyring
 ) -> None:
-    """Each round claims one job per merchant: the oldest that is neither running nor held."""
+    """Each round claims one job per merchant: its oldest job that is neither running nor held."""
     merchants = [(await new_merchant(site, db, keyring)).new.id for _ in range(3)]
     before = merchants[0] - 1
 
     async def claimed() -> list[int]:
-        """Claims jobs and returns their merchants. Fails if a job is claimed twice."""
+        """Claims jobs and returns their merchants' ids. Fails if a job is claimed twice."""
         found, last = await claims.claim_fairly(db, DELIVER, 3, before)
         assert last == merchants[-1]
         had.extend((job.merchant_id, job.subject) for job in found)
@@ -134,7 +136,7 @@ async def test_running_and_held_notifications_delay_nobody(
 def test_each_host_has_a_concurrency_limit_lower_when_it_is_slow() -> None:
     limits = HostLimits()
     entered = [limits.enter("a", 1)[0] for _ in range(host_limits.NEW_AT_ONCE + 1)]
-    # A new host has a lower limit until it has responded.
+    # A new host has a lower concurrency limit until it has responded.
     assert entered == [True] * host_limits.NEW_AT_ONCE + [False]
     limits.leave("a", 1, was_slow=False, seconds=0.1)
     more = host_limits.AT_ONCE - host_limits.NEW_AT_ONCE + 1

@@ -1,4 +1,4 @@
-"""Hosts that notifications may be sent to: the check applies to the resolved IP address."""
+"""Which hosts may receive notifications: the resolved IP address is checked."""
 
 import asyncio
 import re
@@ -78,7 +78,7 @@ async def test_loopback_is_allowed_in_development_mode(receiver: Receiver) -> No
 async def test_a_name_that_resolves_to_loopback_later_is_rejected_at_connect(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name can resolve to another IP address each time, so the socket's address is checked."""
+    """A name can resolve to different IP addresses, so the socket's address is checked."""
     answers = iter(["8.8.8.8", "127.0.0.1"])
 
     async def resolve(_resolver: Any, host: str, port: int = 0, family: int = 0) -> list[Any]:
@@ -99,7 +99,7 @@ async def test_a_name_that_resolves_to_loopback_later_is_rejected_at_connect(
 
     def looked_at(address: str) -> bool:
         made.append(address)
-        return False if address == "8.8.8.8" else real(address)  # no external host is called
+        return False if address == "8.8.8.8" else real(address)  # prevents calls to external hosts
 
     monkeypatch.setattr(outbound, "is_public", looked_at)
     for _ in range(2):
@@ -112,7 +112,7 @@ async def test_a_name_that_resolves_to_loopback_later_is_rejected_at_connect(
 async def test_unresolvable_names_do_not_block_resolving_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A name server that does not respond blocks a thread for longer than the call waits."""
+    """An unresponsive name server blocks a thread for longer than the call waits."""
     names, system = 40, socket.getaddrinfo
     asked, answer = threading.Semaphore(0), threading.Event()
 

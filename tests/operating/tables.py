@@ -70,7 +70,7 @@ def collectors() -> list[Any]:
 
 
 def exposed() -> set[str]:
-    """The names of all exported metrics."""
+    """Returns the names of all exported metrics."""
     return {each._name + suffix for each in collectors() for suffix in SUFFIXES[type(each)]}
 
 
@@ -93,7 +93,7 @@ class Made(msgspec.Struct, frozen=True):
     make: Callable[[], str]
 
     def written_into(self, text: str) -> str:
-        """The document with the generated table between its two markers."""
+        """Returns the document with the generated table between its two markers."""
         marks = re.compile(
             rf"(<!-- {self.name}: made by `make docs` -->\n\n).*?(\n<!-- end -->)", re.DOTALL
         )

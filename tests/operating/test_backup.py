@@ -1,4 +1,4 @@
-"""The backup script never passes the database password in a process's arguments."""
+"""The backup script never passes the database password as a process argument."""
 
 import asyncio
 import os

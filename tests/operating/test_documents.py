@@ -1,4 +1,4 @@
-"""The manual matches the code: tables, metrics, kinds of cases, commands, links and units."""
+"""The manual matches the code: tables, metrics, case kinds, commands, links and units."""
 
 import ast
 import json
@@ -22,7 +22,7 @@ from manilla.variables import VARIABLES
 from tests.operating import tables
 from tests.operating.tables import MADE, Made
 
-FOREIGN = {"up"}  # metrics of Prometheus itself
+FOREIGN = {"up"}  # Prometheus's own metrics
 NAME = re.compile(r"\b[a-z_]+_[a-z_]+\b|\bup\b")
 QUERY_WORDS = re.compile(
     r"\{[^}]*\}|\b(by|without) \([^)]*\)|\[\d+[smhd]\]|\bhistogram_quantile\b", re.DOTALL
@@ -106,7 +106,7 @@ def test_every_alert_is_documented_and_links_to_an_existing_section(project: Pat
 
 
 def test_an_absence_alert_fires_even_if_the_event_never_happened(project: Path) -> None:
-    """Comparing a metric that does not exist yet gives no result, so such an alert never fires."""
+    """Comparing a metric that does not exist yet returns nothing, so the alert never fires."""
     about_times = [rule for rule in alerts(project) if "_at_seconds" in rule["expr"]]
     assert len(about_times) >= 3
     for rule in about_times:
@@ -123,7 +123,7 @@ def test_every_link_in_the_manual_resolves(project: Path) -> None:
 
 
 def _anchors(file: Path) -> set[str]:
-    """The anchors of a document's headings."""
+    """Returns the anchors of a document's headings."""
     headings = re.findall(r"^#+ (.+)$", file.read_text(), re.MULTILINE)
     bare = [re.sub(r"[^\w\- ]", "", re.sub(r"[`*]", "", each).lower()) for each in headings]
     return {each.replace(" ", "-") for each in bare}
@@ -149,7 +149,7 @@ def test_every_command_in_the_manual_exists_with_its_options(project: Path) -> N
 
 def test_the_shell_scripts_pass_shellcheck(project: Path) -> None:
     for script in sorted((project / "deploy").glob("*.sh")):
-        # Scripts that are only sourced have no interpreter line and are not executable.
+        # Sourced scripts have no interpreter line and are not executable.
         assert bool(script.stat().st_mode & 0o111) is script.read_text().startswith("#!")
         subprocess.run(["sh", "-n", script], check=True)
 
@@ -157,7 +157,7 @@ def test_the_shell_scripts_pass_shellcheck(project: Path) -> None:
 def test_the_manuals_command_loads_the_whole_environment_file(
     project: Path, tmp_path: Path
 ) -> None:
-    """If a shell sourced the file, it would end a value at the first ampersand."""
+    """A shell that sources the file would cut off a value at the first ampersand."""
     example = (project / "deploy/systemd/manilla.env.example").read_text()
     (tmp_path / "manilla.env").write_text(example)
     manual = (project / OPERATING / "installing.md").read_text()
@@ -228,7 +228,7 @@ def test_the_tour_names_buttons_that_exist_and_an_account_without_a_warning(proj
     pages = "".join(page.read_text() for page in folder.glob("*.html"))
     names = set(re.findall(r"(?<!\*)\*([A-Z][^*]+)\*(?!\*)", tour))
     assert {"New payout", "Review payout", "Pay"} <= names
-    for name in names - {"Provider A bank transfer"}:  # a method, not a button
+    for name in names - {"Provider A bank transfer"}:  # this is a method, not a button
         assert re.search(rf"[ >]{name}[ <]", pages), f"no page has the button {name}"
     [account] = re.findall(r"account `(\d{10})`", tour)
     assert nuban.fits("058", account)

@@ -25,7 +25,7 @@ FOLDER = Path("deploy/systemd")
 
 
 def _variables(*files: Path) -> dict[str, str]:
-    """The variables in the file, parsed as systemd does."""
+    """Returns the variables in the file, parsed as systemd does."""
     lines = [line for file in files for line in file.read_text().splitlines()]
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 

@@ -1,4 +1,4 @@
-"""Payouts on hold: nothing is sent, sent payouts are queried, and a release sends the rest once."""
+"""Payouts on hold: none is sent, sent payouts are queried, and a release sends the rest once."""
 
 from collections.abc import AsyncIterator
 
@@ -37,7 +37,7 @@ async def _released_in_the_end(services: Services) -> AsyncIterator[None]:
 
 
 async def forget_the_send(db: Database, trx_id: str) -> None:
-    """Makes a sent payout look unsent, as in a database restored from before the send."""
+    """Makes a sent payout look unsent, like a database that was restored from before the send."""
     await db.execute(
         "UPDATE payout SET began_at = NULL, accepted_at = NULL WHERE trx_id = $1", trx_id
     )
@@ -57,7 +57,7 @@ def transfer(reference: str) -> TransferOrder:
 
 
 async def look_at(services: Services, trx_id: str) -> FoundTransfer:
-    """The status query's result for one payout, ignoring payouts that other tests left open."""
+    """Returns the status query's result for one payout, ignoring other tests' open payouts."""
     found = await restored.look(services.db, services.rails)
     return next(each for each in found if each.transfer.trx_id == trx_id)
 
@@ -154,7 +154,7 @@ async def test_a_release_is_rejected_while_a_provider_cannot_be_queried(
 ) -> None:
     trx_id = await payer.pay_out()
     await holding.hold(db)
-    later = await payer.pay_out()  # this payout was never sent, so it does not block the release
+    later = await payer.pay_out()  # a payout that was never sent does not block the release
     await payer.simulator.control("a/faults", {"next": [SILENT]})
     with pytest.raises(NotReleased, match="may have been sent"):
         await restored.release(db, services.rails)
