@@ -1,8 +1,8 @@
-"""The order of the tests: modules stay together, the longest first or shuffled.
+"""The order of the tests: modules stay together, longest first or shuffled.
 
-`durations.json` has the seconds that modules took when they were last recorded (`python -m
-tests.ordering FILE`, with a report of `pytest --junitxml`). A wrong or missing entry costs a little
-time and nothing else.
+`durations.json` stores how many seconds each module took when durations were last recorded (`python
+-m tests.ordering FILE`, with a report from `pytest --junitxml`). A wrong or missing entry only
+makes the test run a little slower.
 """
 
 import json
@@ -37,7 +37,7 @@ def _module(item: pytest.Item) -> str:
 
 
 def durations(report: Path) -> dict[str, float]:
-    """Returns the seconds of each module in a JUnit report, the longest first."""
+    """Returns each module's duration in seconds from a JUnit report, longest first."""
     seconds: dict[str, float] = {}
     for case in ElementTree.parse(report).iter("testcase"):
         module = case.get("classname", "").replace(".", "/") + ".py"

@@ -1,4 +1,4 @@
-"""Reads the text of a PDF file that fpdf2 has written with embedded fonts."""
+"""Extracts the text of a PDF file that fpdf2 has written with embedded fonts."""
 
 import re
 import zlib
@@ -8,14 +8,14 @@ _STREAM = re.compile(rb"stream\n(.*)\nendstream", re.DOTALL)
 _FONT = re.compile(rb"/(F\d+) (\d+) 0 R")
 _TO_UNICODE = re.compile(rb"/ToUnicode (\d+) 0 R")
 _CHARACTER = re.compile(rb"<([0-9A-Fa-f]{4})> <([0-9A-Fa-f]+)>")
-# A change of the font, or a text in parentheses.
+# Matches a font change, or a text in parentheses.
 _SHOWN = re.compile(rb"/(F\d+) [\d.]+ Tf|\(((?:\\.|[^\\()])*)\) ?Tj", re.DOTALL)
 _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
 _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}
 
 
 def read(raw: bytes) -> str:
-    """Returns the shown texts, one per line."""
+    """Returns the visible texts, one per line."""
     objects = {int(number): body for number, body in _OBJECT.findall(raw)}
     fonts = {name: _alphabet(objects, int(number)) for name, number in set(_FONT.findall(raw))}
     texts: list[str] = []
@@ -34,7 +34,7 @@ def _content(body: bytes) -> bytes:
 
 
 def _alphabet(objects: dict[int, bytes], number: int) -> dict[int, str]:
-    """Returns the character of each glyph of a font."""
+    """Maps each glyph of a font to its character."""
     found = _TO_UNICODE.search(objects[number])
     assert found, "the font has no table of its characters"
     pairs = _CHARACTER.findall(_content(objects[int(found.group(1))]))

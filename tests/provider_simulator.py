@@ -1,6 +1,6 @@
 """Manilla with simulated providers over real HTTP. Jobs run only when a test runs them.
 
-One simulator serves all tests of a module, and `reset` restores the initial state before each test.
+One simulator serves all tests of a module. `reset` restores its initial state before each test.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class ProviderSimulator:
         self._tested = tested
 
     def used_by(self, services: Services) -> "ProviderSimulator":
-        """Returns a controller of the same providers that runs the jobs of other services."""
+        """Returns a controller of the same providers that runs the jobs of the given services."""
         return ProviderSimulator(services, self._session, self.url, self._tested)
 
     async def control(self, path: str, document: Any) -> Any:
@@ -51,7 +51,7 @@ class ProviderSimulator:
             return await reply.json()
 
     async def try_control(self, path: str, document: Any) -> int:
-        """Returns the HTTP status: 409 for a change that the provider would never make."""
+        """Returns the HTTP status, which is 409 if the provider would never make this change."""
         url = f"{self.url}/control/api/{path}"
         async with self._session.post(url, json=document) as reply:
             return reply.status
@@ -62,10 +62,10 @@ class ProviderSimulator:
             return await reply.json()
 
     async def reset(self) -> None:
-        """Restores the initial state, so that nothing of the previous test affects the next one.
+        """Restores the initial state, so that no test affects the next test.
 
-        The providers are empty and send no webhook that they have scheduled, earlier jobs are not
-        due, nothing is cached, the credentials are those of the simulator, and all rails are up.
+        The providers have no transactions and cancel scheduled webhooks, earlier jobs are not due,
+        the caches are empty, the simulator's credentials are set, and all rails are up.
         """
         await self.control("reset", {})
         await _postpone_jobs(self.services)
@@ -76,11 +76,11 @@ class ProviderSimulator:
         await self.services.rails.load()
 
     async def pay(self, provider: str, reference: str, **how: Any) -> None:
-        """The customer pays, and the provider sends its webhook."""
+        """Pays the charge as the customer. The provider sends its webhook."""
         await self.control(f"{provider}/charges/{reference}/pay", how)
 
     async def run_jobs(self) -> None:
-        """Runs all due jobs, and those that become due as a result."""
+        """Runs all due jobs, and the jobs that become due as a result."""
         works = worker.works(self.services)
         while claimed := await claims.claim(self.services.db, dict.fromkeys(works, 50)):
             runner = Runner(self.services.db, works)
@@ -94,7 +94,7 @@ class ProviderSimulator:
         await self.run_jobs()
 
     async def until(self, is_so: Callable[[], Any]) -> None:
-        """Runs due jobs until the condition holds. Webhooks can arrive in the meantime."""
+        """Runs due jobs until the condition is true. Webhooks can arrive in the meantime."""
         async with asyncio.timeout(TIMEOUT_SECONDS):
             while not await is_so():
                 await self.run_jobs()
@@ -105,7 +105,7 @@ class ProviderSimulator:
 async def running_simulator(
     services: Services, rails: Sequence[str] = kinds.SEEDED
 ) -> AsyncIterator[ProviderSimulator]:
-    """Runs the simulator, and configures these kinds of providers to use it."""
+    """Runs the simulator, and configures these provider kinds to use it."""
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     settings = SimulatorSettings(
@@ -134,7 +134,7 @@ async def running_simulator(
 
 
 async def _configure(services: Services, tested: Sequence[kinds.TestedKind], url: str) -> None:
-    """Sets the simulator's credentials for these kinds of providers, and no other credentials."""
+    """Sets the simulator's credentials for these provider kinds, and removes all others."""
     wanted = {kind.provider: kind.credentials(url) for kind in tested}
     current = await credentials.load(services.db, services.keyring)
     for provider in KINDS:
@@ -147,7 +147,7 @@ async def _configure(services: Services, tested: Sequence[kinds.TestedKind], url
 
 
 async def _postpone_jobs(services: Services) -> None:
-    """Postpones the jobs of earlier tests: their calls would meet the faults of the next test."""
+    """Postpones earlier tests' jobs, whose calls would trigger the next test's faults."""
     await services.db.execute(
         "UPDATE job SET due_at = now() + interval '30 days'"
         " WHERE parked_at IS NULL AND due_at < now() + interval '20 days'"
@@ -155,7 +155,7 @@ async def _postpone_jobs(services: Services) -> None:
 
 
 async def _mark_rails_up(services: Services) -> None:
-    """Marks all rails as up: an earlier test of this process may have made too many calls fail."""
+    """Marks all rails as up, because failed calls of an earlier test may have changed that."""
     health = services.rails.health
     # Without these locks, a running task could write or read the earlier state.
     async with services.watch._looking, health._flushing:
@@ -165,7 +165,7 @@ async def _mark_rails_up(services: Services) -> None:
 
 
 async def forget_outcomes(services: Services) -> None:
-    """Forgets how earlier payouts ended, so that no rail counts as failing."""
+    """Deletes the results of earlier payouts, so that no rail counts as failing."""
     services.deliveries._counted.clear()
     services.deliveries._failing = {}
     services.deliveries._read_again_at = 0.0
@@ -173,7 +173,7 @@ async def forget_outcomes(services: Services) -> None:
 
 
 def _clear_caches(services: Services) -> None:
-    """Clears the caches of providers' answers: account holders, bank lists, balances and fees."""
+    """Clears the caches of provider responses: account holders, bank lists, balances and fees."""
     services.resolver._kept.clear()
     services.banks._kept.clear()
     for funds in (services.payouts._funds, services.router._funds):
@@ -182,7 +182,7 @@ def _clear_caches(services: Services) -> None:
 
 
 async def _activate_methods(services: Services, providers: Sequence[str], *, active: bool) -> None:
-    """Changes the methods of these providers, which are inactive in a new installation."""
+    """Activates or deactivates these providers' methods, inactive in a new installation."""
     if not providers:
         return
     await catalogue.add_missing(services.db)

@@ -1,4 +1,4 @@
-"""Rows of a parametrized test that `make test` runs, and rows that only `make test-all` runs."""
+"""Splits a parametrized test's rows between `make test` and `make test-all`."""
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
@@ -11,9 +11,9 @@ from _pytest.mark import ParameterSet
 def first_short(
     rows: Iterable[Any], *, of_each: Callable[[Any], object] = lambda _: None
 ) -> list[ParameterSet]:
-    """Marks all rows as long except the first, or the first of each group.
+    """Marks all rows as long except the first row, or the first row of each group.
 
-    For rows that take the same path through the product, such as the kinds of providers: their
+    Use this for rows that take the same path through the product, such as the provider kinds. Their
     differences are in the adapters, whose contracts are tested for each kind.
     """
     groups: set[object] = set()
@@ -27,7 +27,7 @@ def first_short(
 
 
 def long_rows(*rows: Any) -> list[ParameterSet]:
-    """Marks these rows as long, for use beside the rows that `make test` runs."""
+    """Marks these rows as long, in addition to the rows that `make test` runs."""
     return [
         pytest.param(*(row if isinstance(row, tuple) else (row,)), marks=pytest.mark.long)
         for row in rows
@@ -35,9 +35,10 @@ def long_rows(*rows: Any) -> list[ParameterSet]:
 
 
 def pairs(first: Sequence[Any], second: Sequence[Any]) -> list[ParameterSet]:
-    """Returns every pair, marked as long unless `make test` needs it to run each value once.
+    """Returns every pair. `make test` runs only enough pairs to use each value once.
 
-    For two parameters that the product handles independently, such as a field and a wrong value.
+    Use this for two parameters that the product handles independently, such as a field and a wrong
+    value.
     """
     count = max(len(first), len(second))
     short = {(number % len(first), number % len(second)) for number in range(count)}

@@ -1,7 +1,7 @@
-"""Data folders that are prepared once per test run and copied for each server that tests start.
+"""Data folders that are prepared once per test run, and copied for each server in tests.
 
-Initializing PostgreSQL, migrating its database and creating the demo merchant take seconds of CPU
-time; a copy takes a fraction of one.
+Initializing PostgreSQL, migrating its database and creating the demo merchant takes seconds of CPU
+time. A copy takes a fraction of a second.
 """
 
 import asyncio
@@ -22,15 +22,16 @@ from manilla.kit.embedded import postgres
 from manilla.kit.embedded.process import Supervisor
 from manilla.sql import migrate
 
-# The process that starts a test run sets it; its test processes inherit it.
+# The process that starts a test run sets this variable, and its test processes inherit it.
 FOLDER_VARIABLE = "MANILLA_TEST_TEMPLATES"
 
-DATABASE = "migrated"  # a migrated database in every copied cluster, to be copied in turn
+# A migrated database in every copied cluster, used as a template for more databases.
+DATABASE = "migrated"
 
 
 @contextlib.contextmanager
 def shared_folder() -> Iterator[None]:
-    """Provides a folder for the templates of this test run, and deletes it at the end."""
+    """Creates a folder for the templates of this test run, and deletes it at the end."""
     if FOLDER_VARIABLE in os.environ:
         yield
         return
@@ -43,14 +44,14 @@ def shared_folder() -> Iterator[None]:
 
 
 def copy_migrated(to: Path) -> None:
-    """Copies a data folder whose database is migrated and empty."""
+    """Copies a data folder with a migrated, empty database."""
     _copy("migrated", _migrated, to)
 
 
 def copy_with_demo(to: Path, start_and_stop: Callable[[Path], None]) -> None:
     """Copies the data folder of an instance with the demo merchant.
 
-    `start_and_stop` runs such an instance in a folder.
+    `start_and_stop` runs an instance in a folder.
     """
 
     def build(folder: Path) -> None:
@@ -66,19 +67,19 @@ def _copy(name: str, build: Callable[[Path], None], to: Path) -> None:
     templates = Path(os.environ[FOLDER_VARIABLE])
     template = templates / name
     with (templates / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # the test process that comes first builds the template
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the first test process builds the template
         if not template.exists():
             unfinished = templates / f"{name}.unfinished"
             build(unfinished)
             unfinished.rename(template)
-    # `cp` keeps the owner: as root, PostgreSQL's files belong to another account.
+    # `cp` keeps the owner: when run as root, PostgreSQL's files belong to another user account.
     subprocess.run(["cp", "-a", "--reflink=auto", str(template), str(to)], check=True)
 
 
 def _migrated(folder: Path) -> None:
     folder.mkdir(mode=0o700)
     instance.ensure_master_key(folder)
-    # In a thread, because this process may already run an event loop.
+    # A thread is needed because this process may already run an event loop.
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, _initialize_and_migrate(folder)).result()
 
@@ -98,7 +99,7 @@ async def _initialize_and_migrate(folder: Path) -> None:
 
 
 async def _keep_a_copy(cluster: postgres.Cluster) -> None:
-    """Copies the migrated database as a template for other databases. Nobody may connect to it."""
+    """Copies the migrated database as a template for other databases. It accepts no connections."""
     connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
     try:
         await connection.execute(
@@ -112,8 +113,8 @@ async def _keep_a_copy(cluster: postgres.Cluster) -> None:
 async def _save_time(cluster: postgres.Cluster) -> None:
     """Disables fsync, because the data need not survive a crash of the operating system.
 
-    It survives the crash of a process without fsync, too. Statements are planned once per
-    connection instead of six times.
+    Without fsync, the data still survives the crash of a process. Each connection plans a statement
+    once instead of six times.
     """
     connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
     try:

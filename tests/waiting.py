@@ -1,4 +1,4 @@
-"""Waits for a condition, however long a busy machine takes to meet it."""
+"""Waits until a condition is true, however long a busy machine takes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 
 
 async def until(read: Callable[[], Awaitable[Value | None]]) -> Value:
-    """Calls `read` until it returns something true, and returns that."""
+    """Calls `read` until it returns a true value, and returns that value."""
     async with asyncio.timeout(TIMEOUT_SECONDS):
         while not (value := await read()):
             await asyncio.sleep(POLL_SECONDS)

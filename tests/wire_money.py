@@ -1,4 +1,4 @@
-"""Amounts in JSON: each has exactly the decimals of its currency."""
+"""Checks that each amount in JSON has exactly its currency's decimals."""
 
 import json
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ class Number(str):
 
 
 def amounts(body: bytes) -> list[tuple[str, str]]:
-    """Every money field in the document, with its original digits."""
+    """Returns every money field in the document, with its original digits."""
     document = json.loads(body, parse_int=Number, parse_float=Number)
     return list(_amounts(document))
 

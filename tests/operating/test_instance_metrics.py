@@ -1,4 +1,4 @@
-"""A worker's backlog metrics match the database and return to zero."""
+"""A worker's backlog metrics match the database, and return to zero."""
 
 import re
 
@@ -28,7 +28,7 @@ async def measured(db: Database) -> dict[str, float]:
 async def test_backlog_metrics_rise_and_fall_with_the_backlog(
     payer: PayoutMerchant, services: Services, db: Database
 ) -> None:
-    await payer.order()  # postpones the jobs that earlier tests have left
+    await payer.order()  # also postpones the jobs that earlier tests have left
     before = await measured(db)
     await holding.hold(db)
     trx_id = await payer.pay_out()
@@ -50,7 +50,7 @@ async def test_backlog_metrics_rise_and_fall_with_the_backlog(
     assert [after[name] - before[name] for name in (unsent, unknown, due)] == [0, 0, 0]
     assert after["manilla_payouts_held"] == 0
     decided = 'manilla_payouts_decided_total{event="delivered"}'
-    # Other waiting payouts may be decided as well.
+    # The step may also complete payouts of other tests.
     assert after[decided] >= before.get(decided, 0) + 1
 
 
@@ -60,7 +60,8 @@ async def test_rail_metrics_say_which_rails_fail_and_which_are_drained(
     await forget_outcomes(services)
     await deliveries._add(db, ("providera", "058"), Outcomes(failed=3, delivered=1))
     await deliveries._add(db, ("providera", "044"), Outcomes(failed=1, delivered=3))
-    await deliveries._add(db, ("providerb", "058"), Outcomes(failed=2))  # too few to judge
+    # Too few failures to count the bank as failing.
+    await deliveries._add(db, ("providerb", "058"), Outcomes(failed=2))
     await draining.drain(db, "providerb")
     try:
         now = await measured(db)

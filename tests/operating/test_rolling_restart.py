@@ -1,4 +1,4 @@
-"""Restarting the `manilla serve` processes one by one under load: the proxy sees no error."""
+"""Restarts the `manilla serve` processes one by one under load, without errors for the proxy."""
 
 import asyncio
 import base64
@@ -80,7 +80,7 @@ async def backends(settings: Settings) -> AsyncIterator[list[Backend]]:
 
 
 class Load:
-    """Callers with persistent connections, like a proxy's."""
+    """Callers with persistent connections, like the connections of a proxy."""
 
     def __init__(self, backends: list[Backend]) -> None:
         self._backends = backends

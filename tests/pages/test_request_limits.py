@@ -1,4 +1,4 @@
-"""The limits on requests apply to every kind of route."""
+"""The request limits apply to every type of route."""
 
 import asyncio
 

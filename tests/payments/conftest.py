@@ -11,7 +11,7 @@ from tests.provider_simulator import ProviderSimulator
 
 @pytest.fixture
 async def simulator(simulated_providers: ProviderSimulator) -> ProviderSimulator:
-    """All three providers, simulated. They send their webhooks to the site under test."""
+    """The three simulated providers, which send their webhooks to the tested site."""
     await simulated_providers.reset()
     return simulated_providers
 

@@ -1,4 +1,4 @@
-"""A minimal valid payment request."""
+"""Builds a minimal valid payment request."""
 
 import itertools
 import time
@@ -15,7 +15,7 @@ def new_reference() -> str:
 
 
 def order(**changed: Any) -> dict[str, Any]:
-    """A valid request with a new reference. A field set to None is omitted."""
+    """Returns a valid request with a new reference. A field set to None is omitted."""
     fields = {
         "payment_amount": 1000,
         "currency_code": "NGN",

@@ -1,4 +1,4 @@
-"""A merchant, its customers, and helpers that read their payments."""
+"""A merchant, its customers, and methods that read their payments."""
 
 import json
 from decimal import Decimal
@@ -25,11 +25,11 @@ from tests.client import Merchant, Reply
 from tests.payments.orders import INITIATE, VERIFY, order
 from tests.provider_simulator import ProviderSimulator
 
-# The provider that each active method uses in a new installation.
+# Maps each active method of a new installation to its provider.
 PROVIDERS = {method: rail for rail in kinds.SEEDED for method in kinds.BY_RAIL[rail].methods}
 METHODS = tuple(PROVIDERS)
 
-# With these rules, an administrator decides on every wrong amount.
+# With these rules, an administrator decides on every payment of a wrong amount.
 HOLD = MerchantUpdate(overpaid=OverpaidRule.HOLD, underpaid=UnderpaidRule.HOLD)
 
 
@@ -53,7 +53,7 @@ class Shop:
         self.merchant = merchant
 
     def from_new_ip(self) -> "Shop":
-        """The same merchant calling from another IP address, with its own rate limit."""
+        """Returns the same merchant with a new IP address, which has a separate rate limit."""
         site = self.merchant.site.from_new_ip()
         return Shop(
             self.services, self.simulator, msgspec.structs.replace(self.merchant, site=site)
@@ -71,7 +71,7 @@ class Shop:
         )
 
     async def change(self, wanted: MerchantUpdate) -> None:
-        """Changes the merchant and reloads the change, so that tests need not wait for it."""
+        """Changes the merchant and reloads the cache, so that the change applies immediately."""
         db, keyring = self.services.db, self.services.keyring
         await merchants.change(db, keyring, self.merchant.new.id, wanted)
         await self.services.directory._refresh(0)
@@ -111,7 +111,7 @@ class Shop:
         await self.simulator.until(is_so)
 
     async def until_refunded(self, started: Started) -> None:
-        """Waits until all refunds of the payment, at least one, are completed."""
+        """Waits until the payment has at least one refund and all its refunds are completed."""
 
         async def is_so() -> bool:
             found = await refunds_of(self.services.db, self.merchant.new.id, started.trx_id)

@@ -1,4 +1,4 @@
-"""Helper functions that the payment tests share."""
+"""Functions that the payment tests share."""
 
 import asyncio
 import contextlib
@@ -73,13 +73,13 @@ def encoded(body: Any) -> bytes:
 
 
 def order_of(amount: str, **changed: Any) -> bytes:
-    """A request body in which the amount is written exactly as given here."""
+    """Returns a request body in which the amount has exactly the given digits."""
     text = json.dumps(order(payment_amount="@", **changed))
     return text.replace('"@"', amount).encode()
 
 
 def exact(reply: Reply) -> Any:
-    """The response's JSON with exact decimals instead of floats."""
+    """Returns the response's JSON with exact decimals instead of floats."""
     return json.loads(reply.body, parse_float=Decimal)
 
 
@@ -102,8 +102,8 @@ def in_environment(merchant: Merchant, environment: Environment) -> Merchant:
 async def change(services: Services, merchant: Merchant, **wanted: Any) -> None:
     """Changes the merchant.
 
-    The API applies the change immediately before the merchant's first call, and within a second
-    after it.
+    Before the merchant's first call, the API applies the change immediately. After the first call,
+    it applies the change within a second.
     """
     await merchants.change(services.db, services.keyring, merchant.new.id, MerchantUpdate(**wanted))
 
@@ -138,7 +138,7 @@ async def expire(services: Services, merchant: Merchant, trx_id: str) -> None:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Waits until a change applies. Processes see changes within a second."""
+    """Waits until a change takes effect, which takes up to a second."""
     ends = time.monotonic() + TIMEOUT_SECONDS
     while not is_so():
         assert time.monotonic() < ends
@@ -146,7 +146,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 async def configure(services: Services, given: Given) -> None:
-    """Replaces all provider credentials with these."""
+    """Replaces all provider credentials with the given credentials."""
     for provider in KINDS:
         await credentials.clear(services.db, provider)
         if provider in given:

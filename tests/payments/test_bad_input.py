@@ -1,4 +1,4 @@
-"""Invalid values are rejected with the name of the field. Valid text is returned unchanged."""
+"""Invalid values are rejected with the field's name. Valid text is returned unchanged."""
 
 import json
 from typing import Any
@@ -27,12 +27,12 @@ async def approved(site: Site, db: Database, keyring: Keyring) -> Merchant:
 
 @pytest.fixture
 def merchant(approved: Merchant) -> Merchant:
-    """A merchant in the sandbox. Each test has its own IP address, so its own rate limit."""
+    """A sandbox merchant. Each test uses a different IP address and thus a separate rate limit."""
     return msgspec.structs.replace(approved, site=approved.site.from_new_ip())
 
 
 def assert_refused(reply: Reply, *fields: str) -> None:
-    """The response is 400 with errors for exactly these fields, each with an explanation."""
+    """Checks that the response is 400 with an error for exactly these fields."""
     is_amount = set(fields) == {"payment_amount"}
     expected = "INVALID_AMOUNT" if is_amount else "VALIDATION_FAILED"
     assert (reply.status, reply.code) == (400, expected), reply.body
@@ -43,7 +43,7 @@ def assert_refused(reply: Reply, *fields: str) -> None:
 
 
 def assert_not_read(reply: Reply) -> None:
-    """The response is 400 for the whole body, without field errors."""
+    """Checks that the response is 400 for the whole body, without field errors."""
     assert (reply.status, reply.code) == (400, "VALIDATION_FAILED"), reply.body
     assert set(reply.json) == {"error", "error_code"}
 
@@ -399,7 +399,7 @@ async def test_nesting_is_limited_to_16_levels(
     merchant: Merchant, opening: str, closing: str
 ) -> None:
     def nested(levels: int) -> bytes:
-        """A request body with this many levels of nesting. The body itself is the first."""
+        """Returns a request body with this many levels of nesting, including the body itself."""
         inner = opening * (levels - 1) + "1" + closing * (levels - 1)
         return steps.order_of("1000", unknown="?").replace(b'"?"', inner.encode())
 

@@ -1,4 +1,4 @@
-"""Which gateway checkout chooses for a way to pay, and the reasons it gives."""
+"""Which gateway checkout chooses for a way to pay, and the recorded reason."""
 
 from datetime import UTC, datetime
 from decimal import Decimal

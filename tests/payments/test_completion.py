@@ -1,4 +1,4 @@
-"""A payment is settled exactly once, whichever reports arrive, in any order and number."""
+"""A payment is settled exactly once, for any order and number of provider reports."""
 
 import asyncio
 
@@ -77,7 +77,7 @@ async def test_a_signed_webhook_with_a_wrong_amount_after_the_credit_opens_a_cas
 async def test_payments_settled_three_times_concurrently_are_credited_once(
     shop: Shop, rounds: int
 ) -> None:
-    at_once = 5  # three times as many never wait for one of the 20 connections
+    at_once = 5  # even three times this number fit into the 20 database connections
     db, state = shop.services.db, ChargeState(ReportedChargeStatus.PAID, paid=Money("NGN", 100_000))
     for _ in range(rounds // at_once):
         charges = await asyncio.gather(*(_open_charge(shop) for _ in range(at_once)))

@@ -1,4 +1,4 @@
-"""Payment amounts have their currency's decimals in every response and notification."""
+"""Every response and notification formats a payment's amounts with its currency's decimals."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Providers' reasons for declines, in words for customers."""
+"""Translates providers' decline reasons to messages for customers."""
 
 import pytest
 

@@ -28,7 +28,7 @@ BVN = "12345678901"
 
 @pytest.fixture(scope="module", autouse=True)
 async def _dollars(services: Services) -> AsyncIterator[None]:
-    """Adds a method in dollars, which must not be offered for payments in naira."""
+    """Adds a method in US dollars, which must not be offered for payments in naira."""
     method = await catalogue.add(
         services.db,
         catalogue.NewMethod(
@@ -80,7 +80,7 @@ async def codes(merchant: Merchant, **changed: Any) -> list[str]:
 
 
 def without(provider: str, *names: str) -> steps.Given:
-    """Credentials of all providers except this one, or except some of its fields."""
+    """Returns all providers' credentials without this provider, or without some of its fields."""
     rest = {n: v for n, v in steps.ALL_PROVIDERS[provider].items() if n not in names}
     return {**steps.ALL_PROVIDERS, provider: rest if names else {}}
 

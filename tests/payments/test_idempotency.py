@@ -1,4 +1,4 @@
-"""Idempotency-Key: a repeated request gets the response of the first one."""
+"""Idempotency-Key: a repeated request gets the first request's response."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""initiate-payment: the full response, who pays the commission, and which calls are rejected."""
+"""initiate-payment: the full response, who pays the commission, and which requests are rejected."""
 
 import asyncio
 import re
@@ -436,7 +436,7 @@ async def test_production_rejects_scenarios(live: Merchant, scenario: str) -> No
 async def test_a_response_reveals_nothing_about_other_merchants(
     merchant: Merchant, site: Site, db: Database, keyring: Keyring
 ) -> None:
-    """Two merchants whose concurrent requests share a batch each get their own payment."""
+    """Two merchants' concurrent requests share a batch, and each merchant gets its own payment."""
     neighbour = await new_merchant(site, db, keyring)
     callers = [merchant, neighbour] * 20
     replies = await asyncio.gather(*(steps.initiate(caller, order()) for caller in callers))

@@ -43,7 +43,7 @@ def live(merchant: Merchant) -> Merchant:
 
 
 def small_order(**changed: Any) -> dict[str, Any]:
-    """A request with only the fields that the legacy API requires."""
+    """Returns a request with only the fields that the legacy API requires."""
     fields = {
         "payment_amount": 1000,
         "currency_code": "NGN",
@@ -350,7 +350,7 @@ async def test_a_legacy_failure_notification_has_the_legacy_fields(
 
 
 def version_1_data(merchant: Merchant, sent: dict[str, Any], trx_id: str) -> dict[str, Any]:
-    """The notification's `data` without the commission fields, as in version 1."""
+    """Returns the notification's `data` without the commission fields, as in version 1."""
     return {
         "ref_trx": sent["ref_trx"],
         "trx_id": trx_id,
@@ -368,7 +368,9 @@ def version_1_data(merchant: Merchant, sent: dict[str, Any], trx_id: str) -> dic
 
 
 def commission_of(data: dict[str, Any]) -> dict[str, Any]:
-    """Removes and returns the commission. In the sandbox it has no transaction id."""
+    """Removes the commission from the data and returns it. Sandbox commissions have no transaction
+    id.
+    """
     commission: dict[str, Any] = data.pop("commission")
     assert commission.pop("commission_trx_id", None) is None
     return commission

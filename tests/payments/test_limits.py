@@ -1,4 +1,4 @@
-"""Limits of merchants' payments by level: for one payment, and for a day."""
+"""Payment limits of a merchant's level: per payment and per day."""
 
 import asyncio
 from datetime import UTC, datetime, time, timedelta

@@ -1,4 +1,4 @@
-"""Operators can look up every id that we return, with the command and in the console."""
+"""The lookup command and the console find every id that the API returns."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ async def operator(shop: Shop) -> SignedInUser:
 
 
 async def _paid(shop: Shop) -> dict[str, str]:
-    """The ids of a payment, its refund, commission and notification, by kind."""
+    """Returns the ids of a payment, its refund, commission and notification, keyed by type."""
     await shop.set_commission("1.5", CommissionBearer.CUSTOMER)
     started = await shop.start(payment_amount=1000)
     charge = await shop.choose(started, "providera-ngn")

@@ -1,4 +1,4 @@
-"""The customer and merchant data that we send to providers."""
+"""The customer and merchant data that requests to providers contain."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Customers get one receipt by email, if the merchant has chosen so, and only in production."""
+"""A customer gets one receipt by email if the merchant enables receipts, and only in production."""
 
 import pytest
 

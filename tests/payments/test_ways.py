@@ -1,4 +1,4 @@
-"""A way to pay that several gateways offer: which gateway is used, and what happens if it fails."""
+"""A way to pay that several gateways offer: which gateway is used, and which if it fails."""
 
 import asyncio
 from typing import Any
@@ -50,7 +50,7 @@ async def events(shop: Shop, started: Started) -> list[tuple[str, str]]:
 
 
 async def prefer(shop: Shop, code: str) -> None:
-    """Makes the gateway the first in the merchant's order."""
+    """Moves the gateway to the first position in the merchant's order."""
     codes = [code, *(method for method in METHODS if method != code)]
     place = Environment.PRODUCTION, codes, code, Step.UP
     await gateway_order.move(shop.services.db, shop.merchant.new.id, *place)
@@ -95,7 +95,7 @@ async def test_another_way_needs_another_charge_even_at_the_same_gateway(shop: S
 async def test_a_customer_who_has_paid_and_chooses_again_is_not_charged_again(shop: Shop) -> None:
     started = await shop.start()
     charge = await shop.choose(started, PAGE)
-    await shop.pay(charge)  # its webhook has not been processed yet
+    await shop.pay(charge)  # the charge's webhook has not been processed yet
     with pytest.raises(PaymentClosed):
         await shop.services.checkout.choose(started.trx_id, USSD, seen=charge.number)
     assert len(await charges_of(shop, started)) == 1
@@ -240,7 +240,7 @@ async def test_if_every_gateway_fails_each_is_tried_once(shop: Shop) -> None:
 
 @pytest.mark.usefixtures("hanging_calls_end")
 async def test_a_gateway_that_hangs_leaves_time_for_the_next(shop: Shop) -> None:
-    """A call may take as long as all gateways together, so the first gateway gets half of it."""
+    """One call could use up the time limit of all gateways, so the first gateway gets half."""
     half = time_limits.current.provider_call_seconds
     with limited(provider_call_seconds=2 * half, charge_seconds=2 * half):
         await _hangs_and_leaves_time(shop)

@@ -1,4 +1,4 @@
-"""Old webhooks are deleted, except those that an open transaction or case still needs."""
+"""Old webhooks are deleted, except webhooks that an open transaction or case still needs."""
 
 import pytest
 

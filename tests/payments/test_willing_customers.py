@@ -1,4 +1,4 @@
-"""Customers who want to pay succeed, although one of two gateways fails half of the time."""
+"""Customers who keep trying can pay, although one of two gateways fails half of the time."""
 
 import asyncio
 import random
@@ -16,14 +16,14 @@ from tests.payments.shop import PROVIDERS, Shop, Started
 SEED = 20_261_116
 FAILING = "a"
 FAULTS = ("refuse", "5xx_before", "5xx_after_accept", "garbage_after_accept")
-CUSTOMERS = 60  # for each fault
+CUSTOMERS = 60  # number of customers for each fault
 AT_ONCE = 30
-CHOICES_MAX = 4  # a customer who has tried this often leaves
+CHOICES_MAX = 4  # a customer gives up after this many attempts
 PAGE = way_of(Channel.CARD)
 
 
 class WillingCustomer:
-    """Chooses again when the page offers it, and pays unless the bank declines."""
+    """A customer who chooses again if the page allows it, and pays unless the bank declines."""
 
     def __init__(self, shop: Shop, started: Started, number: int) -> None:
         self._shop = shop
@@ -44,7 +44,7 @@ class WillingCustomer:
             return None
 
     async def _pay(self, charge: Charge) -> bool:
-        """Returns whether checkout shows success after the customer's return."""
+        """Pays the charge, and returns whether checkout then shows success."""
         is_declined = PROVIDERS[charge.method_code] == FAILING and self._luck.random() < 0.5
         how: dict[str, Any] = {"outcome": "failed", "reason": "declined"} if is_declined else {}
         await self._shop.pay(charge, **how)
@@ -54,7 +54,7 @@ class WillingCustomer:
 
 
 async def _send_customers(shop: Shop, first: int) -> int:
-    """Returns how many of the customers paid."""
+    """Lets all customers try to pay, and returns how many paid."""
     numbers = range(first, first + AT_ONCE)
     only = ["providera-ngn", "providerb-ngn"]
     started = await asyncio.gather(
@@ -68,7 +68,7 @@ async def _send_customers(shop: Shop, first: int) -> int:
 
 
 async def _pay_uncertain_charges(shop: Shop) -> int:
-    """Pays all charges that the failing gateway created although its answer was unknown."""
+    """Pays all charges that the failing gateway created although its response was unknown."""
     merchant_id, db = shop.merchant.new.id, shop.services.db
     records = await db.records("SELECT trx_id FROM payment WHERE merchant_id = $1", merchant_id)
     found = [
@@ -99,7 +99,7 @@ async def test_at_least_99_percent_of_willing_customers_pay_and_none_is_credited
         await shop.simulator.control(f"{FAILING}/faults", {"next": [planned]})
         for number in range(phase * CUSTOMERS, (phase + 1) * CUSTOMERS, AT_ONCE):
             paid += await _send_customers(shop, number)
-            rail.reset()  # the circuit breaker would help, so it is not allowed to
+            rail.reset()  # keeps the circuit breaker closed, because it would help the customers
     assert paid >= 0.99 * CUSTOMERS * len(FAULTS)
     assert await shop.balance() == paid * 100_000
     twice = await _pay_uncertain_charges(shop)

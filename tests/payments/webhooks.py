@@ -1,4 +1,4 @@
-"""Signs webhooks as the simulated providers do, so that tests can send invalid ones."""
+"""Signs webhooks like the simulated providers, so that tests can send invalid webhooks."""
 
 from decimal import Decimal
 from typing import Any
@@ -8,15 +8,15 @@ from tests.client import Reply, Site
 
 
 def paid(provider: str, reference: str, amount: str = "1000.00", currency: str = "NGN") -> Any:
-    """A provider's webhook about a paid charge."""
+    """Returns a provider's webhook about a paid charge."""
     return kinds.BY_PROVIDER[provider].paid(reference, float(Decimal(amount)), currency)
 
 
 async def send(site: Site, provider: str, document: Any, **changed: Any) -> Reply:
     """Sends a signed webhook.
 
-    `signed=` signs other bytes, `secret=` uses another key, `header=` another header name, `to=`
-    sends it to another account's URL.
+    `signed=` signs different bytes, `secret=` uses a different key, `header=` uses a different
+    header name, and `to=` sends the webhook to another account's URL.
     """
     raw, kind = kinds.encoded(document), kinds.BY_PROVIDER[provider]
     signature = kind.signature(changed.get("signed", raw), changed.get("secret"))

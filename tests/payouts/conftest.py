@@ -11,9 +11,9 @@ from tests.provider_simulator import ProviderSimulator
 
 @pytest.fixture
 async def simulator(simulated_providers: ProviderSimulator) -> ProviderSimulator:
-    """All three providers, simulated, with sufficient balances.
+    """The three simulated providers, with sufficient balances.
 
-    They send their webhooks to the site under test.
+    They send their webhooks to the tested site.
     """
     await simulated_providers.reset()
     for provider in "abc":

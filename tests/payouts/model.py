@@ -1,7 +1,7 @@
-"""A model of payouts in plain arithmetic, which predicts the outcome of any sequence of actions.
+"""A model of payouts in plain arithmetic, which predicts the outcome of any action sequence.
 
-It follows the decision records on payouts and the rules that all providers share, and uses none of
-Manilla's code.
+The model follows the decision records on payouts and the rules that all providers share. It uses
+none of Manilla's code.
 """
 
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ from tests.payouts.payout_merchant import MANUAL
 FEE_FIXED, FEE_PERCENT = "25", "1.5"
 AT_FIRST, MIDDLING = 1_500_000, 150_000
 
-# For each result of a send: the simulator's fault, whether the provider accepted the transfer, and
-# whether its response proves that it did not.
+# Maps each result of a send to the simulator's fault, whether the provider accepted the transfer,
+# and whether its response proves a rejection.
 SENDS: dict[str, tuple[dict[str, Any] | None, bool, bool]] = {
     "accepted": (None, True, False),
     "accepted, 5xx": ({"fault": "5xx_after_accept"}, True, False),
@@ -47,12 +47,12 @@ CANCELED = "Payout Canceled"
 
 
 def fee_of(amount: int) -> int:
-    """The fee in minor units: 25.00 plus 1.5 %, rounded half up."""
+    """Returns the fee in minor units: 25.00 plus 1.5 %, rounded half up."""
     return 2500 + (amount * 15 + 500) // 1000
 
 
 class Killed(BaseException):
-    """Raised where the process is killed. No error handler may catch it."""
+    """Simulates that the process is killed. No error handler may catch this exception."""
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Order:
     # The statuses that the provider reported, in order.
     said: list[str] = field(default_factory=list)
     webhooks: set[str] = field(default_factory=set)
-    recent_webhooks: set[str] = field(default_factory=set)  # until a day passes
+    recent_webhooks: set[str] = field(default_factory=set)  # cleared when a day passes
     is_worked_on: bool = True  # a status query is still scheduled
     is_old: bool = False
     # Incremented by each claim of the payout's job and by each new request to run it.
@@ -95,7 +95,7 @@ class Model:
         self.dies_at: str | None = None
 
     def ask(self, ref_trx: str, rail: str, amount: int) -> str | None:
-        """Requests a payout. Returns the expected error code, or None if it is accepted."""
+        """Requests a payout. Returns the expected error code, or None if the payout is accepted."""
         order = Order(ref_trx, rail, amount, is_worked_on=rail != MANUAL)
         if self.is_disabled:
             return "MERCHANT_SUSPENDED"
@@ -113,7 +113,7 @@ class Model:
 
     @property
     def is_on_hold(self) -> bool:
-        """Whether the merchant's unsent payouts must wait."""
+        """Returns whether the merchant's unsent payouts are on hold."""
         return self.is_disabled or self.has_payouts_off
 
     def change_merchant(self, *, is_disabled: bool, has_payouts_off: bool) -> None:
@@ -130,7 +130,7 @@ class Model:
         return order.number
 
     def work(self, order: Order, send: str, is_asked: bool, claim: int) -> None:
-        """The worker with this claim does one step. A crash releases no lease."""
+        """Runs one step of the worker with this claim. A crash does not release the lease."""
         self._point("after_claim")
         self._work(order, send, is_asked, claim)
         if order.holder == claim:
@@ -149,7 +149,7 @@ class Model:
                 self._wait(order)
                 return
             if claim != order.holder:
-                return  # the fence rejects this worker: another has claimed the job
+                return  # the fence rejects this worker, because another worker has claimed the job
             if not self._send(order, send):
                 self._wait(order)
         elif order.at_provider is None:
@@ -175,7 +175,7 @@ class Model:
             self._wait(order)
 
     def _send(self, order: Order, send: str) -> bool:
-        """Sends the transfer. True if the provider reports that it accepted it."""
+        """Sends the transfer. Returns True if the provider reports that it accepted it."""
         _, is_taken_on, _ = SENDS[send]
         if is_taken_on:
             assert order.at_provider is None
@@ -188,7 +188,7 @@ class Model:
             case ("pending", "success"):
                 self._end(order, "completed", COMPLETED)
             case ("pending", "failed") if "success" in order.recent_webhooks:
-                pass  # the response may be older than the webhook: the provider is queried again
+                pass  # the response may be older than the webhook, so the provider is queried again
             case ("pending", "failed"):
                 self._end(order, "failed", FAILED)
             case ("pending" | "completed", "reversed"):
@@ -216,14 +216,14 @@ class Model:
         """Opens a case if a signed webhook contradicts the outcome."""
         against: dict[str, set[str]] = {
             COMPLETED: {"failed", "reversed"},
-            # `reversed` is consistent: a returned transfer was delivered before.
+            # `reversed` is consistent, because a returned transfer was delivered before.
             FAILED: {"success"},
         }
         if order.webhooks & against.get(order.notified[-1], set()):
             self.cases.add(("contradiction", order.ref_trx))
 
     def _done(self, order: Order, claim: int) -> None:
-        """Finishes the job, unless another worker holds it or it was requested again."""
+        """Finishes the job, unless another worker holds the job or it was requested again."""
         if claim == order.holder and claim == order.number:
             order.is_worked_on = False
 
@@ -240,14 +240,14 @@ class Model:
         order.said.append(word)
 
     def hook(self, order: Order, word: str) -> None:
-        """Receives a webhook. Every delivery, copies included, schedules a status query."""
+        """Receives a webhook. Every delivery, including a duplicate, schedules a status query."""
         order.webhooks.add(word)
         order.recent_webhooks.add(word)
         order.number += 1
         order.is_worked_on = True
 
     def decide(self, order: Order, status: str) -> bool:
-        """An administrator decides a manual payout, or an unsent one on hold. Only once."""
+        """Decides a manual payout, or an unsent payout on hold. Returns whether it is possible."""
         if order.status != "pending":
             return False
         if status == "completed":

@@ -1,7 +1,7 @@
 """Runs each action on the model and on Manilla, and compares the results.
 
-After each action, all visible state is compared, and every ledger invariant is checked for this
-run's own merchant.
+After each action, all visible state is compared, and every ledger invariant is checked for the
+merchant of this run.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ STATUSES = {"MERCHANT_SUSPENDED": 403, "SERVICE_UNAVAILABLE": 503}
 
 
 class Stage:
-    """Shared by all runs: the platform, a simulator, and an observer that reads payouts."""
+    """Resources that all runs share: the platform, a simulator, and an observer of payouts."""
 
     def __init__(
         self, services: Services, site: Site, simulator: ProviderSimulator, books: PayoutObserver
@@ -55,7 +55,7 @@ class Stage:
         self.numbers = itertools.count(1)
 
     async def open(self) -> "Stage":
-        # Reset the faults of earlier tests and let all processes see it.
+        # Reset the faults of earlier tests in all processes.
         await self.services.db.execute("UPDATE rail_state SET is_down = false")
         await self.services.rails.health._refresh(0)
         for rail in (*RAILS, MANUAL):
@@ -71,7 +71,7 @@ class Machine:
 
     def __init__(self, stage: Stage, merchant: Merchant, rail: str, checks_every: int) -> None:
         self.stage = stage
-        self._checks_every = checks_every  # steps
+        self._checks_every = checks_every  # number of steps between two checks of the invariants
         self._steps = 0
         self.merchant = merchant
         self.rail = rail
@@ -106,14 +106,14 @@ class Machine:
         return machine
 
     async def happens(self, name: str, arguments: dict[str, Any]) -> None:
-        """Runs one step. Then the model and Manilla must have the same state."""
+        """Runs one step, and checks that the model and Manilla then have the same state."""
         rest = dict(arguments)
         if "which" not in rest:
             await getattr(self, name)(**rest)
         elif eligible := self._eligible(name):
             order = eligible[rest.pop("which") % len(eligible)]
             await getattr(self, name)(order, **rest)
-        # Prepares a payout, so that the action is possible the next time.
+        # Creates a payout, so that the action is possible the next time.
         elif eligible := self._eligible("work"):
             await (self.freeze if name == "resume" else self.work)(eligible[0])
         else:
@@ -121,7 +121,7 @@ class Machine:
         await self._compare()
 
     def _eligible(self, name: str) -> list[Order]:
-        """The payouts on which the action is possible, newest first."""
+        """Returns the payouts on which the action is possible, newest first."""
         orders = list(reversed(self.model.orders.values()))
         match name:
             case "work" | "crash" | "freeze" | "rail_is_down":
@@ -196,7 +196,7 @@ class Machine:
         await self._do(order, job, claim, send, is_asked)
 
     async def rail_is_down(self, order: Order, amount: int) -> None:
-        """The rail is down while a merchant requests a payout and a worker runs."""
+        """Marks the rail as down while a merchant requests a payout and a worker runs."""
         self.model.is_down = self._health.is_down = True
         await self.pay_out(is_manual=False, amount=amount)
         await self.work(order)
@@ -219,7 +219,7 @@ class Machine:
                 self.model.work(order, "accepted", True, self.model.claim(order))
 
     async def _claim(self, order: Order) -> tuple[Job, int]:
-        """Makes this payout's job due before all others, and claims it."""
+        """Makes this payout's job due before all other jobs, and claims it."""
         db = self.stage.services.db
         await db.execute(
             """
@@ -261,9 +261,9 @@ class Machine:
     # Actions of providers.
 
     async def provider_decides(self, order: Order, word: str, then: str) -> None:
-        """Sets the provider's status, also to one that should not follow.
+        """Sets the provider's status, even to a status that should not follow.
 
-        `on` is the usual next one.
+        `on` is the usual next status.
         """
         if word == "on":
             word = {"processing": "success", "success": "reversed"}.get(order.said[-1], "failed")
@@ -277,7 +277,7 @@ class Machine:
             await self.work(order, is_asked=then != "both, badly")
 
     async def webhook(self, order: Order, said: int, is_forged: bool) -> None:
-        """Sends a webhook about this or an earlier status: late, repeated or out of order."""
+        """Sends a webhook about the current or an earlier status, late or out of order."""
         words = [word for word in reversed(order.said) if word != "processing"]
         if not words or self.rail == "b":
             return
@@ -285,7 +285,8 @@ class Machine:
         reply = await self._send_webhook(order, word, is_forged)
         same("the webhook's answer", reply.status, 401 if is_forged else 200)
         if not is_forged:
-            await self._date_webhooks(order, "1 hour")  # recent, however long the story takes
+            # Keeps the webhooks recent, however long the sequence takes.
+            await self._date_webhooks(order, "1 hour")
             self.model.hook(order, word)
 
     async def _date_webhooks(self, order: Order, from_now: str) -> None:
@@ -328,7 +329,7 @@ class Machine:
             same("whether an administrator decides", True, is_decided)
 
     async def merchant_is(self, what: str) -> None:
-        """Sets the merchant to `disabled` or `payouts off`; any other value enables both."""
+        """Sets the merchant to `disabled` or `payouts off`. Any other value enables both."""
         is_disabled, has_payouts_off = what == "disabled", what == "payouts off"
         self.model.change_merchant(is_disabled=is_disabled, has_payouts_off=has_payouts_off)
         wanted = MerchantUpdate(
@@ -379,7 +380,7 @@ class Machine:
         await self._compare_provider()
 
     async def _compare_provider(self) -> None:
-        """The provider has each transfer exactly once and received no second send."""
+        """Checks that the provider has each transfer exactly once and received no second send."""
         listed = (await self.stage.simulator.read(f"{self.rail}/transfers?limit=1000"))["transfers"]
         seen = {
             transfer["reference"]: (
@@ -400,7 +401,7 @@ class Machine:
 def same(what: str, seen: Any, expected: Any) -> None:
     if seen == expected:
         return
-    if isinstance(seen, dict):  # show only the differences
+    if isinstance(seen, dict):  # shows only the differences
         keys = [key for key in {**seen, **expected} if seen.get(key) != expected.get(key)]
         seen = {key: seen.get(key) for key in keys}
         expected = {key: expected.get(key) for key in keys}
@@ -409,7 +410,7 @@ def same(what: str, seen: Any, expected: Any) -> None:
 
 @contextlib.contextmanager
 def dying_at(last: str | None) -> Iterator[None]:
-    """Kills the process that reaches the crash point with this name."""
+    """Kills the process at the crash point with this name."""
     point = crash.point
 
     def die(name: str) -> None:

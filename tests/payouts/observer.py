@@ -1,4 +1,4 @@
-"""Reads the visible state of one merchant's payouts and checks the ledger invariants for it."""
+"""Reads the visible state of one merchant's payouts, and checks their ledger invariants."""
 
 import contextlib
 import json
@@ -25,7 +25,8 @@ class PayoutObserver:
     async def opened(cls, url: str) -> AsyncIterator["PayoutObserver"]:
         """Opens a connection on which temporary views hide the rows of other merchants.
 
-        The connection is not from a pool, which would replace it after a number of statements.
+        The connection is not from a pool, because a pool replaces a connection after some
+        statements.
         """
         session = await asyncpg.connect(url)
         await session.execute("SET enable_seqscan = off")
@@ -55,7 +56,7 @@ class PayoutObserver:
         ]
 
     async def seen(self) -> Any:
-        """Everything about the payouts that a merchant, an operator or a worker could see."""
+        """Returns all data about the payouts that a merchant, operator or worker could see."""
         return json.loads(
             await self._session.fetchval(
                 """

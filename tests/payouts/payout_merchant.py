@@ -1,4 +1,4 @@
-"""A merchant that sends payouts, and helpers that read its payouts."""
+"""A merchant that sends payouts, and methods that read its payouts."""
 
 import contextlib
 import itertools
@@ -50,22 +50,22 @@ def new_reference() -> str:
 
 
 def new_account() -> str:
-    """A new account number, whose name has not been resolved yet."""
+    """Returns a new account number, whose holder's name has not been resolved yet."""
     return str(next(_accounts))
 
 
 def exact(reply: Reply) -> Any:
-    """The response's JSON with exact decimals instead of floats."""
+    """Returns the response's JSON with exact decimals instead of floats."""
     return json.loads(reply.body, parse_float=Decimal)
 
 
 def _api_of(services: Services) -> MerchantApi:
-    """The merchant API without the pages, which take long to build."""
+    """Returns the merchant API without the pages, which are slow to build."""
     return MerchantApi(services, v1.endpoints(services))
 
 
 def _with_empty_caches(services: Services) -> Services:
-    """The same services with empty caches of banks, account names and balances."""
+    """Returns the same services with empty caches of banks, account names and balances."""
     rails, methods = services.rails, services.methods
     banks = Banks(services.db, rails, methods, services.registry)
     resolver = AccountResolver(rails, banks)
@@ -90,7 +90,7 @@ class PayoutMerchant:
         self._has_begun = False
 
     def from_new_ip(self) -> "PayoutMerchant":
-        """The same merchant calling from another IP address, with its own rate limit."""
+        """Returns the same merchant with a new IP address, which has a separate rate limit."""
         site = self.merchant.site.from_new_ip()
         return PayoutMerchant(
             self.services, self.simulator, msgspec.structs.replace(self.merchant, site=site)
@@ -98,7 +98,7 @@ class PayoutMerchant:
 
     @contextlib.asynccontextmanager
     async def at_second_process(self) -> AsyncIterator["PayoutMerchant"]:
-        """The same merchant and IP address, calling the API of a second process: empty caches."""
+        """The same merchant and IP address, calling a second API process with empty caches."""
         db = self.services.db
         before = len(db._kept)
         try:
@@ -111,8 +111,9 @@ class PayoutMerchant:
                 await kept.close()
 
     async def _begin(self) -> None:
-        """Postpones jobs that earlier tests left open, so that they do not reach this test's
-        providers, and forgets what earlier tests did to the rails.
+        """Postpones earlier tests' jobs, which would call this test's providers.
+
+        Also clears the statistics that earlier tests recorded about the rails.
         """
         if self._has_begun:
             return
@@ -132,7 +133,7 @@ class PayoutMerchant:
         return method_id
 
     async def order(self, rail: str = "a", **changed: Any) -> dict[str, Any]:
-        """A valid request. A field set to None is omitted."""
+        """Returns a valid request. A field set to None is omitted."""
         await self._begin()
         beneficiary = {"bank_code": BANKS.get(rail), "account_number": ACCOUNT}
         if rail == MANUAL:
@@ -149,7 +150,7 @@ class PayoutMerchant:
         return {name: value for name, value in fields.items() if value is not None}
 
     async def order_of(self, amount: str, rail: str = "a", **changed: Any) -> bytes:
-        """A request body in which the amount is written exactly as given here."""
+        """Returns a request body in which the amount has exactly the given digits."""
         text = json.dumps(await self.order(rail, payout_amount="@", **changed))
         return text.replace('"@"', amount).encode()
 
@@ -173,7 +174,7 @@ class PayoutMerchant:
         await wallets.fund(self.services.db, *wallet, money, "for a test")
 
     async def change(self, wanted: MerchantUpdate) -> None:
-        """Changes the merchant and reloads the change, so that tests need not wait for it."""
+        """Changes the merchant and reloads the cache, so that the change applies immediately."""
         db, keyring = self.services.db, self.services.keyring
         await merchants.change(db, keyring, self.merchant.new.id, wanted)
         await self.services.directory._refresh(0)
@@ -196,7 +197,7 @@ class PayoutMerchant:
         await self.simulator.run_job_now("transfer", trx_id)
 
     async def check_until(self, trx_id: str, status: str) -> None:
-        """Lets time pass and queries the provider until the payout has this status."""
+        """Repeats the status query, as if time passed, until the payout has this status."""
 
         async def is_so() -> bool:
             await self.check_now(trx_id)
@@ -205,7 +206,7 @@ class PayoutMerchant:
         await self.simulator.until(is_so)
 
     async def settle(self, rail: str, trx_id: str, status: str, **how: Any) -> None:
-        """The provider settles the transfer, and sends a webhook if it has any."""
+        """Settles the transfer at the provider, which sends a webhook if it supports webhooks."""
         path = f"{rail}/transfers/{kinds.BY_RAIL[rail].reference(trx_id)}/settle"
         await self.simulator.control(path, {"status": status, **how})
 
@@ -250,18 +251,18 @@ class PayoutMerchant:
         return [(record["kind"], record["reference"]) for record in records]
 
     async def transfers(self, rail: str = "a") -> list[Any]:
-        """The transfers that the simulated provider has."""
+        """Returns the simulated provider's transfers."""
         listed: list[Any] = (await self.simulator.read(f"{rail}/transfers"))["transfers"]
         return listed
 
     async def calls(self, rail: str = "a") -> list[str]:
-        """The calls that the simulated provider received, oldest first."""
+        """Returns the simulated provider's received calls, oldest first."""
         listed = (await self.simulator.read(f"{rail}/requests"))["requests"]
         return [request["call"] for request in reversed(listed)]
 
 
 async def see_changes(services: Services) -> None:
-    """Reloads changes, which processes otherwise see within a second."""
+    """Reloads changes immediately, instead of within a second."""
     async with services.watch._looking:
         await services.watch._look()
 

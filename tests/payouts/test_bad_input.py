@@ -38,13 +38,13 @@ async def sandbox_payer(
 async def own_payer(
     sandbox_payer: PayoutMerchant, site: Site, db: Database, keyring: Keyring
 ) -> PayoutMerchant:
-    """Another merchant, for a test that changes it."""
+    """A separate merchant, for a test that changes it."""
     merchant = await new_merchant(site, db, keyring)
     return PayoutMerchant(sandbox_payer.services, sandbox_payer.simulator, merchant)
 
 
 def assert_refused(reply: Reply, *fields: str) -> None:
-    """The response is 400 with errors for exactly these fields, each with an explanation."""
+    """Checks that the response is 400 with an error for exactly these fields."""
     is_amount = set(fields) == {"payout_amount"}
     expected = "INVALID_AMOUNT" if is_amount else "VALIDATION_FAILED"
     assert (reply.status, reply.code) == (400, expected), reply.body
@@ -55,7 +55,7 @@ def assert_refused(reply: Reply, *fields: str) -> None:
 
 
 def assert_not_read(reply: Reply) -> None:
-    """The response is 400 for the whole body, without field errors."""
+    """Checks that the response is 400 for the whole body, without field errors."""
     assert (reply.status, reply.code) == (400, "VALIDATION_FAILED"), reply.body
     assert set(reply.json) == {"error", "error_code"}
 

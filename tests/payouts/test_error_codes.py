@@ -39,7 +39,7 @@ PROVIDER_FEES = {
     "a": "10.00",
     "b": "0.00",
     "c": "10.75",
-}  # fees of the providers whose contract reports them
+}  # transfer fees of the providers that report them
 
 
 def assert_refused(reply: Reply, code: str, words: str = "") -> None:
@@ -49,7 +49,7 @@ def assert_refused(reply: Reply, code: str, words: str = "") -> None:
 
 
 def unresolved_beneficiary(rail: str = "a", account: str | None = None) -> dict[str, str]:
-    """A beneficiary whose account name is not cached and must be resolved."""
+    """Returns a beneficiary whose account name is not cached and must be resolved."""
     return {"bank_code": BANKS[rail], "account_number": account or new_account()}
 
 
@@ -59,7 +59,7 @@ async def refuse(simulator: ProviderSimulator, rail: str, call: str, message: st
 
 
 async def assert_failed(payer: PayoutMerchant, trx_id: str, code: str, words: str) -> None:
-    """The payout failed after the debit: verify-payout returns why, the wallet is refunded."""
+    """Checks that the payout failed after the debit with this error code, and was refunded."""
     await payer.until(trx_id, "failed")
     reply = (await payer.verify(trx_id)).json
     assert (reply["status"], reply["error_code"]) == ("failed", code)
@@ -217,7 +217,7 @@ async def test_a_setting_a_process_has_not_seen_yet_applies_all_the_same(
         )
         await payer.change(
             MerchantUpdate(payouts_enabled=True)
-        )  # whether or not the process has reloaded the setting
+        )  # regardless of whether the process has reloaded the setting
     assert await payer.balance() == 900_000
     assert (await payer.verify(trx_id)).json["status"] == "pending"
 

@@ -1,4 +1,4 @@
-"""A reference or key that was used before: one payout, one debit, one outcome for all calls."""
+"""A repeated reference or key: one payout, one debit, and the same outcome for all requests."""
 
 import asyncio
 import json
@@ -139,7 +139,7 @@ async def test_concurrent_requests_of_several_merchants_are_independent(
 ) -> None:
     """One SQL statement handles all requests.
 
-    They use the same reference, and one merchant has insufficient balance.
+    The requests use the same reference, and one merchant has an insufficient balance.
     """
     neighbour = PayoutMerchant(
         payer.services, payer.simulator, await new_merchant(site, db, keyring)

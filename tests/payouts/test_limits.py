@@ -1,4 +1,4 @@
-"""Limits of merchants' payouts by level: for one payout, and for a day."""
+"""Payout limits of a merchant's level: per payout and per day."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Manual payouts: an administrator decides each exactly once, and the merchant is notified."""
+"""Manual payouts: an administrator decides each payout once, and the merchant is notified."""
 
 import asyncio
 import time

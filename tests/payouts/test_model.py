@@ -1,7 +1,7 @@
-"""Hypothesis runs the same random sequences of actions on payouts and on a model of them.
+"""Hypothesis runs the same random action sequences on payouts and on a model of payouts.
 
-`make test` runs one sequence of 40 steps for each rail. In `make test-all`, hypothesis generates as
-many for each rail as `MANILLA_MACHINE_RUNS` says; `make faults` raises it. The sequences are the
+`make test` runs one sequence of 40 steps for each rail. In `make test-all`, `MANILLA_MACHINE_RUNS`
+sets the number of generated sequences for each rail; `make faults` raises it. The sequences are the
 same in every run. `MANILLA_MACHINE_SHRINK=1` shortens a failing sequence, which takes minutes.
 """
 
@@ -36,14 +36,15 @@ RUNS = int(os.environ.get("MANILLA_MACHINE_RUNS", "32"))
 STEPS = 40
 IS_SHRUNK = bool(os.environ.get("MANILLA_MACHINE_SHRINK"))
 STEP_SECONDS_MAX = 60
-INVARIANT_STEPS = 8  # in `make test`, because checking all invariants takes 13 ms
+# Steps between two checks in `make test`, because checking all invariants takes 13 ms.
+INVARIANT_STEPS = 8
 
 Value = TypeVar("Value")
 Arguments = dict[str, Any]
 
 
 class Step(msgspec.Struct, frozen=True):
-    """An action. `which` selects one of the payouts on which the action is possible."""
+    """One action. `which` selects one of the payouts on which the action is possible."""
 
     name: str
     arguments: Arguments
@@ -57,7 +58,7 @@ WORD = ["on", "on", "success", "failed", "reversed"]
 MERCHANT = ["enabled", "enabled", "disabled", "payouts off"]
 THEN = ["nothing", "webhook", "work", "both", "both, badly"]
 
-# The values that an argument can have; those that occur more often are more likely.
+# The possible values of each argument. A value that is listed more often is more likely.
 Choices = dict[str, Sequence[Any]]
 # The weight of each action, and its arguments.
 HAPPENS: dict[str, tuple[int, Choices]] = {
@@ -86,14 +87,14 @@ NAMES = [name for name, (weight, _) in HAPPENS.items() for _ in range(weight)]
 
 @st.composite
 def steps(draw: st.DrawFn) -> Step:
-    """All actions are one rule: with several rules, hypothesis omits some in most runs."""
+    """Draws any action with one rule: with several rules, hypothesis omits some in most runs."""
     name = draw(st.sampled_from(NAMES))
     choices = HAPPENS[name][1].items()
     return Step(name, {key: draw(st.sampled_from(values)) for key, values in choices})
 
 
 def random_steps(seed: int) -> Iterator[Step]:
-    """The steps of one sequence. It is cheaper than hypothesis, whose first sequence is trivial."""
+    """Yields a sequence's steps, faster than hypothesis, whose first sequence is trivial."""
     chance = random.Random(seed)
     for _ in range(STEPS):
         name = chance.choice(NAMES)
@@ -192,7 +193,7 @@ async def _run(stage: Stage, story: type[Payouts]) -> None:
 
 
 # A status query contradicts a signed webhook, and the worker dies as soon as the outcome is saved.
-# No job runs later, so the contradiction must be saved with the outcome.
+# No job runs later, so the contradiction must be saved together with the outcome.
 CONTRADICTED = [
     Step("pay_out", {"is_manual": False, "amount": 150_000}),
     Step("work", {"which": 0}),
@@ -223,7 +224,7 @@ async def test_payouts_match_the_model_after_one_sequence_of_events(
     assert await stage.books.broken() == []
 
 
-# One class per rail, so that pytest can run the rails in parallel.
+# One class per rail lets pytest run the rails in parallel.
 
 
 @pytest.mark.long

@@ -6,11 +6,11 @@ from manilla.payouts.beneficiaries import nuban
 @pytest.mark.parametrize(
     ("bank", "account", "is_right"),
     [
-        ("011", "0000014579", True),  # the example of the Central Bank of Nigeria
+        ("011", "0000014579", True),  # the Central Bank of Nigeria's example
         ("011", "0000014578", False),
         ("058", "0000014579", False),
-        ("50211", "0000014579", None),  # not a bank with a three-digit code
-        ("\u0660\u0661\u0661", "0000014579", None),  # Arabic digits
+        ("50211", "0000014579", None),  # the bank's code does not have three digits
+        ("\u0660\u0661\u0661", "0000014579", None),  # Arabic digits are rejected
         ("011", "000001457", None),
     ],
 )

@@ -1,4 +1,4 @@
-"""While a merchant may not pay out, its unsent payouts wait; then each is sent exactly once."""
+"""A merchant's unsent payouts on hold wait. After the release, each is sent exactly once."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""A request with several errors gets the first one in the documented order of checks."""
+"""A request with several errors gets the first error in the documented order of checks."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -90,7 +90,7 @@ FAULTS = (
 
 
 async def _changes(payer: PayoutMerchant, faults: tuple[Fault, ...]) -> dict[str, Any]:
-    """The request fields that cause all these errors. If two set one field, the first wins."""
+    """Returns the request fields that cause all these errors. The first error wins a conflict."""
     stranger = {"bank_code": "058", "account_number": new_account()}
     changed: dict[str, Any] = {"beneficiary": stranger}
     for fault in reversed(faults):
@@ -132,7 +132,7 @@ async def test_the_first_failing_check_is_reported(
 async def test_the_methods_currency_is_checked_with_the_wallet(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """The merchant has wallets in two currencies and uses a method with the wrong one."""
+    """The merchant has wallets in two currencies, and uses a method with the wrong currency."""
     await payer.change(MerchantUpdate(currencies=["NGN", "USD"]))
     reply = await payer.ask(rail, currency_code="USD", payout_amount=1)
     assert (reply.status, reply.code) == (422, "payout_failed")

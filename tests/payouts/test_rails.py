@@ -1,4 +1,4 @@
-"""Every rail, from initiate-payout to the beneficiary's bank."""
+"""Payouts on every rail, from initiate-payout to the beneficiary's bank."""
 
 import pytest
 

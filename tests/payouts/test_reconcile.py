@@ -42,7 +42,7 @@ def naira(amount: str) -> Money:
 
 @pytest.fixture(autouse=True)
 async def _balances_match(payer: PayoutMerchant, db: Database, owner: Database) -> None:
-    """Makes the balances match, and postpones checks of payouts from earlier tests."""
+    """Makes the balances match, and postpones checks of earlier tests' payouts."""
     await db.execute("UPDATE payout SET created_at = created_at - interval '8 days'")
     await db.execute("UPDATE payout_attempt SET dead_at = dead_at - interval '8 days'")
     await db.execute("UPDATE payout SET began_at = NULL WHERE status = 'pending'")
@@ -70,7 +70,7 @@ async def minutes_pass(services: Services) -> None:
 
 
 async def confirmed(services: Services) -> dict[str, Reconciled]:
-    """Compares twice, minutes apart, which confirms a difference."""
+    """Compares the balances twice, minutes apart, which confirms a difference."""
     await reports(services)
     await minutes_pass(services)
     return await reports(services)
@@ -127,9 +127,9 @@ async def test_a_failed_payout_keeps_balances_matching(payer: PayoutMerchant, ra
 async def test_a_reversed_payout_keeps_balances_matching_with_its_fee(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """A reversed payout costs no fee.
+    """A reversed payout has no fee.
 
-    Provider B reports neither the fee nor its return, so an operator posts both.
+    Provider B reports neither the fee nor its refund, so an operator posts both.
     """
     db = payer.services.db
     await payer.simulator.control(f"{rail}/faults", {"settle_seconds": 3600})
@@ -160,7 +160,7 @@ async def test_a_reversed_payout_keeps_balances_matching_with_its_fee(
 async def test_a_pending_transfer_explains_money_that_has_already_left(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """The difference includes the fee, if the provider has reported it."""
+    """The difference includes the fee if the provider has reported it."""
     await payer.simulator.control(f"{rail}/faults", {"settle_seconds": 3600})
     await payer.pay_out(rail)
     await payer.simulator.run_jobs()
@@ -327,7 +327,7 @@ async def test_a_pending_transfer_with_an_unknown_fee_is_not_compared_yet(
     assert found.balance == naira("100000000") - naira("1000") - naira(FEES[rail])
     assert (found.difference, found.result) == (None, "not comparable yet")
     assert await differences(services) == []
-    # A difference this large cannot be the missing fee.
+    # The missing fee cannot explain a difference this large.
     await payer.simulator.control(f"{rail}/balance", {"available": 99_990_000})
     assert (await confirmed(services))[rail].difference == naira("-9000")
     assert len(await differences(services)) == 1

@@ -1,4 +1,4 @@
-"""An administrator may reject a payout that its provider never received; no money is lost."""
+"""An administrator may reject a payout that the provider never received. No money is lost."""
 
 import asyncio
 
@@ -40,7 +40,7 @@ async def pass_time(db: Database, trx_id: str, age: str) -> None:
 
 
 async def stuck(payer: PayoutMerchant, rail: str = "a") -> str:
-    """Creates a payout whose first send was lost and whose later ones were rejected, a day ago."""
+    """Creates a day-old payout whose first send was lost and whose later sends were rejected."""
     lost_send = {"call": "transfer", "fault": "5xx_before"}
     await payer.simulator.control(f"{rail}/faults", {"next": [lost_send, REFUSED]})
     trx_id = await payer.pay_out(rail)
@@ -78,7 +78,7 @@ async def test_a_lost_payout_fails_with_one_refund_and_its_case_is_closed(
     assert await db.value(case, trx_id) == "resolved"
     assert (
         await db.value("SELECT count(*) FROM job WHERE subject = $1", trx_id) == 1
-    )  # the only job left is its notification
+    )  # the only remaining job sends the notification
     audited = "SELECT count(*) FROM audit WHERE action = 'payout.reject' AND subject = $1"
     assert await db.value(audited, f"payout:{trx_id}") == 1
     with pytest.raises(NotToDecide, match="failed already"):

@@ -1,4 +1,4 @@
-"""A payout's NIP session id is saved whenever the provider reports it, and finds the payout."""
+"""A payout's NIP session id is saved when the provider reports it, and can be searched."""
 
 import pytest
 
@@ -23,7 +23,7 @@ async def delivered(payer: PayoutMerchant, rail: str = "b") -> str:
 
 
 async def forget_references(db: Database, trx_id: str) -> None:
-    """As if the provider had not reported them when the payout completed."""
+    """Removes the payout's provider references, as if the provider had not reported them."""
     await db.execute(
         "UPDATE payout SET session_id = NULL, provider_reference = NULL WHERE trx_id = $1", trx_id
     )
@@ -112,7 +112,7 @@ async def test_reconciliation_queries_the_reference_that_was_sent(
     )
     found = await balances.compare_all(services.db, services.rails)
     [report] = [each for each in found if each.provider == "providera"]
-    assert trx_id in report.transfers_differ  # the provider does not know that reference
+    assert trx_id in report.transfers_differ  # the provider has no transfer with this reference
 
 
 async def test_a_payout_is_found_by_its_session_id_and_the_providers_reference(

@@ -13,7 +13,7 @@ from tests.payments import webhooks
 from tests.payouts.payout_merchant import MANUAL, RAILS, PayoutMerchant, method
 from tests.rows import first_short
 
-# The rails that send webhooks about transfers. For provider B, we query the transfer's status.
+# The rails that send webhooks about transfers. Provider B's transfers are queried instead.
 TELLING = ["a", "c"]
 WORDS = {"success": "SUCCESSFUL", "failed": "FAILED", "reversed": "REVERSED"}
 RETURNED = "Transfer was returned by the beneficiary bank"
@@ -41,7 +41,7 @@ async def decided(payer: PayoutMerchant, rail: str, status: str) -> str:
 
 
 async def send_webhook(site: Site, rail: str, trx_id: str, status: str, **changed: Any) -> Reply:
-    """Sends a signed webhook, whatever the status query returns."""
+    """Sends a signed webhook with this status, which the status query may contradict."""
     data = {"reference": trx_id, "amount": 1000, "fee": 10, "currency": "NGN"}
     if rail == "a":
         document = {"event": f"transfer.{status}", "data": {**data, "status": status}}
@@ -263,7 +263,7 @@ async def test_a_hundred_copies_of_a_failed_webhook_cause_one_refund(
         [webhook] = (await payer.simulator.read(f"{rail}/webhooks"))["webhooks"]
         return (
             len(webhook["attempts"]) >= 100
-        )  # the simulator repeats one that it got no response to
+        )  # the simulator repeats a webhook that got no response
 
     await payer.simulator.until(all_arrived)
     await payer.simulator.run_jobs()

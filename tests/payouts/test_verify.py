@@ -1,4 +1,4 @@
-"""verify-payout returns a merchant's own payouts and no others."""
+"""verify-payout returns only the calling merchant's payouts."""
 
 import re
 from datetime import UTC, datetime, timedelta

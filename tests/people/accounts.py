@@ -1,4 +1,4 @@
-"""Users who sign in, each with their own email and IP address."""
+"""Users who sign in, each with a separate email and IP address."""
 
 import contextlib
 import itertools
@@ -86,7 +86,7 @@ class Accounts:
         )
 
     async def lock(self, email: str, realm: Realm = Realm.DASHBOARD) -> None:
-        """Locks an email as an attacker would, with wrong passwords from many IP addresses."""
+        """Locks an email's sign-in like an attacker: with wrong passwords from many addresses."""
         with contextlib.suppress(sign_in.SignInRefused):
             await self.try_sign_in(email, "a wrong password!", realm=realm)
         await self.db.execute(
@@ -111,7 +111,7 @@ class Accounts:
         return await sessions.find(self.db, realm, token) is not None
 
     async def turn_on_totp(self, visitor: Visitor) -> tuple[pyotp.TOTP, list[str]]:
-        """Enrolls an authenticator app. Returns the app and the recovery codes.
+        """Enrolls an authenticator app, and returns the app and the recovery codes.
 
         The app's current code can be used again.
         """

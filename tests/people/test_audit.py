@@ -1,4 +1,4 @@
-"""Every change to a user is audited with its actor, without tokens and codes."""
+"""The audit log records each change to a user with its actor, but without tokens and codes."""
 
 from manilla.audit import audit
 from manilla.audit.actor import Actor, ActorKind, acting
@@ -21,7 +21,7 @@ NEW_PASSWORD = "another long enough phrase"
 
 
 async def about(accounts: Accounts, person_id: int) -> list[AuditEntry]:
-    """The audit log entries about this user, oldest first."""
+    """Returns the user's audit log entries, oldest first."""
     return (await audit.list_entries(accounts.db, AuditFilter(subject=f"person:{person_id}")))[::-1]
 
 
@@ -45,7 +45,7 @@ async def test_changes_to_console_users_are_logged(accounts: Accounts) -> None:
     assert [line.action for line in lines] == [
         "person.create",
         "person.invite",
-        "person.role",  # the second call changed nothing
+        "person.role",  # no second entry, because the second call changed nothing
         "person.disable",
         "person.enable",
         "person.sign_out",
@@ -113,7 +113,7 @@ async def test_changes_to_a_users_own_account_are_logged(accounts: Accounts) -> 
     assert [line.action for line in lines] == [
         "person.second_factor_on",
         "person.password",
-        "person.second_factor_off",  # the second call changed nothing
+        "person.second_factor_off",  # no second entry, because the second call changed nothing
     ]
     written = repr([line.detail for line in lines])
     assert all(secret not in written for secret in (app.secret, NEW_PASSWORD, *codes))

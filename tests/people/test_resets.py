@@ -1,4 +1,4 @@
-"""A password reset link works once, for an hour, and ends all sessions."""
+"""A password reset link works once within an hour, and ends all sessions."""
 
 import asyncio
 from datetime import timedelta

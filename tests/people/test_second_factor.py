@@ -1,4 +1,4 @@
-"""Authenticator codes and recovery codes: each works exactly once."""
+"""Authenticator codes and recovery codes each work exactly once."""
 
 import asyncio
 from urllib.parse import parse_qs, unquote, urlsplit

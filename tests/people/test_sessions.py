@@ -1,4 +1,4 @@
-"""Sessions end when idle, too old or revoked; important actions need a step-up."""
+"""Sessions end when they are idle, too old or revoked. Important actions need a step-up."""
 
 from datetime import timedelta
 
@@ -154,7 +154,7 @@ async def test_step_up_attempts_are_limited(db: Database, accounts: Accounts) ->
             await sessions.step_up(db, accounts.keyring, owner.visitor, password="not this one")
     with pytest.raises(TooManyAttempts):
         await sessions.step_up(db, accounts.keyring, owner.visitor, password=PASSWORD)
-    # Somebody with a stolen session cannot lock the owner out of signing in.
+    # An attacker with a stolen session cannot lock the owner out of signing in.
     await accounts.sign_in(owner.email)
 
 

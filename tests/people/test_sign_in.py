@@ -1,4 +1,4 @@
-"""Sign-in: one error message for all reasons, limited attempts, and a new token every time."""
+"""Sign-in: the same error for all reasons, limited attempts, and a new token every time."""
 
 import asyncio
 
@@ -196,7 +196,7 @@ async def test_past_the_limit_an_ip_and_a_user_have_few_attempts(
     with pytest.raises(TooManyAttempts):
         await accounts.try_sign_in(owner.email, code=code_of(app), address=address)
     # Wrong passwords do not count toward the limit on codes. Ten wrong codes with the right
-    # password reach it.
+    # password do.
     for _ in range(10):
         with pytest.raises(SignInRefused):
             await accounts.try_sign_in(owner.email, code="12345")

@@ -1,4 +1,4 @@
-"""Signing up creates a pending merchant, its owner and a session, or nothing at all."""
+"""Signing up creates a pending merchant, its owner and a session, or changes nothing at all."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Caches are at most a second behind the database."""
+"""Caches are at most one second behind the database."""
 
 import time
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Adapters that are built from given credentials, without a database."""
+"""Creates adapters from given credentials, without a database."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from manilla.providers.port import Adapter, Direction
 
 
 class Adapters:
-    """One account of each kind of provider that a test uses, with rails that are up."""
+    """One account of each provider kind that a test uses, with all rails up."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
@@ -19,7 +19,7 @@ class Adapters:
         self._rails: list[Rail] = []
 
     def add(self, provider: str, **given: str) -> Adapter:
-        """Adds the account or replaces it by one with other credentials."""
+        """Adds the account, or replaces it with an account that has other credentials."""
         tripped = asyncio.Event()
         pay_in, pay_out = (Rail(provider, direction, tripped) for direction in Direction)
         credentials = Credentials(provider, KINDS[provider], given)
@@ -34,6 +34,6 @@ class Adapters:
         return self._adapters[provider]
 
     def close_breakers(self) -> None:
-        """Closes the circuit breakers, so that each call of a test is really made."""
+        """Closes the circuit breakers, so that every call of a test is sent."""
         for rail in self._rails:
             rail.reset()

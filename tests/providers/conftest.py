@@ -60,7 +60,7 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
 
 @pytest.fixture
 def adapters(session: aiohttp.ClientSession, server: Scripted) -> Adapters:
-    """An adapter for each provider. The scripted server serves all of them."""
+    """An adapter for each provider, with the scripted server as its API."""
     adapters = Adapters(session)
     for provider, given in CREDENTIALS.items():
         adapters.add(provider, **given, base_url=server.url)

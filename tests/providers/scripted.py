@@ -1,4 +1,4 @@
-"""A provider that returns exactly the bytes a test chooses and records its requests."""
+"""A provider that returns exactly the bytes that a test sets, and records its requests."""
 
 import asyncio
 import contextlib
@@ -42,7 +42,7 @@ def raw_answer(raw: bytes) -> Behaviour:
 
 
 async def hang(_writer: asyncio.StreamWriter) -> None:
-    """Sends nothing, so that the call reaches its time limit, on the event loop's clock."""
+    """Sends nothing, so that the call reaches its time limit, by the event loop's clock."""
     clock.end_calls()
 
 
@@ -51,11 +51,12 @@ class Scripted:
         self.port = 0
         self.recorded: list[Recorded] = []
         self.behaviour: Behaviour = answering(500, {})
-        self.fixed: dict[str, Behaviour] = {}  # by path: what a call needs first, such as a login
+        # Fixed responses by path, for calls that must come first, such as a login.
+        self.fixed: dict[str, Behaviour] = {}
 
     @property
     def calls(self) -> list[Recorded]:
-        """The requests without those that have a fixed answer."""
+        """Returns the requests, without the requests that have a fixed response."""
         return [each for each in self.recorded if each.target not in self.fixed]
 
     @property

@@ -1,4 +1,4 @@
-"""The simulator over real HTTP, beside a server that receives its webhooks."""
+"""The simulator over real HTTP, and a server that receives its webhooks."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from tests.waiting import until
 
 
 class SimulatorSetup:
-    """Controls the simulator and records the webhooks that it sends us."""
+    """Controls the simulator, and records the webhooks that it sends."""
 
     def __init__(self, session: aiohttp.ClientSession, simulator_url: str, own_url: str) -> None:
         self.session = session
@@ -67,7 +67,7 @@ async def running() -> AsyncIterator[SimulatorSetup]:
 
 
 async def final_transfer(each: Adapter, reference: str) -> TransferState:
-    """Waits until the transfer is no longer pending."""
+    """Waits until the transfer is no longer pending, and returns its state."""
 
     async def read() -> TransferState | None:
         answer = await each.transfer_state(reference)

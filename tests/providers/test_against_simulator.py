@@ -1,4 +1,4 @@
-"""Adapters against the simulator over real HTTP: success, faults and webhooks."""
+"""Adapters with the simulator over real HTTP: success, faults and webhooks."""
 
 import aiohttp
 import msgspec
@@ -52,7 +52,7 @@ def adapters(session: aiohttp.ClientSession, setup: SimulatorSetup) -> Adapters:
 
 
 async def transfer(each: Adapter, account_number: str = "0690000031") -> TransferOrder:
-    """A transfer order as a payout creates it, with the account already resolved."""
+    """Returns a transfer order like a payout's, with the account name already resolved."""
     bank_code = await first_bank(each)
     resolved = await each.resolve(bank_code, account_number)
     assert isinstance(resolved, Done)
@@ -92,7 +92,8 @@ async def test_a_transfer_is_resolved_sent_and_delivered(
     after = await each.balance("NGN")
     assert isinstance(after, Done)
     assert after.value.minor <= before.value.minor - order.amount.minor
-    assert isinstance(await each.send(order), Unknown)  # a repeated send means: query the status
+    # After a repeated send, the status must be queried.
+    assert isinstance(await each.send(order), Unknown)
     if provider != "providerb":
         sender, headers, raw = await setup.webhook()
         assert each.read_webhook(headers, raw) == WebhookEvent(

@@ -1,4 +1,4 @@
-"""The balances that providers report are saved for the day to whose end they are nearest."""
+"""A balance that a provider reports is saved for the day whose end is nearest."""
 
 import secrets
 from datetime import date, datetime, timedelta

@@ -1,6 +1,7 @@
-"""Provider B's contract in handwritten samples: our requests, and how we read responses.
+"""Provider B's contract in handwritten samples: our requests, and how we parse responses.
 
-They are independent of the adapter and the simulator, so an error shared by both would show.
+The samples are independent of the adapter and the simulator, so they reveal an error that both
+share.
 """
 
 import hashlib
@@ -207,7 +208,7 @@ class TestProviderB:
         assert not server.recorded
 
     def test_webhooks(self, b: Adapter) -> None:
-        """Without a webhook secret, the secret key signs."""
+        """If there is no webhook secret, webhooks are signed with the secret key."""
         document = {"transaction": {"reference": "TXN0-1"}, "order": {}, "code": "00"}
         raw = json.dumps(document).encode()
         signature = hmac.new(b"b-secret", raw, hashlib.sha512).hexdigest().encode()

@@ -1,6 +1,7 @@
-"""Provider C's contract in handwritten samples: our requests, and how we read responses.
+"""Provider C's contract in handwritten samples: our requests, and how we parse responses.
 
-They are independent of the adapter and the simulator, so an error shared by both would show.
+The samples are independent of the adapter and the simulator, so they reveal an error that both
+share.
 """
 
 import hashlib

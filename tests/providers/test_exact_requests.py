@@ -1,4 +1,4 @@
-"""What each kind of provider gets for difficult amounts and references, byte for byte."""
+"""The exact request to each provider kind for difficult amounts and references."""
 
 import re
 
@@ -15,7 +15,7 @@ from tests.providers.scripted import Scripted, answering
 from tests.providers.test_hostile_responses import NEEDED_FIRST
 
 AMOUNTS = ["100.10", "0.01", "19.99", "1234567.89", "0.29", "4503599627370.49"]
-# The limits that a provider documents for the reference of a transfer.
+# The limits that each provider documents for a transfer's reference.
 REFERENCES = {"paystack": r"[a-z0-9_-]{16,50}", "kora": r".{5,}", "flutterwave": r".{1,100}"}
 DUPLICATES = [
     "Duplicate Transaction Reference. Please use a unique reference",
@@ -34,7 +34,7 @@ def _answers_what_is_needed_first(server: Scripted) -> None:
 
 
 def _written(provider: str, amount: str) -> list[str]:
-    """The ways to write this amount in the provider's unit and type."""
+    """Returns the valid notations of this amount in the provider's unit and type."""
     if provider == "paystack":
         return [str(Money.of(amount, "NGN").minor)]
     return [f'"{amount}"'] if provider == "providerb" else [amount, amount.rstrip("0")]

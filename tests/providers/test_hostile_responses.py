@@ -1,4 +1,4 @@
-"""Arbitrary provider responses never cause a crash and are never read as success or refusal."""
+"""Arbitrary provider responses never cause a crash, and never count as success or rejection."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ CALLS: dict[str, Ask] = {
     "transfer_state": lambda each: each.transfer_state("TXN1"),
     "statement": lambda each: each.statement(*PERIOD, "NGN"),
 }
-# An operation that the contract lacks is rejected without a call.
+# The adapter rejects an operation that the contract does not have, without sending a request.
 NOT_CALLED = {
     *(("providerb", "refund"), ("providerc", "create_virtual_account")),
     *(("providera", "statement"), ("providerb", "statement"), ("providerc", "statement")),
@@ -57,7 +57,7 @@ async def _reset(writer: asyncio.StreamWriter) -> None:
 
 
 async def _drip(writer: asyncio.StreamWriter) -> None:
-    """Sends bytes until the client has ended the call, whose time limit is for the whole."""
+    """Sends bytes until the client has ended the call. The time limit is for the whole response."""
     writer.write(_head(200, "Content-Length: 10000"))
     while not writer.is_closing():
         writer.write(b" ")
@@ -97,7 +97,7 @@ UNREADABLE: dict[str, Behaviour] = {
     "redirect": raw_answer(_head(302, "Location: /elsewhere", "Content-Length: 0")),
     "redirect forever": raw_answer(_head(307, "Location: ", "Content-Length: 0")),
 }
-# The calls that a transfer needs first, and their answers.
+# The calls that must precede a transfer, and their responses.
 NEEDED_FIRST: dict[str, Any] = {
     "/api/v1/auth/login": monnify.ok(monnify.DOCUMENTED["login"]),
     "/transferrecipient": {
@@ -140,7 +140,7 @@ async def test_an_unreadable_response_to_any_call_is_unknown(
     adapters: Adapters, server: Scripted, how: str
 ) -> None:
     server.behaviour = UNREADABLE[how]
-    sends = [(provider, "send") for provider in PROVIDERS]  # the others would take too long
+    sends = [(provider, "send") for provider in PROVIDERS]  # the other calls would take too long
     for provider, call in EVERY_CALL if how not in ("hang", "drip") else sends:
         adapters.close_breakers()
         answer = await CALLS[call](adapters.of(provider))
@@ -154,7 +154,7 @@ async def test_a_success_response_without_data_is_unknown(
     for data in EMPTY_DATA:
         lists_transfers = provider in ("providerc", "flutterwave") and call == "transfer_state"
         if data == [] and (call in ("banks", "statement") or lists_transfers):
-            continue  # an empty list is a list
+            continue  # an empty list is a valid list
         server.answers(200, envelope(provider, data))
         answer = await CALLS[call](adapters.of(provider))
         assert isinstance(answer, Unknown), (data, answer)
@@ -184,7 +184,7 @@ async def test_only_documented_statuses_refuse_a_transfer(
         server.answers(status, refusal)
         assert isinstance(await adapters.of(provider).send(TRANSFER), Refused)
         for word in (None, status, 0, "blocked", "fail", "Error", False if has_word else "error"):
-            # Not the provider's envelope, but that of a proxy in front of it.
+            # The envelope is not the provider's, but that of a proxy in front of the provider.
             server.answers(status, {flag: word, text: "Insufficient funds"})
             assert isinstance(await adapters.of(provider).send(TRANSFER), Unknown), word
         for odd in ({text: "Insufficient funds"}, {flag: refusal[flag]}):
@@ -194,7 +194,7 @@ async def test_only_documented_statuses_refuse_a_transfer(
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_one_call_is_one_request(adapters: Adapters, server: Scripted, provider: str) -> None:
-    """Nothing is retried inside a call, also after 401, when the next call needs a new token."""
+    """No request is retried within a call, even after a 401. The next call gets a new token."""
     for number, status in enumerate((400, 401, 409, 429, 500), start=1):
         adapters.close_breakers()
         server.answers(status, envelope(provider, None, success=False, message="No"))

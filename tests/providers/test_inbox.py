@@ -1,4 +1,4 @@
-"""Stored webhooks: which queries they schedule, and what they claim."""
+"""Stored webhooks: which status queries they schedule, and what they report."""
 
 import asyncio
 import secrets
@@ -21,7 +21,7 @@ PAID = Money("NGN", 1015_50)
 
 @pytest.fixture
 async def reference(owner: Database) -> AsyncIterator[str]:
-    """A reference that is not ours. What is stored about it is deleted after the test."""
+    """Returns a reference that is not ours. All data about it is deleted after the test."""
     reference = f"unknown{secrets.token_hex(8)}"
     yield reference
     await owner.execute("DELETE FROM job WHERE subject = $1", reference)
@@ -34,7 +34,7 @@ def event(reference: str, amount: str = "1015.50") -> WebhookEvent:
 
 
 async def due_in(db: Database, reference: str) -> float:
-    """For how many seconds after the first webhook the next query waits."""
+    """Returns how many seconds after the first webhook the next status query is due."""
     found: float = await db.value(
         """
         SELECT extract(epoch FROM max(query_due_at) - min(received_at))::float8

@@ -1,4 +1,4 @@
-"""Statements of the simulator, over real HTTP, with pages that overlap."""
+"""The simulator's statements over real HTTP, with overlapping pages."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -19,7 +19,7 @@ from tests.providers import samples
 from tests.providers.adapters import Adapters
 from tests.providers.simulated import SimulatorSetup, final_transfer
 
-PAGE = 3  # lines per page, so that a few lines need several pages
+PAGE = 3  # few lines per page, so that a short statement has several pages
 MONNIFY = MonnifyAccount()
 KEYS = {
     "paystack": {"secret_key": "sk_live_simulated"},
@@ -46,7 +46,7 @@ def adapters(
 
 
 def accounts(setup: SimulatorSetup) -> dict[str, dict[str, str]]:
-    """Our settings for each simulated account."""
+    """Returns our settings for each simulated account."""
     url = setup.simulator_url
     return {kind: {**given, "base_url": f"{url}/{kind}"} for kind, given in KEYS.items()}
 
@@ -58,7 +58,7 @@ def use_small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def pay_out(provider: Adapter, count: int) -> list[str]:
-    """Sends transfers and waits until they are delivered. Returns their transaction ids."""
+    """Sends transfers, waits until they are delivered, and returns their transaction ids."""
     trx_ids_ = [trx_ids.new(1) for _ in range(count)]
     resolved = await provider.resolve("044", "0690000031")
     assert isinstance(resolved, Done)
@@ -83,7 +83,7 @@ def _named(line: StatementLine) -> str | None:
 
 
 async def _names(provider: Adapter, kind: str, trx_ids_: list[str]) -> list[str | None]:
-    """What the statement calls these transfers: Paystack names only its own numbers."""
+    """Returns these transfers' references in the statement. Paystack uses only its own ids."""
     if kind != "paystack":
         return [*trx_ids_]
     names = []

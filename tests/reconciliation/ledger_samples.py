@@ -1,4 +1,4 @@
-"""Postings and statement lines of one account that no other test uses."""
+"""Creates postings and statement lines for an account that no other test uses."""
 
 import secrets
 from datetime import UTC, date, datetime, timedelta
@@ -42,7 +42,7 @@ class Account:
     async def post(
         self, minor: int, ago: int = 3, *, kind: str = "settle_top_up", trx_id: str | None = None
     ) -> str:
-        """Posts a movement of our balance, so many days ago. Returns its transaction id."""
+        """Posts a movement of our balance `ago` days ago, and returns its transaction id."""
         trx_id = trx_id or trx_ids.new(0)
         order = Posting(
             *(0, trx_id, kind, Environment.PRODUCTION, naira(0)),
@@ -50,7 +50,7 @@ class Account:
         )
         async with self.db.transaction() as connection:
             await ledger.post(connection, [order])
-        # The ledger is append-only, also for its owner: the trigger is disabled for the test.
+        # The ledger is append-only even for its owner, so the test disables the trigger.
         async with self.owner.transaction() as connection:
             await connection.execute("ALTER TABLE posting DISABLE TRIGGER append_only")
             await connection.execute(
@@ -81,7 +81,7 @@ class Account:
         )
 
     async def imports(self, *given: StatementLine, days: tuple[int, int] = (5, 1)) -> None:
-        """Imports lines as the statement of these days, and compares."""
+        """Imports lines as the statement of these days, and matches them with the ledger."""
         covered = [day(ago) for ago in range(days[1], days[0] + 1)]
         async with self.db.transaction() as connection:
             await lines.store(connection, self.name, given)

@@ -1,4 +1,4 @@
-"""Real payments, payouts and refunds through the simulator, and the statement of them."""
+"""Real payments, payouts and refunds through the simulator, and the provider's statement."""
 
 import random
 from collections.abc import Callable
@@ -34,12 +34,12 @@ Change = Callable[[list[StatementLine]], list[StatementLine]]
 
 
 def new_amount() -> Money:
-    """An amount that no other transaction has, so that an amount alone never decides a test."""
+    """Returns an amount that no other transaction has, so that no test matches only by amount."""
     return Money("NGN", random.randrange(10_001, 199_999))
 
 
 class Altered:
-    """The adapter, with a statement that the provider got wrong."""
+    """An adapter that returns an incorrect statement."""
 
     def __init__(self, adapter: Adapter, change: Change) -> None:
         self._adapter = adapter
@@ -113,7 +113,7 @@ class ProviderStory:
         return refund.trx_id
 
     async def imports(self, change: Change = list) -> None:
-        """Imports the statement from the provider, as a worker does, but two days later."""
+        """Imports the provider's statement like a worker, as if two days had passed."""
         rails = self.shop.services.rails
         kinds = rails.credentials(self.kind.provider).kind.capabilities.statements
         altered: Any = Altered(self.adapter, change)
@@ -129,7 +129,7 @@ class ProviderStory:
             await unmatched.report(connection, self.kind.provider, later)
 
     async def findings(self, *trx_ids: str) -> list[tuple[str, int | None, int | None]]:
-        """What does not match: of these transactions, and the lines without a transaction."""
+        """Returns the unmatched movements of these transactions and lines without a transaction."""
         return [
             (each.finding, each.ledger_minor, each.statement_minor)
             for each in await self._unmatched()
@@ -140,7 +140,7 @@ class ProviderStory:
         return await unmatched.find_unmatched(self.db, self.kind.provider)
 
     async def cases(self, *trx_ids: str) -> list[Case]:
-        """The cases about these transactions, and about lines without a transaction."""
+        """Returns the cases about these transactions and about lines without a transaction."""
         found = await cases.cases(self.db)
         ours = [case for case in found if case.reference.startswith(f"{self.kind.provider}:")]
         return [case for case in ours if case.trx_id is None or case.trx_id in trx_ids]

@@ -1,4 +1,4 @@
-"""Lines of a statement and movements of our ledger match by reference, or by amount and time."""
+"""Statement lines and ledger movements are matched by reference, or by amount and time."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Statements of real payments, payouts and refunds: what agrees matches, the rest is a case."""
+"""Statements of real payments, payouts and refunds: a line without a match opens a case."""
 
 import csv
 import io
@@ -23,7 +23,7 @@ from tests.rows import first_short
 pytestmark = pytest.mark.usefixtures("_no_statements")
 WITH_STATEMENTS = ("paystack", "kora", "monnify")
 EVERY_MOVEMENT = ("paystack", "kora")  # Monnify's statement has only transfers and their fees
-# Paystack's lines have only its own ids, the others our references.
+# Paystack's lines have only its own ids. The other providers' lines have our references.
 every_kind = pytest.mark.parametrize(
     "rail", first_short(WITH_STATEMENTS, of_each=lambda rail: rail == "paystack")
 )
@@ -42,7 +42,7 @@ def _line(minor: int, kind: LineKind, **known: str) -> StatementLine:
 
 
 def _main(lines: Sequence[StatementLine], amount: Money) -> StatementLine:
-    """The line of a payout of this amount, with or without its fee."""
+    """Returns the line of a payout of this amount, with or without its fee."""
     paid = [line for line in lines if line.kind is LineKind.TRANSFER]
     return min(paid, key=lambda line: abs(line.amount.minor + amount.minor))
 
@@ -148,7 +148,7 @@ async def test_a_fee_and_a_settlement_match_once_they_are_recorded(story: Provid
     provider = story.kind.provider
     for kind, amount in ((SettlementKind.FEE, fee), (SettlementKind.SETTLEMENT, settled)):
         await settlements.settle(story.db, kind, provider, amount, "from the statement")
-    # A file covers all kinds of movements, so the settlement is compared for Monnify too.
+    # A file covers all types of movements, so Monnify's settlement is compared too.
     await importing.import_file(story.db, provider, _csv(extra))
     await story.report_later()
     assert await story.findings(trx_id) == []

@@ -1,4 +1,4 @@
-"""A day's figures are signed as somebody saw them, and later changes are shown with both."""
+"""A sign-off stores the day's figures. Later changes are shown with the old and new figures."""
 
 import asyncio
 

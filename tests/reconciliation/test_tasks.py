@@ -1,4 +1,4 @@
-"""Statements of the simulated providers are imported day by day, and compared with the ledger."""
+"""The simulated providers' statements are imported day by day, and compared with the ledger."""
 
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
@@ -49,7 +49,7 @@ async def test_a_day_is_imported_and_differs_from_an_empty_ledger(
         assert done is None
     [day] = await days.days(db, kind)
     found = await unmatched.of_day(db, day)
-    # The ledger also has transfers by this provider from other tests, which no statement lists.
+    # The ledger also has this provider's transfers from other tests, which no statement lists.
     listed = [each for each in found if each.trx_id in sent or each.trx_id is None]
     assert len(listed) == len(sent)
     assert {each.finding for each in listed} == {"only on the statement"}

@@ -1,4 +1,4 @@
-"""The documentation in a real browser: accessible, nothing cut off, and the scripts work."""
+"""The documentation in a real browser: accessible, not cut off, and with working scripts."""
 
 import json
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("site")
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "signatures.json").read_text())
 PHONE = 390
-# These pages contain every kind of element. The slow contrast check skips the other pages.
+# These pages contain every type of element. The slow contrast check skips the other pages.
 COLOURED = ("/docs", "/docs/authentication", "/docs/errors", "/docs/api/initiate-payment-legacy")
 NO_CONTRAST = {"resultTypes": ["violations"], "rules": {"color-contrast": {"enabled": False}}}
 ALL = {"resultTypes": ["violations"]}

@@ -29,7 +29,7 @@ def operations(document: Any) -> Iterator[tuple[str, Any]]:
 
 
 def every(part: Any) -> Iterator[Any]:
-    """All objects in the OpenAPI document except examples, which are data."""
+    """Yields all objects in the OpenAPI document except examples, which are data."""
     if isinstance(part, dict):
         yield part
         for key, value in part.items():
@@ -45,7 +45,7 @@ def references(document: Any) -> set[str]:
 
 
 def whole(document: Any, schema: Any) -> Any:
-    """The schema with the document's components, so that its references resolve."""
+    """Adds the document's components to the schema, so that its references resolve."""
     return {**schema, "components": document["components"]}
 
 
@@ -155,7 +155,7 @@ async def test_every_response_and_error_has_examples_that_match_its_schema(docum
 
 
 def _declared(response: Any) -> set[str]:
-    """The error codes that a response's schema allows. Its description must name each."""
+    """Returns the error codes that a response's schema allows. Its description names each code."""
     _, only = response["content"][JSON]["schema"]["allOf"]
     codes = set(only["properties"]["error_code"]["enum"])
     assert all(f"`{code}`" in response["description"] for code in codes)

@@ -1,4 +1,4 @@
-"""Examples in the OpenAPI document have the keys of real responses, which match the schemas."""
+"""Examples in the OpenAPI document have the same keys as real responses, which match schemas."""
 
 import json
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ JSON = "application/json"
 
 
 class Product:
-    """A sandbox merchant, and the OpenAPI document that its responses are compared with."""
+    """A sandbox merchant, and the OpenAPI document to which its responses are compared."""
 
     def __init__(self, simulator: ProviderSimulator, merchant: Merchant, document: Any) -> None:
         self.simulator = simulator
@@ -30,7 +30,7 @@ class Product:
         self.document = document
 
     def holds(self, name: str, example: str, reply: Reply) -> Any:
-        """The response matches its schema and has the same keys as the example."""
+        """Checks that the response matches its schema and has the same keys as the example."""
         operation = self._operation(name)
         content = operation["responses"][str(reply.status)]["content"][JSON]
         schema = {**content["schema"], "components": self.document["components"]}
@@ -43,7 +43,7 @@ class Product:
         self.holds(name, code, reply)
 
     async def notified(self, event: str, trx_id: str) -> None:
-        """The newest notification about a transaction matches its schema."""
+        """Checks that the newest notification about a transaction matches its schema."""
         body = await self.simulator.services.db.value(
             "SELECT body FROM notification WHERE trx_id = $1 ORDER BY id DESC LIMIT 1", trx_id
         )
@@ -90,7 +90,7 @@ class Product:
 
 
 def keys(value: Any) -> Any:
-    """The nested keys of a value, without scalars. Equal list elements count once."""
+    """Returns the nested keys of a value, without scalars. Equal list elements count once."""
     if isinstance(value, dict):
         return frozenset((key, keys(part)) for key, part in value.items())
     if isinstance(value, list):
@@ -110,7 +110,7 @@ async def test_list_responses_match_their_examples(product: Product) -> None:
     product.holds("siteInfo", "site", await get("/api/v1/site-info"))
     methods = await get("/api/v1/payout-methods?currency=NGN")
     product.holds("payoutMethods", "methods", methods)
-    # The ids in the examples are those of a new installation.
+    # The ids in the examples are the ids of a new installation.
     assert [m["id"] for m in methods.json["methods"] if m["method_code"] == "platform"] == [9]
     product.holds("payoutBankList", "providerB", await get("/api/v1/payout/bank-list"))
     other = await get("/api/v1/payout/bank-list?method_code=providera_ngn_transfer")

@@ -50,7 +50,7 @@ EXAMPLE = re.compile(rb'("ref_trx": ?"(?:ORDER|PAYOUT|REFUND)-\d{4})"')
 
 
 class Signer(AuthBase):
-    """Signs the bytes about to be sent, with the credentials of their environment."""
+    """Signs the bytes of a request with the credentials of its environment."""
 
     def __init__(self, merchant: Merchant) -> None:
         self.merchant = merchant
@@ -100,7 +100,7 @@ def _raw(request: requests.PreparedRequest) -> bytes:
 
 
 class Found(msgspec.Struct):
-    """The statuses and problems of all calls."""
+    """The response statuses and the problems of all calls."""
 
     statuses: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)
     problems: list[str] = msgspec.field(default_factory=list)
@@ -116,7 +116,7 @@ class Found(msgspec.Struct):
     def _add_calls(self, recorder: Any) -> None:
         for case_id, interaction in recorder.interactions.items():
             label = recorder.cases[case_id].value.operation.label
-            # If there is no response, the server has closed the connection.
+            # Without a response, the server has closed the connection.
             status = interaction.response.status_code if interaction.response else 0
             self.statuses[label, status] += 1
         for nodes in recorder.checks.values():
@@ -140,8 +140,8 @@ def _configuration(base_url: str) -> SchemathesisConfig:
             "request-timeout": 3.0 * limits.LONG_SECONDS,
             "cache": {"enabled": False},
             "checks": {
-                # A valid request may be rejected for a used reference, too many decimals or an
-                # unknown method.
+                # A valid request may be rejected because of a used reference, too many decimals or
+                # an unknown method.
                 "positive_data_acceptance": {"enabled": False},
             },
             "generation": {
@@ -185,7 +185,7 @@ async def test_every_response_matches_the_api_description(
         found = await asyncio.to_thread(_run, document, url, merchant)
     assert not found.problems, "\n\n".join(found.problems[:5])
     assert {status for _, status in found.statuses} >= {200, 400, 401, 404, 422}
-    # Every operation has succeeded and has been rejected at least once.
+    # Check that every operation has succeeded and has been rejected at least once.
     for label in {label for label, _ in found.statuses}:
         assert found.statuses[label, 200], label
         assert any(found.statuses[label, status] for status in (400, 401, 404, 422)), label
@@ -209,7 +209,7 @@ async def _transactions(services: Services, merchant: Merchant) -> Any:
 
 
 def _refund(document: Any, payment: str) -> None:
-    """Makes the examples of refunds refund this payment."""
+    """Makes the refund examples refund this payment."""
     content = document["paths"][REFUND]["post"]["requestBody"]["content"]["application/json"]
     for example in content["examples"].values():
         example["value"]["trx_id"] = payment

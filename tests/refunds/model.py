@@ -1,17 +1,17 @@
-"""A model of refunds in plain arithmetic, which predicts the outcome of any sequence of actions.
+"""A model of refunds in plain arithmetic, which predicts the outcome of any action sequence.
 
-It follows the decision records and the rules that all providers share, and uses none of Manilla's
-code.
+The model follows the decision records and the rules that all providers share. It uses none of
+Manilla's code.
 """
 
 from dataclasses import dataclass
 
 from tests.payouts.model import Killed
 
-PAID = 10_000_000  # the payment, which is refunded in parts, in minor units
+PAID = 10_000_000  # the payment's amount in minor units, which is refunded in parts
 
-# For each result of a send: the simulator's fault, whether the provider accepted the refund, and
-# whether its response proves that it did not.
+# Maps each result of a send to the simulator's fault, whether the provider accepted the refund, and
+# whether its response proves a rejection.
 SENDS: dict[str, tuple[dict[str, object] | None, bool, bool]] = {
     "accepted": (None, True, False),
     "accepted, 5xx": ({"fault": "5xx_after_accept"}, True, False),
@@ -39,7 +39,7 @@ class RefundInModel:
     is_sent: bool = False
     is_left: bool = False  # an administrator must decide
     is_quiet: bool = True  # not sent within the last minutes
-    is_from_bank: bool = False  # an administrator has paid it
+    is_from_bank: bool = False  # an administrator has paid the refund from our bank
     at_provider: str | None = None
     is_worked_on: bool = True  # a status query is still scheduled
     is_old: bool = False
@@ -67,9 +67,9 @@ class RefundModel:
         return refund.number
 
     def work(self, refund: RefundInModel, send: str, is_asked: bool, claim: int) -> None:
-        """The worker with this claim does one step. A crash releases no lease."""
+        """Runs one step of the worker with this claim. A crash does not release the lease."""
         if refund.status == "pending" and not refund.is_sent and refund.is_left:
-            self._done(refund, claim)  # only an administrator decides it
+            self._done(refund, claim)  # only an administrator decides the refund
         elif refund.status == "pending" and not refund.is_sent:
             self._send_first(refund, send, claim)
         else:
@@ -80,7 +80,7 @@ class RefundModel:
     def _send_first(self, refund: RefundInModel, send: str, claim: int) -> None:
         self._point("before_transfer_is_sent")
         if claim != refund.holder or self.is_on_hold:
-            return  # the fence rejects this worker, or nothing may be sent
+            return  # the fence rejects this worker, or the refund is on hold
         refund.is_sent = True
         refund.is_quiet = False
         refund.is_old = False  # the provider's three days to respond start now
@@ -114,7 +114,7 @@ class RefundModel:
             self._hear(refund, claim)
         elif is_open:
             self._wait(refund, "still_open")
-        elif not refund.is_left:  # one that was paid from our bank is queried for some days
+        elif not refund.is_left:  # a refund that was paid from our bank is queried for some days
             self._done(refund, claim)
 
     def _send_again(self, refund: RefundInModel, send: str, claim: int) -> None:
@@ -151,7 +151,7 @@ class RefundModel:
             self.cases.add((kind, refund.trx_id))
 
     def _done(self, refund: RefundInModel, claim: int) -> None:
-        """Finishes the job, unless another worker holds it or it was requested again."""
+        """Finishes the job, unless another worker holds the job or it was requested again."""
         if claim == refund.holder and claim == refund.number:
             refund.is_worked_on = False
 
@@ -170,9 +170,10 @@ class RefundModel:
         self.is_on_hold = is_on_hold
 
     def decide(self, refund: RefundInModel, *, is_paid: bool, is_sure: bool) -> bool:
-        """An administrator decides a refund left to them, or an unsent one on hold, once.
+        """Decides a refund that an administrator must decide, or an unsent refund on hold.
 
-        `is_sure`: they have already paid it, or have checked that the provider does not.
+        `is_sure`: the administrator has already paid, or has checked that the provider does not
+        pay.
         """
         if refund.status != "pending":
             return False
@@ -184,7 +185,7 @@ class RefundModel:
         if refund.holder is not None:
             return False
         refund.number += 1
-        refund.is_worked_on = True  # the job that the administrator took is free again
+        refund.is_worked_on = True  # the job that the administrator claimed is released
         if not (is_paid and is_sure) and not self._is_not_paid(refund, is_sure):
             return False
         refund.is_from_bank = is_paid
@@ -194,7 +195,7 @@ class RefundModel:
         return True
 
     def _is_not_paid(self, refund: RefundInModel, is_sure: bool) -> bool:
-        """Whether the provider says that it has not paid, or cannot be queried."""
+        """Returns whether the provider reports that it has not paid, or cannot be queried."""
         if not refund.is_sent:
             return True
         says_so = is_sure if self.rail != "a" else refund.at_provider in (None, "failed")

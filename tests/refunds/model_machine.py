@@ -1,4 +1,4 @@
-"""Runs each action on the model of refunds and on Manilla, and compares the results."""
+"""Runs each action on the refund model and on Manilla, and compares the results."""
 
 import contextlib
 from typing import Any
@@ -27,13 +27,13 @@ SEEN = """
 
 
 class RefundMachine:
-    """One run: a new merchant whose one large payment is refunded in parts, and its model."""
+    """One run: a new merchant with one large payment, which is refunded in parts, and its model."""
 
     def __init__(
         self, stage: Stage, shop: Shop, started: Started, rail: str, checks_every: int
     ) -> None:
         self.stage = stage
-        self._checks_every = checks_every  # steps
+        self._checks_every = checks_every  # number of steps between two checks of the invariants
         self._steps = 0
         self.shop = shop
         self.started = started
@@ -66,7 +66,7 @@ class RefundMachine:
         return cls(stage, shop, started, rail, checks_every)
 
     async def happens(self, name: str, arguments: dict[str, Any]) -> None:
-        """Runs one step. Then the model and Manilla must have the same state."""
+        """Runs one step, and checks that the model and Manilla then have the same state."""
         rest = dict(arguments)
         if "which" not in rest:
             await getattr(self, name)(**rest)
@@ -121,7 +121,7 @@ class RefundMachine:
                 await self.work(refund)
 
     async def _claim(self, refund: RefundInModel) -> tuple[Job, int]:
-        """Makes this refund's job due before all others, and claims it."""
+        """Makes this refund's job due before all other jobs, and claims it."""
         db = self.stage.services.db
         await db.execute(
             """

@@ -1,4 +1,4 @@
-"""An administrator decides a refund only if its provider says then that it does not pay it."""
+"""An administrator decides a refund only if the provider reports that it does not pay."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -20,7 +20,7 @@ DECISIONS: list[Decide] = [decisions.confirm, decisions.reject]
 
 
 async def left(shop: Shop, method: str = "providera-ngn", **faults: Any) -> Refund:
-    """A refund of 1,000.00 that was sent days ago and was then left to an administrator."""
+    """Creates a refund of 1,000.00 that was sent days ago and that an administrator must decide."""
     started = await shop.start()
     await shop.pay(await shop.choose(started, method))
     await shop.until(started, "success")
@@ -127,7 +127,7 @@ async def test_a_refund_that_a_worker_processes_is_not_decided(
 async def test_a_refund_that_the_provider_pays_after_our_bank_opens_a_case(
     shop: Shop, has_webhook: bool
 ) -> None:
-    """By a webhook, or by a query: the provider's refund is watched after we have paid."""
+    """After we have paid, a webhook or a status query reports that the provider paid too."""
     refund = await left(shop)
     await decide(shop, decisions.confirm, refund, already_paid=True)
     assert await shop.account("bank") == 100_000

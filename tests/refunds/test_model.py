@@ -1,6 +1,6 @@
-"""Hypothesis runs the same random sequences of actions on refunds and on a model of them.
+"""Hypothesis runs the same random action sequences on refunds and on a model of refunds.
 
-`make test` runs one sequence for each provider, and `make test-all` as many as for payouts.
+`make test` runs one sequence for each provider. `make test-all` runs as many as for payouts.
 """
 
 import asyncio

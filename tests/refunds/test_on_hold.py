@@ -1,4 +1,4 @@
-"""Refunds of a merchant that may not pay out are rejected, wait, or are decided manually."""
+"""Refunds of a merchant whose payouts are blocked are rejected, held, or decided manually."""
 
 import pytest
 
@@ -53,7 +53,7 @@ async def test_a_merchant_that_may_not_pay_out_may_not_refund(shop: Shop, why: s
 
 
 async def test_no_merchant_can_refund_while_payouts_are_held(shop: Shop) -> None:
-    """The platform's hold allows new refunds, but not those of a disabled merchant."""
+    """The platform's hold allows new refunds, but not refunds of a disabled merchant."""
     started = await _paid(shop)
     await holding.hold(shop.services.db)
     try:

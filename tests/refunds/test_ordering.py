@@ -1,4 +1,4 @@
-"""Refunds through the API: once per reference, never more than was paid, and replayed by key."""
+"""Refunds through the API: once per reference, at most the paid amount, repeatable by key."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The resolutions of each kind of case keep the ledger balanced and are recorded."""
+"""Every resolution of a case keeps the ledger balanced and is recorded."""
 
 import pytest
 import structlog
@@ -39,7 +39,7 @@ async def resolve(
 
 
 async def contradicted(payer: PayoutMerchant, rail: str, was: str, now: str) -> str:
-    """A payout of 1,000.00 with a fee of 50.00, whose provider changed the final status."""
+    """Creates a payout of 1,000.00 with a fee of 50.00, whose final status the provider changed."""
     quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
     await payer.simulator.control(f"{rail}/faults", quiet)
     async with method(payer.services, rail, fee_fixed="50"):
@@ -52,7 +52,7 @@ async def contradicted(payer: PayoutMerchant, rail: str, was: str, now: str) -> 
 
 
 async def report_status(payer: PayoutMerchant, rail: str, trx_id: str, status: str) -> None:
-    """Makes the provider report this status, and queries it."""
+    """Makes the provider report this status, and runs the status query."""
     await payer.settle(rail, trx_id, status, insist=True)
     await payer.services.db.execute(
         "INSERT INTO job (merchant_id, kind, subject, due_at) VALUES ($1, 'transfer', $2, now())",

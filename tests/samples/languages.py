@@ -1,4 +1,4 @@
-"""Runs the code samples of each language whose tools are installed."""
+"""Runs the code samples of each language that is installed."""
 
 import os
 import shutil
@@ -42,7 +42,9 @@ def file(language: str, sample: str) -> Path:
 
 
 def programs(factory: pytest.TempPathFactory) -> Path:
-    """The folder of compiled samples. All modules share it, so each sample is compiled once."""
+    """Returns the folder of compiled samples. All modules share it, so each sample is compiled
+    once.
+    """
     folder = factory.getbasetemp() / "programs"
     folder.mkdir(exist_ok=True)
     return folder
@@ -54,7 +56,7 @@ def skip_without(program: str) -> None:
 
 
 class Runner:
-    """Runs a language's samples. Those of compiled languages are compiled once."""
+    """Runs a language's samples. Compiled languages compile each sample once."""
 
     def __init__(self, language: str, folder: Path) -> None:
         skip_without(LANGUAGES[language][0])
@@ -101,5 +103,5 @@ class Runner:
         return str(self._folder / name)
 
     def _alone(self) -> Mapping[str, str]:
-        """Environment variables that prevent Go from downloading anything."""
+        """Returns environment variables that prevent Go from downloading anything."""
         return {**os.environ, "GOTOOLCHAIN": "local", "GOPROXY": "off", "GOFLAGS": "-mod=mod"}

@@ -1,4 +1,4 @@
-"""The receiver of notifications that the client guide shows."""
+"""The notification receiver in the client guide works."""
 
 import contextlib
 import json

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    """An instance with the demo, which configures the providers and so the payout methods."""
+    """An instance with the demo, which configures the providers and thus the payout methods."""
     instance = Instance(tmp_path_factory.mktemp("samples") / "data").wait()
     instance.command("setting", "set", "sandbox_complete_seconds", "0")
     instance.command("setting", "set", "rate_limit_per_minute", "1000")
@@ -67,7 +67,7 @@ def client_of(environment: dict[str, str]) -> Client:
 
 
 def made(runner: Runner, sample: str, environment: dict[str, str]) -> str:
-    """The transaction id that the sample printed."""
+    """Runs the sample, and returns the transaction id that it printed."""
     run = runner.run(sample, **environment)
     assert (run.returncode, run.stderr) == (0, b""), run.stdout
     found = re.search(r"TXN[0-9A-Z]+", run.stdout.decode())

@@ -1,4 +1,4 @@
-"""When a plan wants a settlement, and how much one payout can settle."""
+"""When a plan requires a settlement, and how much one payout can settle."""
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -63,7 +63,7 @@ def test_a_daily_plan_is_due_once_a_day() -> None:
 
 
 def test_a_plan_applies_from_the_day_after_it_was_set() -> None:
-    # 23:30 in UTC is already Monday in Lagos.
+    # 23:30 UTC on Sunday is already Monday in Lagos.
     plan = _plan(SettlementMode.DAILY, set_at=datetime(2026, 11, 15, 23, 30, tzinfo=UTC))
     assert _days(plan, MONDAY, None, 2) == [1]
 

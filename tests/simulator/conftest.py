@@ -17,7 +17,7 @@ def _invariants_hold() -> None:
 
 @pytest.fixture(scope="session")
 async def _platform() -> AsyncIterator[Platform]:
-    """The simulator and a platform, each on its own port, over real HTTP."""
+    """The simulator and a platform on separate ports, over real HTTP."""
     simulator, receiver = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
     simulator_url, receiver_url = (
         f"http://127.0.0.1:{each.getsockname()[1]}" for each in (simulator, receiver)
@@ -55,7 +55,7 @@ async def _back(_request: web.Request) -> web.Response:
 async def platform(_platform: Platform) -> Platform:
     """A platform with a simulator that has just been reset."""
     await _platform.control("reset", {})
-    await _platform.arrived()  # webhooks of the previous test
+    await _platform.arrived()  # waits for webhooks of the previous test
     _platform.received.clear()
     _platform.answers.clear()
     return _platform

@@ -1,4 +1,4 @@
-"""A platform's calls to each real provider's simulated API, for the tests that all share."""
+"""A platform's calls to each real provider's simulated API, for tests of all providers."""
 
 import base64
 import hashlib
@@ -14,7 +14,7 @@ ACCOUNT = "0123456789"
 
 
 class Dialect(Protocol):
-    """A provider's calls, and its statuses of transfers and charges."""
+    """A provider's calls, and its transfer and charge statuses."""
 
     key: str
     accepted: str
@@ -25,7 +25,7 @@ class Dialect(Protocol):
     reversed: str
     charge_paid: str
     charge_failed: str
-    # The setting that makes transfers wait for approval; empty if there is none.
+    # The setting that makes transfers wait for approval, or an empty string if there is none.
     approval_switch: str
     insufficient: tuple[int, str]
     duplicate: tuple[int, str]
@@ -169,7 +169,7 @@ class Kora:
         return reply.status, reply.json["message"]
 
     def payout(self, reference: str, account: str, amount: str, bank: str = "058") -> bytes:
-        """A payout request, written as text so that the amount has exactly these digits."""
+        """Returns a payout request as text, in which the amount has exactly the given digits."""
         return (
             f'{{"reference":"{reference}","destination":{{"type":"bank_account","amount":{amount},'
             f'"currency":"NGN","narration":"Rent","bank_account":{{"bank":"{bank}",'
@@ -223,7 +223,7 @@ class Kora:
         return await self.call(platform, "POST", f"{self.root}/refunds/initiate", body)
 
     def is_signed(self, received: Received) -> bool:
-        """Kora signs only the bytes of `data`."""
+        """Checks the signature, which covers only the bytes of `data`."""
         signed = received.raw[received.raw.index(b'"data":') + len(b'"data":') : -1]
         expected = hmac.new(self.secret_key.encode(), signed, hashlib.sha256).hexdigest()
         return received.headers.get("x-korapay-signature") == expected

@@ -21,7 +21,7 @@ HEADERS: dict[str, dict[str, str]] = {
 }
 BANK = {"a": "058", "b": "000013", "c": "C058"}  # the same bank on all three rails
 
-# Each provider's statuses for an accepted transfer and for its outcomes.
+# Each provider's status for an accepted transfer, and for each outcome.
 ACCEPTED = {"a": "processing", "b": "pending", "c": "NEW"}
 PROCESSING = {"a": "processing", "b": "pending", "c": "PENDING"}
 SUCCESS = {"a": "success", "b": "success", "c": "SUCCESSFUL"}
@@ -35,7 +35,7 @@ class Reply(msgspec.Struct, frozen=True):
 
     @property
     def json(self) -> Any:
-        """The response's JSON with exact decimals instead of floats."""
+        """Returns the response's JSON with exact decimals instead of floats."""
         return json.loads(self.body, parse_float=Decimal)
 
     @property
@@ -59,13 +59,13 @@ class Received(msgspec.Struct, frozen=True):
 
 
 class Platform:
-    """Calls the simulator as a provider adapter does, and records the webhooks it receives."""
+    """Calls the simulator like a provider adapter, and records the received webhooks."""
 
     def __init__(self, session: aiohttp.ClientSession, simulator: str) -> None:
         self.simulator = simulator
         self.url = ""
         self.received: list[Received] = []
-        self.answers: list[int] = []  # response statuses for the next webhooks; 200 after that
+        self.answers: list[int] = []  # response statuses for the next webhooks; afterwards 200
         self._session = session
 
     async def receive(self, request: web.Request) -> web.Response:
@@ -73,7 +73,7 @@ class Platform:
         return web.Response(status=self.answers.pop(0) if self.answers else 200)
 
     async def arrived(self) -> None:
-        """Waits until the webhooks that the simulator has sent before this call have arrived.
+        """Waits until all webhooks that the simulator sent before this call have arrived.
 
         The simulator and this platform share one event loop, and webhooks reach the platform's
         server before this request does.
@@ -82,7 +82,7 @@ class Platform:
             await answer.read()
 
     async def sent_webhooks(self, key: str) -> list[dict[str, Any]]:
-        """Returns the provider's webhooks when none is in delivery any more."""
+        """Waits until no webhook is in delivery, and returns the provider's webhooks."""
 
         async def all_ended() -> bool:
             listed = (await self.control(f"{key}/webhooks"))["webhooks"]
@@ -94,7 +94,7 @@ class Platform:
         return listed
 
     async def hangs(self, key: str, request: Coroutine[Any, Any, Reply]) -> None:
-        """Sends a request that the provider receives but does not answer, and gives up."""
+        """Sends a request that the provider receives but does not respond to, and stops waiting."""
         sending = asyncio.create_task(request)
 
         async def is_received() -> bool:
@@ -230,7 +230,7 @@ def charge_a(reference: str, amount: str, **more: Any) -> dict[str, Any]:
 
 
 def _order(key: str, reference: str, account: str, amount: str) -> bytes:
-    """A request body written as text, so that the amount has exactly these digits."""
+    """Returns a request body as text, in which the amount has exactly the given digits."""
     if key == "a":
         return (
             f'{{"reference":"{reference}","destination":{{"type":"bank_account","amount":{amount},'

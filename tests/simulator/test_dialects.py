@@ -1,4 +1,4 @@
-"""Behavior that all real providers' simulated APIs share, each with its own statuses and errors."""
+"""Behavior that all real providers' simulated APIs share, with different statuses and errors."""
 
 import asyncio
 from decimal import Decimal
@@ -116,7 +116,7 @@ async def test_a_transfer_can_wait_for_a_person(platform: Platform, dialect: Dia
     await platform.control(f"{dialect.key}/account", {dialect.approval_switch: True})
     reply = await dialect.transfer(platform, REFERENCE)
     assert reply.status == 200
-    await platform.transfer("b", "TXN1")  # of another provider, which needs no approval
+    await platform.transfer("b", "TXN1")  # a transfer of another provider, which needs no approval
     await platform.settled("b", "TXN1", "success")
     assert await dialect.transfer_status(platform, REFERENCE) == dialect.waiting
     assert await platform.sent_webhooks(dialect.key) == []

@@ -8,7 +8,7 @@ from playwright.async_api import Browser, Page, Request, expect
 
 from tests.simulator.merchant_platform import Platform
 
-# One look is short; the others are long.
+# `make test` runs one combination of width and color scheme. The others are long.
 looks = pytest.mark.parametrize(
     ("width", "scheme"),
     [
@@ -28,7 +28,7 @@ every_provider = pytest.mark.parametrize(
 async def opened(
     browser: Browser, address: str, width: int = 390, scheme: str = "light"
 ) -> AsyncIterator[Page]:
-    """Opens a page that must cause no browser message and fit the screen's width."""
+    """Opens a page that must cause no browser message and must fit the screen's width."""
     page = await browser.new_page(
         viewport={"width": width, "height": 844},
         color_scheme=scheme,  # type: ignore[arg-type]

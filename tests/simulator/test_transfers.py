@@ -1,4 +1,4 @@
-"""Rules for transfers that providers A, B and C share, each with its own statuses and errors."""
+"""Transfer rules that providers A, B and C share, with different statuses and errors."""
 
 import asyncio
 from decimal import Decimal

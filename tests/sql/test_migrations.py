@@ -1,4 +1,4 @@
-"""A migration neither blocks writes nor removes anything that the running version uses."""
+"""A migration neither blocks writes nor removes objects that the running version uses."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ from manilla.sql import migrate, runner
 from tests.databases import database
 from tests.sql.test_schema import SMALL
 
-# Migrations up to this one precede the rules. No released version ran without them.
+# Migrations up to this number precede the rules. No released version ran without them.
 BEFORE_RULES = "0016"
 # Migrations that remove objects which the previous version no longer uses, with the reason.
 CONTRACTIONS: dict[str, str] = {
@@ -44,7 +44,7 @@ CREATED = re.compile(r"\bCREATE (?:UNLOGGED )?TABLE (\w+)", re.IGNORECASE)
 
 
 def problems(sql: str) -> list[str]:
-    """The rules that a migration breaks."""
+    """Returns the rules that a migration violates."""
     sql = re.sub(r"--[^\n]*", "", sql)
     without = set(CREATED.findall(sql)) | SMALL
     found = [why for rule, why in REMOVALS.items() if re.search(rule, sql, re.IGNORECASE)]
@@ -141,7 +141,7 @@ async def _invalidate(cluster: Cluster, name: str, index: str) -> None:
 async def test_the_running_version_writes_notifications_before_rights_are_granted(
     cluster: Cluster, settings: Settings
 ) -> None:
-    """During a migration, its role has no rights on the tables that the trigger uses."""
+    """During a migration, the application's role has no rights on the trigger's tables."""
     connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER))
     change = connection.transaction()
     await change.start()

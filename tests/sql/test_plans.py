@@ -1,4 +1,4 @@
-"""The rows a request reads do not grow with its merchant's history, whatever the statistics."""
+"""The number of rows that a request reads does not grow with its merchant's history."""
 
 import contextlib
 import re
@@ -29,17 +29,17 @@ from tests.sql.plans import PlanLog, Scan
 
 NAME = "plans"
 BLOCKS, BLOCK_REQUESTS = 4, 30
-DAY_HISTORY = 2_000  # a merchant's transactions before today
-POSTING_HISTORY = 50_000  # more than the index on their ids reads at once
+DAY_HISTORY = 2_000  # number of a merchant's transactions before today
+POSTING_HISTORY = 50_000  # more postings than the index on their ids reads at once
 
-# Tables that grow with the number of transactions, and columns that are not selective alone.
+# Tables that grow with the number of transactions. WIDE has columns that select too many rows.
 GROWING = {"payment", "payout", "charge", "refund", "posting", "entry", "timeline", "webhook"}
 GROWING |= {"notification", "delivery_attempt", "idempotency", "job", "operator_case"}
 GROWING |= {"api_request", "payment_link"}
 WIDE = {"merchant_id", "environment", "kind", "provider"}
-# Claiming jobs reads the first row of one merchant after another.
+# Claiming jobs reads the first row of each merchant, one merchant after the other.
 CLAIM = re.compile(r"^\(merchant_id > [^)]*\)$")
-# A page of one item reads two rows, with each filter that has an index.
+# A page with one item reads two rows, for each filter that has an index.
 LISTS = ("payments", "payouts", "refunds")
 LIST_QUERIES = (
     "limit=1",
@@ -48,12 +48,12 @@ LIST_QUERIES = (
 )
 OTHER_LISTS = ("events?limit=1", "payment-links?limit=1")
 LINK = {"title": "Two chairs", "amount": 1000, "currency_code": "NGN"}
-# A statement that only the tests run.
+# Only the tests run this statement.
 BY_TESTS = "UPDATE job SET due_at = 'infinity'"
 
 
 class Business:
-    """One merchant, and every SQL statement that its payments and payouts cause."""
+    """One merchant, and every SQL statement that its payments and payouts execute."""
 
     def __init__(self, payer: PayoutMerchant, shop: Shop) -> None:
         self.payer, self.shop = payer, shop
@@ -140,7 +140,7 @@ async def _fill(owner: asyncpg.Connection) -> None:
 
 
 async def _add_history(owner: asyncpg.Connection, *, merchant_id: int, rows: int) -> None:
-    """Adds payments and payouts of earlier days: their ids sort before those of today."""
+    """Adds payments and payouts of earlier days, whose ids sort before today's ids."""
     row = f"{merchant_id}, 'OLD{rows}-' || n, 'production', 'OLD{rows}-' || n"
     await owner.execute(
         f"""
@@ -168,7 +168,7 @@ STATES = [
 
 
 async def _database(cluster: Cluster, settings: Settings, state: State) -> tuple[Settings, PlanLog]:
-    """A migrated database in this state, whose statistics are not updated again."""
+    """Creates a migrated database in this state, whose statistics are not updated again."""
     on = await database(cluster, settings, NAME, is_migrated=True)
     owner = await asyncpg.connect(on.migration_url)
     try:
@@ -189,7 +189,7 @@ async def test_every_statement_of_a_payment_and_a_payout_uses_a_full_key(
     cluster: Cluster, settings: Settings, state: State
 ) -> None:
     on, log = await _database(cluster, settings, state)
-    # The manual requires this after a restore.
+    # The operating manual requires this step after a restore.
     await migrate.upgrade(on.migration_url, on.database_url)
     start = log.position()
     async with business(on) as shop:
@@ -235,7 +235,7 @@ async def test_a_page_of_a_list_reads_as_few_rows_with_a_long_history_as_with_no
 async def test_initiating_a_transaction_needs_no_table_statistics(
     cluster: Cluster, settings: Settings, state: State
 ) -> None:
-    """Each process caches the query plan, so it must be good even without statistics."""
+    """Each process caches the query plan, so the plan must be good even without statistics."""
     on, log = await _database(cluster, settings, state)
     rows_read = await _rows_read(on, log, Business.initiate)
     assert max(rows_read) <= rows_read[0] + BLOCK_REQUESTS, rows_read
@@ -277,7 +277,7 @@ async def test_a_search_of_all_merchants_reads_only_what_it_finds(
     assert {"payment_reference_hash", "payout_reference_hash", "charge_account_hash"} <= {
         scan.index for scan in scans
     }
-    # In an almost empty table, the planner may read its only row.
+    # In an almost empty table, the planner may read the only row.
     assert sum(scan.rows_read for scan in scans) <= 1, scans
 
 
@@ -310,7 +310,8 @@ async def test_a_page_of_the_statement_does_not_read_all_postings_of_the_merchan
 async def _add_postings(on: Settings, *, merchant_id: int, rows: int) -> None:
     """Adds earlier postings, and summarizes them in the index on their ids, as autovacuum does.
 
-    Two thirds are this merchant's. The others have one each, so that the average merchant has few.
+    Two thirds of the postings belong to this merchant. Each of the others belongs to a different
+    merchant, so the average merchant has few postings.
     """
     owner = await asyncpg.connect(on.migration_url)
     try:
@@ -329,7 +330,7 @@ async def _add_postings(on: Settings, *, merchant_id: int, rows: int) -> None:
 async def _rows_read(
     on: Settings, log: PlanLog, request: Callable[[Business], Awaitable[object]]
 ) -> list[float]:
-    """Rows that each block of requests read from growing tables."""
+    """Returns how many rows of growing tables each block of requests read."""
     rows_read = []
     async with business(on) as shop:
         await request(shop)

@@ -1,4 +1,4 @@
-"""The application's role has the privileges that the code needs, and no others."""
+"""The application's role has exactly the privileges that the code needs."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ STATEMENT = re.compile(
     r"\b(?:(DELETE) FROM|(UPDATE)|(INSERT) INTO) (?:ONLY )?([a-z_]+)\b(?! OF| SKIP)"
 )
 UPSERT = re.compile(r"INSERT INTO ([a-z_]+)(?:(?!INSERT INTO).)*?DO UPDATE", re.DOTALL)
-# These table names are chosen at run time, so the search does not find them in statements.
+# These table names are chosen at run time, so the test cannot find them in SQL statements.
 NAMED_ELSEWHERE = {
     ("UPDATE", table)
     for table in (
@@ -25,7 +25,7 @@ NAMED_ELSEWHERE = {
         "person",
     )
 } | {("UPDATE", "provider_credentials"), ("DELETE", "invitation"), ("DELETE", "password_reset")}
-NAMED_ELSEWHERE |= {("INSERT", "event_epoch")}  # `sql/epochs.py`, by each process
+NAMED_ELSEWHERE |= {("INSERT", "event_epoch")}  # each process inserts a row (`sql/epochs.py`)
 
 # Privileges that only the previous version needs.
 NEEDED_BEFORE: set[tuple[str, str]] = set()
@@ -85,14 +85,14 @@ def test_no_privilege_is_granted_that_no_statement_needs(project: Path) -> None:
 
 
 def _written_by_all(project: Path) -> set[tuple[str, str]]:
-    """Writes by the platform and by the demo shop, which uses the same role."""
+    """Returns the writes of the platform and of the demo shop, which uses the same role."""
     return _written(project / "manilla") | _written(project / "simulator" / "src")
 
 
 def _written(code: Path) -> set[tuple[str, str]]:
-    """The operation and table of each write in the code, except what the owner runs.
+    """Returns the operation and table of each write in the code, except for the owner's writes.
 
-    Those are the migrations, and the move of the demo's history into the past.
+    The owner runs the migrations, and moves the demo history into the past.
     """
     by_owner = {code / "sql", code / "manilla_simulator" / "history"}
     programs = (file for file in code.rglob("*.py") if not by_owner & set(file.parents))

@@ -1,4 +1,4 @@
-"""Migrations run once each, in order, and an interrupted run can be repeated."""
+"""Each migration runs once, in order, and an interrupted run can be repeated."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -38,7 +38,7 @@ def test_migrations_are_numbered_without_gaps() -> None:
 
 @pytest.mark.parametrize("number", runner.numbers())
 def test_only_concurrent_index_statements_follow_the_first_of_them(number: str) -> None:
-    """Each of them runs alone. A table's change beside them would have no lock timeout."""
+    """Each of these statements runs alone. A table change among them would have no lock timeout."""
     [file] = runner.FOLDER.glob(f"{number}_*.sql")
     migration = runner.read(file)
     for statement in migration.concurrent:
@@ -68,7 +68,8 @@ async def test_a_database_that_an_earlier_version_migrated_is_continued(
 
 async def test_a_migration_that_fails_changes_nothing(on: Settings, owner: Any) -> None:
     await runner.run(on.migration_url, last="0005")
-    await owner.execute("CREATE TABLE session ()")  # the migration creates it after other tables
+    # The migration creates this table after other tables.
+    await owner.execute("CREATE TABLE session ()")
     with pytest.raises(MigrationFailed, match=r'be migrated: relation "session" already exists'):
         await migrate.upgrade(on.migration_url, on.database_url)
     assert await _versions(owner) == ["0005"]
@@ -94,7 +95,7 @@ async def test_a_migration_that_requests_block_is_repeated(on: Settings, owner: 
 
 
 async def _until_blocked(owner: Any, *, is_blocked: bool) -> None:
-    """Waits until a session waits for a lock on the table, or no longer does."""
+    """Waits until a session is waiting for a lock on the table, or until none is."""
     waiting = """
         SELECT EXISTS (SELECT FROM pg_locks
                         WHERE relation = 'merchant'::regclass AND NOT granted)"""
@@ -116,7 +117,7 @@ async def test_a_migration_that_stays_blocked_changes_nothing(
 
 
 async def test_a_migration_whose_index_build_failed_is_resumed(on: Settings, owner: Any) -> None:
-    """Its tables are kept, and only the indexes are built again."""
+    """The migration's tables are kept, and only the indexes are built again."""
     await runner.run(on.migration_url, last="0035")
     await owner.execute("CREATE TABLE refund_provider_reference ()")
     with pytest.raises(MigrationFailed, match="is not an index"):

@@ -1,4 +1,4 @@
-"""The migrations produce the schema that the code needs, from every starting point."""
+"""The migrations create the schema that the code needs, from every earlier version."""
 
 import asyncio
 
@@ -27,7 +27,7 @@ SMALL |= {
     "transfer_fee",
 }
 SMALL |= {"person", "invitation", "password_reset", "session"}
-SMALL |= {"audit", "audit_head", "approval"}  # one chain, which grows only with users' actions
+SMALL |= {"audit", "audit_head", "approval"}  # grow only with users' actions
 SMALL |= {"dossier"}  # one row per merchant
 SMALL |= {"proof"}  # one row
 SMALL |= {"statement_day", "reported_balance"}  # one row per provider, currency and day
@@ -39,7 +39,7 @@ SMALL |= {"shop_order", "shop_news"}  # tables of the demo shop
 
 @pytest.fixture
 async def empty(cluster: Cluster) -> str:
-    """The URL of a new database, which connects as the owner."""
+    """The URL of a new database, for connections as the owner."""
     superuser = await Database.open(
         cluster.url(postgres.SUPERUSER, "postgres"), size=1, name="tests"
     )
@@ -78,7 +78,7 @@ async def test_a_single_database_role_is_possible_and_restricted(empty: str) -> 
 
 
 async def test_keys_of_growing_tables_start_with_the_merchant(owner: Database) -> None:
-    """A merchant can then be moved to another cell: see the decision record on growth."""
+    """This allows moving a merchant to another cell; see the decision record on growth."""
     keys = await owner.records(
         """
         SELECT t.relname AS table, i.relname AS index, a.attname AS first

@@ -1,4 +1,4 @@
-"""Migrations that turn sentences into values, and rows that the previous version still writes."""
+"""Migrations that replace sentences by values, and rows that the previous version writes."""
 
 import json
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ async def owner(on: Settings) -> AsyncIterator[Any]:
     await connection.close()
 
 
-# A notification that the previous version writes, and the type of its event.
+# The fields of a notification that the previous version writes, and its event type.
 OLD_NOTIFICATIONS = [
     ("payment", "completed", "", "payment.success"),
     ("payment.success", "completed", "", "payment.success"),
@@ -42,7 +42,7 @@ OLD_NOTIFICATIONS = [
 async def test_notifications_of_the_previous_version_get_their_type(
     on: Settings, owner: Any
 ) -> None:
-    """Both those from before the migration, and those written until its last process ends."""
+    """This applies to notifications from before the migration and from processes still running."""
     await runner.run(on.migration_url, last="0060")
     await _notify(owner, prefix="a")
     await migrate.upgrade(on.migration_url, on.database_url)
@@ -65,7 +65,7 @@ NEXT = "Chose Provider B: next after Provider A, which did not create a charge."
 FEE = (
     "It saw Card. Chose Provider A: the lowest fee, ₦10.50; then Provider B: a higher fee, ₦12.00."
 )
-# An event with its details, and what merchants may read of it.
+# An event with its details, and the part that merchants may read.
 OLD_EVENTS = [
     ("moved_to_another_rail", "a: rejected the transfer: no. Sent by b.", {"ended_as": "rejected"}),
     ("moved_to_another_rail", "Moved to b, which has it.", {"ended_as": "elsewhere"}),

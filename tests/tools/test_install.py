@@ -1,4 +1,4 @@
-"""`tools/install.py` installs exactly what is pinned, also after an interruption."""
+"""`tools/install.py` installs exactly the pinned versions, even after an interruption."""
 
 import base64
 import hashlib
@@ -75,7 +75,7 @@ class Project:
         return next(self.folder.glob(".venv/lib/python*/site-packages")) / f"{name}.py"
 
     def interrupt(self, name: str) -> None:
-        """Leaves what an interrupted installation leaves: metadata, and not all files."""
+        """Simulates an interrupted installation, with metadata but without some of the files."""
         self.module(name).unlink()
         for file in self.module(name).parent.glob(f"{name}-*.dist-info/INSTALLER"):
             file.unlink()

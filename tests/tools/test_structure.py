@@ -1,4 +1,4 @@
-"""`tools.structure` finds each kind of violation, and nothing in a tree without violations."""
+"""`tools.structure` finds each type of violation, and none in a tree without violations."""
 
 from pathlib import Path
 

@@ -17,7 +17,7 @@ SCREENS = [
     pytest.param(PHONE, "dark", False, id="phone", marks=LONG),
     pytest.param(1280, "light", False, id="desktop", marks=LONG),
 ]
-# A list and a form of each.
+# One list and one form of each realm.
 TYPICAL = (
     "/{environment:str}/payments",
     "/{environment:str}/payouts/new",
@@ -37,7 +37,7 @@ async def problems(
     width: int,
     scheme: str,
 ) -> list[str]:
-    """Problems that the browser and axe report, with the page of each."""
+    """Returns the problems that the browser and axe report, each with its page."""
     found: list[str] = []
     said: list[str] = []
     context = await browser.new_context(

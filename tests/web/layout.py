@@ -1,4 +1,4 @@
-"""Finds what is cut off on a page: money, buttons and statuses must always be readable."""
+"""Finds cut-off elements on a page: money, buttons and statuses must always be readable."""
 
 from collections.abc import Sequence
 
@@ -7,14 +7,14 @@ from playwright.async_api import Browser, Page
 from tests.web.signed_in_user import SignedInUser
 
 WIDTHS = (390, 1280, 1366)
-# The largest amounts and the longest names that lists have to show.
+# Fills lists with the largest amounts and the longest names.
 FILL = """() => {
   for (const cell of document.querySelectorAll("td.num"))
     if (/^-?[₦$]/.test(cell.textContent.trim())) cell.textContent = "-₦9,999,999,999.99";
   const long = "Adebayo-Okonkwo and Daughters International Trading Company Limited";
   for (const link of document.querySelectorAll(".rows a.row-link")) link.textContent = long;
 }"""
-# The elements that are cut by themselves, by the box around their table, or by the window.
+# Returns the elements that are cut off by themselves, by their table's box or by the window.
 CUT = """() => {
   const cut = [];
   const shown = { contentVisibilityAuto: true, visibilityProperty: true };
@@ -41,7 +41,7 @@ CUT = """() => {
 async def check_nothing_is_cut_off(
     browser: Browser, user: SignedInUser, urls: Sequence[str]
 ) -> None:
-    """Opens the pages as this user, and fails if something is cut off at one of the widths."""
+    """Opens the pages as this user, and fails if an element is cut off at one of the widths."""
     context = await browser.new_context()
     await user.enter(context)
     found = await cut_off(await context.new_page(), urls)
@@ -50,7 +50,7 @@ async def check_nothing_is_cut_off(
 
 
 async def cut_off(page: Page, urls: Sequence[str]) -> list[str]:
-    """Returns what is cut off on each page at each width."""
+    """Returns the cut-off elements of each page at each width."""
     found: list[str] = []
     for url in urls:
         await page.set_viewport_size({"width": WIDTHS[-1], "height": 844})

@@ -79,7 +79,7 @@ def problems(html: str) -> list[str]:
 
 
 def _landmarks(elements: list[_Element]) -> list[str]:
-    """Landmarks of one role must have different names, so that users can tell them apart."""
+    """Checks that landmarks with the same role have different names, to tell them apart."""
     roles = {"nav": "navigation", "aside": "complementary"}
     names = Counter(
         (role, element.attributes.get("aria-label", element.attributes.get("aria-labelledby", "")))

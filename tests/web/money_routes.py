@@ -1,4 +1,4 @@
-"""Lists the effect of every dashboard and console route in production."""
+"""Lists the effect that each dashboard and console route can have in production."""
 
 from enum import StrEnum
 
@@ -6,16 +6,16 @@ from manilla.people.roles import ConsoleRole, Role
 
 
 class Effect(StrEnum):
-    """What a user can cause through a route in production, directly or with what it returns."""
+    """What a user can do in production through a route, directly or with the returned data."""
 
     NOTHING = "no money leaves, and nothing is obtained that could move it"
     OWN = "changes how one's own account is protected"
-    # The dashboard.
+    # Effects of the dashboard's routes.
     MONEY = "pays out, refunds, or saves an account that is paid later"
     KEYS = "shows an API secret, which pays out through the API"
     TEAM = "makes or unmakes somebody who can do any of it, or changes whose business it is"
     TERMS = "changes what this merchant earns; nobody outside the platform is paid"
-    # The console.
+    # Effects of the console's routes.
     MERCHANT = "lets a merchant move its own money, or stops it"
     SETTLE = "records what happened to money that a merchant has already sent"
     REFUND = "returns a payment to who paid it, from the wallet of its merchant"
@@ -41,7 +41,7 @@ ROLES: dict[Effect, set[str]] = {
 }
 
 # Pages about a user's own account, in the dashboard and the console. Invitations and reset links
-# need their token.
+# require their token.
 ACCOUNT: dict[str, Effect] = {
     "POST /sign-in/demo": Effect.NOTHING,
     "GET /sign-in": Effect.NOTHING,

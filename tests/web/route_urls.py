@@ -13,7 +13,7 @@ def parameters(route: Route) -> list[str]:
 
 
 def address(route: Route, samples: Mapping[str, str]) -> str:
-    """The URL of a route. Fails if a parameter has no sample value."""
+    """Returns the URL of a route. Fails if a parameter has no sample value."""
     return _PARAMETER.sub(lambda found: samples[found.group(1)], route.path)
 
 

@@ -1,4 +1,4 @@
-"""Signed-in users, whose sessions are created without using the sign-in pages."""
+"""Signed-in users, whose sessions are created without the sign-in pages."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ PASSWORD = "three quiet kobo coins"
 
 
 class SignedInUser(msgspec.Struct, frozen=True):
-    """A user with a session: an HTTP client with the session cookie."""
+    """A signed-in user: an HTTP client with a session cookie."""
 
     site: Site
     realm: Realm
@@ -43,7 +43,7 @@ class SignedInUser(msgspec.Struct, frozen=True):
         *,
         csrf: str | None = None,
     ) -> Reply:
-        """Submits a form with the account page's CSRF token, unless another is given."""
+        """Submits a form with the account page's CSRF token, unless `csrf` is given."""
         token = await self.csrf() if csrf is None else csrf
         pairs = fields.items() if isinstance(fields, Mapping) else fields
         body = urlencode([*pairs, ("csrf", token)]).encode()
@@ -72,7 +72,7 @@ class SignedInUser(msgspec.Struct, frozen=True):
         return await self.site.send("POST", self._target(path), headers, body)
 
     async def follow(self, reply: Reply) -> str:
-        """The text of the page that a form redirects to."""
+        """Returns the text of the page to which a form redirects."""
         assert reply.status == 303, reply.body
         headers = self.headers()
         headers["Cookie"] += "".join(f"; {name}={text}" for name, text in reply.cookies.items())
@@ -92,7 +92,7 @@ class SignedInUser(msgspec.Struct, frozen=True):
         )
 
     async def enroll(self, services: Services) -> pyotp.TOTP:
-        """Enrolls a second factor. Returns the authenticator app, whose current code is unused."""
+        """Enrolls a second factor, and returns the authenticator app with an unused code."""
         visitor = await sessions.find(services.db, self.realm, self.token)
         assert visitor is not None
         begun = await second_factor.begin(services.db, services.keyring, visitor)

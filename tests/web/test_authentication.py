@@ -73,7 +73,7 @@ async def test_a_cookie_set_before_sign_in_never_becomes_the_session(
         assert "HttpOnly" in cookie
         assert "samesite=lax" in cookie.lower()
         assert await sessions.find(services.db, owner.realm, "planted") is None
-        # The CSRF token of a form that was rendered without a session is not valid in a session.
+        # The CSRF token of a form that was rendered without a session is invalid within a session.
         assert (await guest.post("/sign-out", {"csrf": before})).status == 403
         inside = (await guest.get("/account")).csrf
         assert (await guest.post("/sign-out", {"csrf": inside})).status == 303

@@ -1,4 +1,4 @@
-"""The chart of all pages: axis, comparison, empty state, and one point far above the others."""
+"""The chart on the pages: axis, comparison, empty state, and one point far above the others."""
 
 import re
 

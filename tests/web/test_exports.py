@@ -1,4 +1,4 @@
-"""An export has the same rows as the page, and no cell that a spreadsheet would run."""
+"""An export has the same rows as the page, and no cell that a spreadsheet would execute."""
 
 import csv
 import io
@@ -43,7 +43,7 @@ async def _rows_of_csv(*pages: Sequence[Row]) -> list[list[str]]:
 
 
 def _cells(book: bytes) -> list[list[tuple[str, str]]]:
-    """The type and text of each cell. A formula has its own type."""
+    """Returns the type and text of each cell. A formula has a separate type."""
     with zipfile.ZipFile(io.BytesIO(book)) as archive:
         assert archive.testzip() is None
         sheet = ElementTree.fromstring(archive.read("xl/worksheets/sheet1.xml"))
@@ -58,7 +58,7 @@ async def test_no_csv_cell_is_a_formula() -> None:
     header, *rows = await _rows_of_csv([(text, Decimal("-1.50"), DAY) for text in FORMULAS])
     assert header == ["Text", "Amount", "Time"]
     assert [row[0] for row in rows] == [f"'{text}" for text in FORMULAS]
-    # Numbers stay numbers, including negative ones.
+    # Numbers stay numbers, including negative numbers.
     assert {row[1] for row in rows} == {"-1.50"}
     assert {row[2] for row in rows} == {"2026-01-31T23:30:00.000000Z"}
 

@@ -1,4 +1,4 @@
-"""A form shows each error at its field, in plain words, and focuses the first of these fields."""
+"""A form shows each error next to its field in plain words, and focuses the first such field."""
 
 import re
 import secrets
@@ -30,7 +30,7 @@ async def operator(services: Services, site: Site) -> SignedInUser:
 
 
 def _error(page: str, field: str) -> str:
-    """The error text at the field. The field must refer to it for screen readers."""
+    """Returns the error text of the field. The field must reference it for screen readers."""
     control = re.search(rf'<(?:input|select|textarea)[^>]*id="f-{field}"[^>]*>', page)
     assert control, f"no field {field}"
     assert 'aria-invalid="true"' in control.group(0)
@@ -126,7 +126,7 @@ async def test_the_first_invalid_field_has_focus(
         await page.get_by_label("Amount").fill("1500,50")
         await page.get_by_role("button", name="Review payout").click()
         await page.locator("#h-account_number").wait_for()
-        # The form shows all errors together.
+        # The form shows all errors at the same time.
         assert await page.locator("#h-amount").inner_text() != ""
         await expect(page.locator("#f-account_number")).to_be_focused()
         assert not await accessibility_violations(page)

@@ -1,4 +1,4 @@
-"""The pages use the bundled font, so that they look the same on every machine."""
+"""The pages use the bundled font, so they look the same on every machine."""
 
 import re
 

@@ -30,7 +30,7 @@ NASTY = (
     "WyIwIl0",  # a pagination cursor of another list
     "WyI5OTk5LTEyLTMxVDIzOjU5OjU5WiIsICJ6Il0",  # a pagination cursor in the year 9999
 )
-# Numbers of values tried for each parameter of each page, in rotation.
+# The number of values tried for each parameter of each page. The values rotate.
 TRIED = [1, pytest.param(3, marks=pytest.mark.long)]
 ANYWHERE = frozenset({"after", "q", "currency"})
 ELSEWHERE = ("q", "currency", "amount", "next")
@@ -80,7 +80,7 @@ async def _problems(visitor: SignedInUser, table: list[Route], tried: int) -> li
 
 
 async def _names(visitor: SignedInUser, path: str) -> list[str]:
-    """The filter names in a list's filter form."""
+    """Returns the filter names in a list's filter form."""
     page = (await visitor.get(path)).body
     if b"format=csv" not in page:
         return list(ELSEWHERE)

@@ -1,4 +1,4 @@
-"""Which roles can move money, on every route: directly, or with what the route returns.
+"""Checks for every route which roles can move money, directly or with the returned data.
 
 A new route fails these tests until `money_routes.py` lists its effect.
 """

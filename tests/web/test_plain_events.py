@@ -1,4 +1,4 @@
-"""What merchants read about the events of their transactions."""
+"""The texts that merchants read about their transactions' events."""
 
 from datetime import UTC, datetime
 

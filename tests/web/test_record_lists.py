@@ -1,4 +1,4 @@
-"""Lists: periods, filters, order, totals, columns and many rows."""
+"""Lists: periods, filters, order, totals, columns and large numbers of rows."""
 
 import re
 from urllib.parse import urlencode
@@ -28,7 +28,7 @@ async def shop(services: Services, site: Site) -> MerchantDashboard:
     return dashboard
 
 
-# Every list of the realm, and the noun that its summary counts.
+# Every list of the dashboard, and the noun that its summary counts.
 DASHBOARD_LISTS = {
     PAYMENTS: "payment",
     PAYOUTS: "payout",

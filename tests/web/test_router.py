@@ -1,4 +1,4 @@
-"""How a URL finds its handler, and how requests and responses are read and written."""
+"""How the router finds a URL's handler, and how requests and responses are parsed and written."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -26,7 +26,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Client:
-    """Calls an ASGI application. `sent` is the body, in the parts in which it arrives."""
+    """Calls an ASGI application. `sent` has the parts in which the body arrives."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -124,7 +124,8 @@ def client() -> Client:
         ("/a/team/+5/role", [PATHS[4], "/a/team/+5/role", {"realm": "a", "person": 5}]),
         ("/a/team/x/role", None),
         ("/a/team/5", None),
-        ("/docs/team/5/role", None),  # a literal segment is preferred, even if nothing follows
+        # A literal segment is preferred, even if no longer path matches.
+        ("/docs/team/5/role", None),
         ("/files", None),
         ("/files/a/../b", [FILES[0], "/files/a/../b", {"name": "a/../b"}]),
         ("/files/web", None),
@@ -161,7 +162,7 @@ async def test_an_invalid_host_is_rejected(client: Client, host: str, status: in
     [
         ([], [b"12345", b"67890"], 200),
         ([], [b"12345", b"678901"], 413),
-        ([("content-length", "11")], [b""], 413),  # before anything is read
+        ([("content-length", "11")], [b""], 413),  # the request is rejected before its body is read
     ],
 )
 async def test_a_body_has_a_maximum_size(

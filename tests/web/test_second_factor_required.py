@@ -26,7 +26,7 @@ from tests.web.route_urls import shown
 from tests.web.signed_in_user import PASSWORD, SignedInUser, administrator, member
 
 NEEDED = b"Second factor required"
-# Parameter values that match no object, so requests that are not rejected get 404.
+# Parameter values that match no object, so permitted requests get 404.
 NOWHERE = {"trx_id": "TXN0", "batch": "none", "person": "1", "session": "1", "currency": "NGN"}
 NOWHERE |= {"approval": "1", "account": "1"}
 _HIDDEN = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)">')
@@ -99,7 +99,7 @@ async def test_a_password_alone_moves_no_money(services: Services, production: S
 async def test_saved_accounts_require_it_in_the_sandbox_and_sandbox_money_does_not(
     services: Services, production: Site
 ) -> None:
-    """An account saved in the sandbox can be used for payouts in production."""
+    """A saved account from the sandbox can also be used for payouts in production."""
     owner = await _owner(services, production)
     await owner.step_up(services)
     assert NEEDED in (await owner.post("/sandbox/accounts", {"method": "1"})).body
@@ -136,7 +136,7 @@ async def test_a_user_without_one_enrolls_and_then_completes_the_action(
 async def test_a_session_that_stepped_up_by_password_must_enter_a_code(
     services: Services, production: Site, site: Site
 ) -> None:
-    """The user has enrolled a second factor in another browser in the meantime."""
+    """In the meantime, the user has enrolled a second factor in another browser."""
     owner = await _owner(services, production)
     app_ = await owner.enroll(services)
     await owner.step_up(services)

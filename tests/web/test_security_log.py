@@ -65,7 +65,7 @@ async def test_sixty_wrong_passwords_from_one_ip_appear_in_log_audit_and_metrics
     assert known == {(owner.person_id, owner.email, mine)}
     assert WRONG not in repr(logs)
     kept = await audited(services, f"person:{owner.person_id}", "sign_in.failed")
-    # First the IP address is locked out of this account, then of every account.
+    # The IP address is first locked out of this account, and then of every account.
     assert [line["outcome"] for line in kept] == ["wrong_password"] * 10 + ["locked_out"] * 2
     assert {line["address"] for line in kept} == {mine}
     # Parallel test processes share these counters.
@@ -110,7 +110,8 @@ async def test_unknown_emails_are_logged_without_what_was_typed_and_limited_in_t
             await services.db.execute(set_used, bucket, used)
             await guest.sign_in("nobody@example.com", WRONG)
             more.append(len(await audited(services, subject, "sign_in.failed")) - len(kept))
-        assert more == [0, 1, 1, 2]  # beyond the limit, only the 100th and 1000th are added
+        # Beyond the limit, only the 100th and 1000th failures are audited.
+        assert more == [0, 1, 1, 2]
         await services.db.execute(set_used, bucket, 0)
 
 

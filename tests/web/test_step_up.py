@@ -1,4 +1,4 @@
-"""Confirming the identity: the form is checked first, and nothing changes before that."""
+"""Step-up: the form is validated first, and nothing changes before the step-up."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ from tests.web.signed_in_user import SignedInUser, administrator, member
 PASSWORD_FIELD = b'name="step_up_secret"'
 CHANGES = "SELECT count(*) FROM audit"
 
-# Path, a form with an error, the error, and a valid form.
+# The path, a form with an error, the error, and a valid form.
 MERCHANT_FORMS = [
     (
         "/sandbox/webhooks",

@@ -211,7 +211,7 @@ async def test_a_disabled_link_stays_disabled(sandbox: Merchant) -> None:
 async def test_other_merchants_and_environments_find_no_link(
     sandbox: Merchant, production: Merchant
 ) -> None:
-    """All of them get the same bytes as for an id that does not exist."""
+    """Another merchant's or environment's link gets the same response as an unknown id."""
     created = await create(sandbox)
     other = in_environment(sandbox, production.environment)
     replies: list[Reply] = []
@@ -298,7 +298,7 @@ async def test_from_includes_its_time_and_to_excludes_it(
     sandbox: Merchant, owner: Database
 ) -> None:
     made = [await create(sandbox) for _ in range(3)]
-    # Earlier versions stored the time of the transaction, not the one in the id.
+    # Earlier versions stored the time of the database transaction, not the time in the id.
     await owner.execute(
         "UPDATE payment_link SET created_at = created_at + interval '0.0431 s' WHERE id = $1",
         made[1]["id"],

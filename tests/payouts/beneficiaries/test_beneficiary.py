@@ -1,4 +1,4 @@
-"""The beneficiary, given in the request or saved, and the account name that the rail resolves."""
+"""The beneficiary in the request or saved before, and the account name that the rail resolves."""
 
 import json
 from typing import Any

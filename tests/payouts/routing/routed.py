@@ -1,4 +1,4 @@
-"""Payouts by the automatic method, in tests."""
+"""Creates payouts with the automatic method for tests."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ class RoutedPayouts:
         await self.simulator.control(f"{rail}/faults", {"next": list(faults)})
 
     async def claim(self, trx_id: str) -> Job:
-        """A worker claims the payout's job. The lease of another worker ends."""
+        """Claims the payout's job as a worker. Ends another worker's lease."""
         db = self.services.db
 
         async def claimed() -> list[Job]:
@@ -54,13 +54,13 @@ class RoutedPayouts:
             )
             return list(await claims.claim(db, {"transfer": 1}))
 
-        # A claim skips a job whose row is locked, for example by a webhook that is being stored.
+        # A claim skips a locked job, for example while a webhook is being stored.
         [job] = await until(claimed)
         assert job.subject == trx_id
         return job
 
     async def send_directly(self, rail: str, trx_id: str) -> None:
-        """The rail gets and accepts the transfer without our knowledge."""
+        """Sends the transfer to the rail, which accepts it, without Manilla's knowledge."""
         payout, provider = await self.payer.payout(trx_id), f"provider{rail}"
         adapter = self.services.rails.adapter(provider)
         assert adapter is not None
@@ -77,7 +77,7 @@ class RoutedPayouts:
         await adapter.send(order)
 
     async def transfers(self, trx_id: str) -> dict[str, str]:
-        """The status of the transfer at each rail that has it."""
+        """Returns the transfer's status at each rail that has the transfer."""
         found = {}
         for rail in "abc":
             listed = await self.simulator.read(f"{rail}/transfers?reference={trx_id}")

@@ -19,14 +19,14 @@ from tests.timeouts import TIMEOUT_SECONDS
 
 AFTER_FIND = "after_find"  # the worker has read the payout
 BEFORE_SEND = "before_send"  # the worker has saved that a send starts
-AFTER_SEND = "after_send"  # the rail has answered
+AFTER_SEND = "after_send"  # the rail has responded
 AFTER_ROUTE = "after_route"  # the worker has chosen the next rail
 BEFORE_SETTLE = "before_settle"
 STEPS = (AFTER_FIND, BEFORE_SEND, AFTER_SEND, AFTER_ROUTE, BEFORE_SETTLE)
 
 
 class Gate:
-    """Stops one worker at a step until it is opened."""
+    """Stops one worker at a step until the test opens the gate."""
 
     def __init__(self, step: str) -> None:
         self.step = step
@@ -45,7 +45,7 @@ async def _at(step: str) -> None:
 
 
 class StallingTasks(PayoutTasks):
-    """The jobs of payouts, with steps at which a worker can stall."""
+    """The payout jobs, with steps at which a worker can stall."""
 
     async def find(self, job: Job) -> Payout | None:
         found = await super().find(job)
@@ -86,7 +86,7 @@ class _StallingRouter:
 
 
 def runner(services: Services) -> Runner:
-    """A runner of payouts' jobs whose workers can stall."""
+    """Returns a runner of payout jobs whose workers can stall."""
     db, platform, rails = services.db, services.platform, services.rails
     failover = Failover(db, cast(Router, _StallingRouter(services.router)))
     deliveries, base_url = services.deliveries, services.base_url
@@ -97,7 +97,7 @@ def runner(services: Services) -> Runner:
 
 
 class StalledJob:
-    """A worker that has claimed a job and stalls at a step of it."""
+    """A worker that has claimed a job and stalls at one step of the job."""
 
     def __init__(self, runner: Runner, job: Job, step: str) -> None:
         self.job = job
@@ -110,7 +110,7 @@ class StalledJob:
         await self._runner._do(job)
 
     async def reached(self) -> bool:
-        """Waits until the worker stalls. Returns False if it ended its job without the step."""
+        """Waits until the worker stalls. Returns False if the job ended without this step."""
         reached = asyncio.create_task(self._gate.reached.wait())
         async with asyncio.timeout(TIMEOUT_SECONDS):
             await asyncio.wait({reached, self._working}, return_when=asyncio.FIRST_COMPLETED)

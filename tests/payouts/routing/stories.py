@@ -1,7 +1,8 @@
-"""A random story of payouts by the automatic method, in which anything can happen at any step.
+"""A random sequence of events for payouts with the automatic method.
 
-After each step, a story checks the promises that must hold whatever has happened. A rail breaks its
-word if it pays a transfer that it rejected, or changes a final status. Then a case must say so.
+After each step, the sequence checks the rules that must always hold. A rail breaks its word if it
+pays a transfer that it rejected, or if it changes a final status. In both cases a case must be
+open.
 """
 
 import contextlib
@@ -36,7 +37,7 @@ NOWHERE = "http://127.0.0.1:1"
 NEVER_CONNECTED = "never connected"
 ANSWERS = [*SENDS, *["refused", "no funds", "not enabled", NEVER_CONNECTED, "accepted"] * 2]
 CRASH_POINTS = [*POINTS, *["before_move_commit", "after_move_commit"] * 2]
-WITH_WEBHOOKS = "ac"  # rail b sends none about transfers
+WITH_WEBHOOKS = "ac"  # rail b sends no webhooks about transfers
 WEIGHTS = {
     "work": 8,
     "crash": 4,
@@ -67,8 +68,8 @@ class RoutedStory:
         self.payouts: list[str] = []
         self.stalled: dict[str, StalledJob] = {}
         self.down: set[str] = set()
-        self.broke_word: set[str] = set()  # payouts about which a rail broke its word
-        self.lied_about: set[str] = set()  # payouts about which a signed webhook was wrong
+        self.broke_word: set[str] = set()  # payouts for which a rail broke its word
+        self.lied_about: set[str] = set()  # payouts for which a signed webhook was wrong
         self.moves = 0
         self.is_ending = False
 
@@ -83,7 +84,7 @@ class RoutedStory:
         except Exception as error:
             raise AssertionError("\n".join([*self.log, str(error)])) from error
 
-    # What can happen.
+    # Possible events.
 
     async def pay_out(self) -> None:
         if len(self.payouts) == PAYOUTS_MAX:
@@ -131,7 +132,7 @@ class RoutedStory:
             await self.stalled.pop(trx_id).resume()
 
     async def settle(self) -> None:
-        """A rail decides a transfer that it has accepted, or reports later that it came back."""
+        """Makes a rail settle an accepted transfer, or return a delivered transfer later."""
         words = {"processing": ["success", "success", "failed"], "success": ["reversed"]}
         found = [
             (trx_id, rail, words[status])
@@ -148,7 +149,7 @@ class RoutedStory:
         await self.routed.payer.settle(rail, trx_id, word)
 
     async def webhook(self) -> None:
-        """A webhook from a rail of the payout, also one that was left: true, wrong or forged."""
+        """Sends a true, wrong or forged webhook from a current or earlier rail of the payout."""
         if not self.payouts:
             return
         trx_id = self.chance.choice(self.payouts)
@@ -184,7 +185,7 @@ class RoutedStory:
         rail, naira = self.chance.choice(self.rails), self.chance.choice([10, 100_000_000])
         self.log.append(f"balance: {rail} {naira}")
         await self.routed.simulator.control(f"{rail}/balance", {"available": naira})
-        if self.chance.random() < 0.5:  # otherwise the router believes the earlier balance
+        if self.chance.random() < 0.5:  # otherwise the router uses the earlier balance
             self.routed.services.router._funds._kept.clear()
 
     async def merchant_is(self) -> None:
@@ -204,7 +205,7 @@ class RoutedStory:
                 await decisions.reject(services.db, services.rails, trx_id, "By the story.")
 
     async def rail_breaks_its_word(self) -> None:
-        """A rail that rejected a transfer pays it, or a rail changes a final status."""
+        """Makes a rail pay a transfer that it rejected, or change a final status."""
         if not self.payouts:
             return
         trx_id = self.chance.choice(self.payouts)
@@ -223,7 +224,7 @@ class RoutedStory:
             return
         self.broke_word.add(trx_id)
 
-    # What must hold after each step.
+    # Rules that must hold after each step.
 
     async def check(self) -> None:
         seen, transfers = await self.books.seen(), await self._transfers()
@@ -244,7 +245,7 @@ class RoutedStory:
         assert await self._db.value(failed, self._merchant_id) == 0
 
     async def end(self) -> None:
-        """Ends the story without faults: every payout becomes final, with one notice per change."""
+        """Ends the sequence without faults: each payout becomes final, with one notice a change."""
         self.log.append("end")
         self.is_ending = True
         await self._repair()
@@ -252,7 +253,7 @@ class RoutedStory:
             for trx_id in await self._pending():
                 await self._settle_all(trx_id)
                 await self._work_on(trx_id)
-        for trx_id in self.payouts:  # a status query finds what came back since
+        for trx_id in self.payouts:  # a status query finds transfers that were returned since
             await jobs.put(self._db, self._merchant_id, JobKind.TRANSFER, trx_id)
             await self._work_on(trx_id)
         await self._compare_left_rails()
@@ -269,7 +270,7 @@ class RoutedStory:
         for stalled in self.stalled.values():
             await stalled.resume()
         self.stalled.clear()
-        # From now on, a status query decides against a webhook.
+        # From now on, a status query overrides a contradicting webhook.
         await self._db.execute(
             "UPDATE webhook SET last_received_at = last_received_at - make_interval(secs => $2)"
             " WHERE merchant_id = $1",
@@ -333,7 +334,7 @@ class RoutedStory:
         return f"payout {self.payouts.index(trx_id)}"
 
     async def _claim(self, trx_id: str | None = None) -> tuple[Payout, Job] | None:
-        """A worker claims the job of this payout, or of any. The lease of another worker ends."""
+        """Claims the job of this payout, or of any payout. Ends another worker's lease."""
         subjects = await self._db.records(
             "SELECT subject FROM job WHERE merchant_id = $1 AND kind = 'transfer' ORDER BY subject",
             self._merchant_id,
@@ -346,7 +347,7 @@ class RoutedStory:
 
     @contextlib.asynccontextmanager
     async def _answers(self, provider: str) -> AsyncIterator[str]:
-        """Chooses how the rail answers to the next calls."""
+        """Chooses how the rail responds to the next calls."""
         answer, is_asked = self.chance.choice(ANSWERS), self.chance.random() < 0.75
         wire: Any = getattr(self.routed.services.rails.adapter(provider), "_pay_out", None)
         api = wire.api
@@ -364,13 +365,13 @@ class RoutedStory:
             self._mark_rails_up()
 
     def _mark_rails_up(self) -> None:
-        """Marks rails as up, except those that the story has marked as down."""
+        """Marks all rails as up, except rails that this sequence has marked as down."""
         for rail in set(self.rails) - self.down:
             provider = f"provider{rail}"
             self.routed.services.rails.health.rail(provider, Direction.PAY_OUT).reset()
 
     async def _transfers(self) -> dict[str, dict[str, str]]:
-        """The status of each payout's transfer at each rail that has it."""
+        """Returns the status of each payout's transfer at each rail that has the transfer."""
         found: dict[str, dict[str, str]] = {trx_id: {} for trx_id in self.payouts}
         for rail in self.rails:
             listed = await self.routed.simulator.read(f"{rail}/transfers?limit=1000")
@@ -380,7 +381,7 @@ class RoutedStory:
 
 
 def _problem(status: str, at: dict[str, str]) -> str | None:
-    """Returns how the transfers of a payout break a promise."""
+    """Returns which rule the payout's transfers break, or None."""
     if len(at) > 1:
         return f"more than one rail accepted it: {at}"
     if status in ("failed", "canceled") and PAYING & set(at.values()):

@@ -1,4 +1,4 @@
-"""The method auto_ngn, as merchants use it."""
+"""The method auto_ngn from the merchant's point of view."""
 
 import pytest
 
@@ -14,7 +14,7 @@ BANK_LIST = "/api/v1/payout/bank-list?method_code=auto_ngn"
 
 @pytest.mark.parametrize("code", ["C058", "000013", "058"])
 async def test_it_understands_the_code_of_any_rail(routed: RoutedPayouts, code: str) -> None:
-    """C058 is only in provider C's list, which nobody has requested when the first row runs."""
+    """C058 is only in provider C's list, which no process has loaded when the first row runs."""
     trx_id = await routed.pay_out(who={"bank_code": code})
     assert (await routed.payer.payout(trx_id)).bank == GTBANK
 
@@ -55,7 +55,7 @@ async def test_a_saved_account_of_any_rail_can_be_used(routed: RoutedPayouts) ->
         RAILS["c"],
         f'{{"bank_code": "C058", "account_number": "{ACCOUNT}"}}',
     )
-    await routed.pay_out()  # the rails' banks are known from now on
+    await routed.pay_out()  # caches the rails' bank lists
     reply = await payer.ask(AUTO, beneficiary=None, withdraw_account_id=account_id)
     assert reply.status == 200, reply.body
     assert (await payer.payout(reply.json["trx_id"])).bank == GTBANK
@@ -113,7 +113,7 @@ async def test_a_sandbox_payout_completes_without_a_provider(
 async def test_a_bank_that_another_process_has_learned_can_be_paid_at_once(
     routed: RoutedPayouts, by: str
 ) -> None:
-    """The list in this process's cache is older, and does not have the bank."""
+    """The bank list in this process's cache is older and does not contain the bank."""
     banks = routed.services.banks
     listed = await banks.of_rail("providera", is_sandbox=False) or []
     account, kept_until, _ = banks._kept["providera"]

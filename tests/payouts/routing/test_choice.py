@@ -79,7 +79,7 @@ def test_rails_that_are_not_failing_come_first_then_the_order_then_the_fee() -> 
         (1, AMOUNT - 1, None, 0, False),
         (1, None, AMOUNT, 10, True),  # the fee is already deducted from the balance
         (1, None, AMOUNT - 1, 10, False),
-        (1, None, None, 10, True),  # an unknown balance is left to the rail
+        (1, None, None, 10, True),  # if the balance is unknown, the rail decides
     ],
 )
 def test_limits_and_balance_are_exact(

@@ -1,6 +1,7 @@
-"""No payout is refunded while a signed webhook says that a rail has it, whenever the webhook comes.
+"""No payout is refunded if a signed webhook reports that a rail has the transfer.
 
-The rail takes the transfer, but rejects the send.
+In these tests the rail accepts the transfer but rejects the request. The webhook arrives at
+different moments.
 """
 
 import pytest
@@ -20,11 +21,11 @@ from tests.payouts.test_states import messages, send_webhook
 
 FIRST, SECOND, THIRD = "providera", "providerb", "providerc"
 DEBITED, FULL = 900_000, 1_000_000
-# The method, the rail's answer, and the step of the worker during which the webhook arrives.
+# The method, the rail's response, and the worker's step during which the webhook arrives.
 WINDOWS = [
     (AUTO, REFUSED, stalling.BEFORE_SEND),
     (AUTO, REFUSED, stalling.AFTER_SEND),
-    (AUTO, REFUSED, stalling.AFTER_ROUTE),  # while the name is resolved at the next rail
+    (AUTO, REFUSED, stalling.AFTER_ROUTE),  # while the next rail resolves the account name
     (AUTO, BAD_ACCOUNT, stalling.BEFORE_SETTLE),
     ("a", REFUSED, stalling.BEFORE_SEND),
     ("a", REFUSED, stalling.AFTER_SEND),
@@ -33,7 +34,7 @@ WINDOWS = [
 
 
 class Rejected:
-    """A payout that a rail rejects although it has it."""
+    """A payout that a rail rejects although the rail has the transfer."""
 
     def __init__(self, routed: RoutedPayouts, site: Site) -> None:
         self.routed = routed
@@ -47,13 +48,13 @@ class Rejected:
         return worker
 
     async def pays(self, rail: str, trx_id: str) -> None:
-        """The rail delivers the transfer, and its signed webhook arrives."""
+        """Delivers the transfer at the rail, and sends the rail's signed webhook."""
         await self.routed.send_directly(rail, trx_id)
         await self.payer.settle(rail, trx_id, "success")
         assert (await send_webhook(self.site, rail, trx_id, "success")).status == 200
 
     async def is_paid_by(self, trx_id: str, rail: str) -> None:
-        """Checks that the payout ends as completed, paid by this rail and never refunded."""
+        """Checks that the payout is completed by this rail and never refunded."""
         await self.payer.check_until(trx_id, "completed")
         assert await self.routed.provider(trx_id) == f"provider{rail}"
         assert await messages(self.payer, trx_id) == ["Payout Completed"]
@@ -104,7 +105,7 @@ async def test_a_webhook_between_the_move_and_the_next_send_stops_the_send(
     await worker.resume()
     assert await routed.rails(trx_id) == [FIRST, SECOND]
 
-    # The next worker has checked the rail that was left when the webhook arrives.
+    # The webhook arrives after the next worker has checked the rail that rejected the transfer.
     tasks = stalling.StallingTasks
     check_left = tasks.check_left
 
@@ -147,7 +148,7 @@ async def test_a_failure_on_the_next_rail_returns_the_payout_to_the_rail_that_ha
 async def test_a_payout_is_not_sent_again_to_the_rail_that_it_returned_to(
     rejected: Rejected,
 ) -> None:
-    """We have the bank's code at the other rail only. A webhook claims what the rail denies."""
+    """A webhook reports a transfer that the rail denies, and the rail's bank code is unknown."""
     routed = rejected.routed
     await routed.plan("a", REFUSED)
     trx_id = await routed.pay_out()

@@ -1,4 +1,4 @@
-"""How payouts ended is counted by rail and bank, and decides which rail is chosen."""
+"""Payout results are counted per rail and bank, and influence the choice of a rail."""
 
 from datetime import timedelta
 from typing import Any
@@ -41,7 +41,7 @@ async def test_a_delivery_is_counted_with_its_duration(routed: RoutedPayouts) ->
     await routed.simulator.run_jobs()
     await routed.payer.settle("a", trx_id, "success")
     await routed.payer.check_until(trx_id, "completed")
-    await routed.payer.check_now(trx_id)  # counts nothing again
+    await routed.payer.check_now(trx_id)  # counts nothing a second time
     outcomes = await counted(routed.services, FIRST)
     assert (outcomes.delivered, outcomes.failed, sum(outcomes.durations)) == (1, 0, 1)
 
@@ -49,7 +49,7 @@ async def test_a_delivery_is_counted_with_its_duration(routed: RoutedPayouts) ->
 async def test_a_payout_by_a_fixed_method_counts_for_the_bank_in_the_registry(
     routed: RoutedPayouts,
 ) -> None:
-    await routed.pay_out()  # the rails' banks are known from now on
+    await routed.pay_out()  # caches the rails' bank lists
     payer = routed.payer
     trx_id = await payer.pay_out("c")
     await routed.simulator.run_jobs()
@@ -94,7 +94,7 @@ async def test_counts_of_two_processes_are_added(services: Services) -> None:
         for _ in range(delivered):
             outcomes.add_delivery(4)
         await process.flush()
-        await process.flush()  # writes nothing again
+        await process.flush()  # writes nothing a second time
     found = await counted(services, FIRST)
     assert (found.delivered, sum(found.durations)) == (3, 3)
 
@@ -107,7 +107,8 @@ async def test_counts_are_kept_while_the_database_is_away(
     real = deliveries._add
 
     async def away(*_: Any) -> None:
-        process._counted.setdefault((FIRST, GTBANK), Outcomes()).failed += 1  # meanwhile
+        # Counted during the flush.
+        process._counted.setdefault((FIRST, GTBANK), Outcomes()).failed += 1
         raise Unavailable
 
     monkeypatch.setattr(deliveries, "_add", away)

@@ -1,4 +1,4 @@
-"""A drained rail gets no new payouts, and those that it has are followed to their end."""
+"""A drained rail gets no new payouts. Its open payouts continue to their final status."""
 
 import contextlib
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The attempts of a payout are explained: pure functions, the command and the pages."""
+"""Explanations of a payout's attempts: the functions, the command and the pages."""
 
 import pytest
 

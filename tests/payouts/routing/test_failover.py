@@ -1,4 +1,4 @@
-"""A payout moves to another rail only if the first one certainly will not pay."""
+"""A payout moves to another rail only if the first rail certainly will not pay."""
 
 from typing import Any
 
@@ -76,7 +76,7 @@ async def test_after_an_unknown_answer_a_payout_stays_on_its_rail(
     await routed.plan("a", {"call": "transfer", "fault": fault})
     trx_id = await routed.pay_out()
     await routed.simulator.run_jobs()
-    await routed.plan("a", {**REFUSED, "times": None})  # a rejection is not conclusive any more
+    await routed.plan("a", {**REFUSED, "times": None})  # a rejection is no longer conclusive
     await routed.payer.check_now(trx_id)
     assert await routed.rails(trx_id) == [FIRST]
     assert set(await routed.transfers(trx_id)) <= {"a"}
@@ -118,7 +118,7 @@ async def test_a_rail_that_reports_another_holder_is_skipped(routed: RoutedPayou
 async def test_a_rail_whose_name_differs_from_any_earlier_one_is_skipped(
     routed: RoutedPayouts,
 ) -> None:
-    """The third rail's name agrees with the second one's, which leaves out a word."""
+    """The third name matches the second, which omits a word, but differs from the first."""
     services = routed.services
     resolved = {FIRST: "ADA OBI NWOSU", SECOND: "ADA OBI", THIRD: "ADA OBI EZE"}
     for provider, name in resolved.items():
@@ -200,7 +200,7 @@ async def test_a_connection_that_is_never_established_moves_the_payout(
 async def test_after_a_restore_a_payout_is_found_on_the_rail_that_has_it(
     routed: RoutedPayouts,
 ) -> None:
-    """The backup is from before the move: in it the payout is unsent, on the first rail."""
+    """The backup is from before the move, and has the payout as unsent on the first rail."""
     trx_id = await routed.pay_out()
     await routed.plan("a", REFUSED)
     db, key = routed.services.db, (routed.payer.merchant.new.id, trx_id)

@@ -1,7 +1,7 @@
-"""Each rule that keeps a payout from being paid twice is removed, and a promise breaks.
+"""Each rule against double payment is needed: without it, a test scenario fails.
 
-A scenario returns whether the promise held. Where two rules protect from the same scenario, it
-breaks only without both of them, and each of them is enough.
+A scenario returns whether no payout was paid twice. If two rules protect against the same scenario,
+it fails only without both rules, and each rule alone is sufficient.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ FIRST, SECOND = "providera", "providerb"
 
 
 class Scene:
-    """The routed payouts of one test, with workers that can stall."""
+    """The payouts of one test on several rails, with workers that can stall."""
 
     def __init__(self, routed: RoutedPayouts, site: Site) -> None:
         self.routed = routed
@@ -54,13 +54,13 @@ class Scene:
         await self.runner._do(await self.routed.claim(trx_id))
 
     async def rejected(self) -> tuple[str, StalledJob]:
-        """A payout that the first rail rejected. Its worker chose another rail, and stalls."""
+        """Creates a payout that the first rail rejected. Its worker has chosen a new rail."""
         await self.routed.plan("a", REFUSED)
         trx_id = await self.routed.pay_out()
         return trx_id, await self.stall(trx_id, stalling.AFTER_ROUTE)
 
     async def unsent(self) -> tuple[str, StalledJob]:
-        """A payout on a rail that is down. Its worker has chosen the next rail, and stalls."""
+        """Creates a payout on a rail that is down. Its worker chose the next rail and stalls."""
         trx_id = await self.routed.pay_out()
         self.first_rail.is_down = True
         stalled = await self.stall(trx_id, stalling.AFTER_ROUTE)
@@ -72,7 +72,7 @@ class Scene:
         return self.routed.services.rails.health.rail(FIRST, Direction.PAY_OUT)
 
     async def would_move(self, stalled: StalledJob) -> bool:
-        """Whether the worker moves the payout. It dies before the commit, so nothing changes."""
+        """Returns whether the worker would move the payout. The move is rolled back."""
         with dying_at("before_move_commit"):
             try:
                 await stalled.resume()
@@ -81,7 +81,7 @@ class Scene:
         return False
 
     async def give_job_back(self, stalled: StalledJob) -> None:
-        """The fence fails: the stalled worker holds the job although another one has worked."""
+        """Simulates a broken fence: the stalled worker holds a job that another worker has run."""
         job = stalled.job
         await self.db.execute(
             """
@@ -93,7 +93,7 @@ class Scene:
         )
 
     async def is_kept(self, trx_id: str) -> bool:
-        """Whether the payout stayed on its first rail, and no other rail got it."""
+        """Returns whether the payout stayed on its first rail, and no other rail got it."""
         await self.routed.simulator.run_jobs()
         is_there = await self.routed.rails(trx_id) == [FIRST]
         return is_there and set(await self.routed.transfers(trx_id)) <= {"a"}
@@ -109,14 +109,14 @@ class Scene:
 Scenario = Callable[[Scene], Awaitable[bool]]
 
 
-# The conditions of an attempt's death.
+# Conditions under which an attempt counts as failed.
 
 
 async def _ended_meanwhile(scene: Scene) -> bool:
     trx_id, stalled = await scene.rejected()
     event = SettlementEvent(TransferEvent.FAILED, Source.STATUS_QUERY)
     await states.settle(scene.db, stalled.job.merchant_id, trx_id, event)
-    await scene.give_job_back(stalled)  # a status change ends the job, so the fence protects too
+    await scene.give_job_back(stalled)  # A status change ends the job, so the fence protects too.
     return not await scene.would_move(stalled)
 
 
@@ -139,7 +139,7 @@ async def _found_to_be_sent(scene: Scene) -> bool:
 
 
 async def _sent_again(scene: Scene) -> bool:
-    """Another worker has sent the transfer again, and the rail accepted it."""
+    """Another worker has sent the transfer again, and the rail has accepted it."""
     trx_id, stalled = await scene.rejected()
     await scene.work(trx_id)
     await scene.give_job_back(stalled)
@@ -167,14 +167,14 @@ async def _webhook_contradicts(scene: Scene) -> bool:
     trx_id, stalled = await scene.rejected()
     await scene.routed.send_directly("a", trx_id)
     assert (await send_webhook(scene.site, "a", trx_id, "success")).status == 200
-    # The rail cannot be queried when the next rail is about to be used.
+    # The first rail cannot be queried when the next rail is about to be used.
     await scene.routed.plan("a", {"call": "transfer_status", "fault": "5xx_before", "times": None})
     await stalled.resume()
     return await scene.is_kept(trx_id)
 
 
 async def _left_rail_has_it(scene: Scene) -> bool:
-    """The first rail reports that it has the transfer while the second one rejects it."""
+    """The first rail reports that it has the transfer while the second rail rejects it."""
     trx_id, stalled = await scene.rejected()
     await stalled.resume()
     await scene.routed.plan("b", REFUSED)
@@ -205,7 +205,7 @@ async def _failed_but_left_rail_pays(scene: Scene) -> bool:
     return await scene.is_not_refunded(trx_id)
 
 
-# Which answers end an attempt.
+# Responses that end an attempt.
 
 
 async def _bad_account(scene: Scene) -> bool:
@@ -244,11 +244,11 @@ async def _other_holder(scene: Scene) -> bool:
     return SECOND not in await scene.routed.rails(trx_id)
 
 
-# Rails that have a payout which our database has elsewhere.
+# Rails that have a payout which our database assigns to another rail.
 
 
 async def _left_rail_pays(scene: Scene) -> bool:
-    """The first rail pays a transfer that it rejected, before the second one gets it."""
+    """The first rail pays a transfer that it rejected, before the second rail gets the transfer."""
     trx_id, stalled = await scene.rejected()
     await stalled.resume()
     await scene.routed.send_directly("a", trx_id)
@@ -257,7 +257,7 @@ async def _left_rail_pays(scene: Scene) -> bool:
 
 
 async def _failed_before_the_backup(scene: Scene) -> bool:
-    """The backup is from before the move: the first rail has it as failed, the second pays it."""
+    """The backup is from before the move: the first rail has failed, and the second rail pays."""
     trx_id = await scene.routed.pay_out()
     await scene.work(trx_id)
     await scene.routed.payer.settle("a", trx_id, "failed")
@@ -278,7 +278,7 @@ async def _rejected_after_a_restore(scene: Scene) -> bool:
 
 
 async def _moved_before_a_failure_is_saved(scene: Scene) -> bool:
-    """A worker knows that the first rail failed it, but it was found on the second one."""
+    """A worker knows that the first rail failed, but the transfer is found on the second rail."""
     trx_id = await scene.routed.pay_out()
     await scene.work(trx_id)
     await scene.routed.payer.settle("a", trx_id, "failed")
@@ -381,7 +381,7 @@ RUNS = [
     pytest.param(
         *(scenario, removed, removed == rules),
         id=f"{scenario.__name__}-{len(removed)}",
-        # Without a rule, the row only shows that the scenario needs the rule.
+        # A row without a rule only shows that the scenario needs the rule, so it is a long test.
         marks=pytest.mark.long if removed else (),
     )
     for scenario, rules in CASES

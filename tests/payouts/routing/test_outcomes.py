@@ -1,4 +1,4 @@
-"""When a rail counts as failing, and how long deliveries take: pure functions."""
+"""When a rail counts as failing, and how long deliveries take."""
 
 import itertools
 from datetime import UTC, datetime, timedelta
@@ -38,14 +38,14 @@ def test_a_rail_fails_with_three_failures_and_fewer_than_half_delivered() -> Non
     [
         ([], None),
         ([minute(29, failed=3)], 29),
-        ([minute(30, failed=3)], None),  # too long ago
+        ([minute(30, failed=3)], None),  # the failures are too old
         ([minute(30, failed=1), minute(3, failed=2)], None),
         ([minute(2, failed=1), minute(9, failed=1), minute(20, failed=1)], 20),
-        # Failures before the last 30 minutes tell since when, unless there was a pause.
+        # Failures more than 30 minutes ago set the start of the problem, unless there was a pause.
         ([minute(n, failed=1) for n in range(0, 90, 10)], 80),
         ([minute(5, failed=3), minute(34, failed=9)], 34),
         ([minute(5, failed=3), minute(35, failed=9)], 5),
-        # It delivered until 20 minutes ago.
+        # The rail delivered until 20 minutes ago.
         ([minute(5, failed=3), minute(20, delivered=2), minute(25, failed=1)], 25),
         ([minute(5, failed=3), minute(40, delivered=50), minute(50, failed=2)], 5),
         # Many deliveries in the last 30 minutes outweigh the failures.

@@ -1,4 +1,4 @@
-"""The overview of rails: which banks and rails come first, and what is open."""
+"""The overview of rails: the order of banks and rails, and the open payouts."""
 
 import itertools
 from datetime import UTC, datetime
@@ -55,7 +55,7 @@ def test_rails_that_are_down_come_first_then_failing_ones_then_drained_ones() ->
 async def test_a_rail_whose_payouts_to_several_banks_fail_is_failing(
     routed: RoutedPayouts,
 ) -> None:
-    """No bank has enough failures alone, but the rail delivers nothing."""
+    """No bank has enough failures to count alone, but the rail delivers nothing."""
     services = routed.services
     for code in ("058", "044", "057"):
         key = "providera", code

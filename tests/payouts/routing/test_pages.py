@@ -1,4 +1,4 @@
-"""What administrators and merchants see of a payout that moved to another rail."""
+"""The pages that show administrators and merchants a payout that moved to another rail."""
 
 from playwright.async_api import Browser
 

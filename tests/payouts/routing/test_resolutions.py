@@ -1,4 +1,4 @@
-"""After any resolution, each clearing account is what that provider's statement says."""
+"""After any resolution, each clearing account matches the provider's statement."""
 
 import pytest
 
@@ -25,7 +25,7 @@ class MovedPayout:
         self.trx_id = trx_id
 
     async def ends(self, status: str) -> None:
-        """Rail B decides the transfer."""
+        """Settles the transfer at rail B with this status."""
         await self.payer.settle("b", self.trx_id, status)
         ended = "completed" if status == "success" else "failed"
         await self.payer.check_until(self.trx_id, ended)
@@ -144,7 +144,7 @@ async def test_nothing_is_posted_while_the_payout_is_open(moved: MovedPayout) ->
 async def test_the_fee_of_a_transfer_that_was_delivered_after_all_is_posted(
     routed: RoutedPayouts, site: Site
 ) -> None:
-    """The rail rejected the send, so the fee is not known until the transfer is delivered."""
+    """The rail rejected the send, so the fee is unknown until the transfer is delivered."""
     await routed.simulator.control("a/faults", {"webhooks": {"mode": "lost"}})
     await routed.plan("a", REFUSED)
     trx_id = await routed.payer.pay_out("a")

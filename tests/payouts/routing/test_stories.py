@@ -1,8 +1,8 @@
-"""Random stories of payouts that move between rails: nothing is ever paid twice.
+"""Random sequences of events for payouts that move between rails: no payout is paid twice.
 
-`make test` plays a few stories. In `make test-all`, `MANILLA_STORIES` sets their number, half of
-them over two rails and half over three; `make faults` raises it. The stories are the same in every
-run. A failing story prints its steps.
+`make test` runs a few sequences. In `make test-all`, `MANILLA_STORIES` sets their number, half with
+two rails and half with three; `make faults` raises it. The sequences are the same in every run. A
+failing sequence prints its steps.
 """
 
 import os
@@ -32,7 +32,7 @@ STEPS = 14
 
 
 class StoryStage:
-    """Shared by all stories: the platform, the simulator, and an observer of payouts."""
+    """Resources that all sequences share: the platform, a simulator and a payout observer."""
 
     def __init__(
         self, services: Services, keyring: Keyring, site: Site, simulator: ProviderSimulator
@@ -44,7 +44,7 @@ class StoryStage:
         self.runner: Runner = stalling.runner(services)
 
     async def play(self, books: PayoutObserver, rails: str, seeds: Sequence[int]) -> int:
-        """Plays the stories. Returns how often payouts moved."""
+        """Runs the sequences, and returns how often payouts moved between rails."""
         moves = 0
         for seed in seeds:
             story = RoutedStory(await self._begin(books), self.runner, books, rails, seed)
@@ -53,7 +53,7 @@ class StoryStage:
         return moves
 
     async def _begin(self, books: PayoutObserver) -> RoutedPayouts:
-        """A new merchant, and providers that have nothing."""
+        """Creates a new merchant, and resets the providers."""
         await self.simulator.control("reset", {})
         db, site = self.services.db, self.site.from_new_ip()
         merchant = await new_merchant(site, db, self.keyring, environment=Environment.PRODUCTION)
@@ -88,7 +88,7 @@ async def stage(
     return StoryStage(services, keyring, site, simulator)
 
 
-# One class per number of rails, so that pytest can run them in parallel.
+# One class per number of rails lets pytest run them in parallel.
 
 
 class TestTwoRails:

@@ -1,4 +1,4 @@
-"""Warnings about failing rails: pure functions."""
+"""The texts and times in warnings about failing rails."""
 
 import itertools
 from datetime import UTC, datetime, timedelta

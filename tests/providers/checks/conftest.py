@@ -23,7 +23,7 @@ from manilla.providers.checks.account import check_account
 from manilla.providers.checks.report import CheckedQuestion, CheckReport
 from manilla.providers.rails import open_session
 
-# The settings of each account, with test keys where the provider has them.
+# The settings of each account, with test keys if the provider has test keys.
 TEST: dict[str, dict[str, str]] = {
     "providera": {"secret_key": "sim_a_secret", "webhook_secret": "sim_a_webhook"},
     "providerb": {
@@ -55,7 +55,7 @@ LIVE = {
 
 
 class CheckedProviders:
-    """Controls the simulator, and checks our accounts there."""
+    """Controls the simulator, and runs the checks of our accounts."""
 
     def __init__(self, db: Database, keyring: Keyring, http: aiohttp.ClientSession, url: str):
         self.db = db
@@ -65,7 +65,7 @@ class CheckedProviders:
         self.configured: set[str] = set()
 
     async def configure(self, provider: str, **given: str) -> None:
-        """Changes the test account's settings. Its first use stores them."""
+        """Changes the test account's settings, which the account's first use stores."""
         if provider not in self.configured:
             self.configured.add(provider)
             path = provider[-1] if provider.startswith("provider") else provider
@@ -87,7 +87,7 @@ class CheckedProviders:
             return listed
 
     async def go_live(self, provider: str) -> None:
-        """Replaces the test account by a live one, at the provider and in our settings."""
+        """Replaces the test account with a live account, at the provider and in our settings."""
         keys = LIVE.get(provider, {})
         if keys:
             await self.control(f"{provider}/account", keys)

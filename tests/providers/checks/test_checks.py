@@ -1,4 +1,4 @@
-"""`manilla provider check` against the simulator over real HTTP, for every kind of provider."""
+"""`manilla provider check` with the simulator over real HTTP, for every provider kind."""
 
 import msgspec
 import pytest
@@ -33,7 +33,7 @@ QUERIES = {
 
 
 def shown(report: CheckReport) -> str:
-    """Everything that a person or a program gets to see."""
+    """Returns the whole report as a person and as a program would see it."""
     document = msgspec.to_builtins(report.document(), builtin_types=(dict,))
     return "\n".join(report.lines()) + strict_json.encode(document).decode()
 
@@ -80,7 +80,7 @@ async def test_the_report_has_neither_credentials_nor_personal_data(
         ),
         ("flutterwave", {"transfers_need_approval": True}, {"transfer"}),
         ("monnify", {"transfers_need_otp": True}, {"transfer"}),
-        # Monnify's answer does not show whether it is the first transfer.
+        # Monnify's response does not show whether the transfer is the first transfer.
         ("monnify", {"duplicate_transfer_returns_first": True}, {"used transfer reference"}),
     ],
 )

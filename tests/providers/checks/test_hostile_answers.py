@@ -1,4 +1,4 @@
-"""A provider that answers nonsense or nothing: the check reports it and never fails."""
+"""A provider sends invalid responses or none: the check reports this and never fails."""
 
 import asyncio
 import itertools
@@ -27,7 +27,7 @@ NONSENSE: dict[str, Behaviour] = {
 }
 
 
-# Each behavior once and each kind of provider once; the other pairs are long.
+# Each behavior and each provider kind runs once in `make test`. The other pairs are long.
 SHORT = {*(("kora", behavior) for behavior in NONSENSE), *((kind, "no HTTP") for kind in KINDS)}
 
 
@@ -57,7 +57,7 @@ async def test_a_silent_provider_ends_the_check_after_a_few_calls(
     report = await providers.check("paystack")
     assert {each.result for each in report.checks} == {CheckResult.NOT_ANSWERED}
     assert "no answer in time" in shown(report)
-    assert len(server.recorded) <= 10  # five in each direction
+    assert len(server.recorded) <= 10  # five requests in each direction
 
 
 @pytest.mark.parametrize("provider", KINDS)

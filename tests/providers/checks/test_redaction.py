@@ -1,4 +1,4 @@
-"""What a report may show of a provider's answers."""
+"""Which parts of a provider's responses a report may show."""
 
 import pytest
 

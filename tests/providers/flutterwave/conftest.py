@@ -1,4 +1,4 @@
-"""The adapter, served by the scripted server."""
+"""Flutterwave's adapter, with the scripted server as its API."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""Flutterwave's answers, handwritten.
+"""Handwritten examples of Flutterwave's responses.
 
-`DOCUMENTED`: the fields that its pages or its SDK show, with values of ours. `DERIVED`: what the
-documents imply or third parties report.
+`DOCUMENTED` has fields from Flutterwave's documentation or SDK, with our own values. `DERIVED` has
+fields that the documentation implies or that third parties report.
 """
 
 from typing import Any
@@ -96,7 +96,7 @@ DOCUMENTED: dict[str, Any] = {
     "transfers": success([TRANSFER], "Transfers fetched", meta=PAGE_INFO),
 }
 DERIVED: dict[str, Any] = {
-    # The sandbox's mock: the account ends when it is created.
+    # The sandbox's mock account expires at its creation time.
     "mock_account": {**AUTHORIZATION, "account_expiration": 1689847855598},
     "no_transfers": success([], "Transfers fetched", meta={"page_info": {"total": 0}}),
     "balances": success(

@@ -1,6 +1,6 @@
-"""JSON Schemas of our requests, handwritten from Flutterwave's documents.
+"""JSON Schemas of our requests, handwritten from Flutterwave's documentation.
 
-No other field is allowed, so that a misspelled one fails.
+No other field is allowed, so a misspelled field fails the test.
 """
 
 from typing import Any
@@ -67,6 +67,6 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
 
 
 def check(request: Recorded) -> None:
-    """Asserts that the request's body is documented."""
+    """Asserts that the request's body matches the documentation."""
     path = "/".join("{id}" if part.isdigit() else part for part in request.target.split("/"))
     jsonschema_rs.Draft202012Validator(BODIES[request.method, path]).validate(request.json)

@@ -1,4 +1,4 @@
-"""Charges and refunds: our exact requests, and how we read the answers."""
+"""Flutterwave charges and refunds: our exact requests, and how we parse the responses."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ ENDS = datetime(2100, 1, 1, tzinfo=UTC)
 
 
 def refunding(server: Scripted, status: int, document: Any, charge: Any = CHARGE) -> Behaviour:
-    """Answers the query about the charge, and then the refund."""
+    """Returns the responses to the charge's status query and then to the refund."""
 
     async def behave(writer: asyncio.StreamWriter) -> None:
         is_refund = server.recorded[-1].method == "POST"
@@ -134,7 +134,8 @@ class TestOneTimeAccount:
         ("change", "amount"),
         [
             ({"transfer_amount": 1015.5}, 101550),
-            ({"transfer_amount": "1030.00"}, 103000),  # a fee on top: the caller refuses it
+            # Includes a fee, so the caller rejects the account.
+            ({"transfer_amount": "1030.00"}, 103000),
             ({"transfer_account": 67100155}, 101550),
         ],
     )
@@ -151,7 +152,7 @@ class TestOneTimeAccount:
         ("given", "ends"),
         [
             ("2100-01-01T00:00:00.000Z", ENDS),
-            ("2100-01-01 01:00:00", ENDS),  # read as Lagos time
+            ("2100-01-01 01:00:00", ENDS),  # parsed as Lagos time
             ("2020-03-27 09:53:39", None),
             (DERIVED["mock_account"]["account_expiration"], None),
             ("N/A", None),
@@ -229,9 +230,9 @@ class TestChargeState:
         ("change", "paid", "fee"),
         [
             ({"amount": "1015.50", "charged_amount": "1015.5", "app_fee": "14.22"}, 101550, 1422),
-            ({"charged_amount": 1029.72}, 101550, 0),  # the customer bears the fee
+            ({"charged_amount": 1029.72}, 101550, 0),  # the customer pays the fee
             ({"charged_amount": 1042.375, "app_fee": 26.875}, 101550, 0),
-            ({"charged_amount": 1000}, 100000, 1422),  # paid too little
+            ({"charged_amount": 1000}, 100000, 1422),  # the customer paid too little
             ({"charged_amount": None}, 101550, 1422),
             ({"app_fee": None}, 101550, None),
             ({"app_fee": 26.875}, 101550, 2688),

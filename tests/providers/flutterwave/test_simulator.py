@@ -1,4 +1,4 @@
-"""The adapter against the simulator's dialect, over real HTTP."""
+"""Flutterwave's adapter with the simulated API, over real HTTP."""
 
 import aiohttp
 import msgspec
@@ -85,12 +85,12 @@ async def test_a_transfer_is_delivered(each: Adapter, setup: SimulatorSetup) -> 
     found = await final(each, order.reference)
     assert (found.status, found.amount) == (TransferStatus.DELIVERED, order.amount)
     assert found.provider_reference == sent.value.provider_reference
-    assert found.fee == sent.value.fee == Money("NGN", 2688)  # 26.875 naira
+    assert found.fee == sent.value.fee == Money("NGN", 2688)  # 26.875 naira, rounded
     after = await each.balance("NGN")
     assert isinstance(before, Done)
     assert isinstance(after, Done)
     assert after.value.minor <= before.value.minor - order.amount.minor
-    assert isinstance(await each.send(order), Unknown)  # the reference is known
+    assert isinstance(await each.send(order), Unknown)  # the reference has been used before
     _, headers, raw = await setup.webhook()
     claim = Claim(order.amount.amount, "NGN")
     assert each.read_webhook(headers, raw) == WebhookEvent(
@@ -247,7 +247,7 @@ async def test_a_payment_link_is_paid_and_refunded(each: Adapter, setup: Simulat
         ReportedRefundStatus.PAID,
         refund.amount,
     )
-    assert isinstance(await each.refund(refund), Refused)  # more than is left
+    assert isinstance(await each.refund(refund), Refused)  # the amount is more than is left
 
 
 async def test_a_pending_refund_is_for_a_person(each: Adapter, setup: SimulatorSetup) -> None:

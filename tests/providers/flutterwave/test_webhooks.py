@@ -1,4 +1,4 @@
-"""Webhooks: the shared secret, and what the body claims."""
+"""Flutterwave's webhooks: the shared secret, and the statement in the body."""
 
 import json
 from decimal import Decimal
@@ -62,7 +62,7 @@ def test_transfers(flutterwave: Adapter, word: str, status: TransferStatus | Non
 
 def test_a_test_suffix_is_removed_only_in_the_sandbox(build: Build) -> None:
     raw = body("transfer.completed", {**TRANSFER, "reference": "TXN1_PMCK_ST_F"})
-    for suffix in ("_PMCK_ST_F", "_PMCK", ""):  # it may have been changed since
+    for suffix in ("_PMCK_ST_F", "_PMCK", ""):  # the reference's suffix may have changed since
         sandbox = build(sandbox="true", test_reference_suffix=suffix)
         event = sandbox.read_webhook(SIGNED, raw)
         assert isinstance(event, WebhookEvent)
@@ -101,7 +101,7 @@ def test_an_unreadable_amount_agrees_with_none(flutterwave: Adapter) -> None:
         {b"verif-hash": [SECRET_HASH.upper().encode()]},
         {b"verif-hash": [SECRET_HASH[:-1].encode()]},
         {b"verif-hash": [SECRET_HASH.encode()] * 2},
-        {b"flutterwave-signature": [SECRET_HASH.encode()]},  # of version 4
+        {b"flutterwave-signature": [SECRET_HASH.encode()]},  # the header of version 4
     ],
 )
 def test_forged(flutterwave: Adapter, headers: Any) -> None:
@@ -125,7 +125,7 @@ def test_without_a_secret_hash_everything_is_forged(build: Build) -> None:
         body("charge.completed", {**CHARGE, "tx_ref": 5}),
         body("transfer.completed", {**TRANSFER, "reference": None}),
         body("subscription.cancelled", CHARGE),
-        json.dumps({"txRef": "TXN0-1", "status": "successful"}).encode(),  # of version 2
+        json.dumps({"txRef": "TXN0-1", "status": "successful"}).encode(),  # the format of version 2
     ],
 )
 def test_unreadable(flutterwave: Adapter, raw: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Orders, and answers as Kora writes them. The values are ours."""
+"""Orders, and responses in Kora's format with our own values."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ CHARGE = msgspec.structs.replace(samples.CHARGE, reference=REFERENCE)
 TRANSFER = msgspec.structs.replace(samples.TRANSFER, reference=TRX_ID)
 REFUND = RefundOrder(TRX_ID, REFERENCE, Money("NGN", 101550), "Returned")
 
-# Fields and types as in Kora's documents.
+# Fields and types as in Kora's documentation.
 DOCUMENTED: dict[str, dict[str, Any]] = {
     "checkout": {
         "reference": REFERENCE,

@@ -1,6 +1,6 @@
-"""JSON Schemas of the requests that Kora documents, with the field names and limits it documents.
+"""JSON Schemas of the requests that Kora documents, with their field names and limits.
 
-They allow no other field, so a misspelled optional field fails.
+No other field is allowed, so a misspelled optional field fails the test.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Kora's answers in every documented form, and in forms that must not be believed."""
+"""Kora's responses in every documented format, and in formats that must not be trusted."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -105,7 +105,7 @@ async def test_an_answer_without_a_needed_field_is_unknown(
     for field in SAMPLES[sample]:
         data = {name: value for name, value in SAMPLES[sample].items() if name != field}
         if (sample, field) == ("virtual_account", "reference"):
-            continue  # `payment_reference` is ours, too
+            continue  # `payment_reference` is also our reference
         server.answers(200, ok(data))
         answer = await ask(kora, sample)
         assert isinstance(answer, Done if field in optional else Unknown), (field, answer)
@@ -132,7 +132,7 @@ async def test_an_answer_in_an_unexpected_currency_is_unknown(
     if (sample, currency) == ("refund", None):
         return
     if sample in ("charge", "transfer", "refund") and currency in ("USD", "KES"):
-        return  # reported for review
+        return  # reported to an administrator for review
     server.answers(200, ok({**SAMPLES[sample], "currency": currency}))
     assert isinstance(await ask(kora, sample), Unknown)
 
@@ -181,7 +181,7 @@ async def test_a_fee_is_rounded_and_never_blocks(
 
 
 class TestChargeReferences:
-    """Sources disagree on which field has our reference and which has Kora's."""
+    """Sources disagree about which field has our reference and which field has Kora's."""
 
     @pytest.mark.parametrize(
         "fields",
@@ -284,9 +284,9 @@ class TestAmountPaid:
         [
             ({"amount_paid": "900.00", "transaction_status": "underpaid"}, 90000),
             ({"amount_paid": 1200, "transaction_status": "overpaid"}, 120000),
-            # Kora sends the excess back to the customer.
+            # Kora returns the excess amount to the customer.
             ({"amount_paid": 1200, "amount_accepted": "1015.50"}, 101550),
-            # Never more than what arrived.
+            # The accepted amount never exceeds the received amount.
             ({"amount_paid": "900.00", "amount_accepted": "1015.50"}, 90000),
             ({"amount_paid": None}, 101550),
         ],

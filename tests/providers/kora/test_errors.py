@@ -1,4 +1,4 @@
-"""Kora's errors: which of them are conclusive, and which mean that we must ask."""
+"""Kora's errors: which errors are conclusive, and which require a status query."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What we send to Kora, to the byte where it matters."""
+"""Our requests to Kora, byte for byte where it matters."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Kora's balance history: our requests, and how we read its lines."""
+"""Kora's balance history: our requests, and how we parse its lines."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -26,8 +26,8 @@ KEY = b"sk_live_k"
 HEADER = b"x-korapay-signature"
 Signed = tuple[dict[bytes, list[bytes]], bytes]
 
-# Kora's documented example in our values, with its signature computed by OpenSSL:
-# printf '%s' "$DATA" | openssl dgst -sha256 -hmac sk_live_k
+# Kora's documented example with our values. OpenSSL computed its signature: printf '%s' "$DATA" |
+# openssl dgst -sha256 -hmac sk_live_k
 VECTOR_DATA = (
     '{"fee":15,"amount":150.99,"status":"success","currency":"NGN","reference":"Z78EYMAUBQ5"}'
 )
@@ -87,7 +87,7 @@ def test_each_event(kora: Adapter, event: str, kind: EventKind, status: Any) -> 
 def test_an_event_that_its_signed_data_contradicts_claims_nothing(
     kora: Adapter, event: str
 ) -> None:
-    """The event's name is not signed, so somebody may have changed it."""
+    """The event's name is not signed, so an attacker may have changed it."""
     other = "failed" if event.endswith("success") else "success"
     read = kora.read_webhook(*signed(event, transfer(status=other)))
     assert isinstance(read, WebhookEvent)
@@ -130,7 +130,7 @@ def test_a_refund_is_found_by_its_own_reference(kora: Adapter) -> None:
 
 
 def test_the_signed_bytes_are_those_received(kora: Adapter) -> None:
-    """Spaces, the order of keys and the form of numbers and escapes are kept."""
+    """The spaces, key order, number formats and escapes of the received body are kept."""
     data = b'{ "reference" : "%b", "amount": 1.50,"name":"Ad\\u00e9" }' % TRX_ID.encode()
     raw = b'\n{"data" :  %b , "event": "transfer.success"} ' % data
     read = kora.read_webhook(sign(data), raw)

@@ -27,7 +27,7 @@ KEYS = {
 
 
 class ScriptedMonnify:
-    """The scripted server with a login that works, unless a test says otherwise."""
+    """The scripted server, at which the login works unless a test changes it."""
 
     def __init__(self, server: Scripted) -> None:
         self.server = server
@@ -54,7 +54,7 @@ class ScriptedMonnify:
 
 
 def check_request(call: Recorded) -> None:
-    """Compares a request with the documented fields."""
+    """Checks that a request has only documented fields."""
     parts = urlsplit(call.target)
     if call.method == "POST":
         assert not parts.query
@@ -88,6 +88,6 @@ def monnify(session: aiohttp.ClientSession, monnify_server: ScriptedMonnify) -> 
 
 
 def reset(each: Monnify) -> None:
-    """Closes the circuit breakers, so that each call of a test is really made."""
+    """Closes the circuit breakers, so that every call of a test is sent."""
     each._pay_in.rail.reset()
     each._pay_out.rail.reset()

@@ -1,7 +1,7 @@
-"""Monnify's answers and webhooks, written manually; the values are ours.
+"""Handwritten examples of Monnify's responses and webhooks, with our own values.
 
-`documented`: the fields and types are in Monnify's SDK or API reference. `derived`: they are
-inferred from similar calls or from third parties' code.
+`documented`: the fields and types are in Monnify's SDK or API reference. `derived`: we inferred
+them from similar calls or from third parties' code.
 """
 
 from typing import Any
@@ -143,7 +143,7 @@ DOCUMENTED: dict[str, Any] = {
     },
 }
 DERIVED: dict[str, Any] = {
-    # That the comment changes when the refund is paid is our inference.
+    # We assume that the comment changes when the refund is paid.
     "paid refund": {**DOCUMENTED["refund"], "comment": "Transaction refund was successful."},
     "transfer with session": {**DOCUMENTED["transfer"], "sessionId": "090405261115093249726272971"},
 }

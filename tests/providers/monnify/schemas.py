@@ -1,7 +1,7 @@
-"""JSON Schemas of the requests to Monnify, by method and path.
+"""JSON Schemas of the requests to Monnify, keyed by method and path.
 
-Written manually from the field lists of Monnify's own SDK (MIT) and API reference. No other field
-is allowed, so a misspelled one fails.
+They are handwritten from the field lists of Monnify's own SDK (MIT) and API reference. No other
+field is allowed, so a misspelled field fails the test.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""The Monnify adapter against the simulator's dialect, which was written apart from it."""
+"""Monnify's adapter with the simulated API, which was implemented independently."""
 
 import time
 from datetime import timedelta
@@ -85,7 +85,8 @@ async def test_a_transfer_is_resolved_sent_and_delivered(
     after = await each.balance("NGN")
     assert isinstance(after, Done)
     assert after.value.minor <= before.value.minor - order.amount.minor
-    assert isinstance(await each.send(order), Unknown)  # a repeated send means: query the status
+    # After a repeated send, the status must be queried.
+    assert isinstance(await each.send(order), Unknown)
     sender, headers, raw = await setup.webhook()
     event = each.read_webhook(headers, raw)
     assert isinstance(event, WebhookEvent)
@@ -184,7 +185,7 @@ async def test_every_word_for_a_transfer(
 
 async def test_a_token_that_ends_is_renewed(each: Monnify, monkeypatch: pytest.MonkeyPatch) -> None:
     order = await transfer(each)
-    two_hours = timedelta(hours=2)  # the token is valid for one
+    two_hours = timedelta(hours=2)  # the token is valid for only one hour
     late = SimpleNamespace(monotonic=lambda: time.monotonic() + two_hours.total_seconds())
     monkeypatch.setattr(tokens, "time", late)
     monkeypatch.setattr(contract, "now", lambda: now() + two_hours)

@@ -1,4 +1,4 @@
-"""States, rejections and odd answers of Monnify: only its own clear word is conclusive."""
+"""Monnify's statuses, rejections and unexpected responses: only a clear status is conclusive."""
 
 from typing import Any
 
@@ -69,7 +69,7 @@ async def test_transfer_states(
     answer = await monnify.transfer_state("TXN1")
     assert isinstance(answer, Done)
     assert (answer.value.status, answer.value.needs_action) == (status, needs_action)
-    # The first answer only accepts the transfer, whatever its word: the query decides.
+    # The first response only accepts the transfer, whatever its status. The status query decides.
     monnify_server.answers(200, ok({**DOCUMENTED["sent"], "status": word}))
     assert await monnify.send(TRANSFER) == Done(
         Sent(None, Money("NGN", 2000), needs_action=needs_action)
@@ -257,7 +257,7 @@ async def test_an_unknown_reference_is_not_found(
     assert await monnify.charge_state("TXN0-1") == not_found
     monnify_server.answers(400, refusal(message))
     assert await monnify.charge_state("TXN0-1") == not_found
-    # A transfer is sent again, and credited back, on this word: it must be Monnify's clear one.
+    # On NOT_FOUND a transfer is sent again or refunded, so only Monnify's clear response counts.
     assert isinstance(await monnify.transfer_state("TXN1"), Unknown)
     assert isinstance(await monnify.refund_state("TXN9"), Unknown)
 
@@ -321,7 +321,7 @@ async def test_rejections_of_a_transfer(
 async def test_only_rejections_in_monnifys_own_envelope_count(
     monnify: Monnify, monnify_server: ScriptedMonnify
 ) -> None:
-    """A business error can have the status 500 or 200; neither is conclusive."""
+    """A business error can have the HTTP status 500 or 200, and neither is conclusive."""
     for status in ODD_STATUSES:
         reset(monnify)
         monnify_server.answers(status, refusal("Insufficient balance"))

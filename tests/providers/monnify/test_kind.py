@@ -1,4 +1,4 @@
-"""What the kind declares."""
+"""The declaration of the provider kind Monnify."""
 
 from manilla.providers.kind import Credentials
 from manilla.providers.kinds import KINDS

@@ -1,6 +1,6 @@
-"""Exact requests to Monnify, and how documented answers are read.
+"""Exact requests to Monnify, and how documented responses are parsed.
 
-Every request is also checked against the schemas when a test ends.
+When a test ends, every request is also checked against the schemas.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -129,7 +129,7 @@ async def test_an_account_ends_at_the_earlier_time_and_without_a_zone_in_lagos(
 async def test_an_account_with_a_fee_on_top_is_read_with_its_own_amount(
     monnify: Monnify, monnify_server: ScriptedMonnify
 ) -> None:
-    """The platform then abandons the charge, because the customer would pay another amount."""
+    """The platform then abandons the charge, because the customer would pay a different amount."""
     monnify_server.by_path[INITIALIZE] = answering(200, ok(DOCUMENTED["initialized"]))
     account = {**DOCUMENTED["account"], "fee": "15.00", "totalPayable": "1030.50"}
     monnify_server.by_path[ACCOUNT] = answering(200, ok(account))
@@ -204,7 +204,7 @@ async def test_refund(monnify: Monnify, monnify_server: ScriptedMonnify) -> None
     }
     assert await monnify.refund(msgspec.structs.replace(REFUND, reason="")) == pending
     assert await monnify.refund(msgspec.structs.replace(REFUND, reason="long " * 50)) == pending
-    # Even a word that is final in a query is not final in the first answer.
+    # A status that is final in a status query is not final in the first response.
     monnify_server.answers(200, ok(DERIVED["paid refund"]))
     assert await monnify.refund(REFUND) == pending
 

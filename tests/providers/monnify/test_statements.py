@@ -1,4 +1,4 @@
-"""Monnify's list of transfers: our requests, and how we read it as a statement."""
+"""Monnify's list of transfers: our requests, and how we parse the list as a statement."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -72,7 +72,7 @@ async def test_the_request_and_a_documented_transfer(
 async def test_times_in_every_format(
     monnify: Monnify, monnify_server: ScriptedMonnify, created: str
 ) -> None:
-    """A time without a zone is in Lagos."""
+    """A time without a time zone is Lagos time."""
     monnify_server.answers(200, page({**TRANSFER, "createdOn": created, "fee": 0}))
     assert await monnify.statement(*PERIOD, "NGN") == Done(StatementPage([PAID], None))
 

@@ -1,4 +1,4 @@
-"""Access tokens: requested before a call, renewed ahead of their end, one request at a time."""
+"""Access tokens: requested before a call, renewed before they expire, one request at a time."""
 
 import asyncio
 from typing import Any
@@ -140,7 +140,7 @@ async def test_a_rejected_token_leaves_the_transfer_unknown_and_is_not_used_agai
     answer = await monnify.send(TRANSFER)
     assert isinstance(answer, Unknown)
     assert answer.can_pass
-    assert len(monnify_server.calls) == 1  # a transfer is never repeated by the adapter
+    assert len(monnify_server.calls) == 1  # the adapter never repeats a transfer
     monnify_server.login = _login("second")
     assert await _token_used(monnify, monnify_server) == "second"
 

@@ -1,4 +1,4 @@
-"""Monnify's webhooks: exact signatures, our references, and claims."""
+"""Monnify's webhooks: exact signatures, our references, and reported statuses."""
 
 import hashlib
 import hmac
@@ -67,7 +67,8 @@ def test_only_the_exact_bytes_with_the_exact_key_are_accepted(adapter: Monnify) 
         {b"monnify-signature": [b""]},
         {b"monnify-signature": [good[:-1]]},
         {b"monnify-signature": [good, good]},
-        {b"monnify-signature": [concatenated]},  # what Monnify's prose describes
+        # The signature that Monnify's documentation describes in words.
+        {b"monnify-signature": [concatenated]},
         {b"monnify-signature": [_signature(raw, "MK_PROD_1")]},
         {b"x-monnify-signature": [good]},
     ):

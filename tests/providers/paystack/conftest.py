@@ -17,7 +17,7 @@ def paystack(adapters: Adapters) -> Adapter:
 
 @pytest.fixture
 async def api(server: Scripted) -> AsyncIterator[PaystackServer]:
-    """Paystack's API. Every request of a test must match its schema."""
+    """The scripted Paystack API. Each request of a test must match its schema."""
     api = PaystackServer(server)
     yield api
     api.assert_requests_are_documented()

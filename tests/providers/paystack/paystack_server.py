@@ -1,4 +1,4 @@
-"""A scripted Paystack: chosen answers by call, and requests checked against our schemas."""
+"""A scripted Paystack API with chosen responses, which checks requests against our schemas."""
 
 import asyncio
 import copy
@@ -20,7 +20,7 @@ REFERENCE = TRX_ID.lower()
 
 
 def example(name: str, origin: str = "documented", /, **changes: Any) -> Any:
-    """Returns a sample document, with other values in its data."""
+    """Returns a sample document, with the given values replaced in its data."""
     text = (HERE / f"{origin}.json").read_text().replace("REFERENCE", REFERENCE)
     document = copy.deepcopy(json.loads(text)[name])
     if changes:
@@ -33,7 +33,7 @@ def refusal(message: str, **more: Any) -> Any:
 
 
 class PaystackServer:
-    """Answers each call by its method and path; a list is answered one after the other."""
+    """Responds to each call by method and path. Several responses are sent one after the other."""
 
     def __init__(self, scripted: Scripted) -> None:
         self._scripted = scripted
@@ -41,7 +41,7 @@ class PaystackServer:
         scripted.behaviour = self._behave
 
     def on(self, call: str, *answers: Any, status: int = 200) -> None:
-        """The last answer is repeated."""
+        """Sets the responses to a call. The last response is repeated."""
         self._answers[call] = [
             each if isinstance(each, tuple) else (status, each) for each in answers
         ]

@@ -1,4 +1,4 @@
-"""The adapter against the simulator's dialect, which was written apart from the same documents."""
+"""Paystack's adapter with the simulated API, which was implemented independently."""
 
 from typing import Any
 
@@ -135,7 +135,7 @@ async def test_a_transfer_is_resolved_sent_and_delivered(
         *(EventKind.TRANSFER, order.reference.upper(), claim, TransferStatus.DELIVERED)
     )
     assert await webhook(paystack, setup) == expected
-    assert isinstance(await paystack.send(order), Unknown)  # the reference exists
+    assert isinstance(await paystack.send(order), Unknown)  # the reference has been used before
 
 
 async def test_account_numbers_force_their_outcome(paystack: Adapter) -> None:
@@ -229,7 +229,8 @@ async def test_every_documented_refusal_of_a_transfer(
     assert len(refusals) > 5
     for each in refusals:
         message = each["message"]
-        # Twice, because a recipient that Paystack does not know is created again.
+        # Twice, because the adapter creates a recipient that Paystack does not know and sends
+        # again.
         fault = {"call": "transfer", "fault": "refuse", "message": message, "times": 2}
         await setup.control("paystack/faults", {"next": [fault]})
         order = transfer_order()
@@ -259,7 +260,8 @@ async def test_a_hosted_charge_is_paid(paystack: Adapter, setup: SimulatorSetup)
     claim = Claim(order.amount.amount, "NGN")
     expected = WebhookEvent(*(EventKind.CHARGE, order.reference, claim, ReportedChargeStatus.PAID))
     assert await webhook(paystack, setup) == expected
-    assert isinstance(await paystack.create_checkout(order), Unknown)  # the reference exists
+    # The reference has been used before.
+    assert isinstance(await paystack.create_checkout(order), Unknown)
 
 
 async def test_a_customer_who_bears_the_fee(paystack: Adapter, setup: SimulatorSetup) -> None:
@@ -301,7 +303,8 @@ async def test_a_one_time_account_is_paid(paystack: Adapter, setup: SimulatorSet
     url = f"{setup.simulator_url}/control/api/paystack/charges/{order.reference}/pay"
     async with setup.session.post(url, json={"amount": 1000}) as reply:
         assert reply.status == 409  # the bank returns any other amount
-    assert isinstance(await webhook(paystack, setup), Unreadable)  # bank.transfer.rejected
+    # The event is bank.transfer.rejected.
+    assert isinstance(await webhook(paystack, setup), Unreadable)
     assert (await charge_state(paystack, order)).status is ReportedChargeStatus.PENDING
     await setup.control(f"paystack/charges/{order.reference}/pay", {})
     assert (await charge_state(paystack, order)).paid == order.amount

@@ -1,4 +1,4 @@
-"""Paystack's checkout, one-time accounts and charges: our requests, and how we read answers."""
+"""Paystack's checkout, one-time accounts and charges: requests, and how we parse responses."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -171,7 +171,7 @@ async def test_a_paid_charge(paystack: Adapter, api: PaystackServer) -> None:
 @pytest.mark.parametrize(
     ("amounts", "paid", "fee"),
     [
-        # The customer bears the fee: it is not taken from what we credit.
+        # The customer pays the fee, so it is not deducted from the credited amount.
         ({"amount": 104127, "requested_amount": 101550, "fees": 2577}, 101550, 0),
         ({"amount": 102000, "requested_amount": 101550, "fees": 2577}, 101550, 2127),
         # A partial payment.

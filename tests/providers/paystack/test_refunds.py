@@ -1,4 +1,4 @@
-"""Paystack's refunds, which have no reference of ours: our requests, and how we find them."""
+"""Paystack's refunds, which do not have our reference: our requests, and how we find refunds."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -38,7 +38,7 @@ PAID = RefundState(ReportedRefundStatus.PAID, Money("NGN", 101550), "3018284")
 
 
 def listed(*refunds: dict[str, Any]) -> Any:
-    """The list of refunds; each is the sample with the given changes."""
+    """Returns a list of refunds. Each refund is the sample with the given changes."""
     return example("refund_status") | {
         "data": [{**example("refund_status")["data"], **each} for each in refunds]
     }
@@ -215,7 +215,7 @@ async def test_a_lost_refund_on_a_later_page(
     monkeypatch.setattr(refunds, "PER_PAGE", 2)
     monkeypatch.setattr(refunds, "PAGES_MAX", 2)
     foreign = {"id": 1, "transaction_reference": "TXN0-2"}
-    # A refund that is created meanwhile moves an entry to the next page.
+    # A refund that is created between the requests moves an entry to the next page.
     api.on(LIST, listed(foreign, {}), listed({}))
     known = msgspec.structs.replace(LOST, sent_at=None)
     assert await paystack.refund_state(OURS, known) == Done(PAID)
@@ -224,7 +224,8 @@ async def test_a_lost_refund_on_a_later_page(
         {"perPage": "2", "page": "2"},
     ]
     api.on(LIST, listed(foreign, {}))
-    assert isinstance(await paystack.refund_state(OURS, known), Unknown)  # more pages than we read
+    # There are more pages than the adapter reads.
+    assert isinstance(await paystack.refund_state(OURS, known), Unknown)
 
 
 @pytest.mark.parametrize(

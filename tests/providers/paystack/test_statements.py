@@ -1,4 +1,4 @@
-"""Paystack's balance ledger: our requests, and how we read its lines."""
+"""Paystack's balance ledger: our requests, and how we parse its lines."""
 
 from datetime import UTC, datetime
 from typing import Any

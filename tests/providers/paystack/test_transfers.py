@@ -1,4 +1,4 @@
-"""Paystack's banks, recipients and transfers: our requests, and how we read answers."""
+"""Paystack's banks, recipients and transfers: our requests, and how we parse responses."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ from tests.providers.paystack.paystack_server import (
 RECIPIENT = "POST /transferrecipient"
 TRANSFER = "POST /transfer"
 VERIFY = f"GET /transfer/verify/{REFERENCE}"
-NUMBER, LATER_NUMBER = "860703114", "451930323"  # in the documented answers
+NUMBER, LATER_NUMBER = "860703114", "451930323"  # ids in the documented responses
 
 
 def bank(code: str, **changes: Any) -> dict[str, Any]:
@@ -308,7 +308,7 @@ async def test_a_rejected_transfer(
     api.on(RECIPIENT, example("recipient"), status=201)
     api.on(TRANSFER, refusal(message, type="validation_error"), status=400)
     assert await paystack.send(order) == Refused(code, message)
-    assert api.calls == [RECIPIENT, TRANSFER]  # sent once
+    assert api.calls == [RECIPIENT, TRANSFER]  # the transfer was sent once
 
 
 @pytest.mark.parametrize(
