@@ -262,7 +262,7 @@ def test_it_survives_a_restart_of_the_platform(seller: Seller) -> None:
     after = seller.pay()
     assert seller.forwarded(2) == [f"{before} payment", f"{after} payment"]
     _, err = stop(listener)
-    assert "The platform cannot be read: " in err
+    assert "Events cannot be read: " in err
 
 
 @pytest.fixture

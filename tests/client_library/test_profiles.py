@@ -97,11 +97,11 @@ def test_keys_can_come_from_the_environment(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "account", "says"),
     [
-        ("taken", SANDBOX, "There is a profile taken already."),
+        ("taken", SANDBOX, "The profile taken already exists."),
         ("../x", SANDBOX, "A profile's name has"),
         ("new", SANDBOX[:3], "API secret is missing."),
         ("new", (*SANDBOX[:3], "secret"), "different environments"),
-        ("new", ("pay.example", *SANDBOX[1:]), "begins with https://"),
+        ("new", ("pay.example", *SANDBOX[1:]), "start with https://"),
         ("new", (*SANDBOX[:3], "test_ẹ"), "ASCII"),
     ],
 )

@@ -98,7 +98,7 @@ async def test_without_a_response_the_key_for_repeating_it_is_printed(
     words = ("POST", "/api/v1/initiate-payment", "--data", order())
     code, out, err = await request(tmp_path, away, *words, "--header", "Idempotency-Key: k 1")
     assert (code, out) == (3, "")
-    assert err.startswith("No answer: ")
+    assert err.startswith("No response: ")
     assert err.endswith("add: --header 'Idempotency-Key: k 1'\n")
 
 

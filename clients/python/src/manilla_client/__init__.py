@@ -1,6 +1,6 @@
 """A client for Manilla's merchant API: synchronous and asynchronous, without dependencies.
 
-It is published as a separate package, so it imports nothing from the platform.
+The client is a separate package, so it imports nothing from the platform.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -176,7 +176,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Imports AsyncClient at its first use: loading asyncio takes longer than everything else."""
+    """Imports AsyncClient at its first use, because loading asyncio takes long."""
     if name != "AsyncClient":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from manilla_client.asynchronous import AsyncClient

@@ -43,7 +43,7 @@ class PaymentSession:
 
     @property
     def trx_id(self) -> str:
-        """The payment's id, taken from the payment URL. Keep it with your order."""
+        """The payment's id, taken from the payment URL. Store it with your order."""
         return urlsplit(self.payment_url).path.rsplit("/", 1)[-1]
 
 
@@ -76,19 +76,19 @@ class CompletedPayment:
     description: str | None
     created_at: datetime
     updated_at: datetime
-    amount_received: Decimal | None = None  # only if it was not the amount due
+    amount_received: Decimal | None = None  # only if it differs from the amount due
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnfinishedPayment:
-    """A payment that is pending, or failed with an error code."""
+    """A payment that is pending, or that failed with an error code."""
 
     status: Literal["pending", "failed"]
     trx_id: str
     ref_trx: str
     message: str
     error_code: str | None = None
-    amount_received: Decimal | None = None  # only if a part was paid
+    amount_received: Decimal | None = None  # only if a part of the amount was paid
     created_at: datetime | None = None  # only in lists
 
 
@@ -151,7 +151,7 @@ class SiteInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodField:
-    """One field that a method requires of a beneficiary."""
+    """A field of the beneficiary that a payout method requires."""
 
     name: str
     type: str
@@ -178,11 +178,11 @@ class PayoutMethods:
     methods: tuple[PayoutMethod, ...]
 
     def by_code(self, method_code: str) -> PayoutMethod:
-        """Finds a method by its code, which is stable. Numeric ids differ between installations."""
+        """Finds a method by its code. Codes are stable; ids differ between installations."""
         for method in self.methods:
             if method.method_code == method_code:
                 return method
-        raise LookupError(f"{method_code} is not offered in {self.currency_code} now.")
+        raise LookupError(f"{method_code} is currently not offered in {self.currency_code}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,12 +225,12 @@ class DeliveredPayout:
     description: str | None
     created_at: datetime
     updated_at: datetime
-    session_id: str | None = None  # of the interbank transfer (NIP), if the provider reports it
+    session_id: str | None = None  # id of the interbank transfer (NIP), if the provider reports it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndeliveredPayout:
-    """A payout that is pending, or failed and refunded with an error code."""
+    """A payout that is pending, or that failed with an error code and was refunded."""
 
     status: Literal["pending", "failed"]
     trx_id: str
@@ -303,7 +303,7 @@ class DeletedEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointTest:
-    """What your server answered to a test event."""
+    """Your server's response to a test event."""
 
     id: str
     status: str
@@ -353,7 +353,7 @@ class VerifiedRefund:
     message: str
     created_at: datetime
     updated_at: datetime
-    source: str | None = None  # "customer_credit": the money was never in the wallet
+    source: str | None = None  # "customer_credit" if the money was never in the wallet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -371,7 +371,7 @@ class Balance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BalanceTransaction:
-    """One line of the statement."""
+    """One line of a wallet's statement."""
 
     trx_id: str
     ref_trx: str | None

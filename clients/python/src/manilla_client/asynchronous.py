@@ -1,7 +1,7 @@
-"""The client for asyncio programs: the same calls, run on threads.
+"""The client for asyncio programs: the same calls as the synchronous client, run in threads.
 
-A call mostly waits for the network, so a thread per open call is as good as sockets on the event
-loop, and both clients share the code that sends and retries.
+A call mostly waits for the network, so one thread per open call is as good as sockets on the event
+loop. Both clients share the code that sends and retries requests.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ Found = TypeVar("Found", bound=polling.Verified)
 class AsyncClient:
     """The asyncio client. Close it, or use it in an `async with` statement.
 
-    Canceling a call stops waiting for it, but does not undo a request that was sent.
+    Canceling a call stops waiting for the response, but does not undo a request that was sent.
     """
 
     def __init__(
@@ -127,32 +127,32 @@ class AsyncClient:
         return await self._do(calls.create_payment_link(order))
 
     async def list_payment_links(self, **query: Unpack[PaymentLinkQuery]) -> PaymentLinkPage:
-        """A page of your payment links, newest first. Pass its `next_cursor` as `cursor`."""
+        """Returns a page of payment links, newest first. Pass its `next_cursor` as `cursor`."""
         return await self._do(calls.list_payment_links(query))
 
     async def get_payment_link(self, link_id: str) -> PaymentLink:
         return await self._do(calls.get_payment_link(link_id))
 
     async def disable_payment_link(self, link_id: str) -> CreatedPaymentLink:
-        """Stops new payments with the link."""
+        """Disables the payment link, which stops new payments through it."""
         return await self._do(calls.disable_payment_link(link_id))
 
     async def enable_payment_link(self, link_id: str) -> CreatedPaymentLink:
-        """Allows new payments with a disabled link."""
+        """Enables a disabled payment link, which allows new payments through it."""
         return await self._do(calls.enable_payment_link(link_id))
 
     async def edit_payment_link(
         self, link_id: str, **change: Unpack[PaymentLinkChange]
     ) -> PaymentLink:
-        """Changes what new payments are created with. None removes an optional field."""
+        """Changes the link's fields, for new payments. None removes an optional field."""
         return await self._do(calls.edit_payment_link(link_id, change))
 
     async def list_events(self, **query: Unpack[EventQuery]) -> EventPage:
-        """A page of events, oldest first. To continue later, pass the last id as `since`."""
+        """Returns a page of events, oldest first. Pass the last id as `since` to continue."""
         return await self._do(calls.list_events(query))
 
     async def create_webhook_endpoint(self, **order: Unpack[EndpointOrder]) -> EndpointSecret:
-        """Creates a URL that receives events. Keep the secret: it is shown only once."""
+        """Creates a URL that receives events. Store the secret: it is returned only once."""
         return await self._do(calls.create_webhook_endpoint(order))
 
     async def list_webhook_endpoints(
@@ -169,23 +169,23 @@ class AsyncClient:
         return await self._do(calls.change_webhook_endpoint(endpoint_id, change))
 
     async def delete_webhook_endpoint(self, endpoint_id: str) -> DeletedEndpoint:
-        """Stops its deliveries and destroys its secret."""
+        """Deletes the endpoint with its secret, and stops its deliveries."""
         return await self._do(calls.delete_webhook_endpoint(endpoint_id))
 
     async def test_webhook_endpoint(self, endpoint_id: str) -> EndpointTest:
-        """Sends a test event and returns what your server answered."""
+        """Sends a test event and returns your server's response."""
         return await self._do(calls.test_webhook_endpoint(endpoint_id))
 
     async def rotate_webhook_secret(
         self, endpoint_id: str, *, overlap_minutes: int = 1440
     ) -> EndpointSecret:
-        """Creates a new secret. The old one signs too until the overlap ends."""
+        """Creates a new secret. The old secret also signs until the overlap ends."""
         return await self._do(calls.rotate_webhook_secret(endpoint_id, overlap_minutes))
 
     async def resend_webhook_events(
         self, endpoint_id: str, since: datetime, *, include_delivered: bool = False
     ) -> AcceptedResend:
-        """Sends the events since then that the endpoint has not received."""
+        """Sends the events since this time that the endpoint has not received."""
         return await self._do(calls.resend_webhook_events(endpoint_id, since, include_delivered))
 
     async def initiate_refund(
@@ -195,7 +195,7 @@ class AsyncClient:
         scenario: Scenario | None = None,
         **order: Unpack[RefundOrder],
     ) -> Refund:
-        """Debits your wallet immediately and returns the money to the customer."""
+        """Debits your wallet immediately and refunds the customer."""
         return await self._do(calls.initiate_refund(order, idempotency_key, scenario))
 
     async def verify_refund(self, trx_id: str) -> VerifiedRefund:
@@ -208,17 +208,17 @@ class AsyncClient:
     def payments(
         self, **query: Unpack[TransactionQuery]
     ) -> AsyncIterator[CompletedPayment | UnfinishedPayment]:
-        """Yields all your payments, newest first, and requests their pages when needed."""
+        """Yields all your payments, newest first. Requests further pages when needed."""
         return self._every(lists.payments(query))
 
     def payouts(
         self, **query: Unpack[TransactionQuery]
     ) -> AsyncIterator[DeliveredPayout | UndeliveredPayout]:
-        """Yields all your payouts, newest first, and requests their pages when needed."""
+        """Yields all your payouts, newest first. Requests further pages when needed."""
         return self._every(lists.payouts(query))
 
     def refunds(self, **query: Unpack[TransactionQuery]) -> AsyncIterator[VerifiedRefund]:
-        """Yields all your refunds, newest first, and requests their pages when needed."""
+        """Yields all your refunds, newest first. Requests further pages when needed."""
         return self._every(lists.refunds(query))
 
     async def balance(self) -> Balance:
@@ -227,7 +227,7 @@ class AsyncClient:
     def balance_transactions(
         self, **query: Unpack[StatementQuery]
     ) -> AsyncIterator[BalanceTransaction]:
-        """Yields your wallets' statement, newest line first, page by page."""
+        """Yields your wallets' statement lines, newest first. Requests more pages when needed."""
         return self._every(lists.balance_transactions(query))
 
     async def initiate_payout(
@@ -253,7 +253,7 @@ class AsyncClient:
         return await self._do(calls.payout_methods(currency))
 
     async def bank_list(self, method_code: str | None = None) -> BankList:
-        """The bank codes of provider B, or of another automatic method."""
+        """Returns the bank codes of provider B, or of the given automatic method."""
         return await self._do(calls.bank_list(method_code))
 
     async def site_info(self) -> SiteInfo:

@@ -56,7 +56,7 @@ class PaymentOrder(TypedDict):
 
 
 class RefundOrder(TypedDict):
-    """A refund request. Without `amount`, all that is left of the payment is refunded."""
+    """A refund request. Without `amount`, the whole remaining amount of the payment is refunded."""
 
     trx_id: str
     ref_trx: str
@@ -75,7 +75,7 @@ class PaymentLinkOrder(TypedDict):
 
 
 class PaymentLinkChange(TypedDict, total=False):
-    """The fields to change. None removes an optional one."""
+    """The fields to change. None removes an optional field."""
 
     title: str
     amount: Decimal | int | None
@@ -85,7 +85,7 @@ class PaymentLinkChange(TypedDict, total=False):
 
 
 class PaymentLinkQuery(TypedDict, total=False):
-    """Filters of a list. `since` and `until` are sent as `from` and `to`."""
+    """Filters for payment links. `since` and `until` are sent as `from` and `to`."""
 
     limit: int
     cursor: str | None
@@ -95,7 +95,7 @@ class PaymentLinkQuery(TypedDict, total=False):
 
 
 class EventQuery(TypedDict, total=False):
-    """Filters of events. `since` is a time, or the id of the last event that you have."""
+    """Filters for events. `since` is a time, or the id of the last event that you have received."""
 
     since: datetime | str | None
     type: str | None
@@ -118,7 +118,7 @@ class EndpointChange(TypedDict, total=False):
 
 
 class PayoutOrder(TypedDict):
-    """A payout request. Give either `beneficiary` or `withdraw_account_id`."""
+    """A payout request. Set either `beneficiary` or `withdraw_account_id`."""
 
     payout_amount: Decimal | int
     currency_code: str
@@ -136,7 +136,7 @@ class Call(Generic[Kind]):
     target: str
     read: Callable[[Any], Kind]
     body: bytes = b""
-    # The key is the same on every attempt, so the request takes effect only once.
+    # The key is the same for every attempt, so the request takes effect only once.
     idempotency_key: str | None = None
     scenario: Scenario | None = None
 
@@ -256,7 +256,7 @@ def edit_payment_link(link_id: str, change: PaymentLinkChange) -> Call[PaymentLi
     if (ends := change.get("expires_at")) is not None:
         sent["expires_at"] = ends.isoformat()
     target = f"{LINKS}/{quote(link_id, safe='')}"
-    body = exact_json.dumps(sent).encode()  # with the fields that are None: they are removed
+    body = exact_json.dumps(sent).encode()  # includes fields that are None, which the API removes
     return Call("PATCH", target, lambda document: read(PaymentLink, document), body)
 
 
@@ -317,7 +317,7 @@ def _endpoint(endpoint_id: str) -> str:
 
 
 def listed(path: str, query: Mapping[str, object], names: Mapping[str, str] | None = None) -> str:
-    """The path with the given filters. Some have another name in the API."""
+    """Returns the path with the given filters. Some filters have another name in the API."""
     sent = {
         (names or {}).get(name, name): value.isoformat() if isinstance(value, datetime) else value
         for name, value in query.items()

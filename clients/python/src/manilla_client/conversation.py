@@ -1,6 +1,6 @@
 """The steps of one call, from its first attempt to its result, without any I/O.
 
-The synchronous and asynchronous clients perform the steps: send a request, or wait.
+The synchronous and asynchronous clients perform each step: they send a request, or wait.
 """
 
 import time
@@ -29,7 +29,7 @@ def converse(call: Call[Kind], credentials: Credentials, retries: Retries) -> Co
             try:
                 document = exact_json.loads(outcome.body)
             except ValueError as error:
-                outcome = Failure(f"The answer cannot be read: {error}.")
+                outcome = Failure(f"The response cannot be parsed: {error}.")
             else:
                 return call.read(document)
         wait_seconds = None
@@ -41,7 +41,7 @@ def converse(call: Call[Kind], credentials: Credentials, retries: Retries) -> Co
 
 
 def signed(call: Call[Any], credentials: Credentials) -> Request:
-    """Signs each attempt again, because an earlier signature may expire during the wait."""
+    """Returns the signed request. Each attempt is signed again, because a signature expires."""
     signed = credentials.headers(int(time.time()), call.method, call.target, call.body)
     return Request(call.method, call.target, {**call.headers(), **signed}, call.body)
 
@@ -63,7 +63,7 @@ def error_of(outcome: Answer | Failure, idempotency_key: str | None) -> NoAnswer
     try:
         document = exact_json.loads(outcome.body)
     except ValueError:
-        document = None  # a proxy responded in its own format
+        document = None  # a proxy responded in another format
     if not isinstance(document, dict):
         document = {}
     code = document.get("error_code")

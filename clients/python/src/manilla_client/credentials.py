@@ -9,7 +9,7 @@ SANDBOX_PREFIX = "test_"
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A merchant key, API key and secret. Their prefix shows the environment."""
+    """A merchant key, API key and API secret. Their prefix identifies the environment."""
 
     merchant_key: str
     api_key: str = field(repr=False)
@@ -20,7 +20,7 @@ class Credentials:
         if not all(given):
             raise ValueError("merchant_key, api_key and api_secret must not be empty.")
         if len({each.startswith(SANDBOX_PREFIX) for each in given}) != 1:
-            raise ValueError("The credentials are of different environments.")
+            raise ValueError("The credentials belong to different environments.")
 
     @classmethod
     def from_environment(cls) -> "Credentials":
@@ -56,6 +56,6 @@ def _set(name: str) -> str:
 
 
 def sign(secret: str, timestamp: int, method: str, target: str, body: bytes) -> str:
-    """Signs the exact bytes sent: the path with its query string, and the body."""
+    """Signs the exact bytes that are sent: the path with its query string, and the body."""
     signed = f"{timestamp}.{method}.{target}.".encode() + body
     return hmac.digest(secret.encode(), signed, "sha256").hex()

@@ -1,4 +1,4 @@
-"""Exceptions: one class per API error code, and classes for everything else."""
+"""Exceptions: one class per API error code, and classes for all other errors."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
@@ -9,9 +9,9 @@ class ManillaError(Exception):
 
 
 class NoAnswer(ManillaError):
-    """No readable response after all attempts. The request may or may not have taken effect.
+    """There was no readable response after all attempts. The request may have taken effect.
 
-    A POST is safe to repeat with the same `idempotency_key` and the same order.
+    You can safely repeat a POST with the same `idempotency_key` and the same order.
     """
 
     def __init__(self, message: str, idempotency_key: str | None = None) -> None:
@@ -24,7 +24,7 @@ class BadAnswer(ManillaError):
 
 
 class StillPending(ManillaError):
-    """The waiting time is over and the status is not final yet."""
+    """The timeout was reached before the status was final."""
 
     def __init__(self, trx_id: str) -> None:
         super().__init__(f"{trx_id} is still pending.")
@@ -36,15 +36,15 @@ class BadNotification(ManillaError):
 
 
 class SignatureMismatch(BadNotification):
-    """The signature is missing, or was computed from other bytes or with another secret."""
+    """The signature is missing, or it was computed from other bytes or with another secret."""
 
 
 class NotificationTooOld(BadNotification):
-    """The signature is valid but old: an attacker may be replaying a recorded notification."""
+    """The signature is valid but old. An attacker may be replaying a recorded notification."""
 
 
 class ApiError(ManillaError):
-    """The API rejected the request. Error codes without a class of their own raise this class."""
+    """The API rejected the request. Error codes without a separate class raise this class."""
 
     codes: ClassVar[tuple[str, ...]] = ()
     advice: ClassVar[str | None] = None
@@ -60,7 +60,7 @@ class ApiError(ManillaError):
     ) -> None:
         self.status = status
         self.code: str | None = _text(document.get("error_code"))
-        self.message = _text(document.get("error")) or f"The API answered with status {status}."
+        self.message = _text(document.get("error")) or f"The API responded with status {status}."
         self.errors = _texts(document.get("errors"))
         self.guidance: str | None = _text(document.get("guidance")) or self.advice
         self.request_id = request_id
@@ -110,17 +110,17 @@ class MerchantSuspended(ApiError):
 
 class InsufficientPermission(ApiError):
     codes = ("INSUFFICIENT_PERMISSION",)
-    advice = "Use an API key that has the right which the message names."
+    advice = "Use an API key with the right that the message names."
 
 
 class TransactionNotFound(ApiError):
     codes = ("TRANSACTION_NOT_FOUND",)
-    advice = "Ask with the credentials and in the environment that it was made with."
+    advice = "Use the credentials and environment with which the transaction was created."
 
 
 class PaymentLinkNotFound(ApiError):
     codes = ("PAYMENT_LINK_NOT_FOUND",)
-    advice = "Ask with the credentials and in the environment that it was made with."
+    advice = "Use the credentials and environment with which the payment link was created."
 
 
 class PaymentLinkUsed(ApiError):
@@ -130,7 +130,7 @@ class PaymentLinkUsed(ApiError):
 
 class WebhookEndpointNotFound(ApiError):
     codes = ("WEBHOOK_ENDPOINT_NOT_FOUND",)
-    advice = "Ask with the credentials and in the environment that it was made with."
+    advice = "Use the credentials and environment with which the endpoint was created."
 
 
 class TooManyWebhookEndpoints(ApiError):
@@ -150,17 +150,17 @@ class InvalidCurrency(ApiError):
 
 class WalletNotAvailable(ApiError):
     codes = ("WALLET_NOT_AVAILABLE",)
-    advice = "Have a wallet in this currency opened for your account."
+    advice = "Ask the operator to open a wallet in this currency for your account."
 
 
 class DuplicateReference(ApiError):
-    """The reference or the idempotency key was used before.
+    """The reference or the idempotency key has already been used.
 
     For a reference, `trx_id` and `trx_status` describe the first transaction.
     """
 
     codes = ("DUPLICATE_REFERENCE",)
-    advice = "Verify the first transaction before you send another under a new reference."
+    advice = "Verify the first transaction before you send another with a new reference."
 
     def __init__(self, status: int, document: Mapping[str, Any], **facts: Any) -> None:
         super().__init__(status, document, **facts)
@@ -180,25 +180,25 @@ class ServiceUnavailable(ApiError):
 
 class ServerError(ApiError):
     codes = ("SERVER_ERROR",)
-    advice = "Try again with the same idempotency key; tell the operator the request id."
+    advice = "Try again with the same idempotency key, and send the request id to the operator."
 
 
 class RefundFailed(ApiError):
-    """A refund was rejected; your wallet has not been debited."""
+    """The API rejected a refund. Your wallet has not been debited."""
 
     codes = ("refund_failed",)
-    advice = "Check the payment's status and how much of it is left."
+    advice = "Check the payment's status and its remaining amount."
 
 
 class PayoutRefused(ApiError):
-    """A payout was rejected; your wallet has not been debited."""
+    """The API rejected a payout. Your wallet has not been debited."""
 
 
 class InsufficientBalance(PayoutRefused):
     """The wallet's balance is too low.
 
-    Also raised by initiate_refund, and by initiate_payment if your wallet cannot cover a commission
-    that you pay.
+    initiate_refund raises this error too, and initiate_payment does if your wallet cannot cover a
+    commission that you pay.
     """
 
     codes = ("insufficient_balance",)
@@ -222,7 +222,7 @@ class PayoutDisabled(PayoutRefused):
 
 class ScheduleBlocked(PayoutRefused):
     codes = ("payout_schedule_blocked",)
-    advice = "Try again on a day on which payouts are taken."
+    advice = "Try again on a day on which payouts are accepted."
 
 
 class GatewayNotConfigured(PayoutRefused):
@@ -237,16 +237,16 @@ class InvalidBeneficiary(PayoutRefused):
 
 class GatewayPayoutFailed(PayoutRefused):
     codes = ("gateway_payout_failed",)
-    advice = "Try another method, under a new reference."
+    advice = "Try another method with a new reference."
 
 
 class PayoutFailed(PayoutRefused):
     codes = ("payout_failed",)
-    advice = "The message says what to do."
+    advice = "See the message for what to do."
 
 
 def refusal_class(status: int, code: str | None) -> type[ApiError]:
-    """Finds the exception class by error code or, if a proxy sent no code, by HTTP status."""
+    """Finds the exception class by error code, or by HTTP status if a proxy sent no error code."""
     if code is None:
         return _BY_STATUS.get(status, ApiError)
     return _BY_CODE.get(code, ApiError)

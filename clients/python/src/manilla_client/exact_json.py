@@ -12,7 +12,7 @@ def dumps(value: object) -> str:
     if isinstance(value, Decimal):
         return _number(value)
     if isinstance(value, float):
-        raise TypeError("Amounts are Decimal or int, never float.")
+        raise TypeError("Amounts must be Decimal or int, not float.")
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{_key(k)}:{dumps(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list | tuple):
@@ -21,7 +21,7 @@ def dumps(value: object) -> str:
 
 
 def pretty(value: object, margin: str = "") -> str:
-    """Like `dumps`, with one line for each value."""
+    """Encodes a value like `dumps`, but with one line for each nested value."""
     inner = margin + "  "
     if isinstance(value, Mapping) and value:
         lines = [f"{inner}{_key(k)}: {pretty(v, inner)}" for k, v in value.items()]
@@ -41,7 +41,7 @@ def loads(text: bytes) -> Any:
 
 def _number(value: Decimal) -> str:
     if not value.is_finite():
-        raise ValueError(f"{value} is no amount.")
+        raise ValueError(f"{value} is not an amount.")
     if abs(value.adjusted()) > DIGITS_MAX:
         raise ValueError("The amount has too many digits.")
     return format(value, "f")
@@ -49,7 +49,7 @@ def _number(value: Decimal) -> str:
 
 def _key(name: object) -> str:
     if not isinstance(name, str):
-        raise TypeError("Keys are text.")
+        raise TypeError("Keys must be strings.")
     return json.dumps(name, ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""The API's lists as calls for one page each, and what they contain."""
+"""The API's lists as calls for one page each, and the items that they contain."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ from manilla_client.reading import read
 
 Item = TypeVar("Item")
 NAMES = {"since": "from", "until": "to"}
-PAGE_ITEMS = 100  # fewer requests for a whole list
+PAGE_ITEMS = 100  # large pages need fewer requests
 
 
 class Period(TypedDict, total=False):
-    """`since` is inclusive and `until` is exclusive. Both need a time zone."""
+    """A period of time. `since` is inclusive, `until` is exclusive, and both need a time zone."""
 
     since: datetime | None
     until: datetime | None
@@ -45,7 +45,7 @@ class Page(Generic[Item]):
     next_cursor: str | None
 
 
-PageCall = Callable[[str | None], Call[Page[Item]]]  # takes the cursor of the page
+PageCall = Callable[[str | None], Call[Page[Item]]]  # creates the call for the page at this cursor
 
 
 def payments(query: TransactionQuery) -> PageCall[CompletedPayment | UnfinishedPayment]:

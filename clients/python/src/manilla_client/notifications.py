@@ -1,4 +1,4 @@
-"""Notifications (IPN): verify that a notification is from Manilla, and parse it."""
+"""Verifies that a notification (IPN) is from Manilla, and parses it."""
 
 import base64
 import hmac
@@ -17,7 +17,7 @@ STANDARD_PREFIX = "whsec_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notification:
-    """A status change. `data` holds everything in the body, with amounts as Decimal."""
+    """A status change. `data` has all fields of the body, with amounts as Decimal."""
 
     event: str
     status: str
@@ -29,17 +29,17 @@ class Notification:
     message: str | None
     error_code: str | None
     timestamp: int | None
-    id: str | None  # the same on every delivery attempt; None if only X-Signature was sent
+    id: str | None  # the same for every delivery attempt; None if only X-Signature was sent
     data: Mapping[str, Any] = field(repr=False)
 
     @property
     def is_sandbox(self) -> bool:
-        """True in the sandbox. Do not deliver goods for sandbox notifications."""
+        """True for sandbox notifications. Do not deliver goods for them."""
         return self.environment == "sandbox"
 
     @property
     def handled_once_by(self) -> tuple[str, str, str, str]:
-        """A unique key. Store it to process each notification only once: it may arrive twice."""
+        """A unique key. Store it to process a notification only once, as it can arrive twice."""
         return self.event, self.trx_id, self.status, str(self.data.get("refund_trx_id", ""))
 
 
@@ -48,11 +48,11 @@ def verify_ipn(
 ) -> Notification:
     """Returns the notification if it is from Manilla, otherwise raises BadNotification.
 
-    `body` is the raw request body. `secret` is the API secret of the environment, as it is or as
-    `whsec_...`. If the Standard Webhooks signature is present it is used, because it covers the
-    time of the attempt. With X-Signature alone, the timestamp in the body must be within the
-    tolerance; otherwise a recorded notification could be replayed without those headers.
-    `tolerance_seconds=None` accepts any age.
+    `body` is the raw request body. `secret` is the API secret of the environment, with or without
+    the prefix `whsec_`. If the Standard Webhooks signature is present, it is verified, because it
+    covers the time of the attempt. If only X-Signature is present, the timestamp in the body must
+    be within the tolerance. Otherwise an attacker could remove the other headers and replay a
+    recorded notification. `tolerance_seconds=None` accepts any age.
     """
     lowered = {name.lower(): value for name, value in headers.items()}
     key = _key(secret)
@@ -71,7 +71,7 @@ def verify_ipn(
 def sign_ipn(
     body: bytes, secret: str, *, id: str, environment: str, timestamp: int | None = None
 ) -> dict[str, str]:
-    """Returns the headers of a notification, signed like Manilla's, to test a receiver with."""
+    """Returns the headers of a notification with Manilla's signatures, for testing a receiver."""
     key, now = _key(secret), str(int(time.time()) if timestamp is None else timestamp)
     return {
         "Content-Type": "application/json",
@@ -97,7 +97,7 @@ def _key(secret: str) -> bytes:
     encoded = secret.removeprefix(STANDARD_PREFIX)
     key = secret.encode() if encoded == secret else base64.b64decode(encoded, validate=True)
     if not key:
-        # With an empty secret, anybody could compute a valid signature.
+        # With an empty secret, anyone could compute a valid signature.
         raise ValueError("The secret is empty.")
     return key
 
@@ -122,19 +122,21 @@ def _check_plain(body: bytes, headers: Mapping[str, str], key: bytes) -> None:
 
 def _check_age(sent_at: int | None, tolerance_seconds: int) -> None:
     if sent_at is None:
-        raise NotificationTooOld("Nothing that is signed says when it was sent.")
+        raise NotificationTooOld("The signed part of the notification has no time.")
     if abs(time.time() - sent_at) > tolerance_seconds:
-        raise NotificationTooOld(f"It was sent more than {tolerance_seconds} seconds from now.")
+        raise NotificationTooOld(
+            f"Its time differs from this clock by more than {tolerance_seconds} s."
+        )
 
 
 def _read(body: bytes, headers: Mapping[str, str], number: str | None) -> Notification:
     try:
         document = exact_json.loads(body)
     except ValueError as error:
-        raise BadNotification(f"The body cannot be read: {error}.") from None
+        raise BadNotification(f"The body cannot be parsed: {error}.") from None
     if not isinstance(document, dict):
         raise BadNotification("The body is not an object.")
-    # Payments created through the legacy endpoint have a flat notification.
+    # A payment created through the legacy endpoint has a notification without `data`.
     data = document.get("data", document)
     if not isinstance(data, dict):
         raise BadNotification("`data` is not an object.")

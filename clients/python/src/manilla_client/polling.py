@@ -1,4 +1,4 @@
-"""How often to poll for a final status: soon at first, then less and less often."""
+"""How often to poll for a final status: the waits get longer with each poll."""
 
 import time
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ Found = TypeVar("Found", bound=Verified)
 
 
 def waits(timeout_seconds: float) -> Iterator[float]:
-    """The seconds to wait after each poll, until the total time is over."""
+    """Yields the seconds to wait after each poll, until the timeout is reached."""
     deadline = time.monotonic() + timeout_seconds
     next_seconds = FIRST_WAIT_SECONDS
     while (left := deadline - time.monotonic()) > 0:

@@ -1,4 +1,4 @@
-"""Converts JSON documents to the dataclasses in `answers` and rejects those that do not match."""
+"""Converts JSON documents to the dataclasses in `answers`. Rejects documents that do not match."""
 
 import types
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def _read(kind: Any, value: object, where: str) -> Any:
         return tuple(_read(get_args(kind)[0], item, where) for item in items)
     if origin is Literal:
         if value not in get_args(kind):
-            raise BadAnswer(f"{where} is a word that this version does not know.")
+            raise BadAnswer(f"{where} has a value that this version does not know.")
         return value
     return _SIMPLE[kind](value, where)
 
@@ -56,7 +56,7 @@ def _parts(kind: Any) -> tuple[tuple[str, Any, bool], ...]:
 def _expect(value: object, kind: type, where: str) -> Any:
     # In Python a bool is an int, but in JSON it is not a number.
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise BadAnswer(f"{where} is not of the kind {kind.__name__}.")
+        raise BadAnswer(f"{where} is not of type {kind.__name__}.")
     return value
 
 

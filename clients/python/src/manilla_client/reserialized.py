@@ -1,4 +1,4 @@
-"""Serializes the same JSON in the ways that common libraries do."""
+"""Serializes the same JSON as different common libraries would."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-# What each form is called in the explanation, and its options for json.dumps.
+# Maps each format's name in the explanation to its options for json.dumps.
 _SPACING: dict[str, dict[str, Any]] = {
     "without spaces": {"separators": (",", ":")},
     "with spaces after commas and colons": {},
@@ -21,7 +21,7 @@ _KEPT_NUMBER = re.compile(r'"\\u0000([^"\\]*)\\u0000"')
 
 
 def reserialized(body: bytes) -> Iterator[tuple[bytes, str]]:
-    """Yields each form of the JSON, and how it differs."""
+    """Yields each serialization of the JSON, and how it differs."""
     for numbers, value in _parsed(body):
         for spacing, keys, letters, slashes in product(_SPACING, _KEYS, _LETTERS, _SLASHES):
             text = json.dumps(

@@ -16,7 +16,8 @@ from manilla_client.reserialized import reserialized
 DIGEST_BYTES = 32
 TOLERANCE_SECONDS = 300  # the platform's default
 EXCERPT_BYTES = 12
-MILLISECONDS = "millisecond_timestamp"  # a thousand texts to try, so only with the correct secret
+# Tried only with the correct secret, because there are a thousand variants.
+MILLISECONDS = "millisecond_timestamp"
 UNEXPLAINED = (
     "No common mistake explains this. Compute the SHA-256 hash of the string your program signs: "
     "if it equals the hash above, your secret is wrong; if not, your string is wrong."
@@ -34,7 +35,7 @@ class SignatureMistake:
 
 @dataclass(frozen=True, slots=True)
 class SignedText:
-    """A text that may have been signed, and the mistake if it is not the correct text."""
+    """A text that may have been signed. `mistake` is None if the text is correct."""
 
     signed: bytes
     mistake: SignatureMistake | None = None
@@ -42,7 +43,7 @@ class SignedText:
 
 @dataclass(frozen=True, slots=True)
 class SigningSecret:
-    """A secret that may have been used. Only its label is ever shown."""
+    """A secret that may have been used. The output shows only its label."""
 
     key: bytes = field(repr=False)
     label: str
@@ -51,12 +52,12 @@ class SigningSecret:
 
 @dataclass(frozen=True, slots=True)
 class SignatureReport:
-    text: SignedText  # the correct text
+    text: SignedText  # the text that should have been signed
     mistakes: list[SignatureMistake]
-    is_explained: bool  # these mistakes fully explain the mismatch
+    is_explained: bool  # True if these mistakes fully explain the mismatch
     secret: SigningSecret | None = None
     note: str | None = None
-    signed: SignedText | None = None  # the text that was signed, if known
+    signed: SignedText | None = None  # the text that was actually signed, if known
 
     @property
     def matches(self) -> bool:
@@ -64,7 +65,7 @@ class SignatureReport:
 
     @property
     def first_difference(self) -> int | None:
-        """The position of the first byte in which the signed text differs from the correct one."""
+        """The position of the first byte that differs between the signed and the correct text."""
         other = self.signed or self.text
         return None if other == self.text else first_difference(other.signed, self.text.signed)
 
@@ -110,10 +111,10 @@ def check_signature(
     request: tuple[str, str, str] | None = None,
     others: Sequence[SignedText] = (),
 ) -> SignatureReport:
-    """Checks the signature of a request, or of a notification.
+    """Checks the signature of a request or of a notification.
 
-    `request` is the timestamp, the method and the target; None for a notification. `others` are
-    further texts that may have been signed.
+    `request` is the timestamp, the method and the target, or None for a notification. `others` has
+    additional texts that may have been signed.
     """
     if request is None:
         return explain([*body_texts(body), *others], secrets, signature)
@@ -128,7 +129,7 @@ def explain(
 ) -> SignatureReport:
     """Finds the text and secret that match the signature, with the fewest mistakes.
 
-    The first text is the correct one. Secrets without a mistake are correct.
+    The first text is the correct text. Secrets without a mistake are correct.
     """
     digest, unreadable, form = _read(signature)
     note = " ".join(filter(None, (form, note))) or None
@@ -148,7 +149,7 @@ def explain(
 
 
 def _read(signature: str) -> tuple[bytes | None, SignatureMistake | None, str]:
-    """Decodes the digest. Upper case and the prefix `sha256=` are accepted, as in the API."""
+    """Decodes the signature. Upper case and the prefix `sha256=` are accepted, as in the API."""
     text, notes = signature.strip(), []
     if text.lower().startswith("sha256="):
         text = text[len("sha256=") :]
@@ -176,7 +177,7 @@ def _decode_base64(text: str) -> bytes:
 
 
 def request_texts(timestamp: str, method: str, target: str, body: bytes) -> list[SignedText]:
-    """The texts that a request's signature may cover: the correct one, then one per mistake."""
+    """Returns the texts that may have been signed: the correct text, then one text per mistake."""
     path = _path(target)
 
     def text(method: str = method.upper(), target: str = path, body: bytes = body) -> bytes:
@@ -204,7 +205,7 @@ def request_texts(timestamp: str, method: str, target: str, body: bytes) -> list
 
 
 def _path(target: str) -> str:
-    """The path and query of a URL, as a request line has them."""
+    """Returns the path and query of a URL, as in a request line."""
     if "://" not in target.partition("?")[0]:
         return target
     return "/" + target.partition("://")[2].partition("/")[2]
@@ -234,7 +235,7 @@ def _times(timestamp: str, right: bytes) -> Iterator[SignedText]:
 
 
 def body_texts(body: bytes) -> list[SignedText]:
-    """The body as given, and the variants that programs create between signing and sending."""
+    """Returns the body, and the variants that programs create between signing and sending."""
     texts = [SignedText(body)]
     stripped = body.rstrip(b"\r\n")
     if stripped != body:
@@ -256,7 +257,7 @@ def body_texts(body: bytes) -> list[SignedText]:
 
 
 def with_variants(secret: SigningSecret) -> list[SigningSecret]:
-    """The secret, and the variants that arise when it is copied into a program."""
+    """Returns the secret, and the variants that can result from copying it into a program."""
     hint = "The secret was used with a newline at its end; use it unchanged."
     mistake = SignatureMistake("secret_with_newline", hint)
     return [secret, SigningSecret(secret.key + b"\n", "another form", mistake)]
@@ -277,7 +278,7 @@ def escaped(text: bytes) -> str:
 
 
 def _age_note(timestamp: str) -> str | None:
-    """A note if the signature matches but is so old that the API rejects the request."""
+    """Returns a note if the signature matches but the API would reject its timestamp."""
     if not _SECONDS.fullmatch(timestamp):
         return None
     apart = int(time.time()) - int(timestamp)

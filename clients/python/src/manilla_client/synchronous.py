@@ -115,30 +115,30 @@ class Client:
         return self._do(calls.create_payment_link(order))
 
     def list_payment_links(self, **query: Unpack[PaymentLinkQuery]) -> PaymentLinkPage:
-        """A page of your payment links, newest first. Pass its `next_cursor` as `cursor`."""
+        """Returns a page of payment links, newest first. Pass its `next_cursor` as `cursor`."""
         return self._do(calls.list_payment_links(query))
 
     def get_payment_link(self, link_id: str) -> PaymentLink:
         return self._do(calls.get_payment_link(link_id))
 
     def disable_payment_link(self, link_id: str) -> CreatedPaymentLink:
-        """Stops new payments with the link."""
+        """Disables the payment link, which stops new payments through it."""
         return self._do(calls.disable_payment_link(link_id))
 
     def enable_payment_link(self, link_id: str) -> CreatedPaymentLink:
-        """Allows new payments with a disabled link."""
+        """Enables a disabled payment link, which allows new payments through it."""
         return self._do(calls.enable_payment_link(link_id))
 
     def edit_payment_link(self, link_id: str, **change: Unpack[PaymentLinkChange]) -> PaymentLink:
-        """Changes what new payments are created with. None removes an optional field."""
+        """Changes the link's fields, for new payments. None removes an optional field."""
         return self._do(calls.edit_payment_link(link_id, change))
 
     def list_events(self, **query: Unpack[EventQuery]) -> EventPage:
-        """A page of events, oldest first. To continue later, pass the last id as `since`."""
+        """Returns a page of events, oldest first. Pass the last id as `since` to continue."""
         return self._do(calls.list_events(query))
 
     def create_webhook_endpoint(self, **order: Unpack[EndpointOrder]) -> EndpointSecret:
-        """Creates a URL that receives events. Keep the secret: it is shown only once."""
+        """Creates a URL that receives events. Store the secret: it is returned only once."""
         return self._do(calls.create_webhook_endpoint(order))
 
     def list_webhook_endpoints(
@@ -155,23 +155,23 @@ class Client:
         return self._do(calls.change_webhook_endpoint(endpoint_id, change))
 
     def delete_webhook_endpoint(self, endpoint_id: str) -> DeletedEndpoint:
-        """Stops its deliveries and destroys its secret."""
+        """Deletes the endpoint with its secret, and stops its deliveries."""
         return self._do(calls.delete_webhook_endpoint(endpoint_id))
 
     def test_webhook_endpoint(self, endpoint_id: str) -> EndpointTest:
-        """Sends a test event and returns what your server answered."""
+        """Sends a test event and returns your server's response."""
         return self._do(calls.test_webhook_endpoint(endpoint_id))
 
     def rotate_webhook_secret(
         self, endpoint_id: str, *, overlap_minutes: int = 1440
     ) -> EndpointSecret:
-        """Creates a new secret. The old one signs too until the overlap ends."""
+        """Creates a new secret. The old secret also signs until the overlap ends."""
         return self._do(calls.rotate_webhook_secret(endpoint_id, overlap_minutes))
 
     def resend_webhook_events(
         self, endpoint_id: str, since: datetime, *, include_delivered: bool = False
     ) -> AcceptedResend:
-        """Sends the events since then that the endpoint has not received."""
+        """Sends the events since this time that the endpoint has not received."""
         return self._do(calls.resend_webhook_events(endpoint_id, since, include_delivered))
 
     def initiate_refund(
@@ -181,7 +181,7 @@ class Client:
         scenario: Scenario | None = None,
         **order: Unpack[RefundOrder],
     ) -> Refund:
-        """Debits your wallet immediately and returns the money to the customer."""
+        """Debits your wallet immediately and refunds the customer."""
         return self._do(calls.initiate_refund(order, idempotency_key, scenario))
 
     def verify_refund(self, trx_id: str) -> VerifiedRefund:
@@ -194,24 +194,24 @@ class Client:
     def payments(
         self, **query: Unpack[TransactionQuery]
     ) -> Iterator[CompletedPayment | UnfinishedPayment]:
-        """Yields all your payments, newest first, and requests their pages when needed."""
+        """Yields all your payments, newest first. Requests further pages when needed."""
         return self._every(lists.payments(query))
 
     def payouts(
         self, **query: Unpack[TransactionQuery]
     ) -> Iterator[DeliveredPayout | UndeliveredPayout]:
-        """Yields all your payouts, newest first, and requests their pages when needed."""
+        """Yields all your payouts, newest first. Requests further pages when needed."""
         return self._every(lists.payouts(query))
 
     def refunds(self, **query: Unpack[TransactionQuery]) -> Iterator[VerifiedRefund]:
-        """Yields all your refunds, newest first, and requests their pages when needed."""
+        """Yields all your refunds, newest first. Requests further pages when needed."""
         return self._every(lists.refunds(query))
 
     def balance(self) -> Balance:
         return self._do(calls.balance())
 
     def balance_transactions(self, **query: Unpack[StatementQuery]) -> Iterator[BalanceTransaction]:
-        """Yields your wallets' statement, newest line first, page by page."""
+        """Yields your wallets' statement lines, newest first. Requests more pages when needed."""
         return self._every(lists.balance_transactions(query))
 
     def initiate_payout(
@@ -237,7 +237,7 @@ class Client:
         return self._do(calls.payout_methods(currency))
 
     def bank_list(self, method_code: str | None = None) -> BankList:
-        """The bank codes of provider B, or of another automatic method."""
+        """Returns the bank codes of provider B, or of the given automatic method."""
         return self._do(calls.bank_list(method_code))
 
     def site_info(self) -> SiteInfo:

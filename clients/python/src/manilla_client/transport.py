@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 ANSWER_BYTES_MAX = 8 * 1024 * 1024
 CONNECTIONS_KEPT_MAX = 16
-# This is shorter than servers keep idle connections open, so that few are closed during use.
+# Servers close idle connections later than this, so few connections are closed during use.
 IDLE_SECONDS_MAX = 4
 
 
@@ -31,7 +31,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """There was no response. If `is_final`, a retry would not help."""
+    """There was no response. If `is_final` is True, a retry would not help."""
 
     reason: str
     is_final: bool = False
@@ -44,17 +44,17 @@ class Transport:
     def __init__(self, url: str, timeout_seconds: float, tls: ssl.SSLContext | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("The address begins with https:// or http://, and then a host.")
+            raise ValueError("The URL must start with https:// or http://, followed by a host.")
         if parts.path not in ("", "/") or parts.query or parts.fragment or parts.username:
             # The signature covers the path that the API receives.
-            raise ValueError("The address is that of the host alone, without a path.")
+            raise ValueError("The URL must have only a host, without a path.")
         self._host, self._port = parts.hostname, parts.port
         self._timeout_seconds = timeout_seconds
         self._tls = (tls or ssl.create_default_context()) if parts.scheme == "https" else None
         self._idle: deque[tuple[float, http.client.HTTPConnection]] = deque()
 
     def send(self, request: Request) -> Answer | Failure:
-        """Sends a request. If the kept connection was closed, retries once on a new one."""
+        """Sends a request. If a reused connection was closed, retries once on a new connection."""
         kept = self._take()
         if kept is not None:
             outcome = self._exchange(kept, request)
@@ -102,14 +102,14 @@ class Transport:
             return Failure(f"The certificate cannot be verified: {error}", is_final=True)
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            reason = f"No answer: {type(error).__name__}: {error}"
+            reason = f"No response: {type(error).__name__}: {error}"
             return Failure(reason, was_closed=isinstance(error, ConnectionError))
         if len(body) > ANSWER_BYTES_MAX:
             connection.close()
-            return Failure("The answer is too large.", is_final=True)
+            return Failure("The response is too large.", is_final=True)
         if response.length:
             connection.close()
-            return Failure("No answer: only a part of it came.")
+            return Failure("No response: only a part of it arrived.")
         self._keep(connection)
         headers = {name.lower(): value for name, value in response.getheaders()}
         return Answer(response.status, headers, body)

@@ -1,4 +1,4 @@
-"""Which platform to call, and with which keys: a stored profile or the environment variables."""
+"""Selects the platform and the keys: from a stored profile or from environment variables."""
 
 import argparse
 import json
@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A merchant's account on a platform, with its keys of one environment."""
+    """A merchant's account on a platform, with its keys for one environment."""
 
     name: str  # the profile's name
     url: str
@@ -34,9 +34,9 @@ class Account:
     @classmethod
     def of(cls, name: str, parts: dict[str, str]) -> "Account":
         if not all(part.isascii() and part.isprintable() for part in parts.values()):
-            raise CommandFailed("The URL and the keys have letters, digits and ASCII signs only.")
+            raise CommandFailed("The URL and the keys may contain only ASCII characters.")
         try:
-            Transport(parts["url"], 1)  # checks the URL
+            Transport(parts["url"], 1)  # validates the URL
             keys = Credentials(parts["merchant_key"], parts["api_key"], parts["api_secret"])
         except ValueError as error:
             raise CommandFailed(str(error)) from None
@@ -45,7 +45,7 @@ class Account:
 
 @dataclass(slots=True)
 class Profiles:
-    """The profiles in the user's file, and which of them commands use by default."""
+    """The profiles in the user's file, and the profile that commands use by default."""
 
     current: str | None = None
     profiles: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -59,14 +59,14 @@ class Profiles:
             document: Any = json.loads(content)
             return cls(document["current"], {**document["profiles"]})
         except (ValueError, KeyError, TypeError):
-            raise CommandFailed(f"{_file()} is not a file of profiles.") from None
+            raise CommandFailed(f"{_file()} is not a profile file.") from None
 
     def save(self) -> None:
         private_files.write(_file(), json.dumps(asdict(self), indent=2).encode())
 
     def add(self, account: Account) -> None:
         if account.name in self.profiles:
-            raise CommandFailed(f"There is a profile {account.name} already. Remove it first.")
+            raise CommandFailed(f"The profile {account.name} already exists. Remove it first.")
         self.profiles[account.name] = {"url": account.url, **asdict(account.credentials)}
         self.current = self.current or account.name
         self.save()
@@ -97,10 +97,10 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 
 def choose(name: str | None) -> Account:
-    """Returns the named profile, else what the variables say, else the profile in use."""
+    """Returns the named profile, or the account in the variables, or the default profile."""
     if name is not None:
         return Profiles.load().find(name)
-    # All four or none: a key must not be sent to a platform that it was not made for.
+    # Use all four variables or none, because a key must not be sent to the wrong platform.
     if any(os.environ.get(variable) for variable in VARIABLES.values()):
         return of_variables(FROM_VARIABLES)
     stored = Profiles.load()

@@ -2,4 +2,4 @@
 
 
 class CommandFailed(Exception):
-    """The command cannot continue. The message says why, and what to do."""
+    """The command cannot continue. The message gives the reason and what to do."""

@@ -17,7 +17,7 @@ TIMEOUT_SECONDS = WAIT_SECONDS_MAX + 20
 
 
 class Unreachable(Exception):
-    """The platform cannot answer now. The message says why."""
+    """The platform cannot respond now. The message gives the reason."""
 
     def __init__(self, outcome: Answer | Failure) -> None:
         super().__init__(str(error_of(outcome, None)))
@@ -30,12 +30,12 @@ class Feed:
         self._transport = Transport(account.url, TIMEOUT_SECONDS)
 
     def now(self) -> str:
-        """Returns the time by the platform's clock: this machine's may be minutes ahead."""
+        """Returns the platform's time, because this machine's clock may be minutes ahead."""
         headers, _ = self._send(calls.site_info())
         try:
             return parsedate_to_datetime(headers.get("date", "")).isoformat()
         except ValueError:
-            raise BadAnswer("The platform does not tell the time: use --since.") from None
+            raise BadAnswer("The platform's response has no valid date. Use --since.") from None
 
     def page(self, since: str, cursor: str | None, wait_seconds: int) -> EventPage:
         call = calls.list_events(
@@ -44,13 +44,13 @@ class Feed:
         return call.read(self._send(call)[1])
 
     def _send(self, call: Call[Any]) -> tuple[Any, Any]:
-        """Returns the response's headers and its document."""
+        """Sends a call, and returns the response's headers and its JSON document."""
         outcome = self._transport.send(signed(call, self._credentials))
         if isinstance(outcome, Answer) and outcome.status == 200:
             try:
                 return outcome.headers, exact_json.loads(outcome.body)
             except ValueError:
-                raise Unreachable(Failure("The answer is not JSON.")) from None
+                raise Unreachable(Failure("The response is not JSON.")) from None
         if may_be_repeated(outcome):
             raise Unreachable(outcome)
         raise error_of(outcome, None)

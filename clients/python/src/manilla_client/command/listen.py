@@ -1,4 +1,4 @@
-"""`manilla-client listen`: forwards the merchant's events to a receiver, and loses none."""
+"""`manilla-client listen` forwards the merchant's events to a receiver without losing any."""
 
 import argparse
 import math
@@ -19,7 +19,7 @@ from manilla_client.command.stopping import Stopping
 from manilla_client.transport import Answer
 
 RETRY_SECONDS_MAX = 30
-# This leaves half of the platform's rate limit to the shop, if it calls from the same address.
+# This leaves half of the rate limit to a shop that calls the platform from the same IP address.
 READ_INTERVAL_SECONDS = 1.0
 
 
@@ -67,13 +67,13 @@ def _run(given: argparse.Namespace) -> int:
 
 @dataclass(slots=True)
 class Backoff:
-    """When to try again what has failed: after 1, 2, 4, ... seconds."""
+    """Schedules the retries of a failed action after 1, 2, 4, ... seconds."""
 
     failures: int = 0
     due_at: float = 0
 
     def postpone(self, seconds_min: float = 0) -> float:
-        """Returns the seconds until the next attempt."""
+        """Schedules the next attempt, and returns the seconds until then."""
         seconds = max(seconds_min, min(1 << self.failures, RETRY_SECONDS_MAX))
         self.failures += 1
         self.due_at = time.monotonic() + seconds
@@ -111,20 +111,21 @@ class Listener:
                 time.sleep(max(0.0, min(read_at, retry_at) - now))
 
     def _read(self, wait_seconds: float) -> None:
-        """Reads the next events. Waits for them if there are none yet."""
+        """Reads the next events, and waits for them if there are none yet."""
         self._reading.due_at = time.monotonic() + READ_INTERVAL_SECONDS
         try:
             if self._progress.since is None:
                 self._progress.since = self._feed.now()
-            # The first answer shows that the position is valid. Until then nothing is stored.
+            # The first response shows that the position is valid. Until then, no position is
+            # stored.
             wait = int(wait_seconds) if self._progress.is_stored else 0
             page = self._feed.page(self._progress.last_read, self._cursor, wait)
         except Unreachable as away:
             seconds = self._reading.postpone(away.retry_after_seconds)
-            _report(f"The platform cannot be read: {away} Trying again in {seconds:.0f} s.")
+            _report(f"Events cannot be read: {away} Trying again in {seconds:.0f} s.")
             return
         self._reading.failures = 0
-        # A cursor continues a page without events. After an event, its id does.
+        # The cursor continues after a page without events. Otherwise the last event's id continues.
         self._cursor = None if page.data else page.next_cursor
         self._take(page.data)
 
@@ -140,7 +141,7 @@ class Listener:
         self._progress.record_delivered(each.id for each in events if each.id not in wanted)
 
     def _forward_due(self) -> None:
-        """Forwards what is due. After a failure, the transaction's later events wait."""
+        """Forwards the due events. After a failure, later events of the same transaction wait."""
         held_back = {
             trx_id for trx_id, retry in self._retries.items() if retry.due_at > time.monotonic()
         }
@@ -174,5 +175,5 @@ def _line(event: Event) -> str:
 
 
 def _report(text: str) -> None:
-    """Prints to standard error, so that standard output has one line for each event forwarded."""
+    """Prints to standard error, because standard output has one line for each forwarded event."""
     print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Prints text that other systems sent."""
+"""Prints text from other systems."""
 
 import json
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from manilla_client import exact_json
 
 
 def printable(text: str) -> str:
-    """Escapes characters that could control the terminal. Line breaks stay."""
+    """Escapes characters that could control the terminal, but keeps line breaks."""
     return "".join(
         each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text
     )

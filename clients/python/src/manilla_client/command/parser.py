@@ -9,8 +9,8 @@ from manilla_client.command import listen, profile, request, trigger, verify_sig
 from manilla_client.command.failure import CommandFailed
 from manilla_client.errors import ManillaError
 
-INTERRUPTED = 130  # the exit code of a command that Ctrl-C ended
-NO_READER = 141  # the exit code of a command that SIGPIPE ended
+INTERRUPTED = 130  # the exit code after Ctrl-C
+NO_READER = 141  # the exit code after SIGPIPE
 COMMANDS = (listen, profile, request, trigger, verify_signature)
 
 
@@ -30,8 +30,8 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _end_quietly() -> int:
-    """Ends because the reader of our output has ended, as `head` does after some lines."""
-    # Python would report an error when it flushes the rest at exit.
+    """Exits without an error because the reader of our output has exited, as `head` does."""
+    # Otherwise, Python would report an error when it flushes the output at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return NO_READER
 

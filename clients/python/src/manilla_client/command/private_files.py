@@ -1,4 +1,4 @@
-"""Files that only their owner may read: keys, and positions in the list of events."""
+"""Files that only their owner may read: API keys, and positions in the list of events."""
 
 import os
 import tempfile
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from manilla_client.command.failure import CommandFailed
 
-OTHERS = 0o077  # the permissions of everybody but the owner
+OTHERS = 0o077  # the permissions of everyone except the owner
 
 
 def config_folder() -> Path:
@@ -25,7 +25,7 @@ def _folder(variable: str, default: str) -> Path:
 
 
 def read(path: Path) -> bytes | None:
-    """Returns the content, or None if there is no file. Refuses a file that others can read."""
+    """Returns the file's content, or None if there is none. Rejects a file that others can read."""
     try:
         with path.open("rb") as file:
             about = os.fstat(file.fileno())
@@ -41,10 +41,10 @@ def read(path: Path) -> bytes | None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Replaces the file in one step, so that a crash leaves the old content or the new."""
+    """Replaces the file atomically: after a crash it has either the old or the new content."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        number, name = tempfile.mkstemp(dir=path.parent)  # mode 0600
+        number, name = tempfile.mkstemp(dir=path.parent)  # the file mode is 0600
         try:
             with open(number, "wb") as file:
                 file.write(content)

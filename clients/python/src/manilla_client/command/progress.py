@@ -1,4 +1,4 @@
-"""How far `listen` has come: stored in a file, so that a restart continues there."""
+"""The position of `listen` in the list of events, stored in a file for the next start."""
 
 import hashlib
 import json
@@ -10,14 +10,14 @@ from manilla_client.command import private_files
 from manilla_client.command.accounts import Account
 from manilla_client.command.failure import CommandFailed
 
-AHEAD_MAX = 1000  # events that can be read while an older one has not been delivered
+AHEAD_MAX = 1000  # number of later events to read while an older event is undelivered
 
 
 class Progress:
-    """The position before which every event is delivered, and what is delivered after it.
+    """The position up to which all events are delivered, and the events delivered after it.
 
-    An event that the receiver rejects holds the position back, but not the events of other
-    transactions. Those are remembered one by one until the position has passed them.
+    An event that the receiver rejects holds the position back, but not other transactions' events.
+    The ids of those events are stored until the position has passed them.
     """
 
     def __init__(self, account: Account) -> None:
@@ -27,7 +27,7 @@ class Progress:
         self._saved: bytes | None = None
         self.since: str | None = None  # an event's id, or a time
         self._delivered: set[str] = set()
-        self._read: deque[str] = deque()  # the ids after the position, oldest first
+        self._read: deque[str] = deque()  # the ids of events after the position, oldest first
 
     @property
     def is_stored(self) -> bool:
@@ -56,11 +56,11 @@ class Progress:
         self._save()
 
     def lock(self) -> Any:
-        """Returns a locked file. Two processes with one position would skip each other's events."""
+        """Locks the progress: two processes with one position would skip each other's events."""
         try:
             import fcntl
         except ImportError:
-            return None  # Windows has other locks
+            return None  # Windows has no `fcntl` locks
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = self._path.with_suffix(".lock").open("w")
         try:

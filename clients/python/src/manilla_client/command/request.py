@@ -40,7 +40,7 @@ def add_to(commands: Any) -> None:
         action="append",
         default=[],
         metavar="HEADER",
-        help="Another header, such as 'X-Sandbox-Scenario: failed'.",
+        help="An additional header, such as 'X-Sandbox-Scenario: failed'.",
     )
     accounts.add_option(parser)
     parser.set_defaults(run=_run)
@@ -102,7 +102,7 @@ def _header(text: str) -> tuple[str, str]:
 
 
 def _print(answer: Answer) -> None:
-    """Prints the status to standard error, so that the JSON on standard output can be piped."""
+    """Prints the status to standard error, because standard output has only the JSON."""
     request_id = answer.headers.get("x-request-id")
     about = f"HTTP {answer.status}" + (f", request {request_id}" if request_id else "")
     print(printable(about), file=sys.stderr)

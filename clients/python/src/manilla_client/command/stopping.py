@@ -1,4 +1,4 @@
-"""Lets a step finish when Ctrl-C or a signal asks the command to end."""
+"""Lets the current step finish when Ctrl-C or a signal stops the command."""
 
 import contextlib
 import signal
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 
 class Stopping:
-    """Raises KeyboardInterrupt after the step in progress. A second signal does not wait for it."""
+    """Raises KeyboardInterrupt after the current step, or immediately after a second signal."""
 
     def __init__(self) -> None:
         self._is_busy = self._is_asked = False

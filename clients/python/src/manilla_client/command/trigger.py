@@ -1,4 +1,4 @@
-"""`manilla-client trigger`: creates a sandbox transaction, so that its event follows."""
+"""`manilla-client trigger` creates a sandbox transaction, which causes an event."""
 
 import argparse
 import uuid
@@ -15,8 +15,8 @@ from manilla_client.synchronous import Client
 
 SHOP = "https://shop.example"
 REASON = "manilla-client trigger"
-OUTCOME_SECONDS_MAX = 120  # a sandbox transaction is final a few seconds after its creation
-ACCOUNT_NUMBER = "0000000000"  # the sandbox accepts it on every rail
+OUTCOME_SECONDS_MAX = 120  # a sandbox transaction gets its final status within seconds
+ACCOUNT_NUMBER = "0000000000"  # the sandbox accepts this number on every rail
 
 
 class Trigger(NamedTuple):
@@ -107,7 +107,7 @@ def _pay_out(
 def _refund(
     client: Client, scenario: Scenario, amount: Decimal, currency: str, ipn_url: str
 ) -> Mapping[str, str]:
-    """Refunds a new payment. The ids are those of the notification: `trx_id` is the payment's."""
+    """Refunds a new payment. Returns the notification's ids: `trx_id` is the payment's id."""
     payment = _pay(client, "success", amount, currency, ipn_url)
     made = client.initiate_refund(
         trx_id=payment["trx_id"], ref_trx=_new_reference(), reason=REASON, scenario=scenario
@@ -117,7 +117,7 @@ def _refund(
 
 
 def _payout_method(client: Client, currency: str) -> PayoutMethod:
-    """Returns an automatic method, because an administrator would have to complete a manual one."""
+    """Returns an automatic method, because an administrator must complete a manual payout."""
     for method in client.payout_methods(currency).methods:
         if method.type == "auto":
             return method

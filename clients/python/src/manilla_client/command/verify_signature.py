@@ -1,4 +1,4 @@
-"""`manilla-client verify-signature`: explains why a signature does not match."""
+"""`manilla-client verify-signature` explains why a signature does not match."""
 
 import argparse
 import json
@@ -75,7 +75,7 @@ def _check(given: argparse.Namespace) -> SignatureReport:
 def wrong_options(
     notification: bool, request: tuple[str | None, str | None, str | None], body: str | None
 ) -> str | None:
-    """An error message if the options contradict each other, otherwise None."""
+    """Returns an error message if the options contradict each other, otherwise None."""
     if notification and (any(part is not None for part in request) or body is None):
         return "a notification needs --body, and no --timestamp, --method or --target."
     if not notification and any(part is None for part in request):
