@@ -80,7 +80,7 @@ async def test_an_unrealistic_command_needs_force(platform: Platform) -> None:
     target = "/control/api/a/transfers/TXN1/settle"
     reply = await platform.send("POST", target, {"status": "failed"})
     assert reply.status == 409
-    assert reply.json["error"] == "A transfer that is success does not become failed."
+    assert reply.json["error"] == "A transfer cannot change from success to failed."
     await platform.control("a/transfers/TXN1/settle", {"status": "failed", "insist": True})
     assert await platform.transfer_status("a", "TXN1") == "failed"
     events = {each.json["event"] for each in await platform.webhooks(2)}

@@ -129,7 +129,7 @@ async def test_a_payment_page_works_once(platform: Platform, browser: Browser) -
 async def test_an_unknown_payment_shows_an_error_page(platform: Platform) -> None:
     reply = await platform.send("GET", "/a/checkout/nothing")
     assert reply.status == 404
-    assert b"We do not know this payment" in reply.body
+    assert b"Payment not found" in reply.body
 
 
 @looks
@@ -179,7 +179,7 @@ async def test_provider_b_accepts_only_the_exact_amount(platform: Platform) -> N
     assert reply.status == 200
     assert (await platform.charge_status("b", "TXN1-1"))["status"] == "SUCCESS"
     again = await platform.send("POST", f"/bank/{account}", b"choice=exact", form)
-    assert b"takes nothing more" in again.body
+    assert b"accepts no more money" in again.body
     assert len(await platform.webhooks(1)) == 1
 
 

@@ -214,7 +214,7 @@ async def test_an_unknown_reference_is_not_found(platform: Platform, kind: str) 
     [
         (b"{", "The body is not valid JSON."),
         (b'{"reference":"1","reference":"2"}', "The body repeats a key."),
-        (b'{"reference":"\\ud800"}', "The body holds characters that are none."),
+        (b'{"reference":"\\ud800"}', "The body contains invalid characters."),
         (b"[]", "The body must be an object"),
         (b"{}", "currency is required"),
         (charge_a("T", "1000", currency="USD"), "currency must be NGN"),

@@ -1,6 +1,6 @@
-"""The development distribution: simulated providers, the demo merchant and the demo shop.
+"""The development package: simulated providers, the demo merchant and the demo shop.
 
 The simulated providers are A, B and C, and the APIs of Paystack, Kora, Monnify and Flutterwave.
 """
 
-__version__ = "0.7.0"  # the same as the platform's
+__version__ = "0.7.0"  # the same version as the platform

@@ -1,4 +1,4 @@
-"""The same banks with each provider's codes, so that using another provider's code fails."""
+"""The same banks with different codes for each provider. Another provider's code is rejected."""
 
 import re
 
@@ -28,7 +28,7 @@ _CENTRAL_BANK: Banks = {
     bank.code: Bank(bank.code, bank.name, bank.nip_code) for bank in SANDBOX_BANKS
 }
 KORA = MONNIFY = FLUTTERWAVE = _CENTRAL_BANK
-# In addition to the central bank's codes, Paystack has its own, some of them not numeric.
+# In addition to the central bank's codes, Paystack has its own codes, and some are not numeric.
 PAYSTACK: Banks = {
     **_CENTRAL_BANK,
     "035A": Bank("035A", "ALAT by WEMA", "000017"),

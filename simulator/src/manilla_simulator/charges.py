@@ -1,4 +1,4 @@
-"""Charges: created by the platform, then paid, declined or left to expire by the customer."""
+"""Charges, which the platform creates and the customer pays, declines or lets expire."""
 
 import asyncio
 import secrets
@@ -20,7 +20,7 @@ DECLINED = "declined"
 
 
 class NotExact(NotPossible):
-    """A wrong amount at a virtual account that accepts only the exact one. It is returned."""
+    """A virtual account that accepts only the exact amount returns this wrong amount."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,10 +31,11 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     title: str = ""
     redirect_url: str | None = None
     notification_url: str | None = None
-    banks: tuple[Bank, ...] = ()  # banks at which to open virtual accounts; empty for a hosted page
-    account_name: str = ""  # name of the virtual account; empty for the default name
-    customer_pays_fee: bool = False  # the provider's fee is added to the amount
-    expires_at: datetime | None = None  # None: after the number of minutes in the settings
+    banks: tuple[Bank, ...] = ()  # banks of the virtual accounts; empty for a hosted page
+    account_name: str = ""  # the virtual account's name; empty for the default name
+    # The customer pays the provider's fee in addition to the amount.
+    customer_pays_fee: bool = False
+    expires_at: datetime | None = None  # None: the default number of minutes from the settings
 
 
 def open_charge(provider: Provider, order: Order) -> Charge:
@@ -65,7 +66,7 @@ def open_charge(provider: Provider, order: Order) -> Charge:
 
 
 def add_account(provider: Provider, charge: Charge, order: Order) -> VirtualAccount:
-    """Opens a virtual account for a charge that so far has only a hosted page."""
+    """Opens a virtual account for a charge that has only a hosted page."""
     account = _new_account(provider, order, order.banks[0])
     charge.accounts = (*charge.accounts, account)
     provider.charges.put(charge)
@@ -89,7 +90,7 @@ def find(provider: Provider, reference: str) -> Charge:
 
 
 def refreshed(charge: Charge) -> Charge:
-    """Marks a charge as expired when it is read, because no provider sends a webhook about it."""
+    """Marks an overdue charge as expired on reading, because providers send no webhook for it."""
     if charge.status is ChargeStatus.PENDING and now() >= charge.expires_at:
         charge.status = ChargeStatus.EXPIRED
     return charge
@@ -121,7 +122,7 @@ def decline(provider: Provider, charge: Charge, reason: str, *, insist: bool = F
 
 def expire(charge: Charge) -> None:
     if ChargeStatus.EXPIRED not in CHARGE_NEXT[charge.status]:
-        raise NotPossible(f"A charge that is {charge.status} does not expire.")
+        raise NotPossible(f"A charge with status {charge.status} cannot expire.")
     charge.status = ChargeStatus.EXPIRED
     charge.expires_at = now()
 
@@ -136,7 +137,7 @@ def _change(
     reason: str = "",
 ) -> None:
     if status not in CHARGE_NEXT[charge.status] and not insist:
-        raise NotPossible(f"A charge that is {charge.status} does not become {status}.")
+        raise NotPossible(f"A charge cannot change from {charge.status} to {status}.")
     credited = charge.credited
     charge.status = status
     charge.provider_status = ""
@@ -153,7 +154,7 @@ def _fee(provider: Provider, paid: Money) -> Money:
 
 
 def return_address(provider: Provider, charge: Charge, *, canceled: bool = False) -> str | None:
-    """The URL the customer returns to, with the query parameters that this provider adds."""
+    """Returns the URL to which the customer returns, with this provider's query parameters."""
     if charge.redirect_url is None:
         return None
     added = urlencode(provider.wire.return_query(charge, canceled))

@@ -1,4 +1,4 @@
-"""The commands that change a provider, shared by the control API and the control page."""
+"""The commands that change a provider, for the control API and the control page."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -42,7 +42,7 @@ class NotFound(Exception):
 
 
 class ChangeFaults(msgspec.Struct, forbid_unknown_fields=True):
-    """Changes the faults. Fields that are not given keep their value."""
+    """Changes the faults. Omitted fields keep their values."""
 
     latency_seconds: Seconds | UnsetType = UNSET
     settle_seconds: Seconds | UnsetType = UNSET
@@ -55,7 +55,7 @@ class ChangeFaults(msgspec.Struct, forbid_unknown_fields=True):
 
 class Settle(msgspec.Struct, forbid_unknown_fields=True):
     status: TransferStatus
-    provider_status: str = ""  # the provider's own status, if it has several for this one
+    provider_status: str = ""  # the provider's own status, if it has several statuses for `status`
     reason: str = ""
     after_seconds: Seconds = 0
     insist: bool = False  # allows transitions that no provider makes by itself
@@ -81,7 +81,7 @@ class Pay(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SetChargeStatus(msgspec.Struct, forbid_unknown_fields=True):
-    """Shows another of the provider's own names for the charge's current status."""
+    """Sets another of the provider's own statuses for the charge's current status."""
 
     provider_status: str
 
@@ -91,7 +91,7 @@ class SetBalance(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SendWebhook(msgspec.Struct, forbid_unknown_fields=True):
-    """Sends exactly these bytes, with the provider's signature and configured faults."""
+    """Sends exactly these bytes, with the provider's signature and the configured faults."""
 
     body: msgspec.Raw
     url: str | None = None
@@ -99,7 +99,7 @@ class SendWebhook(msgspec.Struct, forbid_unknown_fields=True):
 
 def change_faults(provider: Provider, change: ChangeFaults) -> None:
     if change.next is not UNSET and len(change.next) > FAULTS_MAX:
-        raise Invalid(f"At most {FAULTS_MAX} faults can be planned.")
+        raise Invalid(f"At most {FAULTS_MAX} faults can be set at a time.")
     for name in change.__struct_fields__:
         value = getattr(change, name)
         if value is not UNSET:
@@ -109,7 +109,7 @@ def change_faults(provider: Provider, change: ChangeFaults) -> None:
 
 
 def change_account(provider: Provider, change: Mapping[str, Any]) -> None:
-    """Changes credentials, the webhook URL and the switches. Fields not given keep their value."""
+    """Changes credentials, the webhook URL and the switches. Omitted fields keep their values."""
     current = msgspec.to_builtins(provider.account)
     try:
         changed = msgspec.convert({**current, **change}, type(provider.account), strict=False)
@@ -154,7 +154,9 @@ def _find_transfer(provider: Provider, reference: str) -> Transfer:
 def _check_word(words: Mapping[str, StrEnum], word: str, status: StrEnum) -> None:
     if word and words.get(word) is not status:
         known = ", ".join(each for each, meant in words.items() if meant is status)
-        raise Invalid(f"{word} is no word for {status} here: {known or 'there is none'}.")
+        raise Invalid(
+            f"{word} is not a provider status for {status}. Possible values: {known or 'none'}."
+        )
 
 
 def settle_refund(provider: Provider, reference: str, command: SettleRefund) -> Refund:

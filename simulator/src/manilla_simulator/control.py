@@ -1,4 +1,4 @@
-"""The control API, in JSON: enable faults, settle transactions, read the providers' state."""
+"""The JSON control API: enables faults, settles transactions and returns the providers' state."""
 
 from collections.abc import Awaitable, Callable
 from itertools import islice
@@ -156,7 +156,7 @@ def _reset_all(world: World) -> Handler:
 
 
 async def _read(request: web.Request, kind: type[Command]) -> Command:
-    """Parses the body. An empty one is an empty object, because some commands need no fields."""
+    """Parses the body. An empty body is an empty object, because some commands need no fields."""
     try:
         return msgspec.json.decode(await request.read() or b"{}", type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""The control page: the commands of the control API as forms, one page per provider."""
+"""The control page: the commands of the control API as forms, with one page per provider."""
 
 from collections.abc import Callable, Mapping
 from itertools import islice

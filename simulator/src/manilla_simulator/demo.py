@@ -1,6 +1,6 @@
 """The demo merchant of development mode.
 
-Its credentials are derived from the master key, so that every start can print them, although the
+Its credentials are derived from the master key. Every start can therefore print them, although the
 database stores only what is needed to verify them.
 """
 
@@ -29,7 +29,7 @@ OWNER, ADMINISTRATOR = "Demo Owner", "Demo Administrator"
 async def ensure_provider(
     db: Database, keyring: Keyring, provider: str, simulated: Mapping[str, str]
 ) -> None:
-    """Points a provider at the simulator, unless it already has credentials of its own."""
+    """Configures a provider to use the simulator, unless the provider already has credentials."""
     current = (await providers.load(db, keyring))[provider]
     own = current.given.get("secret_key")
     if own is None or own == simulated["secret_key"]:
@@ -39,9 +39,9 @@ async def ensure_provider(
 async def ensure(
     db: Database, keyring: Keyring, simulator_url: str, history_folder: Path | None = None
 ) -> Demo | None:
-    """Creates the demo merchant, and notes that a new one gets a history.
+    """Creates the demo merchant, and records that a new demo merchant gets a history.
 
-    Returns None if its keys were rotated: they can no longer be shown.
+    Returns None if the merchant's keys were rotated, because they can no longer be shown.
     """
     sandbox = credentials.derive(keyring, Environment.SANDBOX)
     production = credentials.derive(keyring, Environment.PRODUCTION)

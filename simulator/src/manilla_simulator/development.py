@@ -1,6 +1,6 @@
 """The entry points that the platform calls in development mode; see `manilla.development`.
 
-Each imports what it needs when it is called, because each runs in a different process.
+Each entry point imports its modules when it is called, because each runs in a different process.
 """
 
 import socket
@@ -25,7 +25,7 @@ WEMA_BANK = "000017"  # provider B's code for Wema Bank
 
 
 def shop(db: Database, keyring: Keyring, base_url: str) -> "list[UrlHandler]":
-    """The routes of the demo shop, which uses the demo merchant's sandbox credentials."""
+    """Returns the routes of the demo shop, which uses the demo merchant's sandbox credentials."""
     from manilla_simulator.shop import routes
 
     return routes.build(db, base_url, credentials.derive(keyring, Environment.SANDBOX))
@@ -34,10 +34,10 @@ def shop(db: Database, keyring: Keyring, base_url: str) -> "list[UrlHandler]":
 async def seed(
     db: Database, keyring: Keyring, simulator_url: str, history_folder: Path | None
 ) -> Demo | None:
-    """Creates the demo merchant and points the providers at the simulator.
+    """Creates the demo merchant, and configures the providers to use the simulator.
 
-    `history_folder`: where a new demo merchant's history is noted; None if it gets none. Returns
-    None if the demo merchant's keys were rotated.
+    `history_folder` is where a new demo merchant's history is recorded, or None for no history.
+    Returns None if the demo merchant's keys were rotated.
     """
     from manilla_simulator import demo
     from manilla_simulator.history import balances
@@ -58,7 +58,7 @@ async def seed(
 
 
 def history_command(folder: Path, simulator_url: str) -> list[str] | None:
-    """Returns the command of the worker that fills in the history, if the history is incomplete."""
+    """Returns the command of the worker that creates the history, or None if it is complete."""
     history = file.read(folder)
     if history is None or history.is_complete:
         return None

@@ -1,4 +1,4 @@
-"""Handles a request to a provider: faults, authentication, parsing, the call, the journal."""
+"""Handles a request to a provider: faults, authentication, parsing, the call, and the log."""
 
 import asyncio
 import time
@@ -50,7 +50,8 @@ async def _serve(provider: Provider, call: Call, request: web.Request) -> web.St
     current = provider.faults
     if current.latency_seconds:
         await asyncio.sleep(current.latency_seconds)
-        if provider.faults is not current:  # reset in the meantime: must not change the new state
+        # The provider was reset in the meantime; do not change its new state.
+        if provider.faults is not current:
             return _response(faults.OUTAGE)
     reply, fault = _reply(provider, call, request, raw)
     provider.journal.append(
@@ -73,7 +74,7 @@ async def _serve(provider: Provider, call: Call, request: web.Request) -> web.St
 def _reply(
     provider: Provider, call: Call, request: web.Request, raw: bytes
 ) -> tuple[Reply, str | None]:
-    """The response, and the fault that was applied to it, if any."""
+    """Returns the response, and the fault that was applied to it, or None."""
     if provider.faults.outage:
         return faults.OUTAGE, "outage"
     planned = provider.faults.strike(call.name)
@@ -88,7 +89,7 @@ def _reply(
 
 
 def _handle(provider: Provider, call: Call, request: web.Request, raw: bytes) -> Reply:
-    """Runs the call's handler, which never waits, so that each change is atomic."""
+    """Runs the call's handler, which never waits. Each change is therefore atomic."""
     try:
         if not call.is_public:
             provider.wire.authenticate(provider, request.headers)
@@ -108,12 +109,12 @@ def _body(call: Call, request: web.Request, raw: bytes) -> object:
     except strict_json.JsonError as error:
         raise Refused(Denial(400, str(error))) from None
     if not strict_json.is_storable(body):
-        raise Refused(Denial(400, "The body holds characters that are none."))
+        raise Refused(Denial(400, "The body contains invalid characters."))
     return body
 
 
 def _denial(provider: Provider, status: int | None, message: str) -> Denial:
-    """The error for a message. A documented message keeps its status unless another is given."""
+    """Returns the error for a message. A documented message has a status unless one is given."""
     documented = {denial.message: denial for denial in provider.wire.denials.documented()}
     denial = documented.get(message, Denial(400, message))
     return msgspec.structs.replace(denial, status=status or denial.status)

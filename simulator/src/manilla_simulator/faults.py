@@ -1,4 +1,4 @@
-"""The faults that can be enabled. This is the only place that applies them."""
+"""The faults that can be enabled. Only this module applies them."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -37,7 +37,7 @@ class Fault(StrEnum):
     ERROR_AFTER_ACCEPT = "5xx_after_accept"
     RESET = "reset"  # the connection is reset before the request is processed
     RESET_AFTER_ACCEPT = "reset_after_accept"
-    # The request is processed; the response cannot be parsed.
+    # The request is processed, but the response cannot be parsed.
     GARBAGE_AFTER_ACCEPT = "garbage_after_accept"
     REFUSE = "refuse"  # the request is not processed; the response is the provider's error
 
@@ -57,12 +57,12 @@ class NextFault(msgspec.Struct, forbid_unknown_fields=True):
     fault: Fault
     message: str | None = None
     status: Annotated[int, msgspec.Meta(ge=200, le=599)] | None = None
-    times: Times | None = 1  # None: until the fault is disabled
-    every: Times = 1  # 2: the fault affects only every second call
-    calls: int = 0  # so far
+    times: Times | None = 1  # None: the fault applies until it is disabled
+    every: Times = 1  # 2: the fault applies only to every second call
+    calls: int = 0  # number of calls so far
 
     def is_due(self) -> bool:
-        """Counts a call, and returns whether the fault affects it."""
+        """Counts a call, and returns whether the fault applies to it."""
         self.calls += 1
         return self.calls % self.every == 0
 
@@ -95,12 +95,12 @@ class Faults(msgspec.Struct, kw_only=True):
     next: list[NextFault] = []
     webhooks: WebhookPlan = WebhookPlan()
     refunds: RefundOutcome = RefundOutcome.SUCCESS
-    # How many lines of a statement each page repeats from the page before, as if the provider had
+    # How many statement lines each page repeats from the previous page, as if the provider had
     # added lines in between.
     statement_overlap: int = 0
 
     def strike(self, call: str) -> NextFault | None:
-        """Returns the fault for this call, if any, and counts one use of it."""
+        """Returns the fault for this call, or None. Counts one use of the fault."""
         for planned in self.next:
             if planned.call in (call, CallName.ANY) and planned.is_due():
                 if planned.times is not None:
@@ -133,7 +133,7 @@ BREAK = Reply(0, b"", ending=Ending.RESET)
 def meet(
     planned: NextFault, handle: Callable[[], Reply], deny: Callable[[int | None, str], Reply]
 ) -> Reply:
-    """Returns the response with the fault applied. Runs `handle` if the call is processed."""
+    """Applies the fault and returns the response. Runs `handle` if the call is processed."""
     if planned.fault is Fault.REFUSE:
         return deny(planned.status, planned.message or "Request refused")
     reply = handle() if planned.fault in AFTER_ACCEPT else None
@@ -149,7 +149,7 @@ def meet(
 
 
 def _broken(planned: NextFault, deny: Callable[[int | None, str], Reply]) -> Reply:
-    """A gateway's error page, or the provider's own error if a message was configured."""
+    """Returns a gateway's error page, or the provider's own error if a message was configured."""
     status = planned.status or 502
     if planned.message is not None:
         return deny(status, planned.message)

@@ -1,4 +1,4 @@
-"""Names of account holders: an account number always has the same plausible name."""
+"""Account holders' names: an account number always has the same plausible name."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""The customer's pages: hosted payment pages, and a bank to send transfers from."""
+"""The customers' pages: hosted payment pages, and a bank from which to send transfers."""
 
 from collections.abc import Awaitable, Callable
 from itertools import chain, islice
@@ -54,7 +54,7 @@ async def _show(provider: Provider, charge: Charge, _request: web.Request) -> we
 
 
 async def _choose(provider: Provider, charge: Charge, request: web.Request) -> web.StreamResponse:
-    """Pays or declines the charge. A second click only shows the receipt with the current state."""
+    """Pays or declines the charge. A second click only shows the receipt with its status."""
     form = await request.post()
     if form.get("action") == "cancel":
         raise _receipt_of(provider, charge, "?canceled=yes")
@@ -109,7 +109,7 @@ def _bank(world: World) -> Handler:
 
 
 def _waiting(world: World) -> list[Charge]:
-    """Open virtual accounts, newest first."""
+    """Returns the open charges with virtual accounts, newest first."""
     newest = chain.from_iterable(
         islice(provider.charges.select(), ACCOUNTS_LOOKED_AT)
         for provider in world.providers.values()
@@ -158,7 +158,7 @@ def _transfer(world: World) -> Handler:
         except NotExact:
             return render("transferred.html", 422, provider=provider, charge=charge, returned=True)
         except NotPossible:
-            error_text = "This account has already been paid into and takes nothing more."
+            error_text = "This account has already been paid and accepts no more money."
             return _show_account(provider, charge, account_number, error_text)
         return render("transferred.html", provider=provider, charge=charge, returned=False)
 

@@ -1,4 +1,4 @@
-"""The simulator as a process: its own port, all state in memory, no database."""
+"""The simulator as a process, with a separate port, its state in memory and no database."""
 
 import asyncio
 import signal
@@ -41,9 +41,7 @@ def build(settings: SimulatorSettings) -> web.Application:
 
 
 async def run(settings: SimulatorSettings, listener: socket.socket) -> None:
-    """Serves until the process receives a stop signal, which ends even requests that hang on
-    purpose.
-    """
+    """Serves until the process gets a stop signal, which also ends intentionally hanging calls."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     runner = web.AppRunner(
@@ -67,8 +65,8 @@ async def _healthz(_request: web.Request) -> web.StreamResponse:
 
 
 async def _be_unavailable(_request: web.Request) -> web.StreamResponse:
-    """Answers a notification like a merchant's server that is being repaired."""
-    return control.reply({"error": "This server is being repaired."}, 503)
+    """Responds to a notification like a merchant's server that is temporarily unavailable."""
+    return control.reply({"error": "This server is temporarily unavailable."}, 503)
 
 
 @web.middleware

@@ -53,7 +53,7 @@ class Provider:
         self.transfers: Shelf[Transfer] = Shelf(settings.objects_max)
         self.refunds: Shelf[Refund] = Shelf(settings.objects_max)
         self.recipients: Shelf[Recipient] = Shelf(settings.objects_max)
-        self.tokens: dict[str, datetime] = {}  # expiry time by access token
+        self.tokens: dict[str, datetime] = {}  # expiry times, keyed by access token
         self.statement: deque[Movement] = deque(maxlen=STATEMENT_MAX)
         self.faults = Faults(settle_seconds=settings.settle_seconds)
         self.outbox = Outbox(wire, settings, self.faults, self.account)
@@ -70,7 +70,7 @@ class Provider:
     def adjust(
         self, item: Charge | Transfer | Refund, available: Money, held: Money = NOTHING
     ) -> None:
-        """Updates the wallet's balances when a charge, transfer or refund changes state."""
+        """Updates the wallet's balances when a charge, transfer or refund changes its status."""
         self.wallet.held += held
         self._book(type(item).__name__.lower(), item.reference, item.number, available)
 

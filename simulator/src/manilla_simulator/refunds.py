@@ -1,4 +1,4 @@
-"""Refunds of paid charges, taken from the provider's wallet."""
+"""Refunds of paid charges, which debit the provider's wallet."""
 
 import asyncio
 import secrets
@@ -78,10 +78,10 @@ def settle(
     *,
     provider_status: str = "",
 ) -> None:
-    """Changes the status. It may stay `processing` with another of the provider's own statuses."""
+    """Changes the status. It may stay `processing`, with another of the provider's own statuses."""
     is_word = status is refund.status is RefundStatus.PROCESSING and provider_status
     if status not in REFUND_NEXT[refund.status] and not is_word:
-        raise NotPossible(f"A refund that is {refund.status} does not become {status}.")
+        raise NotPossible(f"A refund cannot change from {refund.status} to {status}.")
     if refund.timer is not None:
         refund.timer.cancel()
         refund.timer = None

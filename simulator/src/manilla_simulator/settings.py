@@ -8,13 +8,13 @@ from manilla.kit.errors import Refusal
 
 
 class NotInProduction(Refusal):
-    message = "The simulator plays with money that does not exist: it never runs in production."
+    message = "The simulator uses money that does not exist, so it never runs in production."
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The platform's account at a provider, as an operator configures it with the provider."""
+    """The platform's account at a provider, as an operator sets it up at the provider."""
 
-    webhook_url: str | None = None  # None means {webhook_base_url}/webhooks/{provider}
+    webhook_url: str | None = None  # None: {webhook_base_url}/webhooks/{provider}
 
 
 class CredentialsA(Account, frozen=True):
@@ -35,11 +35,11 @@ class CredentialsC(Account, frozen=True):
 
 
 class PaystackAccount(Account, frozen=True):
-    # A key that starts with `sk_test_` switches to the sandbox's rules.
+    # A key that starts with `sk_test_` enables the sandbox's rules.
     secret_key: str = "sk_live_simulated"  # noqa: S105
     transfers_need_otp: bool = False
     customer_pays_fees: bool = False
-    unknown_charge_is_400: bool = False  # otherwise 404; Paystack has been seen to return both
+    unknown_charge_is_400: bool = False  # otherwise 404; Paystack has been observed to return both
 
 
 class KoraSignature(StrEnum):
@@ -51,7 +51,7 @@ class KoraSignature(StrEnum):
 
 
 class KoraReference(StrEnum):
-    """The field of a charge that has our reference. Sources disagree. The other has Kora's."""
+    """The field of a charge with our reference. Sources disagree. The other field has Kora's."""
 
     BOTH = "both"
     REFERENCE = "reference"
@@ -59,17 +59,18 @@ class KoraReference(StrEnum):
 
 
 class KoraAccount(Account, frozen=True):
-    # A key that starts with `sk_test_` switches to the sandbox's rules.
+    # A key that starts with `sk_test_` enables the sandbox's rules.
     secret_key: str = "sk_live_simulated"  # noqa: S105
     signature: KoraSignature = KoraSignature.DATA_SHA256
     our_reference: KoraReference = KoraReference.BOTH
-    payout_refusal_status: int = 400  # Kora has also been seen to return 409
+    payout_refusal_status: int = 400  # Kora has also been observed to return 409
     charges_are_settled: bool = True  # charges that are not settled cannot be refunded
-    auto_complete_seconds: float = 120  # time until the sandbox pays a one-time account by itself
+    # Seconds until the sandbox pays a one-time account automatically.
+    auto_complete_seconds: float = 120
 
 
 class MonnifyAccount(Account, frozen=True):
-    # A key that starts with `MK_TEST_` switches to the sandbox's rules.
+    # A key that starts with `MK_TEST_` enables the sandbox's rules.
     api_key: str = "MK_PROD_SIMULATED"
     secret_key: str = "SIMULATEDMONNIFYSECRET"  # noqa: S105
     contract_code: str = "1234567890"
@@ -77,32 +78,35 @@ class MonnifyAccount(Account, frozen=True):
     token_seconds: float = 3600
     transfers_need_otp: bool = False
     duplicate_transfer_returns_first: bool = False  # otherwise a duplicate is rejected
-    # Rejects transfers whose beneficiary name differs from the name lookup.
+    # Rejects transfers whose beneficiary name differs from the result of the name lookup.
     checks_account_name: bool = True
     accepts_underpayment: bool = False  # otherwise the bank returns the money
-    # Reports refunds as completed early, as in a documented example.
+    # Reports refunds as completed before they are, as in a documented example.
     refunds_say_completed_early: bool = False
-    balances_are_text: bool = True  # text is documented; the sandbox has been seen to send numbers
+    # Documented as text; the sandbox has been observed to send numbers.
+    balances_are_text: bool = True
     omits_request_successful: bool = False  # some responses omit this field
 
 
 class FlutterwaveAccount(Account, frozen=True):
-    # A key that starts with `FLWSECK_TEST-` switches to the sandbox's rules.
+    # A key that starts with `FLWSECK_TEST-` enables the sandbox's rules.
     secret_key: str = "FLWSECK-simulated-X"  # noqa: S105
     secret_hash: str = "simulated-secret-hash"  # noqa: S105
-    transfers_need_approval: bool = False  # a person must approve transfers in the dashboard
-    # Otherwise a duplicate creates a second transfer; not confirmed.
+    # A person must approve transfers in the provider's dashboard.
+    transfers_need_approval: bool = False
+    # If False, a duplicate creates a second transfer, which is not confirmed.
     references_are_unique: bool = True
-    ignores_reference_filter: bool = False  # lists of transfers also include other references
-    # A transaction exists only after the customer's first attempt to pay.
+    # Lists of transfers also include transfers with other references.
+    ignores_reference_filter: bool = False
+    # A transaction exists only after the customer's first payment attempt.
     unpaid_links_are_unknown: bool = True
     minute_seconds: float = 60  # duration of a minute in test references such as `_PMCKDU_1`
 
 
 class SimulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
-    mode: str  # required, because whoever starts the simulator must decide
+    mode: str  # required, because the caller must decide
     base_url: str  # the simulator's own URL, for checkout links
-    # The platform's URL: webhooks go to {webhook_base_url}/webhooks/providera ….
+    # The platform's URL. Webhooks go to {webhook_base_url}/webhooks/providera ….
     webhook_base_url: str
     a: CredentialsA = CredentialsA()
     b: CredentialsB = CredentialsB()
@@ -114,7 +118,8 @@ class SimulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     settle_seconds: float = 1.0
     account_minutes: float = 30  # how long a virtual account or a checkout page stays open
     webhook_retry_seconds: tuple[float, ...] = (1.0, 5.0, 30.0)
-    objects_max: int = 100_000  # limit per kind and provider; the oldest objects are dropped
+    # Maximum per provider and object type; the oldest objects are dropped.
+    objects_max: int = 100_000
 
     def refuse_production(self) -> None:
         if self.mode == "production":

@@ -23,7 +23,7 @@ def hmac_of_body(header: str, digest: str) -> Signer:
 
 
 def hmac_of_data(header: str, digest: str) -> Signer:
-    """Signs only the bytes of the field `data`, exactly as in the body."""
+    """Signs only the bytes of the field `data`, exactly as they are in the body."""
 
     def sign(_account: Account, key: str, raw: bytes) -> dict[str, str]:
         return {header: hex_hmac(key, bytes_of_data(raw), digest)}
@@ -32,7 +32,7 @@ def hmac_of_data(header: str, digest: str) -> Signer:
 
 
 def shared_secret(header: str) -> Signer:
-    """Sends the secret itself, which identifies the sender but does not protect the body."""
+    """Sends the secret itself, which authenticates the sender but does not protect the body."""
 
     def sign(_account: Account, key: str, _raw: bytes) -> dict[str, str]:
         return {header: key}
@@ -41,7 +41,7 @@ def shared_secret(header: str) -> Signer:
 
 
 def bytes_of_data(raw: bytes) -> bytes:
-    """The bytes of the field `data`, or the whole body if it has no such field."""
+    """Returns the bytes of the field `data`, or the whole body if it has no such field."""
     try:
         return bytes(msgspec.json.decode(raw, type=_SignedData).data)
     except msgspec.DecodeError:

@@ -92,7 +92,7 @@ class Charge(msgspec.Struct, kw_only=True):
     accounts: tuple[VirtualAccount, ...] = ()
     surcharge: Money = NOTHING  # the provider's fee, if the customer pays it in addition
     status: ChargeStatus = ChargeStatus.PENDING
-    provider_status: str = ""  # the provider's own status, if it has several for this one
+    provider_status: str = ""  # the provider's own status, if it has several statuses for `status`
     amount_paid: Money = NOTHING
     fee: Money = NOTHING
     refunded: Money = NOTHING
@@ -107,13 +107,13 @@ class Charge(msgspec.Struct, kw_only=True):
 
     @property
     def credited(self) -> Money:
-        """The amount this charge adds to the provider's wallet."""
+        """The amount that this charge adds to the provider's wallet."""
         paid = self.status is ChargeStatus.SUCCESS
         return self.amount_paid - self.fee if paid else NOTHING
 
 
 class Recipient(msgspec.Struct, frozen=True, kw_only=True):
-    """A beneficiary that the platform created at the provider before its transfers."""
+    """A beneficiary that the platform created at the provider before a transfer."""
 
     reference: str  # the provider's code for the recipient
     number: int
@@ -154,9 +154,9 @@ class Transfer(msgspec.Struct, kw_only=True):
 
     @property
     def debited(self) -> Money:
-        """The amount deducted for the transfer.
+        """The amount that the transfer deducts from the wallet.
 
-        Failed and reversed ones cost nothing, not even a fee.
+        Failed and reversed transfers deduct nothing, not even a fee.
         """
         kept = self.is_open or self.status is TransferStatus.SUCCESS
         return self.total if kept else NOTHING
@@ -204,7 +204,7 @@ class Movement(msgspec.Struct, frozen=True, kw_only=True):
 
 class Wallet(msgspec.Struct):
     available: Money = OPENING_BALANCE
-    held: Money = NOTHING  # the amount of open transfers
+    held: Money = NOTHING  # the total amount of open transfers
 
     @property
     def ledger(self) -> Money:
@@ -220,7 +220,7 @@ Kept = TypeVar("Kept", bound=HasReference)
 
 
 class Shelf(Generic[Kept]):
-    """Objects by reference. When full, it drops the oldest object, so that memory stays bounded."""
+    """Stores objects by reference. When full, it drops the oldest object, to limit memory use."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -230,7 +230,7 @@ class Shelf(Generic[Kept]):
         return len(self._kept)
 
     def put(self, item: Kept) -> Kept | None:
-        """Returns the object that was dropped to make room, if any."""
+        """Stores an object. Returns the object that was dropped to make room, or None."""
         self._kept[item.reference] = item
         if len(self._kept) <= self._most:
             return None
@@ -240,7 +240,7 @@ class Shelf(Generic[Kept]):
         return self._kept.get(reference)
 
     def select(self, reference: str | None = None) -> Iterator[Kept]:
-        """The object with this reference, or all objects, newest first."""
+        """Yields the object with this reference, or all objects, newest first."""
         if reference is None:
             return reversed(self._kept.values())
         return iter([self._kept[reference]] if reference in self._kept else [])
@@ -250,7 +250,7 @@ class Shelf(Generic[Kept]):
 
 
 class ChargeShelf(Shelf[Charge]):
-    """Charges, which can also be found by page token, account number and provider id."""
+    """Stores charges, which can also be found by page token, account number and provider id."""
 
     def __init__(self, most: int) -> None:
         super().__init__(most)

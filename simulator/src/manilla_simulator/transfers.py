@@ -19,7 +19,7 @@ from manilla_simulator.state import (
 )
 from manilla_simulator.wire import Refused
 
-# Account numbers that force an outcome. Transfers to all other numbers are delivered.
+# Account numbers that force an outcome. Transfers to any other number are delivered.
 FAILS_LATER = "0000000001"
 CANNOT_BE_RESOLVED = "0000000002"
 STAYS_PENDING = "0000000003"
@@ -40,9 +40,9 @@ class NotPossible(Exception):
 
 
 class TransferOutcome(msgspec.Struct, frozen=True):
-    """What happens to an accepted transfer without a command."""
+    """What the simulator does with an accepted transfer, unless a command changes it."""
 
-    status: TransferStatus  # PROCESSING means that nothing happens
+    status: TransferStatus  # PROCESSING: the transfer stays open
     seconds: float | None = None  # None: after `settle_seconds`; 0: before the response
     reason: str = ""
 
@@ -61,13 +61,13 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     narration: str = ""
     callback_url: str | None = None
     recipient: Recipient | None = None
-    fee: Money | None = None  # None means the provider's flat fee
+    fee: Money | None = None  # None: the provider's flat fee
     awaits_approval: bool = False
     outcome: TransferOutcome | None = None  # None: the account number decides
 
 
 def resolve(provider: Provider, bank_code: str, account_number: str) -> tuple[Bank, str]:
-    """The bank and the account holder's name of an account."""
+    """Returns the bank and the account holder's name."""
     bank = provider.wire.banks.get(bank_code)
     if bank is None:
         raise Refused(provider.wire.denials.unknown_bank)
@@ -77,7 +77,7 @@ def resolve(provider: Provider, bank_code: str, account_number: str) -> tuple[Ba
 
 
 def accept(provider: Provider, order: Order) -> Transfer:
-    # A used reference is reported before all other errors, because the caller must learn that the
+    # A used reference is reported before all other errors, because the caller must know that the
     # first transfer exists.
     refuse_duplicate(provider, order.reference)
     bank, holder = resolve(provider, order.bank_code, order.account_number)
@@ -113,15 +113,15 @@ def accept(provider: Provider, order: Order) -> Transfer:
 
 
 def approve(provider: Provider, transfer: Transfer) -> None:
-    """Approves a transfer, like a manual approval. The provider then sends it."""
+    """Approves a transfer, as a person would manually. The provider then sends it."""
     if transfer.status is not TransferStatus.AWAITING_APPROVAL:
-        raise NotPossible(f"A transfer that is {transfer.status} needs no approval.")
+        raise NotPossible(f"A transfer with status {transfer.status} needs no approval.")
     settle(provider, transfer, TransferStatus.PROCESSING)
     _schedule(provider, transfer, _outcome_of(transfer))
 
 
 def new_session_id(bank: Bank) -> str:
-    """30 digits, as in the interbank system (NIP): institution, time, and a unique number."""
+    """Returns 30 digits as in the interbank system (NIP): institution, time, unique number."""
     institution = bank.institution_code or "000000"
     return f"{institution}{now():%y%m%d%H%M%S}{secrets.randbelow(10**12):012d}"
 
@@ -170,7 +170,7 @@ def settle(
 def check(provider: Provider, transfer: Transfer, status: TransferStatus) -> None:
     further = (transfer.status, status) in provider.wire.transfer_changes
     if status not in TRANSFER_NEXT[transfer.status] and not further:
-        raise NotPossible(f"A transfer that is {transfer.status} does not become {status}.")
+        raise NotPossible(f"A transfer cannot change from {transfer.status} to {status}.")
 
 
 def settle_later(

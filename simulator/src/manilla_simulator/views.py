@@ -1,4 +1,4 @@
-"""Converts a provider's objects to what the control API and the control page show."""
+"""Converts a provider's objects to the format of the control API and the control page."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -157,7 +157,7 @@ def list_refunds(provider: Provider, reference: str | None) -> Iterator[View]:
 
 
 def list_requests(provider: Provider, reference: str | None) -> Iterator[View]:
-    """Recorded requests, newest first. A reference selects those with it in their path or body."""
+    """Yields recorded requests, newest first, optionally only those that contain the reference."""
     for item in reversed(provider.journal):
         if reference is None or reference in item.path or reference.encode() in item.raw:
             yield request(item)
@@ -169,7 +169,7 @@ def list_webhooks(provider: Provider, reference: str | None) -> Iterator[View]:
             yield webhook(item)
 
 
-# The lists of objects by name, each newest first.
+# The lists of objects, keyed by name. Each list is sorted newest first.
 LISTS: dict[str, Callable[[Provider, str | None], Iterator[View]]] = {
     "transfers": list_transfers,
     "charges": list_charges,

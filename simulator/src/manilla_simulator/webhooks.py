@@ -1,6 +1,4 @@
-"""Webhooks: signed over the exact bytes and sent as a real provider does, or with configured
-faults.
-"""
+"""Signs webhooks over their exact bytes, and sends them like a real provider or with faults."""
 
 import asyncio
 from collections import deque
@@ -58,7 +56,7 @@ class Webhook(msgspec.Struct, kw_only=True):
 
 
 class Outbox:
-    """One provider's webhooks: those in delivery, those held back, and the latest results."""
+    """One provider's webhooks: webhooks in delivery, held webhooks, and the latest results."""
 
     def __init__(
         self, wire: Wire, settings: SimulatorSettings, faults: Faults, account: Account
@@ -82,7 +80,7 @@ class Outbox:
 
     @property
     def url(self) -> str:
-        """The default URL for webhooks."""
+        """Returns the configured webhook URL, or the default URL."""
         return self.account.webhook_url or f"{self._base_url}/webhooks/{self._wire.name}"
 
     def put_if_any(self, notice: Notice | None) -> None:
@@ -116,7 +114,7 @@ class Outbox:
         return webhook
 
     def release(self) -> int:
-        """Sends the webhooks that were held back, oldest first."""
+        """Sends the held webhooks, oldest first."""
         released = list(self._held)
         self._held.clear()
         for webhook in released:
@@ -145,7 +143,7 @@ class Outbox:
         await asyncio.gather(*self._under_way, *self._posting, return_exceptions=True)
 
     def signature(self, raw: bytes, *, forged: bool = False) -> dict[str, str]:
-        """The headers with the signature."""
+        """Returns the headers that contain the signature."""
         key = FORGERS_KEY if forged else self._wire.webhook_secret(self.account)
         return {} if key is None else self._wire.sign(self.account, key, raw)
 
@@ -171,7 +169,7 @@ class Outbox:
         task.add_done_callback(self._under_way.discard)
 
     async def _deliver(self, webhook: Webhook, delay_seconds: float) -> None:
-        # A forged webhook is sent only once, because providers do not retry those.
+        # A forged webhook is sent only once, because providers retry only their own webhooks.
         pauses = () if webhook.forged else self._retry_seconds
         for pause in (delay_seconds, *pauses):
             if pause:

@@ -47,7 +47,7 @@ class Refused(Exception):
 
 
 class Denials(msgspec.Struct, frozen=True, kw_only=True):
-    """One provider's error messages: those that every provider has, and its own others."""
+    """One provider's error messages: messages that every provider has, and additional ones."""
 
     insufficient: Denial
     unresolvable: Denial
@@ -66,7 +66,7 @@ class Denials(msgspec.Struct, frozen=True, kw_only=True):
     others: tuple[Denial, ...] = ()
 
     def documented(self) -> list[Denial]:
-        """Each error once: C uses one message for an unknown bank and an unknown account."""
+        """Returns each error once. Provider C has one message for an unknown bank and account."""
         named = [getattr(self, name) for name in self.__struct_fields__ if name != "others"]
         return list(dict.fromkeys(each for each in (*named, *self.others) if each is not None))
 
@@ -88,7 +88,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Fields:
-    """Reads a body's fields one by one. The first invalid one raises an error."""
+    """Validates a body's fields one by one. The first invalid field raises an error."""
 
     def __init__(self, values: Any, name: str = "") -> None:
         if not isinstance(values, dict):
@@ -103,7 +103,7 @@ class Fields:
         return list(self._values)
 
     def only(self, *names: str) -> Self:
-        """Rejects every other field, so that a misspelled optional field is noticed."""
+        """Rejects all fields except these, so that a misspelled optional field is detected."""
         for name in self._values:
             if name not in names:
                 raise self._invalid(name, "is not allowed")
@@ -147,7 +147,7 @@ class Fields:
         return value
 
     def address(self, name: str) -> str | None:
-        """Reads an http or https URL, because customers and webhooks are sent there."""
+        """Returns an http or https URL, to which customers or webhooks are sent."""
         if not self._values.get(name):
             return None
         value = self.text(name)
@@ -160,26 +160,26 @@ class Fields:
             raise self._invalid(name, f"must be {CURRENCY}")
 
     def amount(self, name: str = "amount") -> Money:
-        """Reads a JSON number in major units."""
+        """Parses a JSON number in major units."""
         value = self._values.get(name)
         if isinstance(value, bool) or not isinstance(value, int | Decimal):
             raise self._invalid(name, "must be a number")
         return self._positive(name, value)
 
     def amount_text(self, name: str = "amount") -> Money:
-        """Reads a string in major units, as in provider B's contract."""
+        """Parses a string in major units, as in provider B's contract."""
         value = self._values.get(name)
         if not isinstance(value, str) or not _AMOUNT_TEXT.fullmatch(value):
             raise self._invalid(name, "must be a string such as 1000.00")
         return self._positive(name, value)
 
     def amount_of_any_type(self, name: str = "amount") -> Money:
-        """Reads a number or a string in major units."""
+        """Parses a number or a string in major units."""
         is_text = isinstance(self._values.get(name), str)
         return self.amount_text(name) if is_text else self.amount(name)
 
     def kobo(self, name: str = "amount") -> Money | None:
-        """Reads minor units, as an integer or text. None if it is neither or not positive."""
+        """Parses minor units, as an integer or text. Returns None if invalid or not positive."""
         value: Any = self._values.get(name)
         is_integer = isinstance(value, int) and not isinstance(value, bool)
         if not is_integer and not (isinstance(value, str) and _KOBO_TEXT.fullmatch(value)):
@@ -223,7 +223,7 @@ class Ask(msgspec.Struct, frozen=True):
         return value
 
     def page(self, size: str, most: int) -> tuple[int, int]:
-        """The page number, from 1, and the page size, whose parameter is called `size`."""
+        """Returns the page number, from 1, and the page size, whose parameter is called `size`."""
         number, count = self.number("page", 1), self.number(size, most)
         return max(1, number), min(max(1, count), most)
 
@@ -241,22 +241,22 @@ class Call(msgspec.Struct, frozen=True):
     method: str
     path: str
     # Takes the Provider and the Ask. A Provider has a Wire and a Wire has Calls, so naming the type
-    # here would make the modules import each other.
+    # here would cause a circular import.
     answer: Callable[[Any, Ask], Answer]
-    is_public: bool = False  # the call checks the credentials itself
+    is_public: bool = False  # the call authenticates the caller itself
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """One provider's API contract: everything that differs between the providers.
 
-    The functions whose first parameter is `Any` take the Provider.
+    Functions whose first parameter is `Any` take the Provider.
     """
 
-    key: str  # the provider's path prefix in the simulator, e.g. `a`
-    name: str  # the provider's name on the platform, e.g. `providera`
+    key: str  # the provider's path prefix in the simulator, such as `a`
+    name: str  # the provider's name on the platform, such as `providera`
     title: str
     account: Callable[[SimulatorSettings], Account]
-    # Virtual account numbers start with this, so that each identifies its provider.
+    # All virtual account numbers start with this prefix, which identifies the provider.
     account_prefix: str
     banks: Banks
     fees: Fees
@@ -273,10 +273,10 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     return_query: Callable[
         [Charge, bool], dict[str, str]
     ]  # takes the charge and whether the customer canceled
-    # Whether a virtual account returns this amount, and the webhook about that, if any.
+    # Whether a virtual account returns this amount, and the webhook about the return, or None.
     returns_amount: Callable[[Any, Charge, Money], bool] = lambda *_: False
     returned_notice: Callable[[Any, Charge, Money], Notice | None] = lambda *_: None
-    # The provider's own statuses, if it has several for one; the control API can set them.
+    # The provider's own statuses, if it has several for one status. The control API can set them.
     charge_words: Mapping[str, ChargeStatus] = {}
     transfer_words: Mapping[str, TransferStatus] = {}
     refund_words: Mapping[str, RefundStatus] = {}
@@ -292,7 +292,7 @@ UNAUTHORIZED = Denial(401, "Unauthorized")
 
 
 def envelope(_provider: Any, answer: Answer) -> dict[str, Any]:
-    """The response envelope that several providers share."""
+    """Builds the response envelope that several providers share."""
     return {"status": True, "message": answer.message, "data": answer.data, **answer.more}
 
 

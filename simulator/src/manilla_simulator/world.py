@@ -32,7 +32,7 @@ class World:
         self._session: aiohttp.ClientSession | None = None
 
     def provider(self, name: str) -> Provider | None:
-        """Finds a provider by its key, `a`, or its name, `providera`."""
+        """Finds a provider by its key, such as `a`, or its name, such as `providera`."""
         return self.providers.get(name.removeprefix("provider"))
 
     def find_account(self, account_number: str) -> tuple[Provider, Charge] | None:

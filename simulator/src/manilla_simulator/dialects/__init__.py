@@ -1,1 +1,1 @@
-"""The simulated providers' APIs: one module or package for each."""
+"""The simulated providers' APIs, with one module or package for each provider."""

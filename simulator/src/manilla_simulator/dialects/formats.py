@@ -1,4 +1,4 @@
-"""Formats of times and random codes that several providers use."""
+"""Time formats and random codes that several providers use."""
 
 import hashlib
 import secrets
@@ -22,5 +22,5 @@ def random_code(prefix: str, length: int = 15) -> str:
 
 
 def derived_code(prefix: str, *parts: str) -> str:
-    """A code that looks random but is always the same for the same parts."""
+    """Returns a code that looks random but is always the same for the same parts."""
     return prefix + hashlib.sha256("/".join(parts).encode()).hexdigest()[:15]

@@ -37,7 +37,7 @@ from manilla_simulator.wire import (
 
 CHARGE_STATUS = {
     ChargeStatus.PENDING: "PENDING",
-    ChargeStatus.EXPIRED: "PENDING",  # provider B has no status for it
+    ChargeStatus.EXPIRED: "PENDING",  # provider B has no status for expired charges
     ChargeStatus.SUCCESS: "SUCCESS",
     ChargeStatus.FAILED: "FAILED",
 }
@@ -152,7 +152,7 @@ def validate_account(provider: Provider, ask: Ask) -> Answer:
 
 
 def enquiry_reference(bank_code: str, account_number: str) -> str:
-    """The name enquiry's reference, derived from the request so that it survives a restart."""
+    """Returns the name enquiry's reference, derived from the request to survive a restart."""
     return "NER" + hashlib.sha256(f"{bank_code}/{account_number}".encode()).hexdigest()[:24].upper()
 
 
@@ -199,7 +199,7 @@ def transfer_status(provider: Provider, ask: Ask) -> Answer:
 
 
 def charge_notice(_provider: Provider, charge: Charge) -> Notice | None:
-    """The webhook about a charge. Provider B sends webhooks for received payments only."""
+    """Returns the webhook about a charge. Provider B sends webhooks only for received payments."""
     if charge.status is not ChargeStatus.SUCCESS:
         return None
     body = {

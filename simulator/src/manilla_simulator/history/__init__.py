@@ -1,6 +1,6 @@
-"""The demo's history: a month of transactions of three merchants, made by the platform's own code.
+"""The demo history: a month of transactions for three merchants, created by the platform's code.
 
-The transactions are created and processed now, oldest first, by the functions that API, checkout
-and worker call. Their ids are made with a moved clock, and their timestamps are moved afterwards.
-Development mode only.
+The functions that API, checkout and worker call create and process the transactions now, oldest
+first. A moved clock creates the ids, and the timestamps are moved afterwards. The history exists
+only in development mode.
 """

@@ -1,6 +1,6 @@
-"""A worker that also fills in the history: `python -m manilla_simulator.history SIMULATOR_URL`.
+"""A worker that also creates the history: `python -m manilla_simulator.history SIMULATOR_URL`.
 
-`manilla up` runs it instead of `manilla worker` until the history is complete. Then it continues as
+`manilla up` runs it instead of `manilla worker` until the history is complete. It then continues as
 a worker.
 """
 
@@ -34,7 +34,8 @@ async def _work(settings: Settings, simulator_url: str) -> None:
         history = file.read(settings.data_folder)
         tasks = []
         if history is not None and not history.is_complete:
-            # Before any job runs, because jobs of an interrupted history need the moved clock.
+            # This must run before any job, because jobs of an interrupted history need the moved
+            # clock.
             await filler.prepare(history)
             tasks.append(asyncio.create_task(_fill(filler, settings.data_folder, history)))
         await worker.run(services, stop, clock.adapt)
@@ -47,7 +48,7 @@ async def _fill(filler: HistoryFiller, folder: Path, history: HistoryFile) -> No
     try:
         await filler.fill(folder, history)
     except Exception:
-        # The jobs must be run nevertheless. The next start continues.
+        # The worker must run its jobs nevertheless. The next start continues the history.
         log.exception("history_not_complete")
 
 

@@ -1,6 +1,6 @@
-"""Sets the balances of the simulated providers after a restart, to what our ledger has.
+"""Sets the simulated providers' balances after a restart to the balances in our ledger.
 
-The simulator keeps its state in memory. Without this, each start would look like a difference
+The simulator keeps its state in memory. Without this step, each start would cause a difference
 between the provider's balance and the ledger.
 """
 
@@ -20,9 +20,9 @@ SECONDS = 10
 
 
 async def restore(db: Database, simulated: Mapping[str, str]) -> None:
-    """`simulated` are the providers with their URLs at the simulator.
+    """Restores the balances. `simulated` maps each provider to its URL at the simulator.
 
-    A provider whose opening balance was never booked keeps the simulator's.
+    A provider whose opening balance was never booked keeps the simulator's balance.
     """
     for provider, url in simulated.items():
         minor: int | None = await db.value(
@@ -39,7 +39,7 @@ async def restore(db: Database, simulated: Mapping[str, str]) -> None:
 
 
 async def _set(url: str, balance: Money) -> None:
-    """Calls the simulator's control API. It is not worth loading an HTTP client for it."""
+    """Calls the simulator's control API without an HTTP client, which would be slow to load."""
     at = urlsplit(url)
     body = msgspec.json.encode({"available": f"{balance.amount:f}"})
     head = (

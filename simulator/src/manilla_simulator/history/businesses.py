@@ -1,4 +1,4 @@
-"""The merchants of the demo: what they sell, to whom, and when."""
+"""The demo's merchants: what they sell, to whom, and when."""
 
 from collections.abc import Mapping
 
@@ -13,14 +13,15 @@ WEEKDAYS = (1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0)
 class Business(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     email: str
-    prefix: str  # of the references
-    articles: Mapping[str, str]  # name and price
+    prefix: str  # the prefix of the references
+    articles: Mapping[str, str]  # maps names to prices
     quantities: tuple[int, ...] = (1,)
     payments_a_day: float
-    by_weekday: tuple[float, ...] = WEEKDAYS  # share of `payments_a_day`, Monday first
+    # Share of `payments_a_day` for each weekday, Monday first.
+    by_weekday: tuple[float, ...] = WEEKDAYS
     hours: tuple[int, int]  # first and last hour of the day, in Lagos
     busiest_hour: int
-    flows: tuple[Flow, ...]  # how customers pay, as often as listed
+    flows: tuple[Flow, ...]  # how customers pay; repeated entries are more frequent
     payouts_a_day: float
     sandbox_payments_a_day: float = 0
     sandbox_payouts_a_day: float = 0
@@ -92,7 +93,7 @@ HAULIER = Business(
     payout_text="Driver",
 )
 BUSINESSES = (SHOP, SCHOOL, HAULIER)
-# A merchant that waits for approval.
+# A merchant that is waiting for approval.
 APPLICANT_NAME, APPLICANT_EMAIL = "Mama Titi Kitchen", "titi@mamatiti.example"
 
 CUSTOMERS = (

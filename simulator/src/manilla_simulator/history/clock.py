@@ -1,7 +1,7 @@
-"""The moved clock: ids that are made for the history encode a time in the past.
+"""The moved clock: ids that are created for the history contain a time in the past.
 
-Ids sort by time, and lists and daily figures rely on it. So the ids themselves must be made in the
-past; only the timestamps beside them can be moved afterwards (see `moving`).
+Ids sort by time, and lists and daily figures rely on this order. The ids must therefore be created
+with a time in the past. Only the timestamps next to them can be moved later (see `moving`).
 """
 
 import time
@@ -22,7 +22,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ClockStep(msgspec.Struct, frozen=True):
-    """From the time `real` on, a subject's clock shows `moved`, and runs on from there."""
+    """From the time `real` on, a subject's clock shows `moved` and runs from there."""
 
     real: datetime
     moved: datetime
@@ -44,14 +44,14 @@ _current: ContextVar[ClockStep | None] = ContextVar("clock_step", default=None)
 
 
 class MovedClock:
-    """Remembers the steps of each subject: a transaction or a file of payouts."""
+    """Stores the clock steps of each subject, which is a transaction or a payout file."""
 
     def __init__(self) -> None:
         self._steps: dict[str, list[ClockStep]] = {}
-        self._changed: set[str] = set()  # subjects with new steps
+        self._changed: set[str] = set()  # subjects with new clock steps
 
     def install(self) -> None:
-        """Makes all new ids of this process with this clock. Others' ids get the real time."""
+        """Makes this process create ids with the moved clock. Other ids get the real time."""
         trx_ids.new = self._new(trx_ids.TRX_IDS)
         trx_ids.new_with_time = self._new_with_time(trx_ids.TRX_IDS)
         notification_ids.new = self._new(notification_ids.NOTIFICATION_IDS)
@@ -68,7 +68,7 @@ class MovedClock:
         return new
 
     def _new_with_time(self, ids: TimedIds) -> NewIdWithTime:
-        """Returns the real time beside the moved id. It is moved later, like all timestamps."""
+        """Returns the real time with the moved id. The time is moved later, like all timestamps."""
 
         def new(owner: int) -> tuple[str, datetime]:
             step = _current.get()
@@ -84,26 +84,26 @@ class MovedClock:
 
     @contextmanager
     def at(self, moment: datetime, *subjects: str) -> Iterator[None]:
-        """Moves the clock for what happens in this block, to new and to the given subjects."""
-        # In whole milliseconds, because a transaction's creation time is the time in its id.
+        """Moves the clock within this block, for new subjects and for the given subjects."""
+        # Use whole milliseconds, because a transaction's creation time is the time in its id.
         with _set(ClockStep(_milliseconds(datetime.now(UTC)), _milliseconds(moment))):
             for subject in subjects:
                 self.follow(subject)
             yield
 
     def follow(self, subject: str) -> None:
-        """Applies the current step to a subject that has just been created."""
+        """Applies the current clock step to a newly created transaction or payout file."""
         step = _current.get()
         assert step is not None, "the clock is not moved here"
         self._steps.setdefault(subject, []).append(step)
         self._changed.add(subject)
 
     def resume(self, steps: Mapping[str, list[ClockStep]]) -> None:
-        """Continues with steps of an interrupted process."""
+        """Continues with the clock steps of an interrupted process."""
         self._steps |= steps
 
     def adapt(self, work: Work) -> Work:
-        """Moves the clock for jobs about subjects of the history."""
+        """Moves the clock for jobs about the history's transactions and files."""
 
         async def handle(job: Job) -> float | None:
             steps = self._steps.get(job.subject) or self._steps.get(job.subject.partition("-")[0])
@@ -117,7 +117,7 @@ class MovedClock:
         return self._steps
 
     def take_changed(self) -> dict[str, list[ClockStep]]:
-        """Returns all steps of the subjects that got new ones since the last call."""
+        """Returns all clock steps of the subjects that got new steps since the last call."""
         changed, self._changed = self._changed, set()
         return {subject: self._steps[subject] for subject in changed}
 

@@ -1,4 +1,4 @@
-"""Decides at the simulated providers what customers and banks do, through its control API."""
+"""Sets what customers and banks do at the simulated providers, through the control API."""
 
 from typing import Any
 
@@ -13,15 +13,15 @@ class SimulatorControl:
         self._root = f"{simulator_url}/control/api"
 
     async def pay(self, provider: str, reference: str, **command: str) -> None:
-        """Lets the customer pay a charge, or fail to pay it."""
+        """Pays a charge as the customer, or lets the payment fail."""
         assert await self._post(f"{provider}/charges/{reference}/pay", command)
 
     async def expire(self, provider: str, reference: str) -> None:
-        """Lets a charge expire that the customer did not pay."""
+        """Lets an unpaid charge expire."""
         assert await self._post(f"{provider}/charges/{reference}/expire", {})
 
     async def settle(self, provider: str, reference: str, status: str) -> bool:
-        """Settles a transfer. Returns False if the provider does not have it yet."""
+        """Settles a transfer. Returns False if the provider does not have the transfer yet."""
         return await self._post(f"{provider}/transfers/{reference}/settle", {"status": status})
 
     async def settle_when_sent(self, provider: str, reference: str, status: str) -> None:

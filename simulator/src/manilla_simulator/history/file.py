@@ -1,6 +1,7 @@
-"""The file in the data folder that says whether the history is wanted, and whether it is complete.
+"""The file in the data folder that records whether a history is wanted and complete.
 
-It is written with the demo merchant, so a data folder that already has one never gets a history.
+It is written together with the demo merchant, so a data folder that already has a demo merchant
+never gets a history.
 """
 
 from collections.abc import Iterator
@@ -13,13 +14,13 @@ import msgspec
 from manilla_simulator.history.clock import MovedClock
 
 NAME = "demo-history.json"
-OPENED = timedelta(days=31)  # how long before the history's end its merchants were created
+OPENED = timedelta(days=31)  # time between the creation of the merchants and the end of the history
 
 
 class HistoryFile(msgspec.Struct, frozen=True):
-    until: datetime  # when the data folder was created, and the history ends
+    until: datetime  # when the data folder was created, which is the end of the history
     is_complete: bool = False
-    share: float = 1.0  # of the ordinary transactions; tests need few
+    share: float = 1.0  # share of the ordinary transactions; tests need only a few
 
 
 def read(folder: Path) -> HistoryFile | None:
@@ -31,7 +32,7 @@ def read(folder: Path) -> HistoryFile | None:
 
 @contextmanager
 def begun(folder: Path | None) -> Iterator[None]:
-    """Begins a history and moves the clock to the creation of its merchants; None: does nothing."""
+    """Starts a history, and moves the clock to its merchants' creation. Does nothing for None."""
     if folder is None:
         yield
         return

@@ -1,10 +1,10 @@
-"""Moves the timestamps of the history's rows into the past: the only code that does so.
+"""Moves the timestamps of the history's rows into the past. No other code does so.
 
-Each subject has clock steps. A timestamp from a step's `real` time on, and before the next step's,
-moves back by as much as the step's clock was behind. So the order of a subject's timestamps stays.
-The ledger is append-only, so this needs the owner of the tables, who disables the trigger within
-the transaction; nobody else ever sees the ledger without it. A second call changes nothing, because
-moved timestamps are older than any step.
+Each subject has clock steps. A timestamp between a step's `real` time and the next step moves back
+by as much as the step's clock was behind, which keeps the order of a subject's timestamps. The
+ledger is append-only, so the tables' owner must disable the trigger within the transaction; nobody
+else ever sees the ledger without it. A second call changes nothing, because moved timestamps are
+older than any step.
 
 The audit log keeps the real times, because its hashes cover them.
 """
@@ -26,14 +26,14 @@ from manilla_simulator.history.clock import ClockStep
 log = structlog.get_logger(__name__)
 
 TRIES = 20
-# PostgreSQL ends a deadlock after 1 s. This transaction gives up before, so that it never makes
-# another one fail.
+# PostgreSQL ends a deadlock after 1 s. This transaction ends earlier, so it never makes another
+# transaction fail.
 LOCK_SECONDS = 0.5
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 APPEND_ONLY = ("posting", "timeline", "case_event")
 
 _OF_TRANSACTION = "moved m", "t.merchant_id = m.merchant_id AND t.trx_id = m.subject"
-# Table: its columns, and how its rows `t` belong to the moved subjects `m`.
+# Maps each table to its columns and to how its rows `t` belong to the moved subjects `m`.
 _TABLES: dict[str, tuple[str, tuple[str, str]]] = {
     "payment": ("created_at updated_at expires_at opened_at", _OF_TRANSACTION),
     "charge": ("created_at updated_at account_expires_at", _OF_TRANSACTION),
@@ -46,7 +46,7 @@ _TABLES: dict[str, tuple[str, tuple[str, str]]] = {
     "timeline": ("at", _OF_TRANSACTION),
     "notification": ("created_at decided_at", _OF_TRANSACTION),
     "operator_case": ("opened_at resolved_at vanished_at", _OF_TRANSACTION),
-    # Money in suspense is posted under the charge's reference.
+    # Money in suspense is posted with the charge's reference.
     "posting": (
         "posted_at",
         (
@@ -94,7 +94,7 @@ _SUBJECTS = """
 
 
 async def move(owner_url: str, steps: Mapping[str, Sequence[ClockStep]]) -> None:
-    """Moves the rows of these subjects. Tries again if other transactions are in the way."""
+    """Moves the rows of these subjects. Retries if other transactions hold locks."""
     if not steps:
         return
     for left in reversed(range(TRIES)):
@@ -125,7 +125,7 @@ async def _move(raw: Any, steps: Mapping[str, Sequence[ClockStep]]) -> None:
 
 
 def _with_ends(steps: Sequence[ClockStep]) -> list[tuple[ClockStep, datetime]]:
-    """Returns each step with the time at which it ends."""
+    """Returns each step with its end time."""
     ends = [(step, later.real) for step, later in pairwise(steps)]
     return [*ends, (steps[-1], NEVER)]
 
@@ -151,8 +151,8 @@ async def unmoved(
 ) -> dict[str, list[ClockStep]]:
     """Returns a step for each transaction with rows that are newer than the history.
 
-    An interrupted process has left them. What happened to a transaction that had been moved before,
-    such as a refund, moves to the day after its creation.
+    An interrupted process has left these rows. Later events of a transaction that was already
+    moved, such as a refund, move to the day after the transaction's creation.
     """
     records = await db.records(
         """
@@ -183,7 +183,7 @@ async def unmoved(
 
 
 async def move_merchant(owner_url: str, merchant_id: int, moment: datetime) -> None:
-    """Moves the creation of a merchant, its keys and its wallets to this time."""
+    """Moves the creation time of a merchant, its keys and its wallets to this time."""
     seconds = time_limits.current.start_statement_seconds
     async with session(owner_url, statement_seconds=seconds) as raw, raw.transaction():
         keys = {"merchant": "id", "credential": "merchant_id", "wallet": "merchant_id"}

@@ -1,4 +1,4 @@
-"""Waits for a result of other processes."""
+"""Waits for results of other processes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

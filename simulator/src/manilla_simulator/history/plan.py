@@ -1,4 +1,4 @@
-"""The history as a list of stories, oldest first: the same list for the same end."""
+"""The history as a list of stories, oldest first. The same end time gives the same list."""
 
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time, timedelta
@@ -37,18 +37,18 @@ from manilla_simulator.history.story import (
     Story,
 )
 
-# The newest story is older than a payment's link is valid. So nothing that is moved into the past
-# is still in the future there.
+# The newest story is older than a payment link's validity. Therefore no moved timestamp is in the
+# future.
 QUIET = timedelta(hours=1)
-EARNING_DAYS = 4  # the first days only earn the money that later payouts need
+EARNING_DAYS = 4  # the first days only earn the money for later payouts
 PAUSE = timedelta(seconds=20)
 SEED = 20
 
 
 def stories(until: datetime, share: float = 1.0) -> list[Story]:
-    """Returns the stories of the 30 days that the charts show, one after the other.
+    """Returns the stories of the 30 days that the charts show, in order.
 
-    `share`: how much of the ordinary business there is.
+    `share` is the share of the ordinary transactions to include.
     """
     last = until.astimezone(LAGOS).date()
     days = [last - timedelta(days=ago) for ago in range(DAYS - 1, -1, -1)]
@@ -63,7 +63,7 @@ def stories(until: datetime, share: float = 1.0) -> list[Story]:
 
 
 def _one_by_one(found: list[Story], limit: datetime) -> list[Story]:
-    """Delays stories that overlap, so that the order of the postings is that of their times."""
+    """Delays overlapping stories, so that postings have the same order as their times."""
     ordered: list[Story] = []
     free = datetime.min.replace(tzinfo=limit.tzinfo)
     for each in sorted(found, key=lambda story: (story.at, story.reference)):
@@ -76,7 +76,7 @@ def _one_by_one(found: list[Story], limit: datetime) -> list[Story]:
 
 
 def _of_business(random: Random, business: Business, days: Sequence[date]) -> Iterator[Story]:
-    """Returns the ordinary stories of a merchant, whose references count upward."""
+    """Yields the ordinary stories of a merchant, with ascending references."""
     found = [
         story
         for place, day in enumerate(days)
@@ -153,8 +153,8 @@ def _moment(random: Random, business: Business, day: date) -> datetime:
 
 
 def _special(days: Sequence[date]) -> Iterator[Story]:
-    """Returns what happens rarely, so that every queue and list of the console has an example."""
-    # These earn what the payouts below need.
+    """Yields rare events, so that every queue and list of the console has an example."""
+    # These payments earn the money for the payouts below.
     fees = {"amount": Decimal("740000.00"), "article": "School fees, four children"}
     yield _sale(SCHOOL, _hour(days[1], 9), "FEES-700", **fees)
     trips = {"amount": Decimal("640000.00"), "article": "Haulage, two containers"}
@@ -232,7 +232,7 @@ def _refunds(days: Sequence[date]) -> Iterator[Story]:
     reasons = {
         "ORDER-711": (18, "providera-ngn", "The chair arrived with a broken leg."),
         "ORDER-712": (8, "providera-ngn", "Ordered twice by mistake."),
-        # Provider B has no refunds, so an administrator must pay it.
+        # Provider B has no refund API, so an administrator must pay this refund.
         "ORDER-713": (3, "providerb-ngn", "The customer canceled the order."),
     }
     for reference, (ago, method, reason) in reasons.items():

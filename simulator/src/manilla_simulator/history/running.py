@@ -1,4 +1,4 @@
-"""Carries out stories with the functions that API, checkout, pages and worker call."""
+"""Runs stories with the functions that API, checkout, pages and worker call."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -59,7 +59,7 @@ from manilla_simulator.history.story import (
 
 CURRENCY = "NGN"
 CHARGE_LASTS = timedelta(minutes=30)
-UNDERPAID_SHARE = 2  # an underpaid charge is paid by half
+UNDERPAID_SHARE = 2  # an underpaid charge gets half of its amount
 
 WAYS = {Flow.HOSTED: Channel.CARD, Flow.VIRTUAL_ACCOUNT: Channel.BANK_TRANSFER}
 
@@ -151,7 +151,7 @@ class StoryRunner:
             await self._services.charges.ask(charge)
 
     async def deliver_again(self, story: PaymentStory, at: datetime) -> None:
-        """Makes the next attempt at the payment's notification due."""
+        """Makes the next delivery attempt of the payment's notification due."""
         payment = await self._payment_of(story)
         with self._clock.at(at, payment.trx_id):
             async with self._db.transaction() as connection:

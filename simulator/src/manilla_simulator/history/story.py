@@ -1,4 +1,4 @@
-"""The kinds of stories that the history consists of."""
+"""The types of stories in the history."""
 
 import csv
 import io
@@ -14,12 +14,12 @@ from manilla.kit.environment import Environment
 from manilla.methods.method import Flow
 from manilla_simulator.history.businesses import Business
 
-# Account numbers with which the simulator forces an outcome.
+# Account numbers for which the simulator forces an outcome.
 FAILS, CANNOT_BE_RESOLVED = "0000000001", "0000000002"
 
 
 class Ending(StrEnum):
-    """How a payment ends."""
+    """The outcome of a payment."""
 
     PAID = "paid"
     DECLINED = "declined"
@@ -32,12 +32,12 @@ ENDINGS = (Ending.PAID,) * 44 + (Ending.DECLINED,) * 3 + (Ending.CANCELED,) * 2 
 
 
 class Story(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happens to a merchant."""
+    """An event in a merchant's history."""
 
     at: datetime
     business: Business
-    reference: str  # of the transaction or the file that it is about
-    minutes: float = 2.0  # how long it takes
+    reference: str  # the reference of the story's transaction or file
+    minutes: float = 2.0  # duration of the story
 
     @property
     def ends(self) -> datetime:
@@ -51,8 +51,8 @@ class PaymentStory(Story, frozen=True, kw_only=True):
     customer: str
     flow: Flow
     ending: Ending
-    method: str | None = None  # None: any method of the flow
-    is_heard: bool = True  # whether the merchant's server accepts notifications
+    method: str | None = None  # None: any method with this flow
+    is_heard: bool = True  # True if the merchant's server accepts notifications
 
 
 class PayoutStory(Story, frozen=True, kw_only=True):
@@ -72,17 +72,17 @@ class PayoutStory(Story, frozen=True, kw_only=True):
 
 
 class RefundStory(Story, frozen=True, kw_only=True):
-    """`reference` is that of the payment."""
+    """A refund. `reference` is the payment's reference."""
 
     reason: str
 
 
 class ReversalStory(Story, frozen=True, kw_only=True):
-    """The bank returns a payout that was completed. `reference` is that of the payout."""
+    """The bank returns a completed payout. `reference` is the payout's reference."""
 
 
 class ResolutionStory(Story, frozen=True, kw_only=True):
-    """An administrator resolves the case of a payment. `reference` is that of the payment."""
+    """An administrator resolves a payment's case. `reference` is the payment's reference."""
 
     note: str
 
@@ -90,12 +90,12 @@ class ResolutionStory(Story, frozen=True, kw_only=True):
 class SettlementStory(Story, frozen=True, kw_only=True):
     """The merchant settles its balance to its own bank account."""
 
-    number: int  # among the merchant's settlements
-    reserve: Decimal  # what stays in the wallet
+    number: int  # number among the merchant's settlements
+    reserve: Decimal  # the amount that stays in the wallet
 
 
 class BulkStory(Story, frozen=True, kw_only=True):
-    """`reference` is the file's name."""
+    """A bulk payout. `reference` is the file's name."""
 
     rows: Sequence[tuple[str, str, str, str]]  # amount, bank, account number, name
 
@@ -110,4 +110,4 @@ class BulkStory(Story, frozen=True, kw_only=True):
         return text.getvalue().encode()
 
 
-CREATING = (PaymentStory, PayoutStory, BulkStory)  # stories that create what they are about
+CREATING = (PaymentStory, PayoutStory, BulkStory)  # stories that create a transaction or file

@@ -16,7 +16,7 @@ class OrderRow(msgspec.Struct, frozen=True):
 
 
 class ShopNotification(msgspec.Struct, frozen=True):
-    """A received notification whose signature is valid."""
+    """A received notification with a valid signature."""
 
     reference: str
     status: str
@@ -28,7 +28,7 @@ class ShopNotification(msgspec.Struct, frozen=True):
 async def add_order(
     db: Database, reference: str, article: str, trx_id: str, payment_url: str
 ) -> None:
-    """Adds an order, and deletes those older than two days."""
+    """Adds an order, and deletes orders that are older than two days."""
     await db.execute(
         """
         WITH old AS (DELETE FROM shop_order WHERE made_at < now() - interval '2 days'),
@@ -42,7 +42,7 @@ async def add_order(
 async def add_notification(
     db: Database, reference: str, key: str, status: str, message: str, body: str
 ) -> None:
-    """Stores a notification once, however often it is delivered; ignores unknown orders."""
+    """Stores a notification once, even if it is delivered several times. Ignores unknown orders."""
     await db.execute(
         """
         INSERT INTO shop_news (reference, id, status, message, body)

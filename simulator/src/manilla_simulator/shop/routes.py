@@ -43,9 +43,7 @@ class Shop:
         return self._page("shop.html", articles=ARTICLES.values(), orders=orders)
 
     async def buy(self, request: WebRequest) -> PageResponse:
-        """Accepts orders from the shop's own page only, so that no other site can order for a
-        visitor.
-        """
+        """Accepts orders only from the shop's own page: no other site can order for a visitor."""
         if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
             return self._page("error.html", 403, text="Please order from the shop's own page.")
         article = ARTICLES.get((await read_form(request)).text("article"))
@@ -68,7 +66,7 @@ class Shop:
         return self._page("order.html", order=await self._order(request))
 
     async def show_notifications(self, request: WebRequest) -> PageResponse:
-        """Returns 204 if nothing has changed, so that the browser keeps the page as it is."""
+        """Returns 204 if nothing has changed, which makes the browser keep the page."""
         order = await self._order(request)
         if request.query.get("known") == str(len(order.notifications)):
             return PageResponse.empty(204, headers=NO_STORE)

@@ -1,4 +1,4 @@
-"""The demo shop creates a payment through the API and learns the result from a notification."""
+"""The demo shop creates payments through the API and learns the result from notifications."""
 
 import secrets
 import time
@@ -74,7 +74,7 @@ class ShopService:
         return session.payment_url
 
     async def receive_notification(self, body: bytes, headers: Mapping[str, str]) -> None:
-        """Stores a notification. Raises BadNotification if Manilla has not signed it."""
+        """Stores a notification. Raises BadNotification if it is not signed by Manilla."""
         notification = verify_ipn(body, headers, self._keys.api_secret)
         key = "/".join(notification.handled_once_by)
         message = notification.message or notification.event
@@ -106,7 +106,7 @@ class ShopService:
         ]
 
     def _api(self) -> AsyncClient:
-        """Creates a client per purchase: with few sales, no connection needs to stay open."""
+        """Creates a client per purchase. Sales are rare, so no connection needs to stay open."""
         keys = self._keys
         credentials = Credentials(keys.merchant_key, keys.api_key, keys.api_secret)
         return AsyncClient(self._base_url, credentials)

@@ -1,4 +1,4 @@
-"""Shared by Flutterwave's calls: the account, errors and transfer fees."""
+"""Code that Flutterwave's calls share: the account, errors and transfer fees."""
 
 from decimal import ROUND_HALF_UP, Decimal
 
@@ -9,7 +9,7 @@ from manilla_simulator.state import CURRENCY, Charge
 from manilla_simulator.wire import Denial, Denials
 
 ACCOUNT_ID = 118468
-# The transfer fee for amounts up to each limit. The second has three decimals in the API.
+# The transfer fee for amounts up to each limit. In the API, the second fee has three decimals.
 TRANSFER_FEES = (
     (Money(CURRENCY, 5_000_00), Decimal("10.75")),
     (Money(CURRENCY, 50_000_00), Decimal("26.875")),

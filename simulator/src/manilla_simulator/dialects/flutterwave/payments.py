@@ -20,7 +20,7 @@ from manilla_simulator.wire import Answer, Ask, Denial, Fields, Notice, Refused,
 ACCOUNT_BANK = banks.FLUTTERWAVE["035"]
 STATUS = {
     ChargeStatus.PENDING: "pending",
-    ChargeStatus.EXPIRED: "pending",  # Flutterwave has no status for it
+    ChargeStatus.EXPIRED: "pending",  # Flutterwave has no status for expired charges
     ChargeStatus.SUCCESS: "successful",
     ChargeStatus.FAILED: "failed",
 }
@@ -57,7 +57,7 @@ def open_link(provider: Provider, ask: Ask) -> Answer:
 
 
 def charge_by_transfer(provider: Provider, ask: Ask) -> Answer:
-    """Opens a one-time account, which is in the envelope's `meta`, next to the data."""
+    """Opens a one-time account. The envelope has it in `meta`, next to `data`."""
     if ask.query_text("type") != "bank_transfer":
         raise invalid("type is not supported", "type")
     fields = ask.fields.only(
@@ -140,7 +140,7 @@ def _by_number(provider: Provider, number: str) -> Charge:
 
 
 def _known(provider: Provider, charge: Charge) -> dict[str, Any]:
-    """The charge's data. A link is unknown until the customer first tries to pay."""
+    """Returns the charge's data. A link is unknown until the customer's first payment attempt."""
     untouched = charge.is_hosted and charge.status in (ChargeStatus.PENDING, ChargeStatus.EXPIRED)
     if untouched and account_of(provider).unpaid_links_are_unknown:
         assert DENIALS.charge_not_found is not None
@@ -188,7 +188,7 @@ def _response(charge: Charge) -> str:
 
 
 def charge_notice(_provider: Provider, charge: Charge) -> Notice:
-    """The webhook about a charge. It is also sent if the payment failed; see `data.status`."""
+    """Returns the webhook about a charge. Flutterwave also sends it for a failed payment."""
     kind = "BANK_TRANSFER_TRANSACTION" if charge.accounts else "CARD_TRANSACTION"
     body = {"event": "charge.completed", "data": charge_data(charge), "event.type": kind}
     return Notice("charge.completed", charge.reference, body)

@@ -34,9 +34,9 @@ DEFAULT_WORD = {
     TransferStatus.REVERSED: "FAILED",
 }
 FAILED_MESSAGE = "DISBURSE FAILED: Insufficient funds/ wallet balance"
-# In the sandbox, the end of the reference sets the outcome, and after how many minutes.
+# In the sandbox, the end of the reference sets the outcome and the delay in minutes.
 _TEST_SUFFIX = re.compile(r"_PMCK(?P<failed>_ST_F)?(?:DU_(?P<minutes>\d{1,4}))?$")
-_COPY_MARK = "~"  # separates a number that is added if several transfers have the same reference
+_COPY_MARK = "~"  # separates a number that is appended if several transfers have the same reference
 
 
 def list_banks(provider: Provider, _ask: Ask) -> Answer:
@@ -99,7 +99,7 @@ def transfer(provider: Provider, ask: Ask) -> Answer:
 
 
 def _new_reference(provider: Provider, reference: str) -> str:
-    """The reference, or a variant of it if a transfer with this reference already exists."""
+    """Returns the reference, or a variant if a transfer with this reference already exists."""
     if account_of(provider).references_are_unique:
         transfers.refuse_duplicate(provider, reference)
         return reference
@@ -203,7 +203,7 @@ def _by_number(provider: Provider, ask: Ask) -> Transfer:
 
 
 def transfer_notice(_provider: Provider, item: Transfer) -> Notice:
-    """The webhook about a transfer. It is also sent if the transfer failed; see `data.status`."""
+    """Returns the webhook about a transfer. Flutterwave also sends it for a failed transfer."""
     data = _transfer(item)
     data["fullname"] = data.pop("full_name")
     body = {"event": "transfer.completed", "event.type": "Transfer", "data": data}

@@ -1,5 +1,5 @@
-"""Kora's API: naira, `Bearer` secret key, webhooks signed over `data`.
+"""Kora's API: naira, `Bearer` secret key, webhooks with a signature of `data`.
 
-A secret key that starts with `sk_test_` switches to the sandbox's rules: account numbers that force
-an outcome, and one-time accounts that are paid by themselves.
+A secret key that starts with `sk_test_` enables the sandbox's rules: some account numbers force an
+outcome, and one-time accounts are paid automatically.
 """

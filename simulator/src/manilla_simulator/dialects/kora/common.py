@@ -1,4 +1,4 @@
-"""Shared by Kora's calls: the account, errors, references and lists."""
+"""Code that Kora's calls share: the account, errors, references and lists."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -49,7 +49,7 @@ def is_test(provider: Provider) -> bool:
 
 
 def references(provider: Provider, charge: Charge) -> dict[str, str]:
-    """The fields with our reference and Kora's. An account setting decides which has which."""
+    """Returns the fields with our and Kora's reference. A setting decides which field has which."""
     named = {"reference": charge.reference, "payment_reference": charge.reference}
     match account_of(provider).our_reference:
         case KoraReference.REFERENCE:
@@ -64,7 +64,7 @@ def own_reference(charge: Charge) -> str:
 
 
 def find_charge(provider: Provider, reference: str) -> Charge | None:
-    """Finds a charge by our reference or by Kora's."""
+    """Finds a charge by our reference or by Kora's reference."""
     number = reference.removeprefix("KPY-PAY-")
     by_number = provider.charges.by_number.get(int(number)) if number.isdecimal() else None
     return provider.charges.get(reference) or by_number
@@ -96,9 +96,9 @@ def listing(
     message: str,
     overlap: int = 0,
 ) -> Answer:
-    """A page of a list, newest first. The next page can start at any item's pointer.
+    """Returns a page of a list, newest first. The next page can start at any item's pointer.
 
-    Pages repeat `overlap` items, as if they started at an earlier pointer.
+    Each page repeats `overlap` items, as if it started at an earlier pointer.
     """
     start, end = _time(ask, "date_from"), _time(ask, "date_to")
     after, before = _pointer(ask, "starting_after"), _pointer(ask, "ending_before")
@@ -124,7 +124,7 @@ def _pointer(ask: Ask, name: str) -> int | None:
 
 
 def _time(ask: Ask, name: str) -> datetime | None:
-    """Parses `2026-01-02-03-04-05`, or a date."""
+    """Parses a time such as `2026-01-02-03-04-05`, or a date."""
     text = ask.query.get(name, "")
     if not text:
         return None

@@ -108,7 +108,7 @@ def _order(fields: Fields, **more: Any) -> charges.Order:
 
 
 def _fee(amount: Money) -> tuple[Money, Money]:
-    """The fee without VAT, and the VAT."""
+    """Returns the fee without VAT, and the VAT."""
     fee = min(amount.percent(FEE_PERCENT), FEE_MOST)
     return fee, fees.KORA.of_charge(amount) - fee
 
@@ -152,7 +152,7 @@ def _message(charge: Charge) -> str | None:
 
 
 def credit_account(provider: Provider, ask: Ask) -> Answer:
-    """Pays a one-time account, which only the sandbox offers."""
+    """Pays a one-time account. Only the sandbox offers this call."""
     fields = ask.fields.only("account_number", "amount", "currency")
     fields.currency()
     charge = provider.charges.by_account.get(fields.text("account_number"))

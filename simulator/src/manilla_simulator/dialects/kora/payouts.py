@@ -33,7 +33,7 @@ DEFAULT_WORD = {
     TransferStatus.FAILED: "failed",
     TransferStatus.REVERSED: "failed",
 }
-# The sandbox's test banks and accounts, and the outcome that each causes.
+# The sandbox's test banks and accounts, with the outcome of each.
 SANDBOX_OUTCOMES = {
     ("033", "0000000000"): TransferOutcome(TransferStatus.SUCCESS),
     ("035", "0000000000"): TransferOutcome(TransferStatus.FAILED, reason="Payout failed"),

@@ -1,4 +1,4 @@
-"""Kora's refunds: only of settled charges, and at least 100 naira."""
+"""Kora's refunds: only for settled charges, and at least 100 naira."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ def _amount(provider: Provider, fields: Fields, charge: Charge) -> Money:
 
 
 def _outcome(fields: Fields) -> RefundStatus | None:
-    """The outcome of a refund. In the sandbox, the request can set it."""
+    """Returns the refund's outcome, which the request can set in the sandbox."""
     wanted = fields.optional_text("completion_status")
     if wanted not in ("", "success", "failed"):
         raise invalid("completion_status must be success or failed", "completion_status")

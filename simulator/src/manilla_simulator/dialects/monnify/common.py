@@ -1,4 +1,4 @@
-"""Shared by Monnify's calls: the account, errors, references, times and pages."""
+"""Code that Monnify's calls share: the account, errors, references, times and pages."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -49,7 +49,7 @@ def is_test(provider: Provider) -> bool:
 
 
 def own_reference(charge: Charge) -> str:
-    """Monnify's own reference: `MNFY|01|20260102030405|1000001`.
+    """Returns Monnify's own reference: `MNFY|01|20260102030405|1000001`.
 
     The pipes must be encoded in a URL.
     """
@@ -69,14 +69,14 @@ def zoned_time(moment: datetime) -> str:
 
 
 def local_time(moment: datetime | None) -> str | None:
-    """Formats a time as `2026-01-02 03:04:05.678`, in Lagos."""
+    """Formats a time as `2026-01-02 03:04:05.678`, in Lagos time."""
     if moment is None:
         return None
     return moment.astimezone(LAGOS).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
 def clock_time(moment: datetime | None) -> str | None:
-    """Formats a time as `02/01/2026 3:04:05 PM`, in Lagos, without a leading zero in the hour."""
+    """Formats a time as `02/01/2026 3:04:05 PM`, in Lagos time. The hour has no leading zero."""
     if moment is None:
         return None
     local = moment.astimezone(LAGOS)
@@ -86,9 +86,9 @@ def clock_time(moment: datetime | None) -> str | None:
 def page_of(
     ask: Ask, items: Sequence[T], number_name: str, size_name: str, overlap: int = 0
 ) -> dict[str, Any]:
-    """One page of a list, counted from 0. The caller replaces the items in `content`.
+    """Returns one page of a list, counted from 0. The caller replaces the items in `content`.
 
-    Pages repeat `overlap` items.
+    Each page repeats `overlap` items.
     """
     number, size = ask.number(number_name, 0), min(ask.number(size_name, 10) or 10, PAGE_MOST)
     skipped = number * max(size - overlap, 1)

@@ -70,7 +70,7 @@ def initialize(provider: Provider, ask: Ask) -> Answer:
 
 
 def open_account(provider: Provider, ask: Ask) -> Answer:
-    """Opens a one-time account for a transaction, or returns the one that is already open."""
+    """Opens a one-time account for a transaction, or returns the account that is already open."""
     fields = ask.fields.only("transactionReference", "bankCode")
     charge = _find(provider, by_own_reference(provider, fields.text("transactionReference")))
     bank_code = fields.optional_text("bankCode") or next(iter(ACCOUNT_BANKS))
@@ -125,7 +125,7 @@ def status(provider: Provider, ask: Ask) -> Answer:
 
 
 def query(provider: Provider, ask: Ask) -> Answer:
-    """Finds a charge by our reference or by Monnify's."""
+    """Finds a charge by our reference or by Monnify's reference."""
     ours, own = ask.query.get("paymentReference"), ask.query.get("transactionReference")
     if not ours and not own:
         raise invalid("transactionReference or paymentReference is required", "paymentReference")
@@ -134,7 +134,7 @@ def query(provider: Provider, ask: Ask) -> Answer:
 
 
 def _transaction(charge: Charge) -> dict[str, Any]:
-    """The response to a status query. Amounts are strings here, and numbers in the webhook."""
+    """Returns the response to a status query. Amounts are strings here, but numbers in webhooks."""
     paid = charge.status is ChargeStatus.SUCCESS
     return {
         "transactionReference": own_reference(charge),
@@ -173,7 +173,7 @@ def returns_amount(provider: Provider, charge: Charge, paid: Money) -> bool:
 
 
 def charge_notice(_provider: Provider, charge: Charge) -> Notice | None:
-    """The webhook about a charge. Monnify sends none about a payment that failed."""
+    """Returns the webhook about a charge. Monnify sends none for a failed payment."""
     if charge.status is not ChargeStatus.SUCCESS:
         return None
     by_transfer = bool(charge.accounts)
@@ -220,7 +220,7 @@ def _destination(charge: Charge) -> dict[str, str]:
 
 
 def returned_notice(_provider: Provider, charge: Charge, amount: Money) -> Notice:
-    """The webhook about returned money. Its `paymentSourceInformation` is an object, not a list."""
+    """Returns the webhook about returned money. Its `paymentSourceInformation` is not a list."""
     account = charge.accounts[0]
     data = {
         "product": {"reference": charge.reference, "type": "API_NOTIFICATION"},

@@ -202,7 +202,7 @@ def balance(provider: Provider, ask: Ask) -> Answer:
 
 
 def search(provider: Provider, ask: Ask) -> Answer:
-    """The statement of the wallet that pays for transfers."""
+    """Returns the statement of the wallet that pays for transfers."""
     _check_wallet(provider, ask.query_text("sourceAccountNumber"))
     start, end = _time(ask, "startDate"), _time(ask, "endDate")
     least, most = _money(ask, "amountFrom"), _money(ask, "amountTo")
@@ -249,7 +249,7 @@ def _money(ask: Ask, name: str) -> Money | None:
 
 
 def transfer_notice(_provider: Provider, item: Transfer) -> Notice | None:
-    """The webhook about a transfer. Monnify has none for a transfer that expired."""
+    """Returns the webhook about a transfer. Monnify sends none for an expired transfer."""
     event = EVENTS.get(word_for(item))
     if event is None:
         return None

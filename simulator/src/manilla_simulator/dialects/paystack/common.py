@@ -1,4 +1,4 @@
-"""Shared by Paystack's calls: the account, errors and customers."""
+"""Code that Paystack's calls share: the account, errors and customers."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -59,7 +59,7 @@ DENIALS = Denials(
         Denial(429, "Please wait a few minutes and try again.", "rate_limited"),
     ),
 )
-# The advice in an error's `meta.nextStep`, by error code.
+# The advice in an error's `meta.nextStep`, keyed by error code.
 NEXT_STEPS = {
     "invalid_transfer_recipient": "Provide a valid recipient. "
     "Ensure you are passing the recipient code in the recipient param",
@@ -91,7 +91,7 @@ def kobo(fields: Fields, denial: Denial, name: str = "amount") -> Money:
 
 
 def page_of(ask: Ask, items: Sequence[T], overlap: int = 0) -> tuple[Sequence[T], dict[str, Any]]:
-    """The requested page, and the envelope's `meta`. Pages repeat `overlap` items."""
+    """Returns the requested page and the envelope's `meta`. Each page repeats `overlap` items."""
     number, size = ask.page("perPage", PAGE_SIZE)
     skipped = (number - 1) * max(size - overlap, 1)
     meta = {

@@ -33,7 +33,7 @@ NOTHING_TO_CHARGE = Denial(
     "qr object, or EFT object should be passed.",
     "missing_params",
 )
-# The limits of an account's lifetime. A requested time beyond them is set to the nearer one.
+# The limits of an account's lifetime. A requested time beyond a limit is set to that limit.
 EXPIRY_LEAST, EXPIRY_MOST = timedelta(minutes=15), timedelta(hours=8)
 STATUS_WORDS = {
     "abandoned": ChargeStatus.PENDING,
@@ -177,7 +177,7 @@ def charge_data(provider: Provider, charge: Charge) -> dict[str, Any]:
 
 
 def _status(provider: Provider, charge: Charge) -> str:
-    """The charge's status. One that nobody has started to pay is `abandoned` but can be paid."""
+    """Returns the charge's status. An unopened charge is `abandoned`, but can still be paid."""
     if charge.provider_status:
         return charge.provider_status
     match charge.status:
@@ -206,7 +206,7 @@ def _gateway_response(charge: Charge) -> str:
 
 
 def charge_notice(provider: Provider, charge: Charge) -> Notice | None:
-    """The webhook about a charge. Paystack sends none about a payment that failed."""
+    """Returns the webhook about a charge. Paystack sends none for a failed payment."""
     if charge.status is not ChargeStatus.SUCCESS:
         return None
     body = {"event": "charge.success", "data": charge_data(provider, charge)}
@@ -214,7 +214,7 @@ def charge_notice(provider: Provider, charge: Charge) -> Notice | None:
 
 
 def returned_notice(_provider: Provider, charge: Charge, amount: Money) -> Notice:
-    """The webhook about a returned transfer of a wrong amount. It has no reference of ours."""
+    """Returns the webhook about a returned transfer of a wrong amount, without our reference."""
     returned = {
         "amount": str(amount.minor),
         "message": "incorrect amount sent",

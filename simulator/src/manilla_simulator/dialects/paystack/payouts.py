@@ -232,7 +232,7 @@ def _full_transfer(provider: Provider, item: Transfer) -> dict[str, Any]:
 
 
 def _session(provider: Provider, item: Transfer) -> dict[str, str | None]:
-    """The NIP session id, which test transfers do not have."""
+    """Returns the NIP session id. Test transfers do not have one."""
     if is_test(provider) or item.is_open:
         return {"provider": None, "id": None}
     return {"provider": "nip", "id": item.session_id}
@@ -256,7 +256,7 @@ def finalize_transfer(provider: Provider, ask: Ask) -> Answer:
 
 
 def transfer_notice(provider: Provider, item: Transfer) -> Notice | None:
-    """The webhook about a transfer. Paystack has none for abandoned, blocked or rejected ones."""
+    """Returns the webhook about a transfer, or None if it was abandoned, blocked or rejected."""
     event = f"transfer.{word_for(item)}"
     if event not in ("transfer.success", "transfer.failed", "transfer.reversed"):
         return None

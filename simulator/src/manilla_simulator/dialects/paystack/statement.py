@@ -1,4 +1,4 @@
-"""Paystack's balance, and the ledger that it returns as an account statement."""
+"""Paystack's balance, and its balance ledger, which serves as the account statement."""
 
 from datetime import UTC, datetime
 
@@ -39,13 +39,13 @@ def ledger(provider: Provider, ask: Ask) -> Answer:
 
 
 def _reason(provider: Provider, movement: Movement) -> str:
-    """A transfer's reason is the one that was sent with it. None of the lines has a reference."""
+    """Returns the line's reason, which for a transfer comes from the request."""
     transfer = provider.transfers.get(movement.reference) if movement.kind == "transfer" else None
     return transfer.narration if transfer else MODELS[movement.kind]
 
 
 def is_within(ask: Ask, moment: datetime) -> bool:
-    """Whether the time is between the query's `from` and `to`. A date means its midnight."""
+    """Returns whether the time is between the query's `from` and `to`. A date means midnight."""
     start, end = _time(ask, "from"), _time(ask, "to")
     return (start is None or start <= moment) and (end is None or moment <= end)
 
