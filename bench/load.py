@@ -37,7 +37,6 @@ async def load(port: int, requests: Iterator[bytes], callers: int, seconds: floa
 
 
 async def ask(port: int, request: bytes) -> bytes:
-    """Sends one request and returns the response body."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     async with asyncio.timeout(GRACE_SECONDS):
         writer.write(request)

@@ -19,8 +19,6 @@ BALANCE_MINOR = 1_000_000_000_000
 
 
 class Seeded(msgspec.Struct, frozen=True):
-    """A merchant in one environment, with its API keys."""
-
     id: int
     credentials: NewCredentials
 

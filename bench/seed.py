@@ -56,7 +56,6 @@ async def product(
 
 
 async def wallets(db: Database) -> None:
-    """Credits the wallets through the ledger."""
     owners = range(FIRST_WALLET, FIRST_WALLET + WALLETS)
     async with db.transaction() as connection:
         for merchant_id in owners:

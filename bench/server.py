@@ -48,14 +48,11 @@ class Server(msgspec.Struct, frozen=True):
             sys.stderr.write("\n".join([f"--- {file.name}", *lines, ""]))
 
     async def analyze(self) -> None:
-        """Updates the planner's statistics, so that the results do not depend on autovacuum's
-        timing.
-        """
+        """Updates the planner's statistics, to be independent of autovacuum's timing."""
         for database in await self.databases():
             await self.execute(database, "ANALYZE")
 
     async def add_database(self, name: str) -> None:
-        """Creates another empty, migrated database for Manilla."""
         await self.execute("postgres", f"CREATE DATABASE {name} OWNER {OWNER}")
         await migrate.upgrade(self.cluster.url(OWNER, name), self.cluster.url(APPLICATION, name))
 

@@ -31,8 +31,6 @@ READY_SECONDS_MAX = 30
 
 
 class Served(msgspec.Struct, frozen=True):
-    """An API process that accepts requests."""
-
     port: int
     pid: int
 

@@ -60,7 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--shuffle",
         metavar="SEED",
-        help="run the modules, and the tests of each module, in a random order of this seed",
+        help="run the modules, and the tests of each module, in the random order of this seed",
     )
 
 

@@ -22,9 +22,7 @@ from tests.instance import free_port
 async def database(
     cluster: Cluster, settings: Settings, name: str, *, is_migrated: bool = False
 ) -> Settings:
-    """Creates a database that the owner role owns, optionally with the schema. Returns its
-    settings.
-    """
+    """Creates a database, optionally with the schema, and returns its settings."""
     source = template.DATABASE if is_migrated else "template1"
     connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
     try:

@@ -52,8 +52,6 @@ def idle_instance(folder: Path, settings: Settings) -> InstanceFolder:
 
 
 class Instance(InstanceFolder):
-    """A running `manilla up` process."""
-
     def __init__(
         self,
         folder: Path,

@@ -57,7 +57,7 @@ class TestedKind(msgspec.Struct, frozen=True, kw_only=True):
     signed_with: str  # the credential that is the signing key
     sign: Sign
     charge_event: Callable[[str, Any, str], Document]  # arguments: reference, amount and currency
-    # Also takes the status; None: no webhooks.
+    # Also takes the status. None: the provider sends no webhooks about transfers.
     transfer_event: Callable[[str, str, Any, str], Document] | None
     in_kobo: bool = False
     lower_case_references: bool = False  # transfer references are in lower case
@@ -94,7 +94,6 @@ class TestedKind(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def methods(self) -> list[str]:
-        """Returns the deposit methods."""
         has_accounts = self.wrong_payment is not None
         return [self.checkout_method, *([self.account_method] if has_accounts else [])]
 
@@ -103,17 +102,14 @@ class TestedKind(msgspec.Struct, frozen=True, kw_only=True):
         return self.transfer_event is not None
 
     def credentials(self, simulator_url: str) -> dict[str, str]:
-        """Returns our settings for the simulated provider."""
         given = msgspec.structs.asdict(self.account)
         keys = {name: text for name, text in given.items() if name in CREDENTIALS and text}
         return {**keys, **self.settings, "base_url": f"{simulator_url}/{self.rail}"}
 
     def reference(self, trx_id: str) -> str:
-        """Returns the transfer's reference at the provider."""
         return trx_id.lower() if self.lower_case_references else trx_id
 
     def paid(self, reference: str, amount: Any = 1000, currency: Any = "NGN") -> Document:
-        """Returns a webhook about a paid charge."""
         return self.charge_event(reference, self._units(amount), currency)
 
     def transfer(
@@ -173,9 +169,7 @@ def _named_transfer(reference: str, status: str, amount: Any, currency: Any) -> 
 
 
 def _completed_transfer(reference: str, status: str, amount: Any, currency: Any) -> Document:
-    """Builds a webhook like provider C and Flutterwave, with one event name and the status in
-    `data`.
-    """
+    """Builds a webhook like provider C and Flutterwave: one event name, the status in `data`."""
     word = {"success": "SUCCESSFUL", "failed": "FAILED", "reversed": "REVERSED"}[status]
     data = {"id": 1, "reference": reference, "amount": amount, "fee": 10, "currency": currency}
     return _event("transfer.completed", {**data, "status": word})

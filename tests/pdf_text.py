@@ -36,7 +36,7 @@ def _content(body: bytes) -> bytes:
 def _alphabet(objects: dict[int, bytes], number: int) -> dict[int, str]:
     """Maps each glyph of a font to its character."""
     found = _TO_UNICODE.search(objects[number])
-    assert found, "the font has no table of its characters"
+    assert found, "the font has no character map"
     pairs = _CHARACTER.findall(_content(objects[int(found.group(1))]))
     return {
         int(glyph, 16): bytes.fromhex(text.decode()).decode("utf-16-be") for glyph, text in pairs

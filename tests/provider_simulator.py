@@ -87,7 +87,6 @@ class ProviderSimulator:
             await asyncio.gather(*(runner._do(job) for job in claimed))
 
     async def run_job_now(self, kind: str, subject: str) -> None:
-        """Makes this job due and runs it."""
         await self.services.db.execute(
             "UPDATE job SET due_at = now() WHERE kind = $1 AND subject = $2", kind, subject
         )

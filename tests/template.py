@@ -44,7 +44,6 @@ def shared_folder() -> Iterator[None]:
 
 
 def copy_migrated(to: Path) -> None:
-    """Copies a data folder with a migrated, empty database."""
     _copy("migrated", _migrated, to)
 
 

@@ -31,8 +31,6 @@ class Failed(Exception):
 
 
 class Environment:
-    """A virtual environment and the packages installed in it."""
-
     def __init__(self, folder: Path) -> None:
         self.python = folder / "bin" / "python"
         if not self.python.exists():
@@ -40,7 +38,6 @@ class Environment:
         self._packages = next(folder.glob("lib/python*/site-packages"))
 
     def installed(self) -> dict[str, str]:
-        """Returns the installed version of each package."""
         found = {}
         for path in self._packages.glob("*.dist-info"):
             name, _, version = path.name.removesuffix(".dist-info").partition("-")
@@ -110,8 +107,6 @@ class Progress:
 
 
 class Installer:
-    """A running uv or pip process."""
-
     def __init__(self, command: Sequence[object], progress: Progress) -> None:
         self._progress = progress
         self._lines: list[str] = []

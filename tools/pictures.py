@@ -82,7 +82,6 @@ def _credentials(instance: Instance) -> Credentials:
 
 
 def _payment(client: Client) -> str:
-    """Creates a payment and returns its checkout URL."""
     return client.initiate_payment(
         payment_amount=Decimal("1500.50"),
         currency_code="NGN",

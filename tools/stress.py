@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 STOP_SECONDS_MAX = 3.0
-PAUSE_SECONDS_MAX = 1.0  # pause between two stopped processes
+PAUSE_SECONDS_MAX = 1.0  # time between two stopped processes
 BUSY_SECONDS_MAX = 20.0
 # A busy loop also idles, so that the tests run on both a fast and a slow machine.
 IDLE_SECONDS_MAX = 10.0

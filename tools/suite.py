@@ -64,7 +64,6 @@ def _pytest(wanted: argparse.Namespace, arguments: list[str]) -> list[str]:
 
 
 def _failed_checks() -> list[str]:
-    """Runs the checks and returns the output of each failed check."""
     failed = []
     for check in CHECKS:
         done = subprocess.run([sys.executable, *check], check=False, capture_output=True, text=True)

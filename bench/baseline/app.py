@@ -1,6 +1,4 @@
-"""The baseline's application, and its site-info endpoint with the same checks as Manilla's
-endpoint.
-"""
+"""The baseline's application and its site-info endpoint, with the same checks as in Manilla."""
 
 from baseline import limit, payments, payouts, settings
 from baseline.authenticate import Caller, Session

@@ -1,6 +1,4 @@
-"""Measures how fast one worker delivers notifications, and how fast it claims them from a long
-queue.
-"""
+"""Measures how fast one worker delivers notifications, and claims them from a long queue."""
 
 import contextlib
 from collections.abc import AsyncIterator

@@ -51,9 +51,7 @@ def _milliseconds(name: str) -> Any:
 
 
 async def searches(stage: Stage, past: History, realm: Realm, name: str) -> list[Contender]:
-    """Creates a contender for each type of search text, and one that searches all types in
-    rotation.
-    """
+    """Creates a contender for each type of search text, and one that rotates through all types."""
     keyring = Keyring([crypto.decode_key(stage.master_key)])
     db = await Database.open(stage.server.url(past.database), size=1, name="bench")
     try:

@@ -25,9 +25,7 @@ async def opened(services: Services) -> AsyncIterator[dict[str, Work]]:
 
 
 def is_sent(again_seconds: float | None) -> bool:
-    """Returns True if a status query is scheduled, which means that the provider accepted the
-    transfer.
-    """
+    """Returns whether a status query is scheduled, because the provider accepted the transfer."""
     return again_seconds == SCHEDULE.first_seconds
 
 

@@ -26,7 +26,6 @@ class Order(msgspec.Struct, frozen=True):
 
 
 def statement(number: int) -> bytes:
-    """Returns the statement as a CSV file."""
     newest = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     start = newest - timedelta(days=2)
     head = "booked_at,amount,kind,reference,provider_reference\n"

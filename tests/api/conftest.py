@@ -7,5 +7,4 @@ from tests.client import Merchant, Site, new_merchant
 
 @pytest.fixture
 async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
-    """An approved merchant that calls the API in the sandbox."""
     return await new_merchant(site, db, keyring)

@@ -172,9 +172,7 @@ async def test_signature_checks_can_be_disabled_and_enabled_within_a_second(
 async def test_after_a_pause_no_stale_setting_is_used(
     merchant: Merchant, db: Database, services: Services
 ) -> None:
-    """A process that was suspended during a settings change reloads the settings before it
-    responds.
-    """
+    """A process that was suspended during a settings change reloads before it responds."""
     watch = services.watch
     try:
         async with watch._looking:

@@ -359,9 +359,7 @@ async def test_requests_can_share_a_connection(caller: Merchant) -> None:
 
 
 async def test_trailers_after_a_body_are_ignored(caller: Merchant) -> None:
-    """A proxy checks and sets headers. A trailer arrives after the proxy's checks, so it is
-    ignored.
-    """
+    """A proxy checks headers. A trailer arrives after the proxy's checks, so it is ignored."""
     target, body = "/api/v1/order", b'{"amount": 1, "reference": "a"}'
     headers = caller.headers("POST", target, body)
     signature = headers.pop("X-Signature")

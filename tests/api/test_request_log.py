@@ -27,8 +27,6 @@ SITE_INFO = "/api/v1/site-info"
 
 
 class Log:
-    """One merchant's request log."""
-
     def __init__(self, services: Services, merchant: Merchant) -> None:
         self._services = services
         self.merchant = merchant

@@ -41,7 +41,6 @@ PRODUCTION = Environment.PRODUCTION
 
 
 async def of_merchant(db: Database, merchant: Merchant) -> list[AuditEntry]:
-    """Returns the merchant's audit log entries, oldest first."""
     return (await audit.list_entries(db, AuditFilter(merchant_id=merchant.new.id)))[::-1]
 
 
@@ -143,7 +142,7 @@ async def test_payouts_and_saved_accounts(
     assert lines[3].detail["account"] == "…6789"
     await simulator.until(lambda: _is_done(db, automatic))
     after = await of_merchant(db, merchant)
-    assert after[-1].action == "account.remove", "what a job decides is no administrator's change"
+    assert after[-1].action == "account.remove", "a job's decision is not an administrator's change"
 
 
 async def _is_done(db: Database, trx_id: str) -> bool:

@@ -115,7 +115,7 @@ async def test_a_crash_in_the_middle_refunds_no_row_twice(
         calls += 1
         is_changed = await settle(*given, **more)
         if calls == 2:
-            raise RuntimeError("as if the process had died before it committed")
+            raise RuntimeError("simulates that the process dies before the commit")
         return is_changed
 
     with monkeypatch.context() as patched:

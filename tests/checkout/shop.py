@@ -45,7 +45,6 @@ class Checkout(msgspec.Struct, frozen=True):
 
     @property
     def target(self) -> str:
-        """Returns the URL without the host."""
         return self.url[self.url.index("/checkout/") :]
 
 

@@ -223,7 +223,7 @@ def test_bank_codes_are_learned_listed_mapped_and_unmapped(running: Instance) ->
     at = ("--json", "--data", str(running.folder))
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while not (shown := json.loads(manilla("bank", "show", "GTBank", *at).stdout))["providers"]:
-        assert time.monotonic() < deadline, "the worker learned no list"
+        assert time.monotonic() < deadline, "the worker has loaded no bank list"
     assert (shown["code"], shown["nip_code"]) == ("058", "000013")
     provider, code = next(iter(shown["providers"].items()))
     assert json.loads(manilla("bank", "list", provider, "--unmatched", *at).stdout) == []

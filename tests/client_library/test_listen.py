@@ -55,8 +55,6 @@ def shop() -> Iterator[Shop]:
 
 
 class Seller:
-    """A merchant that runs `listen` and creates payments."""
-
     def __init__(self, platform: Platform, shop: Shop, home: Path) -> None:
         made = platform.instance.command("merchant", "create", "Ada Stores", "ada@example.com")
         self.platform, self.shop, self.home = platform, shop, home

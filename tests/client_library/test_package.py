@@ -43,7 +43,7 @@ def test_its_wheel_works_without_the_platform(project: Path, tmp_path: Path) -> 
     base = Path(sys.base_prefix) / "bin" / "python3"
     pip = [str(base), "-m", "pip"]
     if subprocess.run([*pip, "--version"], capture_output=True, check=False).returncode:
-        pytest.skip("there is no pip beside the interpreter")
+        pytest.skip("the interpreter has no pip")
     build = f"from flit_core.buildapi import build_wheel; print(build_wheel({str(tmp_path)!r}))"
     folder = project / "clients" / "python"
     name = run(sys.executable, "-c", build, at=folder).splitlines()[-1]

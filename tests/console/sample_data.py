@@ -156,9 +156,7 @@ async def create_failed_job(services: Services, merchant_id: int, text: str) -> 
 
 
 async def request_adjustment(services: Services, merchant: Merchant, reason: str) -> int:
-    """Requests a wallet adjustment that needs a second administrator, and returns the approval's
-    id.
-    """
+    """Requests a wallet adjustment that needs approval, and returns the approval's id."""
     change = WalletAdjustment(
         merchant.new.id, Environment.SANDBOX, Money.of("25", "NGN"), reason[:200]
     )

@@ -25,7 +25,6 @@ APPROVE = {"status": "approved", "was": "pending"}
 
 @pytest.fixture
 async def pending(services: Services, site: Site) -> MerchantDashboard:
-    """A merchant that is waiting for approval."""
     dashboard = await new_dashboard(services, site)
     change = MerchantUpdate(status=MerchantStatus.PENDING)
     await merchants.change(services.db, services.keyring, dashboard.merchant.new.id, change)

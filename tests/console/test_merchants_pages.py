@@ -326,5 +326,5 @@ async def test_a_merchants_page_has_unique_ids_and_shows_an_error_at_the_form_th
         assert not markup.problems(refused)
         assert refused.count('class="field-error"') == 1
         [place] = re.findall('<a href="#f-(reason[-0-9]*)">', refused)
-        assert place != "reason", "the first field is that of the form that approves"
+        assert place != "reason", "the first field belongs to the approval form"
         assert f'id="h-{place}"' in refused

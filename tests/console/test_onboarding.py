@@ -77,7 +77,7 @@ async def test_each_real_provider_has_a_guide_on_the_console(visitor: SignedInUs
             assert re.search('<h2 id="set[a-z-]*">', shown)
             assert ".md" not in shown
             assert "<th></th>" not in shown
-            assert "<pre>" not in shown, "the keyboard cannot scroll it"
+            assert "<pre>" not in shown, "a keyboard user cannot scroll a <pre> element"
     assert sum(kind.guide is not None for kind in KINDS.values()) == 4
 
 

@@ -1,6 +1,4 @@
-"""The console's rails page: rails with problems are listed first, and a rail's payouts can be
-stopped.
-"""
+"""The console's rails page: problems are listed first, and a rail's payouts can be stopped."""
 
 import re
 from collections.abc import AsyncIterator

@@ -82,5 +82,4 @@ async def populated(services: Services, site: Site) -> PopulatedMerchant:
 
 @pytest.fixture(scope="module")
 async def other_merchant(services: Services, site: Site) -> PopulatedMerchant:
-    """Another merchant with the same types of data."""
     return await _populated(services, site)

@@ -28,7 +28,6 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
     owner: SignedInUser
 
     async def pay_in(self, **changed: object) -> str:
-        """Creates a paid payment and returns its id."""
         reply = await self.merchant.post(INITIATE, order(**changed))
         assert reply.status == 200, reply.body
         trx_id: str = reply.json["payment_url"].split("/checkout/")[1].split("?")[0]
@@ -128,7 +127,6 @@ def redirect_target(reply: Reply) -> str:
 
 
 def unchunked(reply: Reply) -> bytes:
-    """Returns the body of a chunked response."""
     if reply.headers.get("transfer-encoding") != "chunked":
         return reply.body
     body, rest = b"", reply.body

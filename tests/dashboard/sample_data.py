@@ -86,7 +86,6 @@ async def _endpoint(services: Services, merchant: Merchant, text: str, notificat
 
 
 async def create_key(services: Services, merchant: Merchant, text: str) -> str:
-    """Creates an additional API key and returns its number."""
     terms = ApiKeyTerms(name=text[:60], rights=[Right.READ], networks=["203.0.113.0/24"])
     db, merchant_id, environment = services.db, merchant.new.id, merchant.environment
     await api_keys.create(db, services.keyring, merchant_id, environment, terms)
@@ -94,7 +93,6 @@ async def create_key(services: Services, merchant: Merchant, text: str) -> str:
 
 
 async def _dossier(services: Services, merchant: Merchant, text: str) -> dict[str, str]:
-    """Creates a submitted dossier with a document."""
     db, merchant_id = services.db, merchant.new.id
     values = {"legal_form": "company", "legal_name": text, "registration_number": "RC1234"}
     await dossiers.save(db, merchant_id, {**values, "address": text, "directors": [text]})
@@ -116,7 +114,6 @@ async def _approval(services: Services, merchant: Merchant) -> str:
 
 
 async def _settlement(services: Services, merchant: Merchant, text: str) -> str:
-    """Creates a failed settlement."""
     order = SettlementOrder(
         merchant_id=merchant.new.id,
         environment=merchant.environment,

@@ -37,9 +37,7 @@ def _row(amount: int | str, account: str = "") -> str:
 
 
 async def _too_large(dashboard: MerchantDashboard) -> str:
-    """Uploads rows of which the balance covers rows 1 and 2, but not 3. Row 4 alone would be
-    covered.
-    """
+    """Uploads four rows. The balance covers rows 1 and 2 but not 3, and would cover row 4 alone."""
     return await draft(dashboard, [_row(300_000), _row(400_000), _row(500_000), _row(1_000)])
 
 

@@ -172,7 +172,7 @@ async def _weaker_protection(thief: Thief) -> None:
 
 
 async def _other_ways_out(thief: Thief) -> None:
-    """Pages and actions that a finance user has no access to."""
+    """Tries the pages and actions to which a finance user has no access."""
     user = thief.user
     everything = {"rights": "payouts", "name": "mine"}
     assert (await user.post("/production/credentials/keys", everything)).status == 403

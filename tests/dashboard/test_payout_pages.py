@@ -537,7 +537,7 @@ async def test_all_wrong_rows_of_a_file_are_corrected_at_once(
     )
     page = await dashboard.owner.follow(reply)
     assert "2 rows saved. 1 row removed. 1 row still has an error." in page
-    assert 'name="2.account_number" value="13"' in page, "what was entered is kept"
+    assert 'name="2.account_number" value="13"' in page, "the form keeps the entered values"
     rows = [(row[0], row[1]) for row in await dashboard.rows(batch)]
     assert rows == [("1", "ready"), ("2", "faulty")]
 

@@ -31,7 +31,6 @@ class Team(msgspec.Struct, frozen=True):
 
 @pytest.fixture
 async def team(services: Services, site: Site) -> AsyncIterator[Team]:
-    """An owner and a finance member of a sandbox merchant."""
     async with running_simulator(services):
         dashboard = await new_dashboard(services, site)
         finance = await member(services, site, dashboard.merchant.new.id, Role.FINANCE)

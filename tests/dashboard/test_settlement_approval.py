@@ -90,7 +90,7 @@ async def test_a_settlement_waits_for_another_person_and_is_paid_once(team: Sett
     request = f"{BULK}/{asked.batch_id}"
     await team.finance.post(f"{request}/approve", {})
     await team.dashboard.run_jobs()
-    assert await team.dashboard.balance() == WALLET, "the requester approved it"
+    assert await team.dashboard.balance() == WALLET, "the requester approved their own settlement"
 
     for _ in range(2):
         await team.owner.post(f"{request}/approve", {})
@@ -125,7 +125,7 @@ async def test_an_approved_account_is_trusted_after_the_waiting_time(team: Settl
     page = (await team.finance.get(ACCOUNT)).body.decode()
     assert "Approved by" in page
     assert "need a second person until" in page
-    assert (await team.settle()).batch_id is not None, "it was trusted too early"
+    assert (await team.settle()).batch_id is not None, "the account was trusted too early"
     await team.owner.post(f"{BULK}/{(await team.newest()).batch_id}/refuse", {})
     await team.dashboard.run_jobs()
 

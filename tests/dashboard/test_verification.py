@@ -49,7 +49,6 @@ async def dashboard(services: Services, site: Site) -> MerchantDashboard:
 
 
 async def complete(dashboard: MerchantDashboard) -> None:
-    """Fills in every section."""
     services, merchant_id = dashboard.services, dashboard.merchant.new.id
     for section, fields in SECTIONS.items():
         reply = await dashboard.owner.post(f"{PAGE}/sections/{section}", fields)

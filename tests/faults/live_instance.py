@@ -59,9 +59,7 @@ class LiveInstance:
         await self.until(is_in_effect)
 
     async def configure_all_kinds(self) -> None:
-        """Configures the provider kinds that a new installation does not use, with the simulator's
-        URL.
-        """
+        """Makes the provider kinds that a new installation does not use call the simulator."""
         for kind in kinds.BY_RAIL.values():
             if kind.rail not in kinds.SEEDED:
                 given = kind.credentials(self.simulator).items()

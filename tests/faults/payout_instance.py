@@ -100,14 +100,12 @@ class PayoutInstance(LiveInstance):
         return minor
 
     async def notifications(self, trx_id: str) -> list[tuple[str, str, str]]:
-        """Returns the id, status and message of each notification."""
         records = await self.db.records(
             "SELECT id, status, body FROM notification WHERE trx_id = $1 ORDER BY id", trx_id
         )
         return [(r["id"], r["status"], json.loads(r["body"])["message"]) for r in records]
 
     async def steps(self, trx_id: str) -> list[str]:
-        """Returns the transaction's statuses in order."""
         records = await self.db.records(
             """
             SELECT to_status FROM timeline
@@ -117,11 +115,9 @@ class PayoutInstance(LiveInstance):
         return [record["to_status"] for record in records]
 
     async def transfers(self, trx_id: str, rail: str = "a") -> list[Any]:
-        """Returns the provider's transfers with this reference."""
         return await self._at_provider(rail, "transfers", trx_id)
 
     async def calls(self, trx_id: str, rail: str = "a") -> list[str]:
-        """Returns the provider's received calls with this reference."""
         return [call["call"] for call in await self._at_provider(rail, "requests", trx_id)]
 
     async def _at_provider(self, rail: str, what: str, trx_id: str) -> list[Any]:
@@ -138,7 +134,6 @@ class PayoutInstance(LiveInstance):
         ]
 
     async def cases(self, trx_id: str) -> list[str]:
-        """Returns the kinds of the payout's cases."""
         records = await self.db.records(
             "SELECT kind FROM operator_case WHERE reference = $1", trx_id
         )
@@ -154,7 +149,6 @@ class PayoutInstance(LiveInstance):
         await self.end_leases()
 
     def worker(self) -> int:
-        """Returns the process id of the instance's worker."""
         [pid] = [
             pid
             for pid in self.instance.tree()
@@ -163,7 +157,6 @@ class PayoutInstance(LiveInstance):
         return pid
 
     def start_worker(self) -> "subprocess.Popen[bytes]":
-        """Starts a second worker process."""
         with (self.instance.folder / "logs" / "second-worker.log").open("ab") as log:
             return subprocess.Popen(
                 [*MANILLA, "worker", "--data", str(self.instance.folder)],

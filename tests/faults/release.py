@@ -28,7 +28,7 @@ def previous(project: Path) -> str:
     found = RELEASE.search(log)
     commit = found.group(1) if found else FIRST
     if _git(project, "cat-file", "-e", f"{commit}^{{commit}}").returncode != 0:
-        pytest.skip(f"This clone's history does not contain the release before ({commit}).")
+        pytest.skip(f"This clone's history does not contain the previous release ({commit}).")
     return commit
 
 

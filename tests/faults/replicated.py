@@ -69,7 +69,6 @@ class Replicated:
         }
 
     async def lose_the_primary(self) -> None:
-        """Kills the primary and promotes the standby."""
         self._servers[0].kill()
         await asyncio.to_thread(self._servers[0].wait)
         await self._promote_the_standby()

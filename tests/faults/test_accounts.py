@@ -116,9 +116,7 @@ async def test_16_a_forged_webhook_causes_no_status_query(
 async def test_15_a_transfer_that_comes_back_before_we_learn_of_its_delivery(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """No webhook arrives. Some providers use the same status for a transfer that was never
-    delivered.
-    """
+    """No webhook arrives. Some providers report the same status for an undelivered transfer."""
     kind = kinds.BY_RAIL[rail]
     trx_id = await _sent(payer, rail)
     word, _ = kind.reversals[-1]

@@ -26,7 +26,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     try:
         subprocess.run(mount, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError):
-        pytest.skip("only root can make a small disk")
+        pytest.skip("only root can mount a small disk")
     yield disk
     subprocess.run(["umount", "--lazy", str(disk)], check=True)
 

@@ -1,6 +1,4 @@
-"""Processes that die while sending an email: no email is lost, and a repeated email has the same
-id.
-"""
+"""A process that dies while sending an email: the email is sent, and a repetition has its id."""
 
 from collections.abc import AsyncIterator
 from email.message import EmailMessage

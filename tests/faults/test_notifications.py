@@ -1,6 +1,4 @@
-"""Processes that die while sending a notification: the notification is still sent, with the same
-id.
-"""
+"""A process that dies while sending a notification: it is still sent, with the same id."""
 
 import asyncio
 import json

@@ -163,9 +163,7 @@ async def test_15_reports_about_two_charges_in_any_order_end_the_same(
 async def test_15_a_late_webhook_about_a_declined_charge_changes_nothing(
     shop: Shop, kind: TestedKind
 ) -> None:
-    """The first charge is declined and the second is paid. The second charge's webhook arrives
-    first.
-    """
+    """The first charge is declined, the second is paid, and the second webhook arrives first."""
     neighbor = kinds.BY_RAIL[kinds.ALL[kinds.ALL.index(kind.rail) - 1]]
     started = await shop.start()
     first = await shop.choose(started, kind.checkout_method)

@@ -52,7 +52,6 @@ async def _problems(payer: PayoutMerchant, rail: str, *planned: dict[str, Any]) 
 
 
 async def _sent(payer: PayoutMerchant, rail: str = "a") -> str:
-    """Creates a payout that the provider has accepted."""
     trx_id = await payer.pay_out(rail)
     await payer.simulator.run_jobs()
     assert len(await payer.transfers(rail)) == 1

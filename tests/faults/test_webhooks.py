@@ -53,9 +53,7 @@ async def _deliver(site: Site, rail: str, message: Any) -> None:
 
 
 async def _pass_time(payer: PayoutMerchant, trx_id: str) -> None:
-    """Makes the transaction's webhooks an hour older, so that the limit on status queries has
-    passed.
-    """
+    """Makes the transaction's webhooks an hour older, which ends the limit on status queries."""
     await payer.services.db.execute(
         """
         UPDATE webhook SET last_received_at = last_received_at - interval '1 hour',

@@ -17,10 +17,7 @@ from manilla.settings import Settings
 
 
 class EndingAt:
-    """Runs a coroutine, and ends the database sessions at one moment.
-
-    The moments are: before each step of the coroutine, and while it waits after each step.
-    """
+    """Runs a coroutine, and ends the database sessions before or after one of its steps."""
 
     def __init__(self, work: Coroutine[Any, Any, None], at: int, end: Callable[[], None]) -> None:
         self._work, self._at, self._end = work, at, end

@@ -15,9 +15,7 @@ from tests.limits import limited
 
 
 class Recorder:
-    """Doubles numbers and records its calls. The number 13 raises an error, like a failing SQL
-    statement.
-    """
+    """Doubles numbers and records its calls. The number 13 raises an error, like failing SQL."""
 
     def __init__(self) -> None:
         self.calls: list[list[int]] = []

@@ -13,7 +13,7 @@ import pytest
 from manilla.kit.embedded import binaries, postgres
 
 pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0, reason="only root's PostgreSQL runs as another user"
+    os.geteuid() != 0, reason="PostgreSQL runs as another user only if root starts it"
 )
 
 RUN = """

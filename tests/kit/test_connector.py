@@ -27,7 +27,6 @@ Value = TypeVar("Value")
 
 @contextlib.contextmanager
 def silent() -> Iterator[str]:
-    """A server that accepts connections and never responds."""
     with socket.create_server(("127.0.0.1", 0), backlog=1000) as listener:
         yield f"127.0.0.1:{listener.getsockname()[1]}"
 

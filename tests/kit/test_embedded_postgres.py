@@ -35,7 +35,9 @@ def append(file: Path, line: str) -> None:
         opened.write(f"\n{line}\n")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root's PostgreSQL runs as another user")
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="PostgreSQL runs as another user only if root starts it"
+)
 def test_the_servers_account_can_read_the_settings_whatever_the_umask(prepared: Cluster) -> None:
     assert prepared.account is not None
     before = os.umask(0o777)

@@ -46,8 +46,6 @@ class Loop:
 
 
 class Queue:
-    """A request queue on a test-controlled loop."""
-
     def __init__(self) -> None:
         self.loop, self.begun = Loop(), list[int]()
         self.waited_seconds: list[float] = []

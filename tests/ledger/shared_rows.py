@@ -90,9 +90,7 @@ async def watching(owner: Database) -> AsyncIterator[SharedRows]:
             return await kept(connection, sql, *values)
 
     async def write_nothing(_figures: Any) -> None:
-        """Disables writing rail statistics, which each process does every second without blocking
-        others.
-        """
+        """Replaces the writing of rail statistics, which blocks no other transaction."""
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Deliveries, "flush", write_nothing)

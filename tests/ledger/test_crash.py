@@ -1,6 +1,4 @@
-"""PostgreSQL is killed under load: acknowledged postings are stored, and other callers get an
-error.
-"""
+"""PostgreSQL is killed under load: acknowledged postings are stored, others get an error."""
 
 import asyncio
 import json

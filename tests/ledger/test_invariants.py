@@ -1,4 +1,4 @@
-"""Each invariant detects its violation, and the application's database role cannot cause one."""
+"""Each invariant detects its violation, and the application's role cannot cause a violation."""
 
 import asyncpg
 import pytest

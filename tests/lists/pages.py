@@ -21,7 +21,6 @@ async def page(merchant: Merchant, path: str, **query: Any) -> Any:
 
 
 async def every(merchant: Merchant, path: str, **query: Any) -> list[Any]:
-    """Returns the items of all pages."""
     found: list[Any] = []
     cursor: str | None = None
     while True:

@@ -25,5 +25,4 @@ def accounts(db: Database, keyring: Keyring) -> Accounts:
 
 @pytest.fixture
 async def owner(accounts: Accounts) -> Owner:
-    """The owner of a new merchant."""
     return await accounts.owner()

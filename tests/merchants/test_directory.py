@@ -1,6 +1,4 @@
-"""The directory of API callers: concurrent lookups share one load, and its result is never
-outdated.
-"""
+"""The directory of API callers: concurrent lookups share one load and get no outdated data."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -59,7 +59,6 @@ class Deliveries:
         return trx_id
 
     async def deliver(self) -> None:
-        """Runs one round of due deliveries."""
         db, works = self.services.db, self.delivery.works()
         claimed, _ = await claims.claim_fairly(db, DELIVER, 100, self.merchant.new.id - 1)
         mine = [job for job in claimed if job.merchant_id == self.merchant.new.id]

@@ -43,9 +43,7 @@ class EndpointMerchant:
         return Tenant(self.merchant.new.id, Environment.SANDBOX)
 
     async def create(self, *events: str, url: str | None = None) -> dict[str, str]:
-        """Creates an endpoint, reloads this process's cache, and returns the endpoint's id and
-        secret.
-        """
+        """Creates an endpoint, reloads the cache, and returns the endpoint's id and secret."""
         body = {"url": url or self.receiver.url, "events": list(events or ("*",))}
         reply = await self.merchant.post(ENDPOINTS, body)
         assert reply.status == 200, reply.body
@@ -60,7 +58,6 @@ class EndpointMerchant:
         return await store.find(self.services.db, self.tenant, endpoint_id)
 
     async def deliver(self) -> None:
-        """Runs one round of due deliveries to endpoints."""
         runner = Runner(self.services.db, self.delivery.works())
         claimed, _ = await claims.claim_fairly(
             self.services.db, JobKind.ENDPOINT, 100, self.merchant.new.id - 1
@@ -69,7 +66,6 @@ class EndpointMerchant:
         await asyncio.gather(*(runner._do(job) for job in mine))
 
     async def resend(self) -> None:
-        """Runs the jobs that resend events."""
         works = ResendTasks(self.services.db).works()
         for job in await claims.claim(self.services.db, {JobKind.RESEND: 100}):
             await Runner(self.services.db, works)._do(job)

@@ -51,9 +51,7 @@ def _hang_until(released: asyncio.Event) -> Behave:
 async def _working(
     services: Services, db: Database, released: asyncio.Event
 ) -> AsyncIterator[None]:
-    """Delivers notifications. At the end, waits for all deliveries, so that none affects a later
-    test.
-    """
+    """Delivers notifications, and waits for all deliveries at the end."""
     stop = asyncio.Event()
     async with outbound.open_session(
         is_public_only=False, connections=200, seconds=LONG_SECONDS

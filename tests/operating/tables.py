@@ -99,7 +99,7 @@ class Made(msgspec.Struct, frozen=True):
         )
         table = self.make()
         written, number = marks.subn(lambda found: found[1] + table + found[2], text)
-        assert number == 1, f"{self.file} has no place for {self.name}"
+        assert number == 1, f"{self.file} has no markers for {self.name}"
         return written
 
 

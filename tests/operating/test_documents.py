@@ -123,7 +123,6 @@ def test_every_link_in_the_manual_resolves(project: Path) -> None:
 
 
 def _anchors(file: Path) -> set[str]:
-    """Returns the anchors of a document's headings."""
     headings = re.findall(r"^#+ (.+)$", file.read_text(), re.MULTILINE)
     bare = [re.sub(r"[^\w\- ]", "", re.sub(r"[`*]", "", each).lower()) for each in headings]
     return {each.replace(" ", "-") for each in bare}
@@ -168,7 +167,7 @@ def test_the_manuals_command_loads_the_whole_environment_file(
     assert f"\nMANILLA_DATABASE_URL={taken}\n" in example
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 def test_systemd_verifies_the_units(project: Path, tmp_path: Path) -> None:
     folder = project / "deploy/systemd"
     for unit in (*folder.glob("*.service"), *folder.glob("*.timer")):

@@ -22,8 +22,6 @@ REQUEST = b"GET /healthz HTTP/1.1\r\nHost: manilla\r\n\r\n"
 
 
 class Backend:
-    """A group of API processes that share one port."""
-
     def __init__(self, settings: Settings) -> None:
         self.port = free_port()
         self.is_ready = False

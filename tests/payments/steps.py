@@ -58,7 +58,6 @@ async def initiate_legacy(merchant: Merchant, body: Any, **headers: str | None) 
 
 
 async def new_payment(merchant: Merchant, scenario: str | None = None, **changed: Any) -> str:
-    """Creates a payment and returns its trx_id."""
     reply = await initiate(merchant, order(**changed), X_Sandbox_Scenario=scenario)
     assert reply.status == 200, reply.body
     return trx_id_of(reply)
@@ -164,7 +163,6 @@ async def change_method(services: Services, code: str, **wanted: Any) -> None:
 
 @contextlib.asynccontextmanager
 async def setting(services: Services, key: str, value: int | str) -> AsyncIterator[None]:
-    """Changes a platform setting temporarily."""
     before = getattr(services.platform.now, key)
     try:
         await _set(services, key, value)

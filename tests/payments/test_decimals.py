@@ -18,7 +18,6 @@ COMMISSION = {"base_amount", "commission_fee", "customer_paid", "merchant_receiv
 
 @pytest.fixture
 async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
-    """An approved merchant that calls the API in the sandbox."""
     return await new_merchant(site, db, keyring)
 
 

@@ -63,7 +63,6 @@ restores_providers = pytest.mark.usefixtures("_providers_restored")
 
 @pytest.fixture
 async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
-    """An approved merchant that calls the API in the sandbox."""
     return await new_merchant(site, db, keyring)
 
 

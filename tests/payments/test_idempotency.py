@@ -24,7 +24,6 @@ REPLAYED = "idempotent-replayed"
 
 @pytest.fixture
 async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
-    """An approved merchant that calls the API in the sandbox."""
     return await new_merchant(site, db, keyring)
 
 

@@ -37,7 +37,6 @@ async def _providers(services: Services) -> AsyncIterator[None]:
 
 @pytest.fixture
 async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
-    """An approved merchant that calls the API in the sandbox."""
     return await new_merchant(site, db, keyring)
 
 

@@ -33,7 +33,6 @@ FAILURES = [
 
 @pytest.fixture
 async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
-    """An approved merchant that calls the API in the sandbox."""
     return await new_merchant(site, db, keyring)
 
 
@@ -282,8 +281,6 @@ async def test_the_rate_limit_applies_to_legacy_calls(
 
 
 class StoredNotification(msgspec.Struct, frozen=True):
-    """A stored notification that has not been sent yet."""
-
     environment: str
     event: str
     status: str
@@ -368,9 +365,7 @@ def version_1_data(merchant: Merchant, sent: dict[str, Any], trx_id: str) -> dic
 
 
 def commission_of(data: dict[str, Any]) -> dict[str, Any]:
-    """Removes the commission from the data and returns it. Sandbox commissions have no transaction
-    id.
-    """
+    """Removes the commission from the data and returns it. It has no id in the sandbox."""
     commission: dict[str, Any] = data.pop("commission")
     assert commission.pop("commission_trx_id", None) is None
     return commission

@@ -19,7 +19,6 @@ from tests.payments.orders import order
 
 @pytest.fixture
 async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
-    """An approved merchant that calls the API in the sandbox."""
     return await new_merchant(site, db, keyring)
 
 

@@ -8,7 +8,6 @@ from tests.client import Reply, Site
 
 
 def paid(provider: str, reference: str, amount: str = "1000.00", currency: str = "NGN") -> Any:
-    """Returns a provider's webhook about a paid charge."""
     return kinds.BY_PROVIDER[provider].paid(reference, float(Decimal(amount)), currency)
 
 

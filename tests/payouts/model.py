@@ -57,8 +57,6 @@ class Killed(BaseException):
 
 @dataclass
 class Order:
-    """A payout in the model."""
-
     ref_trx: str
     rail: str
     amount: int
@@ -113,7 +111,6 @@ class Model:
 
     @property
     def is_on_hold(self) -> bool:
-        """Returns whether the merchant's unsent payouts are on hold."""
         return self.is_disabled or self.has_payouts_off
 
     def change_merchant(self, *, is_disabled: bool, has_payouts_off: bool) -> None:

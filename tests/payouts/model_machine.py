@@ -261,10 +261,7 @@ class Machine:
     # Actions of providers.
 
     async def provider_decides(self, order: Order, word: str, then: str) -> None:
-        """Sets the provider's status, even to a status that should not follow.
-
-        `on` is the usual next status.
-        """
+        """Sets the provider's status, even to an invalid next status. `on` is the usual one."""
         if word == "on":
             word = {"processing": "success", "success": "reversed"}.get(order.said[-1], "failed")
         if word != order.at_provider:
@@ -405,7 +402,7 @@ def same(what: str, seen: Any, expected: Any) -> None:
         keys = [key for key in {**seen, **expected} if seen.get(key) != expected.get(key)]
         seen = {key: seen.get(key) for key in keys}
         expected = {key: expected.get(key) for key in keys}
-    raise AssertionError(f"{what}: the product says {seen}, the model {expected}")
+    raise AssertionError(f"{what}: the product has {seen}, the model expects {expected}")
 
 
 @contextlib.contextmanager

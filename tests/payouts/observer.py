@@ -25,8 +25,7 @@ class PayoutObserver:
     async def opened(cls, url: str) -> AsyncIterator["PayoutObserver"]:
         """Opens a connection on which temporary views hide the rows of other merchants.
 
-        The connection is not from a pool, because a pool replaces a connection after some
-        statements.
+        A pool would replace the connection after some statements, so it is opened directly.
         """
         session = await asyncpg.connect(url)
         await session.execute("SET enable_seqscan = off")

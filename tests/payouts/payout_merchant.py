@@ -251,7 +251,6 @@ class PayoutMerchant:
         return [(record["kind"], record["reference"]) for record in records]
 
     async def transfers(self, rail: str = "a") -> list[Any]:
-        """Returns the simulated provider's transfers."""
         listed: list[Any] = (await self.simulator.read(f"{rail}/transfers"))["transfers"]
         return listed
 
@@ -269,7 +268,6 @@ async def see_changes(services: Services) -> None:
 
 @contextlib.asynccontextmanager
 async def setting(services: Services, key: str, text: str) -> AsyncIterator[None]:
-    """Changes a platform setting temporarily."""
     before = platform.render(getattr(services.platform.now, key))
     try:
         await platform.change(services.db, key, text)
@@ -282,7 +280,6 @@ async def setting(services: Services, key: str, text: str) -> AsyncIterator[None
 
 @contextlib.asynccontextmanager
 async def method(services: Services, rail: str, **wanted: Any) -> AsyncIterator[None]:
-    """Changes a withdrawal method temporarily."""
     code = CODES.get(rail, rail)
     before = services.methods.by_code(MethodKind.WITHDRAW, code)
     assert before is not None

@@ -445,7 +445,7 @@ async def test_a_rail_that_cannot_resolve_the_account_rejects_before_the_debit(
     order = await payer.order(rail, beneficiary=unresolved_beneficiary(rail))
     assert_retryable(await payer.send(order))
     assert await payer.balance() == 1_000_000
-    assert (await payer.send(order)).status == 200, "the fault has passed"
+    assert (await payer.send(order)).status == 200, "the fault is no longer active"
 
 
 @pytest.mark.parametrize("rail", first_short(RAILS))

@@ -26,7 +26,6 @@ async def _settle_on_command(payer: PayoutMerchant) -> None:
 
 
 async def sent(payer: PayoutMerchant, rail: str = "a", **changed: Any) -> str:
-    """Creates a payout that the provider has accepted."""
     trx_id = await payer.pay_out(rail, **changed)
     await payer.simulator.run_jobs()
     assert (await payer.payout(trx_id)).accepted_at is not None

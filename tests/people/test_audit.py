@@ -21,7 +21,6 @@ NEW_PASSWORD = "another long enough phrase"
 
 
 async def about(accounts: Accounts, person_id: int) -> list[AuditEntry]:
-    """Returns the user's audit log entries, oldest first."""
     return (await audit.list_entries(accounts.db, AuditFilter(subject=f"person:{person_id}")))[::-1]
 
 

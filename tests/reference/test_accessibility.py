@@ -80,7 +80,9 @@ async def test_the_calculator_signs_like_the_api(browser: Browser, services: Ser
             await page.get_by_label("API secret").fill(vector["secret"])
             await _give_body(page, vector["body"])
             await expect(page.locator("[data-signature]")).to_have_text(vector["signature"])
-        assert [url for url in sent if "/static/" not in url] == [], "it stays in the browser"
+        assert [url for url in sent if "/static/" not in url] == [], (
+            "the secret stays in the browser"
+        )
 
 
 async def _give_body(page: Page, body: str) -> None:
@@ -124,7 +126,7 @@ async def test_the_code_stays_beside_the_text_that_is_read(
         at_field, at_code = await field.bounding_box(), await code.bounding_box()
         assert at_field is not None
         assert at_code is not None
-        assert at_code["x"] > at_field["x"] + at_field["width"], "it is in the right column"
+        assert at_code["x"] > at_field["x"] + at_field["width"], "the sample is in the right column"
         await expect(code).to_be_in_viewport(ratio=1)
         await page.set_viewport_size({"width": PHONE, "height": 844})
         at_code = await code.bounding_box()

@@ -37,7 +37,7 @@ async def test_every_page_renders_under_a_strict_content_security_policy(
         assert text.count("<h1>") == 1, page.address
         assert not re.search(r"<script>|<style|style=", text), page.address
         ids = ID.findall(text)
-        assert len(ids) == len(set(ids)), f"{page.address}: an id is there twice"
+        assert len(ids) == len(set(ids)), f"{page.address}: an id occurs twice"
     assert (await site.send("GET", "/docs/nothing")).status == 404
     assert (await site.send("GET", "/docs/api/nothing")).status == 404
 
@@ -84,7 +84,7 @@ async def test_every_endpoint_has_a_page_with_all_its_fields_and_errors(
     assert documentation.of("initiatePaymentLegacy").headers[0].name == "Authorization"
     assert payment.body is not None
     needed = [field.is_required for field in payment.body.fields]
-    assert needed == sorted(needed, reverse=True), "what is required comes first"
+    assert needed == sorted(needed, reverse=True), "required fields come first"
 
 
 async def test_every_error_code_has_guidance_and_no_guidance_is_unused(

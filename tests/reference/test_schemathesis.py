@@ -100,8 +100,6 @@ def _raw(request: requests.PreparedRequest) -> bytes:
 
 
 class Found(msgspec.Struct):
-    """The response statuses and the problems of all calls."""
-
     statuses: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)
     problems: list[str] = msgspec.field(default_factory=list)
 

@@ -98,7 +98,7 @@ class RefundModel:
 
     def _send(self, refund: RefundInModel, send: str) -> None:
         if SENDS[send][1]:
-            assert refund.at_provider is None, "it was sent twice"
+            assert refund.at_provider is None, "the refund was sent twice"
             refund.at_provider = "success" if self.rail == "c" else "processing"
 
     def _ask(self, refund: RefundInModel, send: str, is_asked: bool, claim: int) -> None:

@@ -187,7 +187,7 @@ async def test_a_worker_stalled_past_its_lease_neither_sends_nor_returns_a_refun
     assert not await states.settle(db, refund, REFUSED, holder=stalled)
     assert await sending.mark(db, REFUNDS, [Mark(taken_over, None, "providera")]) == [True]
     again = await sending.mark(db, REFUNDS, [Mark(taken_over, None, "providera")])
-    assert again == [False], "as it was read: not sent"
+    assert again == [False], "a refund that was already marked cannot be marked again"
     assert await shop.balance() == 0
     assert await states.settle(db, refund, REFUSED, holder=taken_over)
     assert await shop.balance() == 100_000
@@ -247,7 +247,7 @@ async def test_provider_b_has_no_refunds_so_an_operator_confirms_them(shop: Shop
 
 
 async def test_a_refund_that_an_operator_pays_may_not_be_sent(shop: Shop) -> None:
-    """A worker that read the refund earlier tries to send it after it was left to an operator."""
+    """A worker read the refund, and tries to send it after an operator has taken it over."""
     db = shop.services.db
     refund = await _refund(shop, await _paid(shop))
     [job] = await claims.claim(db, {SEND: 1})

@@ -42,9 +42,7 @@ def file(language: str, sample: str) -> Path:
 
 
 def programs(factory: pytest.TempPathFactory) -> Path:
-    """Returns the folder of compiled samples. All modules share it, so each sample is compiled
-    once.
-    """
+    """Returns the folder of compiled samples, which all modules share."""
     folder = factory.getbasetemp() / "programs"
     folder.mkdir(exist_ok=True)
     return folder

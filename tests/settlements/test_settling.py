@@ -82,7 +82,6 @@ class Settler:
         )
 
     async def work(self) -> float | None:
-        """Runs the job once, as a worker does."""
         subject = plans.subject(self.tenant.environment, "NGN")
         job = Job(self.tenant.merchant_id, "settle", subject, 0, 0, 0)
         return await self.settling.advance(job)

@@ -250,7 +250,6 @@ class Monnify:
         return await platform.send("POST", "/monnify/api/v1/auth/login", b"", headers)
 
     async def call(self, platform: Platform, method: str, path: str, body: Any = None) -> Reply:
-        """Sends a call with a new access token."""
         token = await self.login(platform)
         if token.status != 200:
             return token

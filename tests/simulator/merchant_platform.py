@@ -108,7 +108,6 @@ class Platform:
         await asyncio.gather(sending, return_exceptions=True)
 
     async def webhooks(self, count: int) -> list[Received]:
-        """Waits until this many webhooks have arrived."""
         await waiting.until_true(lambda: len(self.received) >= count)
         return self.received
 
@@ -173,7 +172,6 @@ class Platform:
         return Decimal(state[key]["balance"]["available"])
 
     async def open_hosted(self, key: str, reference: str, amount: str = "1000.00") -> str:
-        """Creates a charge and returns the URL of its hosted page."""
         back = f"{self.url}/back?order=7"
         customer = {"name": "Ada Obi", "email": "ada@example.com"}
         if key == "a":
@@ -191,7 +189,6 @@ class Platform:
         return str(reply.data["link"])
 
     async def open_account(self, key: str, reference: str, amount: str = "1000.00") -> str:
-        """Creates a charge and returns the number of its virtual account."""
         if key == "a":
             body = charge_a(reference, amount, kyc={"bvn": "22222222222"})
             reply = await self.call("a", "POST", "/merchant/api/v1/charges/bank-transfer", body)

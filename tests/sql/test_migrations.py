@@ -44,7 +44,6 @@ CREATED = re.compile(r"\bCREATE (?:UNLOGGED )?TABLE (\w+)", re.IGNORECASE)
 
 
 def problems(sql: str) -> list[str]:
-    """Returns the rules that a migration violates."""
     sql = re.sub(r"--[^\n]*", "", sql)
     without = set(CREATED.findall(sql)) | SMALL
     found = [why for rule, why in REMOVALS.items() if re.search(rule, sql, re.IGNORECASE)]

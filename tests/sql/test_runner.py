@@ -17,7 +17,6 @@ from tests.limits import LONG_SECONDS
 
 @pytest.fixture
 async def on(cluster: Cluster, settings: Settings) -> Settings:
-    """Settings for an empty database."""
     return await database(cluster, settings, "runner")
 
 

@@ -15,7 +15,6 @@ from tests.databases import database
 
 @pytest.fixture
 async def on(cluster: Cluster, settings: Settings) -> Settings:
-    """Settings for an empty database."""
     return await database(cluster, settings, "values")
 
 

@@ -50,7 +50,6 @@ async def check_nothing_is_cut_off(
 
 
 async def cut_off(page: Page, urls: Sequence[str]) -> list[str]:
-    """Returns the cut-off elements of each page at each width."""
     found: list[str] = []
     for url in urls:
         await page.set_viewport_size({"width": WIDTHS[-1], "height": 844})

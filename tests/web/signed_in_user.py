@@ -58,7 +58,6 @@ class SignedInUser(msgspec.Struct, frozen=True):
         content: bytes,
         file_field: str = "file",
     ) -> Reply:
-        """Submits a form with a file, as a browser does."""
         border = "a-border-between-parts"
         given = {**fields, "csrf": await self.csrf()}
         parts = [
@@ -104,7 +103,6 @@ class SignedInUser(msgspec.Struct, frozen=True):
         return app
 
     async def enter(self, context: BrowserContext) -> None:
-        """Sets the session cookie in a browser context."""
         await context.add_cookies(
             [
                 {

@@ -80,7 +80,6 @@ async def _problems(visitor: SignedInUser, table: list[Route], tried: int) -> li
 
 
 async def _names(visitor: SignedInUser, path: str) -> list[str]:
-    """Returns the filter names in a list's filter form."""
     page = (await visitor.get(path)).body
     if b"format=csv" not in page:
         return list(ELSEWHERE)

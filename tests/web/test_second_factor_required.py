@@ -34,7 +34,6 @@ _HIDDEN = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)">')
 
 @pytest.fixture(scope="module")
 async def production(services: Services) -> AsyncIterator[Site]:
-    """The dashboard and console in production mode."""
     platform = CurrentSettings(services.db, ChangeWatch(services.db), is_development=False)
     real = msgspec.structs.replace(services, is_development=False, platform=platform)
     asgi = pages.build(real, [dashboard.build(real), console.build(real)])

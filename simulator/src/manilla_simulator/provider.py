@@ -31,8 +31,6 @@ FIRST_NUMBER = 1_000_001
 
 
 class Received(msgspec.Struct, frozen=True):
-    """A recorded request."""
-
     at: datetime
     call: str
     method: str
@@ -94,7 +92,6 @@ class Provider:
         )
 
     def reset(self) -> None:
-        """Restores the initial state."""
         for shelf in (self.charges, self.transfers, self.refunds):
             for item in shelf.select():
                 if item.timer is not None:

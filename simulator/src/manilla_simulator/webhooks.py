@@ -114,7 +114,6 @@ class Outbox:
         return webhook
 
     def release(self) -> int:
-        """Sends the held webhooks, oldest first."""
         released = list(self._held)
         self._held.clear()
         for webhook in released:

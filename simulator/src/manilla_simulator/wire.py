@@ -174,7 +174,6 @@ class Fields:
         return self._positive(name, value)
 
     def amount_of_any_type(self, name: str = "amount") -> Money:
-        """Parses a number or a string in major units."""
         is_text = isinstance(self._values.get(name), str)
         return self.amount_text(name) if is_text else self.amount(name)
 

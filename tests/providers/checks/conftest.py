@@ -80,7 +80,6 @@ class CheckedProviders:
             assert reply.status == 200, await reply.text()
 
     async def requests(self, provider: str) -> list[dict[str, Any]]:
-        """Returns the requests that the provider received."""
         url = f"{self._url}/control/api/{provider}/requests?limit=1000"
         async with self._http.get(url) as reply:
             listed: list[dict[str, Any]] = (await reply.json())["requests"]

@@ -1,4 +1,4 @@
-"""Flutterwave's webhooks: the shared secret, and the statement in the body."""
+"""Flutterwave's webhooks: the shared secret, and the reported status."""
 
 import json
 from decimal import Decimal

@@ -54,7 +54,6 @@ class ScriptedMonnify:
 
 
 def check_request(call: Recorded) -> None:
-    """Checks that a request has only documented fields."""
     parts = urlsplit(call.target)
     if call.method == "POST":
         assert not parts.query

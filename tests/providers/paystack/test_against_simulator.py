@@ -302,7 +302,7 @@ async def test_a_one_time_account_is_paid(paystack: Adapter, setup: SimulatorSet
     assert (await charge_state(paystack, order)).status is ReportedChargeStatus.PENDING
     url = f"{setup.simulator_url}/control/api/paystack/charges/{order.reference}/pay"
     async with setup.session.post(url, json={"amount": 1000}) as reply:
-        assert reply.status == 409  # the bank returns any other amount
+        assert reply.status == 409  # the bank returns a transfer of any other amount
     # The event is bank.transfer.rejected.
     assert isinstance(await webhook(paystack, setup), Unreadable)
     assert (await charge_state(paystack, order)).status is ReportedChargeStatus.PENDING

@@ -197,8 +197,8 @@ class PayoutRefused(ApiError):
 class InsufficientBalance(PayoutRefused):
     """The wallet's balance is too low.
 
-    initiate_refund raises this error too, and initiate_payment does if your wallet cannot cover a
-    commission that you pay.
+    This error also occurs for a refund, and for a payment if your wallet cannot cover its
+    commission.
     """
 
     codes = ("insufficient_balance",)

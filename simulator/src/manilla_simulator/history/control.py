@@ -17,7 +17,6 @@ class SimulatorControl:
         assert await self._post(f"{provider}/charges/{reference}/pay", command)
 
     async def expire(self, provider: str, reference: str) -> None:
-        """Lets an unpaid charge expire."""
         assert await self._post(f"{provider}/charges/{reference}/expire", {})
 
     async def settle(self, provider: str, reference: str, status: str) -> bool:

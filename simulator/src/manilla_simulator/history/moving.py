@@ -125,7 +125,6 @@ async def _move(raw: Any, steps: Mapping[str, Sequence[ClockStep]]) -> None:
 
 
 def _with_ends(steps: Sequence[ClockStep]) -> list[tuple[ClockStep, datetime]]:
-    """Returns each step with its end time."""
     ends = [(step, later.real) for step, later in pairwise(steps)]
     return [*ends, (steps[-1], NEVER)]
 

@@ -19,8 +19,6 @@ FAILS, CANNOT_BE_RESOLVED = "0000000001", "0000000002"
 
 
 class Ending(StrEnum):
-    """The outcome of a payment."""
-
     PAID = "paid"
     DECLINED = "declined"
     CANCELED = "canceled"

@@ -53,7 +53,6 @@ class ShopService:
         self._keys = keys
 
     async def buy(self, article: Article) -> str:
-        """Creates a payment and returns its checkout URL."""
         reference = f"SHOP-{int(time.time())}-{secrets.token_hex(3)}"
         here = f"{self._base_url}/shop"
         async with self._api() as api:
