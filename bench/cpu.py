@@ -78,7 +78,7 @@ def busy_share(seconds: float) -> float:
 
 
 def _machine_ticks() -> tuple[int, int]:
-    """Returns the number of all CPU ticks so far, and of the idle ticks."""
+    """Returns the total and the idle CPU ticks so far."""
     ticks = [int(text) for text in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     return sum(ticks), ticks[3] + ticks[4]
 

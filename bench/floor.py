@@ -28,7 +28,7 @@ CREATE TABLE entry (
 );
 INSERT INTO balance SELECT id, 0 FROM generate_series(1, {2 * ACCOUNTS}) AS id;
 """
-# A transaction locks one wallet and then one other account. Wallets and other accounts have
+# A transaction locks one wallet and one other account. Wallets and other accounts have
 # separate id ranges, so two transactions cannot deadlock.
 MOVE = f"""\
 \\set wallet random(1, :wallets)

@@ -181,7 +181,7 @@ def _clear_caches(services: Services) -> None:
 
 
 async def _activate_methods(services: Services, providers: Sequence[str], *, active: bool) -> None:
-    """Activates or deactivates these providers' methods, inactive in a new installation."""
+    """Sets whether these providers' methods are active."""
     if not providers:
         return
     await catalogue.add_missing(services.db)

@@ -1,4 +1,4 @@
-"""Measures how many payouts per second one worker sends to a provider that responds at once."""
+"""Measures how many payouts per second one worker sends to a provider that responds instantly."""
 
 import sys
 from collections.abc import AsyncIterator

@@ -24,7 +24,7 @@ from tests.rows import first_short
 
 RAILS = kinds.ALL
 TELLING = kinds.WITH_TRANSFER_WEBHOOKS
-# Pairs of neighboring kinds: each kind is once the transaction's owner and once the sender.
+# Pairs of neighboring kinds: each kind appears as the transaction's owner and as the sender.
 OTHERS = [(own, RAILS[number - 1]) for number, own in enumerate(RAILS)] + [
     (RAILS[number - 1], own) for number, own in enumerate(RAILS)
 ]

@@ -45,7 +45,7 @@ def test_metrics_files_of_ended_processes_are_merged_without_losing_counts(tmp_p
     kinds = [file.name for file in tmp_path.glob("*_0.db")]
     assert sorted(kinds) == ["counter_0.db", "gauge_mostrecent_0.db", "histogram_0.db"]
     others = {file.stem.rsplit("_", 1)[1] for file in tmp_path.glob("*.db")} - {"0"}
-    assert len(others) <= 1  # the file of the process that read last is not merged yet
+    assert len(others) <= 1  # the file of the most recent process is not merged yet
 
 
 MANY = """

@@ -1,4 +1,4 @@
-"""Concurrent postings keep all invariants in every interleaving."""
+"""Concurrent postings preserve all invariants, in any order of execution."""
 
 import asyncio
 import random

@@ -38,7 +38,7 @@ class RefundInModel:
     # A send may have started, so a rejection does not prove that nothing was paid.
     is_sent: bool = False
     is_left: bool = False  # an administrator must decide
-    is_quiet: bool = True  # not sent within the last minutes
+    is_quiet: bool = True  # the refund was not sent within the last minutes
     is_from_bank: bool = False  # an administrator has paid the refund from our bank
     at_provider: str | None = None
     is_worked_on: bool = True  # a status query is still scheduled

@@ -41,7 +41,7 @@ OLD_NOTIFICATIONS = [
 async def test_notifications_of_the_previous_version_get_their_type(
     on: Settings, owner: Any
 ) -> None:
-    """This applies to notifications from before the migration and from processes still running."""
+    """Covers notifications from before the migration, and from processes still running then."""
     await runner.run(on.migration_url, last="0060")
     await _notify(owner, prefix="a")
     await migrate.upgrade(on.migration_url, on.database_url)

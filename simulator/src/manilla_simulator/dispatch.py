@@ -114,7 +114,7 @@ def _body(call: Call, request: web.Request, raw: bytes) -> object:
 
 
 def _denial(provider: Provider, status: int | None, message: str) -> Denial:
-    """Returns the error for a message. A documented message has a status unless one is given."""
+    """Returns the error for a message. `status` overrides a documented message's status."""
     documented = {denial.message: denial for denial in provider.wire.denials.documented()}
     denial = documented.get(message, Denial(400, message))
     return msgspec.structs.replace(denial, status=status or denial.status)

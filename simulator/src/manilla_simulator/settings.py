@@ -43,7 +43,7 @@ class PaystackAccount(Account, frozen=True):
 
 
 class KoraSignature(StrEnum):
-    """What a webhook's signature covers. Kora documents the first; its plugin checks the last."""
+    """What a webhook's signature covers. Kora documents the first; its plugin uses the last."""
 
     DATA_SHA256 = "data-sha256"
     BODY_SHA256 = "body-sha256"

@@ -68,7 +68,9 @@ class RoutedStory:
         self.payouts: list[str] = []
         self.stalled: dict[str, StalledJob] = {}
         self.down: set[str] = set()
-        self.broke_word: set[str] = set()  # payouts for which a rail broke its word
+        self.broke_word: set[str] = (
+            set()
+        )  # payouts that a rail paid after rejecting, or changed later
         self.lied_about: set[str] = set()  # payouts for which a signed webhook was wrong
         self.moves = 0
         self.is_ending = False

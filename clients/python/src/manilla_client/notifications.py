@@ -48,8 +48,8 @@ def verify_ipn(
 ) -> Notification:
     """Returns the notification if it is from Manilla, otherwise raises BadNotification.
 
-    `body` is the raw request body. `secret` is the API secret of the environment, with or without
-    the prefix `whsec_`. If the Standard Webhooks signature is present, it is verified, because it
+    `body` is the raw request body. `secret` is the environment's API secret, as it is or in the
+    form `whsec_...`. If the Standard Webhooks signature is present, it is verified, because it
     covers the time of the attempt. If only X-Signature is present, the timestamp in the body must
     be within the tolerance. Otherwise an attacker could remove the other headers and replay a
     recorded notification. `tolerance_seconds=None` accepts any age.

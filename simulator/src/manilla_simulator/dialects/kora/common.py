@@ -49,7 +49,7 @@ def is_test(provider: Provider) -> bool:
 
 
 def references(provider: Provider, charge: Charge) -> dict[str, str]:
-    """Returns the fields with our and Kora's reference. A setting decides which field has which."""
+    """Returns the two reference fields. A setting decides which of them has our reference."""
     named = {"reference": charge.reference, "payment_reference": charge.reference}
     match account_of(provider).our_reference:
         case KoraReference.REFERENCE:
