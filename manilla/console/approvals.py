@@ -47,7 +47,7 @@ LIST = RecordList(
     (
         time_column("Requested", "asked_at"),
         ListColumn("number", "Approval", lambda _, row: row.id),
-        ListColumn("kind", "Kind", lambda _, row: title(row.kind), is_default=False),
+        ListColumn("kind", "Type", lambda _, row: title(row.kind), is_default=False),
         ListColumn("subject", "About", lambda _, row: cells.text(row.subject), place=Place.NAME),
         ListColumn(
             "change", "Change", lambda _, row: _change(row), is_wide=True, place=Place.DETAIL
@@ -84,7 +84,7 @@ async def show(request: PageRequest) -> PageResponse:
     waiting = await approvals.waiting(request.db) if is_plain else []
     filters = [
         ListFilter("status", "Status", record_list.choices(list(ApprovalStatus))),
-        ListFilter("kind", "Kind", record_list.choices(KINDS)),
+        ListFilter("kind", "Type", record_list.choices(KINDS)),
     ]
     return await LIST.show(
         *(request, "approvals.html", COLUMNS, [], wanted, filters),
@@ -104,7 +104,7 @@ def _change(row: Approval) -> str:
 async def _current_values(request: PageRequest, asked: Approval) -> dict[str, Any]:
     """Returns the current values of the fields that the change would set.
 
-    They may differ from those at the time of the request.
+    The values may have changed since the approval was requested.
     """
     db, (_, *about) = request.db, asked.subject.split(":")
     match asked.kind:
@@ -136,7 +136,7 @@ async def approve(request: PageRequest) -> PageResponse:
         raise
     except Refusal as refusal:
         return request.redirect_with_errors("/approvals", refusal)
-    return request.redirect("/approvals", done=f"Approval {number}: the change was applied.")
+    return request.redirect("/approvals", done=f"Approval {number}: change applied.")
 
 
 async def refuse(request: PageRequest) -> PageResponse:
@@ -155,7 +155,7 @@ async def refuse(request: PageRequest) -> PageResponse:
 
 
 def _in_words(asked: Approval, today: Mapping[str, Any] = MappingProxyType({})) -> list[str]:
-    """Returns each change as `Setting kyc_required: true → false`, then the other details."""
+    """Returns lines such as `Setting kyc_required: true → false`, then the other details."""
     detail, kind = dict(asked.detail), asked.kind
     if kind == "setting":
         name = asked.subject.partition(":")[2]
@@ -198,7 +198,7 @@ def _method_current_values(method: Method) -> dict[str, Any]:
 
 
 def _place(request: PageRequest, subject: str) -> str | None:
-    """Returns the path of the page that the approval is about; None if it does not exist yet."""
+    """Returns the path of the approval subject's page, or None if the page does not exist yet."""
     match subject.split(":"):
         case ["provider", name] if name not in request.services.rails.accounts:
             return None
@@ -214,7 +214,7 @@ def _place(request: PageRequest, subject: str) -> str | None:
 
 
 def _is_own(asked: Approval) -> bool:
-    """Whether the current user requested the approval."""
+    """Returns whether the current user requested the approval."""
     return current.get().is_same_as(asked.asked_by)
 
 

@@ -1,4 +1,4 @@
-"""Case pages: our evidence and the provider's, and the allowed resolutions."""
+"""Case pages: our evidence, the provider's evidence, and the allowed resolutions."""
 
 from typing import Any
 
@@ -45,10 +45,10 @@ TITLES: dict[str, str] = {
     CaseKind.STATEMENT_DIFFERS: "Statement and ledger differ",
     CaseKind.CLEARING_DIFFERS: "Ledger and provider balance differ",
     CaseKind.STILL_OPEN: "Still pending at the provider",
-    CaseKind.NO_ANSWER: "No answer from the provider",
+    CaseKind.NO_ANSWER: "No response from the provider",
 }
 ACTIONS: dict[str, str] = {
-    CaseAction.NOTHING: "Move nothing",
+    CaseAction.NOTHING: "Move no money",
     CaseAction.CREDIT: "Credit the merchant",
     CaseAction.RETURN: "Return to the payer",
     CaseAction.KEEP: "Keep for the platform",
@@ -111,7 +111,7 @@ async def show_all(request: PageRequest) -> PageResponse:
     statuses = record_list.choices([*CaseStatus, list_pages.ALL])
     filters = [
         ListFilter("status", "Status", statuses, value=status),
-        ListFilter("kind", "Kind", [(each.value, TITLES[each]) for each in CaseKind]),
+        ListFilter("kind", "Type", [(each.value, TITLES[each]) for each in CaseKind]),
     ]
     scope = list_pages.money_scope(request)
     return await list_pages.show(
@@ -124,7 +124,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def ask(request: PageRequest) -> PageResponse:
-    """Renders a page instead of redirecting, because the provider's response is not stored."""
+    """Sends a status query, and shows the response at once, because it is not stored."""
     details = await _details(request, await _case(request))
     if details["evidence"].question is None:
         raise PageNotFound
@@ -156,7 +156,7 @@ async def resolve(request: PageRequest) -> PageResponse:
 
 
 async def close(request: PageRequest) -> PageResponse:
-    """Closes a case whose difference no longer exists. No money moves."""
+    """Closes a case if ledger and provider no longer differ. No money moves."""
     case = await _case(request)
     try:
         await resolutions.close_vanished(request.db, case.id)
@@ -164,7 +164,7 @@ async def close(request: PageRequest) -> PageResponse:
         return request.form_with_errors(
             TEMPLATE, refusal, **await _details(request, await _case(request))
         )
-    return request.redirect(f"/cases/{case.id}", done="Closed: the difference is gone.")
+    return request.redirect(f"/cases/{case.id}", done="Closed: there is no difference.")
 
 
 async def _case(request: PageRequest) -> Case:

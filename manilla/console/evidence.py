@@ -1,4 +1,4 @@
-"""Collects the evidence for a case: our records and the provider's."""
+"""Collects the evidence for a case: our records and the provider's records."""
 
 from collections.abc import Sequence
 
@@ -36,7 +36,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     refund: Refund | None = None
     payout: Payout | None = None
     progress: Progress | None = None
-    question: StatusQuery | None = None  # the status query that can be sent to the provider now
+    question: StatusQuery | None = None  # the status query that the page offers to send
 
 
 async def gather(db: Database, case: Case) -> Evidence:

@@ -16,7 +16,7 @@ from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, time_column
 from manilla.web.serving.response import PageResponse
 
-# For each kind of job, the page that shows its subject.
+# Maps each job kind to the path of the page that shows the job's subject.
 PATHS = {"transfer": "/payouts/", "refund": "/refunds/", "notify": "/notifications?q="}
 
 COLUMNS = failed.FIELDS.select("merchant_id kind subject attempts failures parked_at last_error")
@@ -83,7 +83,7 @@ async def show(request: PageRequest) -> PageResponse:
     )
     columns = (*LIST.columns, RETRY) if request.may(Permission.SUPPORT_TOOLS) else LIST.columns
     shown = msgspec.structs.replace(LIST, columns=columns)
-    filters = [ListFilter("kind", "Kind")]
+    filters = [ListFilter("kind", "Type")]
     return await list_pages.show(request, shown, "jobs.html", COLUMNS, [], wanted, filters)
 
 
@@ -94,4 +94,4 @@ async def retry(request: PageRequest) -> PageResponse:
         await work.retry(request.db, merchant_id, kind, given.required("subject"))
     except Refusal as refusal:
         return request.redirect_with_errors("/jobs", refusal)
-    return request.redirect("/jobs", done="The job will run again now.")
+    return request.redirect("/jobs", done="The job is running again.")

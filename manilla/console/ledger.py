@@ -18,16 +18,16 @@ from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 
 EXPLANATIONS = {
-    "wallet": "Total balance of all merchant wallets",
+    "wallet": "Total balance of all merchants' wallets",
     "clearing": "Money that the provider holds for us. The ledger stores it with the opposite "
     "sign, because it is an asset and liabilities are positive.",
     "commission": "Commission earned on payments",
     "payout_fee": "Fees earned on payouts",
     "provider_fee": "Fees kept by the provider",
-    "in_flight": "Debited for payouts in progress",
-    "suspense": "Received but not credited to a wallet; see the cases",
+    "in_flight": "Debited from wallets for payouts in progress",
+    "suspense": "Received but not credited to a wallet until an administrator resolves the case",
     "customer_credit": "Received from customers by bank transfer and not credited to a wallet: a "
-    "surplus, which is refunded, or a part, until the rest arrives or it is refunded",
+    "surplus to refund, or a partial payment whose rest has not arrived",
     "adjustment": "Manual credits and debits",
     "bank": "Transfers between our bank and the provider",
 }
@@ -42,7 +42,7 @@ COLUMNS = books.ENTRY_FIELDS.select(
 
 
 async def show(request: PageRequest) -> PageResponse:
-    # Show the page without balances if summing them takes too long.
+    # If summing the balances takes too long, the page is shown without them.
     sums = await deadline.or_none(balances.balances(request.db))
     return request.page(
         "ledger.html",
@@ -54,7 +54,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def show_proof(request: PageRequest) -> PageResponse:
-    """Renders the result of the ledger check alone, for the script that polls it."""
+    """Renders only the result of the ledger check, which the page's script polls."""
     return request.page("ledger_proof.html", proof=await proofs.last(request.db))
 
 
@@ -89,7 +89,7 @@ def _grouped(sums: list[AccountBalance]) -> list[tuple[str, str, list[AccountBal
 
 
 def _balance(row: AccountBalance) -> Money:
-    """Returns a balance with the sign to show: money that a provider holds for us is positive."""
+    """Returns the balance to display. Money that a provider holds for us is shown as positive."""
     is_asset = row.account.partition(":")[0] in ASSETS
     return Money(row.currency, -row.balance_minor if is_asset else row.balance_minor)
 

@@ -1,4 +1,4 @@
-"""Lists of all merchants' records: the filters in their query strings, and their pages."""
+"""List pages over all merchants: parse the filters in the query string, and render the list."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ from manilla.web.serving.router import PageNotFound
 
 ALL = "all"
 ENVIRONMENT, SHOW = "environment", "show"
-# A merchant's number, or its name and number as the suggestions have them: `Shop (12)`.
+# Matches a merchant's number, or name and number in the format of a suggestion: `Shop (12)`.
 _CHOSEN_MERCHANT = re.compile(r"(?:.*\()?([0-9]{1,11})\)?")
 VIEWS = (ENVIRONMENT, SHOW)  # query parameters that select which list is shown; not filters
 
@@ -38,16 +38,16 @@ class ScopeFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def scope(request: PageRequest) -> Everyone:
-    """Returns the scope: all merchants and both environments, unless the query selects one."""
+    """Returns the scope from the query: by default all merchants and both environments."""
     environment = request.query.text("environment")
     known = environment in set(Environment)
     return Everyone(merchant(request), Environment(environment) if known else None)
 
 
 def money_scope(request: PageRequest) -> Everyone:
-    """Returns a scope of one environment: production, unless the query selects the sandbox.
+    """Returns the scope of one environment: production, unless the query selects the sandbox.
 
-    Administrators pay real money from these lists, so sandbox rows must not be among them.
+    Administrators pay real money from these lists, so they must not contain sandbox rows.
     """
     is_sandbox = request.query.text(ENVIRONMENT) == Environment.SANDBOX
     request.environment_or_none = Environment.SANDBOX if is_sandbox else Environment.PRODUCTION
@@ -55,7 +55,7 @@ def money_scope(request: PageRequest) -> Everyone:
 
 
 def merchant(request: PageRequest, name: str = "merchant") -> int | None:
-    """Returns the number of the merchant that was chosen by name or number, if one was."""
+    """Returns the number of the merchant chosen by name or number, or None if none was chosen."""
     given = request.form if request.http.method == "POST" else request.query
     text = given.text(name)
     if not text:
@@ -78,14 +78,14 @@ def selection(request: PageRequest, name: str, options: Sequence[str]) -> str:
 
 
 def checked_scope(request: PageRequest) -> Everyone:
-    """Returns the same as `scope`, but rejects an unknown environment."""
+    """Returns the scope from the query like `scope`, but rejects an unknown environment."""
     given = {ENVIRONMENT: request.query.text(ENVIRONMENT)}
     wanted = listing.read_filter(ScopeFilter, given)
     return Everyone(merchant(request), wanted.environment)
 
 
 def path_number(request: PageRequest, name: str, at_most: int = listing.INTEGER_MAX) -> int:
-    """Returns an id from the path."""
+    """Returns a numeric path parameter. A number out of range raises `PageNotFound`."""
     number = int(request.parameter(name))
     if not 0 < number <= at_most:
         raise PageNotFound
@@ -93,7 +93,7 @@ def path_number(request: PageRequest, name: str, at_most: int = listing.INTEGER_
 
 
 class NamedRow(msgspec.Struct, frozen=True):
-    """A row of a list with its merchant."""
+    """A list row with the name of its merchant."""
 
     row: Any
     merchant_id: int | None
@@ -102,9 +102,9 @@ class NamedRow(msgspec.Struct, frozen=True):
 
 
 def with_merchant(columns: Sequence[ListColumn]) -> tuple[ListColumn, ...]:
-    """Adds the merchant after the first two columns of a list whose rows get their merchant.
+    """Inserts the merchant column after a list's first two columns.
 
-    On phones, it takes the place of what would be beside the time.
+    The list's rows must be `NamedRow`s. On phones, the merchant is shown beside the time.
     """
     inner = [
         msgspec.structs.replace(
@@ -126,7 +126,7 @@ def _of_row(get: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _merchant(request: PageRequest, named: NamedRow) -> Markup | str:
-    """Shows the merchant, and marks sandbox rows."""
+    """Renders a link to the merchant, marked "Sandbox" if the row is from the sandbox."""
     if not named.merchant_id:
         return "—"
     path, name = f"/merchants/{named.merchant_id}", named.merchant or str(named.merchant_id)
@@ -155,7 +155,7 @@ async def show(
     views: Sequence[str] = (),
     **values: Any,
 ) -> PageResponse:
-    """Shows or exports a list of all merchants' records, with the merchants' names."""
+    """Shows or exports a list of all merchants' records, and adds the merchants' names."""
     inner: Columns[NamedRow] = {title: _of_row(get) for title, get in export.items()}
     columns = insert_after(inner, "merchant_id", "merchant", lambda named: named.merchant)
     filters = [*filters, merchant_filter(request)]
@@ -168,7 +168,7 @@ async def show(
 
 
 async def with_merchants(db: Database, export: Columns[Row], rows: Sequence[Row]) -> list[NamedRow]:
-    """Returns the rows with their merchants, because the export has columns about the merchant."""
+    """Wraps each row in a `NamedRow`. The export's columns contain the merchant's number."""
     owners = [export["merchant_id"](row) for row in rows]
     names = await roster.names(db, filter(None, owners))
     environment = export.get("environment")

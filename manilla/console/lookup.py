@@ -1,4 +1,4 @@
-"""Searches the records of all merchants, and finds the console page for an id of any record."""
+"""Searches the records of all merchants, and finds the console page of the record with an id."""
 
 import asyncio
 from urllib.parse import quote
@@ -25,8 +25,8 @@ from manilla.web.serving.router import PageNotFound
 
 
 async def path_of(db: Database, text: str) -> str | None:
-    """Returns the path of the console page for this id, or None if no record has it."""
-    # The case list finds a case by its number, so here a number is a reference.
+    """Returns the path of the console page about this id, or None if no record has this id."""
+    # A number can only be a payout's reference here: the case list finds cases by number.
     search = find_payout if text.isdigit() else find
     try:
         async with asyncio.timeout(time_limits.current.lookup_seconds):
@@ -87,7 +87,7 @@ async def _merchants(db: Database, text: str) -> list[SearchHit]:
 
 
 async def _people(request: PageRequest, text: str) -> list[SearchHit]:
-    """Returns console users, if the current user may manage them."""
+    """Finds console users if the current user may manage users; otherwise returns an empty list."""
     if not request.may(Permission.PEOPLE):
         return []
     return [
@@ -104,7 +104,7 @@ async def _people(request: PageRequest, text: str) -> list[SearchHit]:
 
 
 async def _cases(db: Database, text: str) -> list[SearchHit]:
-    """Returns the case with this number, or the cases about a transaction."""
+    """Finds the case with this number, or the cases of the transaction with this id."""
     if not text.isdigit() and trx_ids.merchant_of(text.partition("-")[0]) is None:
         return []
     page = await cases.cases(db, Everyone(), CaseFilter(search=text), limit=HITS_MAX)
@@ -125,7 +125,7 @@ async def _cases(db: Database, text: str) -> list[SearchHit]:
 
 
 async def _requests(db: Database, text: str) -> list[SearchHit]:
-    """Returns the API request with this id. Other texts are not looked up, which would be slow."""
+    """Finds the API request with this id. A text that is not a request id is not looked up."""
     found = await deadline.or_none(find_request(db, text)) if is_request_id(text) else None
     if found is None:
         return []

@@ -1,4 +1,4 @@
-"""Emails of the whole platform: failed ones first. In development mode also their content."""
+"""Email pages: failed emails by default. In development mode they also show an email's content."""
 
 import msgspec
 from markupsafe import Markup
@@ -19,7 +19,7 @@ KINDS: dict[str, str] = {kind: rule.title for kind, rule in RULES.items()}
 COLUMNS = listing.FIELDS.select(
     "id merchant_id kind recipient state attempts created_at ended_at last_error"
 )
-# The page may frame the email; the email may use inline styles, and nothing else.
+# Content security policies: the page may frame the email, and the email may use inline styles only.
 FRAMING = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
@@ -62,7 +62,7 @@ LIST = RecordList(
 
 
 async def show_all(request: PageRequest) -> PageResponse:
-    """Lists failed emails; in development mode, where the list is a mailbox, all of them."""
+    """Lists failed emails by default. In development mode the list is a mailbox with all emails."""
     options = (MailState.FAILED, MailState.WAITING, MailState.SENT, MailState.SKIPPED)
     default = list_pages.ALL if request.services.is_development else MailState.FAILED
     state = list_pages.selection(request, "state", (default, *options))
@@ -108,11 +108,11 @@ async def retry(request: PageRequest) -> PageResponse:
         await listing.retry(request.db, number)
     except listing.MailNotFailed as refusal:
         return request.redirect_with_errors(f"/mail/{number}", refusal)
-    return request.redirect(f"/mail/{number}", done="The email will be sent again now.")
+    return request.redirect(f"/mail/{number}", done="The email is being sent again.")
 
 
 async def _content(request: PageRequest) -> MailContent | None:
-    """Returns the message that contains the email; None if its content was deleted."""
+    """Returns the content of the message that contains the email, or None if it was deleted."""
     found = await queries.message_of(request.db, list_pages.path_number(request, "mail"))
     if not found or found[0].shown_facts.keys() != RULES[MailKind(found[0].kind)].facts:
         return None

@@ -1,4 +1,4 @@
-"""Merchant pages: merchants waiting for approval, the list, and the page of one merchant."""
+"""The page of one merchant, with every change to the merchant, and the form for a new merchant."""
 
 from decimal import Decimal
 from typing import Any
@@ -68,10 +68,10 @@ async def show_new(request: PageRequest) -> PageResponse:
 
 
 async def create(request: PageRequest) -> PageResponse:
-    """Renders a page instead of redirecting, because the keys are shown only once.
+    """Creates a merchant and shows its keys, which are shown only once, instead of redirecting.
 
-    In production mode the console never shows production keys: whoever has them could pay out
-    the merchant's money through the API alone. The owner rotates them in the dashboard.
+    In production mode the console never shows production keys, because an administrator who has
+    them could pay out the merchant's money. The owner rotates them in the dashboard.
     """
     try:
         email = persons.read_email(request.form.required("email"))
@@ -101,7 +101,7 @@ async def create(request: PageRequest) -> PageResponse:
 
 
 async def _invite_owner(request: PageRequest, merchant_id: int, email: str) -> bool:
-    """Invites the owner by email only, because whoever has the link becomes an owner."""
+    """Emails the link, which is never shown. Returns False if email is not configured."""
     if not request.services.has_mail:
         return False
     by = request.visitor.person_id
@@ -167,14 +167,14 @@ async def decide(request: PageRequest) -> PageResponse:
 
 
 def _needs_dossier(request: PageRequest) -> bool:
-    """Whether an approval without a dossier needs a reason."""
+    """Returns whether approving a merchant without a KYC dossier requires a reason."""
     return not request.services.is_development
 
 
 async def check(request: PageRequest) -> PageResponse:
-    """Changes only one of KYC, phone and payouts.
+    """Switches one of KYC, phone and payouts.
 
-    A concurrent change to another one is kept.
+    A concurrent change to one of the others is not overwritten.
     """
     merchant = await _merchant(request)
     if request.form.text("what") not in CHECKS:

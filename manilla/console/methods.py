@@ -1,4 +1,4 @@
-"""Pages of deposit and withdrawal methods: limits, fees, order, and whether they are offered."""
+"""Pages of deposit and withdrawal methods: limits, fees, order and activation."""
 
 import hashlib
 from functools import partial
@@ -22,7 +22,7 @@ from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
-# The prefix of the names of the form's fee fields.
+# The prefix of the fee fields' names in the form.
 FEE_FIELDS = {MethodKind.DEPOSIT: "provider_fee", MethodKind.WITHDRAW: "fee"}
 EXAMPLE = 10_000  # amount of the fee preview, in major units
 POSITION_MAX = 10_000
@@ -44,7 +44,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def show_fee(request: PageRequest) -> PageResponse:
-    """Shows a preview of the fee for the unsaved form, updated as the user types."""
+    """Renders the fee preview for the unsaved form. The page requests it as the user types."""
     method = await _method(request)
     try:
         method, problem = catalogue.preview(method, _change(request.query, method)), ""
@@ -78,11 +78,11 @@ async def _method(request: PageRequest) -> Method:
 
 
 def _not_offered_reason(request: PageRequest, method: Method) -> str:
-    """Returns why the method is not offered in production; empty if it is offered."""
+    """Returns why the method is not offered in production, or an empty text if it is offered."""
     if not method.active:
         return "Disabled"
     is_usable = request.services.methods.is_usable(method, Environment.PRODUCTION)
-    return "" if is_usable else "The provider is not configured, disabled or drained"
+    return "" if is_usable else "The provider is not configured, disabled or stopped"
 
 
 def _about(request: PageRequest, method: Method) -> dict[str, Any]:
@@ -107,12 +107,12 @@ def _fee(request: PageRequest, method: Method) -> dict[str, Any]:
 
 
 def _version(method: Method) -> str:
-    """Returns a version that changes whenever any field of the method changes."""
+    """Returns a hash that changes whenever a field of the method changes."""
     return hashlib.sha256(msgspec.json.encode(method)).hexdigest()[:16]
 
 
 def _change(given: Form, method: Method) -> MethodUpdate:
-    """Parses the form, which contains all fields. An empty optional field means no limit."""
+    """Parses the form, which contains all fields. An empty maximum means that there is no limit."""
     name = given.required("name", at_most=catalogue.NAME_LENGTH_MAX)
     position = given.integer("position")
     if position > POSITION_MAX:

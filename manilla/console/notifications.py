@@ -1,4 +1,4 @@
-"""Notifications to all merchants: failed ones first, their delivery attempts, and redelivery."""
+"""Pages of all merchants' notifications: the list, delivery attempts, and redelivery."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -18,7 +18,7 @@ from manilla.web.record_list import ListFilter, RecordList
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
-FIELD_FORMAT = "%Y-%m-%dT%H:%M"  # format of an HTML datetime-local input
+FIELD_FORMAT = "%Y-%m-%dT%H:%M"  # the format of an HTML datetime-local input
 STATES = (NotificationState.FAILED, NotificationState.WAITING, NotificationState.DELIVERED)
 
 LIST = RecordList(
@@ -86,7 +86,7 @@ async def _notification(request: PageRequest) -> Notification:
 
 
 def _moment(given: Form, name: str) -> datetime:
-    """Parses a Lagos time from the form and returns it in UTC."""
+    """Parses a form field with a Lagos time, and returns the time in UTC."""
     try:
         at = datetime.strptime(given.text(name), FIELD_FORMAT).replace(tzinfo=lists.ZONE)
         return at.astimezone(UTC)

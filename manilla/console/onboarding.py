@@ -1,4 +1,4 @@
-"""Setting up a provider account: a checklist with the next step, and the provider's guide."""
+"""The setup checklist of a provider account, and the provider's guide rendered as HTML."""
 
 import re
 from typing import Any
@@ -15,19 +15,19 @@ from manilla.methods.method import Method
 from manilla.providers.kind import Credentials
 from manilla.web.page_request import PageRequest
 
-MERCHANTS_MAX = 1000  # the newest ones, among which a webhook is looked for
+MERCHANTS_MAX = 1000  # only the newest merchants' webhooks are searched
 
 
 class SetupStep(msgspec.Struct, frozen=True):
     title: str
     is_done: bool
     text: str
-    url: str = ""  # where to do it
-    copied: str = ""  # a value to enter elsewhere
+    url: str = ""  # the page for this step
+    copied: str = ""  # a value that the user copies
 
 
 async def steps(request: PageRequest, current: Credentials, missing: str) -> list[SetupStep]:
-    """Returns the steps in their order. `missing`: the labels of missing credentials."""
+    """Returns the setup steps in order. `missing` lists the labels of missing credentials."""
     db, provider = request.db, current.provider
     methods = [each for each in await catalogue.load(db) if each.provider == provider]
     has_key, is_active = current.is_valid, any(method.active for method in methods)
@@ -36,14 +36,14 @@ async def steps(request: PageRequest, current: Credentials, missing: str) -> lis
         SetupStep(
             "Webhook",
             has_key and await _has_webhook(db, provider),
-            f"Enter this URL in the dashboard of {current.kind.title}. Done when the first webhook"
-            " with a valid signature arrives.",
+            f"Enter this URL in the dashboard of {current.kind.title}. This step is done when the"
+            " first webhook with a valid signature arrives.",
             copied=f"{request.services.base_url}{webhooks.PREFIX}{provider}",
         ),
         SetupStep(
             "Connection",
             has_key and await _has_banks(db, provider),
-            "Press “Test connection”, which reads the balance and the bank list.",
+            "Press “Test connection”. The test loads the balance and the bank list.",
         ),
         _methods(request, methods, is_active=is_active),
         SetupStep(
@@ -56,7 +56,7 @@ async def steps(request: PageRequest, current: Credentials, missing: str) -> lis
 
 
 def _credentials(missing: str) -> SetupStep:
-    text = f"Missing: {missing}." if missing else "All that are required are set."
+    text = f"Missing: {missing}." if missing else "All required credentials are set."
     return SetupStep("Credentials", not missing, text, "#credentials")
 
 
@@ -64,7 +64,7 @@ def _methods(request: PageRequest, methods: list[Method], *, is_active: bool) ->
     active = ", ".join(method.name for method in methods if method.active)
     text = f"Active: {active}." if active else "Activate the methods that you want to offer."
     if not (active or request.services.is_development):
-        text += " Once a provider is configured, another administrator must approve it."
+        text += " If a provider is configured, another administrator must approve the change."
     return SetupStep("Methods", is_active, text, request.at("/methods"))
 
 
@@ -91,7 +91,7 @@ async def _has_banks(db: Database, provider: str) -> bool:
 
 
 async def _has_moved_money(db: Database, provider: str) -> bool:
-    """Whether a payment or payout was posted. Top-ups and settlements belong to no merchant."""
+    """Returns whether a payment or payout was posted. Other entries belong to no merchant."""
     found = db.value(
         """
         SELECT EXISTS (SELECT FROM entry
@@ -102,8 +102,8 @@ async def _has_moved_money(db: Database, provider: str) -> bool:
 
 
 def guide(text: str) -> Markup:
-    """Renders a guide without its heading, because the page has the same heading."""
-    # Imported here, because only this page needs it.
+    """Renders a guide as HTML, without its main heading, because the page has the same heading."""
+    # Imported here, because only this page needs the library.
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
@@ -118,7 +118,7 @@ def guide(text: str) -> Markup:
     body = tokens[3:] if tokens and tokens[0].tag == "h1" else tokens
     html: str = parser.renderer.render(body, parser.options, {})
     html = html.replace("<table", '<div class="table-box"><table')
-    html = html.replace("<pre>", '<pre tabindex="0">')  # the keyboard scrolls a wide one
+    html = html.replace("<pre>", '<pre tabindex="0">')  # lets the keyboard scroll it
     return Markup(html.replace("</table>", "</table></div>"))  # noqa: S704, escaped by the parser
 
 
@@ -127,7 +127,7 @@ def _anchor(heading: str) -> str:
 
 
 def _reachable(parts: list[Any]) -> list[Any]:
-    """Removes links to documents that are not part of this site."""
+    """Unlinks the links to documents that are not part of this site."""
     kept: list[Any] = []
     is_dropped = False
     for part in parts:

@@ -1,4 +1,4 @@
-"""The overview page: open tasks and figures of the whole platform."""
+"""The overview page: the number of open tasks, and the whole platform's volume."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

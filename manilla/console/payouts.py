@@ -1,4 +1,4 @@
-"""Payouts that need an administrator: manual, on hold, or stuck."""
+"""Pages of payouts that need an administrator: manual, on hold or stuck."""
 
 from typing import Any
 
@@ -69,11 +69,11 @@ def _case(request: PageRequest, row: Stuck) -> Markup | str:
 def _sent(_request: PageRequest, row: Stuck) -> str:
     if row.payout.accepted_at:
         return "Accepted"
-    return "Sent, no clear answer" if row.payout.began_at else "Not sent yet"
+    return "Sent, result unknown" if row.payout.began_at else "Not sent yet"
 
 
 def _queue(*columns: ListColumn, is_sorted: bool = False) -> tuple[ListColumn, ...]:
-    """Returns the columns that all queues have, and inserts one queue's own before the amount."""
+    """Returns a queue's columns: the common columns, with `columns` before the amount."""
     by_time, by_amount = (BY_TIME, BY_AMOUNT) if is_sorted else ((), ())
     created = time_column("Created", "payout.created_at")
     return list_pages.with_merchant(
@@ -206,7 +206,7 @@ async def requeue(request: PageRequest) -> PageResponse:
         await decisions.requeue(request.db, request.parameter("payout"))
     except Refusal as refusal:
         return await _refused(request, refusal)
-    return _shown(request, "The job is running. Reload the page in a moment.")
+    return _shown(request, "The job is running again. Reload the page in a moment.")
 
 
 def _shown(request: PageRequest, done: str) -> PageResponse:
@@ -214,7 +214,7 @@ def _shown(request: PageRequest, done: str) -> PageResponse:
 
 
 async def _refused(request: PageRequest, refusal: Refusal) -> PageResponse:
-    """Returns the error page. If another administrator has decided the payout, it says how."""
+    """Renders the page with the error, and with the decision that was already made."""
     details = await _details(request)
     if details["decision"] is not None and isinstance(refusal, NotToDecide):
         refusal = NotToDecide(f"{refusal.text} {details['decision']}")

@@ -1,4 +1,4 @@
-"""Pages of console users: their roles and access."""
+"""The page of console users: invitations, roles, second factors and access."""
 
 from collections.abc import Awaitable, Callable
 
@@ -22,7 +22,7 @@ class OperatorNeeded(Refusal):
     status, code = 403, "OPERATOR_NEEDED"
     message = (
         "In production mode only the operator can do this, on the command line: `manilla user"
-        " add`, `user role`, `user reset` or `user totp-off` with `--realm console`."
+        " add`, `user role`, `user reset` or `user totp-off`, with `--realm console`."
     )
 
 
@@ -61,7 +61,7 @@ async def add(request: PageRequest) -> PageResponse:
 
 
 async def new_link(request: PageRequest) -> PageResponse:
-    """Creates a link to choose a password, either the first one or a new one."""
+    """Creates a link for choosing a password: an invitation or a password reset."""
     about, person = (request.db, request.services.keyring), await _person(request)
     try:
         _require_operator_for(request, person)
@@ -72,7 +72,7 @@ async def new_link(request: PageRequest) -> PageResponse:
         return await _invited(request, person, token)
     path = links.reset(Realm.CONSOLE, await resets.begin(*about, person.id))
     link = request.services.base_url + path
-    return await show(request, link, f"{person.email} can use it to choose a new password.")
+    return await show(request, link, f"{person.email} can use this link to choose a new password.")
 
 
 async def change_role(request: PageRequest) -> PageResponse:
@@ -106,7 +106,7 @@ async def reset_second_factor(request: PageRequest) -> PageResponse:
         _require_operator_for(request, person)
         await second_factor.remove(request.db, person.id)
 
-    done = "second factor removed and all sessions ended. A new one is set up at sign-in."
+    done = "second factor removed, all sessions ended. The user sets up a new one at sign-in."
     return await _do(request, reset, done)
 
 
@@ -119,10 +119,10 @@ async def sign_out(request: PageRequest) -> PageResponse:
 
 
 def _require_operator(request: PageRequest, role: str | None, before: str | None = None) -> None:
-    # One person must not be able to both request and approve a change. An administrator who added
-    # an operations user or another administrator would hold that user's sign-in link, or could set
-    # up their second factor, and so act as both. The support role can neither request nor approve,
-    # so it may be added here.
+    # One person must not be able to both request and approve a change. An administrator who adds
+    # an operations user or another administrator could open the invitation link, sign in as that
+    # user, and so act as two people. The support role can neither request nor approve a change,
+    # so an administrator may add support users.
     if request.services.is_development:
         return
     may = permissions_of(role)
@@ -147,13 +147,13 @@ async def _do(
 
 
 async def _invited(request: PageRequest, person: Person, token: str) -> PageResponse:
-    """Shows the invitation link once, whether or not email can be sent."""
+    """Shows the invitation link once, even if the invitation was also sent by email."""
     link = request.services.base_url + links.invitation(Realm.CONSOLE, token)
-    return await show(request, link, f"{person.email} can use it to choose a password.")
+    return await show(request, link, f"{person.email} can use this link to choose a password.")
 
 
 async def _person(request: PageRequest) -> Person:
-    """Returns a console user. Dashboard users are managed by their merchant's owners."""
+    """Returns the console user. A dashboard user raises `PageNotFound`."""
     person = await persons.get(request.db, list_pages.path_number(request, "person"))
     if person.realm != Realm.CONSOLE:
         raise PageNotFound

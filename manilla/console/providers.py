@@ -36,17 +36,17 @@ SETTLEMENTS = (
     (SettlementKind.TOP_UP, "Top-up: from our bank to the provider"),
     (SettlementKind.SETTLEMENT, "Settlement: from the provider to our bank"),
     (SettlementKind.FEE, "Fee kept by the provider"),
-    (SettlementKind.FEE_RETURNED, "Fee returned by the provider"),
+    (SettlementKind.FEE_RETURNED, "Fee refunded by the provider"),
 )
 
 
 def titles(request: PageRequest) -> dict[str, str]:
-    """The accounts' names for display."""
+    """Maps each provider account's name to its title."""
     return {name: each.title for name, each in request.services.rails.accounts.items()}
 
 
 class ProviderRail(msgspec.Struct, frozen=True):
-    """One direction of a provider, as shown on its page."""
+    """A rail as shown on its provider's page: one direction of the provider."""
 
     direction: Direction
     is_open: bool  # whether the rail is configured and enabled
@@ -58,7 +58,7 @@ async def show_all(request: PageRequest) -> PageResponse:
 
 
 async def add(request: PageRequest) -> PageResponse:
-    """Adds an account of a kind of provider, with its methods, which are inactive at first."""
+    """Adds a provider account with its methods, which are inactive at first."""
     try:
         wanted = ProviderAddition(request.form.text("kind"), request.form.required("name"))
         await changes.check(request.approvals, wanted)
@@ -73,7 +73,7 @@ async def add(request: PageRequest) -> PageResponse:
 
 
 async def _all(request: PageRequest) -> dict[str, Any]:
-    """Returns the configured accounts, with their health, and then the others."""
+    """Returns the template's values: configured accounts with their health, and other accounts."""
     current = await credentials.load(request.db, request.services.keyring)
     health = await request.services.rails.health.overview()
     accounts = sorted(current.values(), key=lambda each: each.title.lower())
@@ -85,7 +85,7 @@ async def _all(request: PageRequest) -> dict[str, Any]:
 
 
 def _missing(current: Credentials) -> str:
-    """Returns the labels of missing settings as in a sentence: `API key, secret key`."""
+    """Returns the labels of missing credentials, for use in a sentence: `API key, secret key`."""
     labels = [field.title for field in current.kind.fields if field.name in current.missing]
     return ", ".join(
         f"{text[0].lower()}{text[1:]}" if text[1].islower() else text for text in labels
@@ -97,7 +97,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def show_guide(request: PageRequest) -> PageResponse:
-    """Shows how to set up an account of this kind."""
+    """Shows the guide for setting up this type of provider account."""
     provider = _provider(request)
     current = await _current(request, provider)
     if current.kind.guide is None:
@@ -131,7 +131,7 @@ async def clear(request: PageRequest) -> PageResponse:
 
 
 async def switch(request: PageRequest) -> PageResponse:
-    """Changes only the switches that this user changed, so that concurrent changes are kept."""
+    """Saves only the switches that this user changed, to keep other users' changes."""
     provider, given = _provider(request), request.form
     ticked = {
         field.name: "true" if given.is_checked(field.name) else "false"
@@ -162,7 +162,7 @@ async def try_out(request: PageRequest) -> PageResponse:
 
 
 async def compare(request: PageRequest) -> PageResponse:
-    """Compares our ledger with the provider's balance and recent transfers now."""
+    """Compares our ledger with the provider's current balance and recent transfers."""
     provider = _provider(request)
     rails = request.services.rails
     if rails.adapter(provider) is None:
@@ -203,7 +203,7 @@ async def _current(request: PageRequest, provider: str) -> Credentials:
 async def _about(request: PageRequest, provider: str) -> dict[str, Any]:
     db, current = request.db, await _current(request, provider)
     since = datetime.now(UTC) - BANKS_SINCE
-    # Show the page without the balance if summing the ledger takes too long.
+    # If summing the ledger takes too long, the page is shown without the balance.
     books = await deadline.or_none(balances.in_our_books(db, provider))
     return {
         "provider": provider,
@@ -226,9 +226,9 @@ async def _about(request: PageRequest, provider: str) -> dict[str, Any]:
 
 
 def _changed(given: Form, current: Credentials) -> dict[str, str]:
-    """Returns only the fields that differ from what the form showed, to keep concurrent changes.
+    """Returns the fields that this user changed. Other users' changes are not overwritten.
 
-    A secret whose field is empty is kept, because secrets are never shown. A checkbox deletes it.
+    An empty field does not change a secret, because the form never contains secrets.
     """
     wanted: dict[str, str] = {}
     for field in current.kind.fields:

@@ -1,4 +1,4 @@
-"""Reconciliation pages: each day's figures, import of statements, sign-off, and the report."""
+"""Reconciliation pages: daily figures, statement import, sign-off and the PDF report."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
 DAYS_SHOWN = 60
-FILE_BYTES_MAX = 8 * 1024 * 1024  # about 80,000 lines; the command imports larger files
+FILE_BYTES_MAX = 8 * 1024 * 1024  # about 80,000 lines; the CLI accepts larger files
 FORM_BYTES_MAX = FILE_BYTES_MAX + 64 * 1024
 FILE_ENDINGS = (".csv", ".txt")
 
@@ -67,7 +67,7 @@ def _about_import(request: PageRequest) -> dict[str, Any]:
 
 
 def _accounts(request: PageRequest) -> list[tuple[str, str]]:
-    """Returns each account's name and title, those with complete credentials first."""
+    """Returns each account's name and title. Accounts with complete credentials come first."""
     accounts = request.services.rails.accounts
     names = sorted(accounts, key=lambda name: not accounts[name].is_valid)
     return [(name, accounts[name].title) for name in names]
@@ -79,13 +79,13 @@ def _uploaded(request: PageRequest) -> bytes:
         text = "Choose a CSV file. Save a spreadsheet as CSV in UTF-8 first."
         raise BadForm(errors={"file": text})
     if len(file.content) > FILE_BYTES_MAX:
-        text = f"The file is larger than {FILE_BYTES_MAX >> 20} MiB. Import it with the command."
+        text = f"The file is over {FILE_BYTES_MAX >> 20} MiB. Use `manilla reconcile import`."
         raise BadForm(errors={"file": text})
     return file.content
 
 
 async def _import(request: PageRequest, provider: str, raw: bytes) -> ImportResult:
-    """Imports with longer time limits than those of a page, on a connection of its own."""
+    """Imports on a separate database connection, with longer time limits than other pages."""
     services, seconds = request.services, time_limits.current.import_seconds
     try:
         with deadline.limited(seconds):
@@ -94,8 +94,8 @@ async def _import(request: PageRequest, provider: str, raw: bytes) -> ImportResu
                 return await importing.import_file(db, provider, raw, adapter)
     except (TimeoutError, Unavailable):
         raise Unavailable(
-            "The import takes too long. Upload the file again, which stores no line twice, or "
-            "import it with the command “manilla reconcile import”."
+            "The import took too long. Upload the file again, or import it with the command "
+            "“manilla reconcile import”. No line is stored twice."
         ) from None
 
 
@@ -131,7 +131,7 @@ async def sign(request: PageRequest) -> PageResponse:
     except Refusal as refusal:
         about = await _about_day(request, report)
         return request.form_with_errors("reconciliation_day.html", refusal, **about)
-    return request.redirect(_path(report), done=f"You signed {day.day}.")
+    return request.redirect(_path(report), done=f"You signed off {day.day}.")
 
 
 async def _about_day(request: PageRequest, report: DayReport) -> dict[str, Any]:
@@ -164,7 +164,7 @@ async def send_sheet(request: PageRequest) -> PageResponse:
 
 
 def _draw(report: DayReport, rows: list[Unmatched], title: str) -> bytes:
-    # Import the PDF library for the first PDF only, because it is slow to load.
+    # Imported when the first PDF is drawn, because the PDF library is slow to load.
     from manilla.console import sign_off
 
     return sign_off.draw(report, rows, title, datetime.now(UTC))

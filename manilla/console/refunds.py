@@ -1,4 +1,4 @@
-"""Refund pages: refunds to pay manually, and the list of all refunds."""
+"""Refund pages: the list, refunds to pay manually, and the form for a new refund."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ async def show_new(request: PageRequest) -> PageResponse:
 
 
 async def start(request: PageRequest) -> PageResponse:
-    """Starts a refund on the merchant's behalf, whatever the merchant's status."""
+    """Starts a refund on the merchant's behalf. The merchant may have any status."""
     about = await _about_payment(request)
     payment: Payment = about["payment"]
     try:
@@ -65,7 +65,7 @@ async def start(request: PageRequest) -> PageResponse:
 
 
 async def return_credit(request: PageRequest) -> PageResponse:
-    """Returns a surplus or a part to the customer on the merchant's behalf."""
+    """Refunds a surplus or a partial amount to the customer on the merchant's behalf."""
     trx_id = request.parameter("trx_id")
     try:
         await returns.start_on_behalf(request.db, trx_id)
@@ -73,7 +73,7 @@ async def return_credit(request: PageRequest) -> PageResponse:
         raise PageNotFound from None
     except Refusal as refusal:
         return request.redirect(f"/transactions/{trx_id}", failed=refusal.text)
-    return request.redirect(f"/transactions/{trx_id}", done="The return to the customer started.")
+    return request.redirect(f"/transactions/{trx_id}", done="The return was started.")
 
 
 async def _about_payment(request: PageRequest) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def _shown(request: PageRequest, done: str) -> PageResponse:
 
 
 async def _refused(request: PageRequest, refusal: Refusal) -> PageResponse:
-    """Returns the error page. If another administrator has decided the refund, it says how."""
+    """Renders the page with the error, and with the decision that was already made."""
     details = await _details(request)
     if details["decision"] is not None and isinstance(refusal, RefundRefused):
         refusal = RefundRefused(f"{refusal.text} {details['decision']}")
@@ -177,7 +177,7 @@ async def _details(request: PageRequest) -> dict[str, Any]:
 
 
 def _has_query(request: PageRequest, refund: Refund) -> bool:
-    """Whether the provider has a status query for refunds."""
+    """Returns whether the provider supports status queries for refunds."""
     account = request.services.rails.accounts.get(refund.provider or "")
     return account is not None and account.kind.capabilities.refund_status
 

@@ -1,4 +1,4 @@
-"""Flash messages after a change in the console."""
+"""Redirects with a message after a change in the console."""
 
 from manilla.approvals.changes import ApprovalRequested
 from manilla.web.page_request import PageRequest
@@ -6,7 +6,7 @@ from manilla.web.serving.response import PageResponse
 
 
 def done_or_asked(request: PageRequest, path: str, result: object, done: str) -> PageResponse:
-    """Redirects with the message `done`, or with the message that the change needs approval.
+    """Redirects with the message `done`, or with a message that the change needs approval.
 
     `result` is the return value of `apply_or_ask`.
     """

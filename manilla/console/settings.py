@@ -1,4 +1,4 @@
-"""The page of platform settings: value, default, last change, and reset to the default."""
+"""Pages of platform settings: value, default, last change, and reset to the default."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 class SettingRow(msgspec.Struct, frozen=True):
-    """A setting as shown on the page."""
+    """A platform setting as shown on the settings pages."""
 
     setting: Setting
     bounds: Bounds
@@ -65,12 +65,12 @@ class SettingRow(msgspec.Struct, frozen=True):
 
     @property
     def options(self) -> list[tuple[str, str]]:
-        """Returns the values to select from; empty if the values are not listed."""
+        """Returns the values of a select field. Empty if any text is allowed."""
         return [(value, display.title(value)) for value in self.bounds.values]
 
     @property
     def limits(self) -> str:
-        """Returns the allowed values as a sentence; empty if there are no limits to show."""
+        """Returns a sentence that describes the allowed values. Empty if there are no limits."""
         if self.setting.key == "adjustment_limits":
             return "A whole amount for each currency, such as NGN:10000000,USD:10000."
         unit, words = _unit(self.setting.key), self.bounds.words
@@ -155,7 +155,7 @@ def _given(given: Form, row: SettingRow) -> str:
 
 
 def _without_groups(text: str) -> str:
-    """Returns 1500 for 1,500. Any other text is rejected later."""
+    """Removes group separators: `1,500` becomes `1500`. Returns any other text unchanged."""
     try:
         return f"{parse_number(text):f}"
     except MoneyError:
@@ -163,7 +163,7 @@ def _without_groups(text: str) -> str:
 
 
 def _readable(key: str, value: str) -> str:
-    """Formats the value for people."""
+    """Formats a setting's value for display."""
     if key == DAYS:
         days = [DAY_NAMES[day] for day in value.split(",") if day]
         return "Every day" if len(days) == len(WEEKDAYS) else ", ".join(days) or "No days"
@@ -178,7 +178,7 @@ def _readable(key: str, value: str) -> str:
 
 
 def _unit(key: str) -> str:
-    """Returns the unit of a duration; empty for other settings."""
+    """Returns the unit of a setting that is a duration, such as `seconds`; empty for others."""
     return key.rpartition("_")[2] if key.endswith(("_seconds", "_minutes")) else ""
 
 

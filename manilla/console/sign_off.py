@@ -50,7 +50,7 @@ def _totals(pdf: FPDF, day: ReconciledDay) -> None:
     _write(pdf, f"The provider's balance: {_source(day)}.", 9)
     if day.provider_balance is not None:
         _write(pdf, "Transfers in transit can explain a difference between the balances.", 9)
-    _write(pdf, f"Kinds of movements that the statement lists: {', '.join(day.kinds)}.", 9)
+    _write(pdf, f"Movements in the statement: {', '.join(day.kinds)}.", 9)
     _write(pdf, f"Result: {day.result}.", 9, "B")
 
 
@@ -86,7 +86,7 @@ def _unmatched(pdf: FPDF, rows: Sequence[Unmatched]) -> None:
         return
     _table(pdf, WIDTHS, HEADINGS, [_cells(each) for each in rows], first_right=3)
     if len(rows) >= LIST_MAX:
-        _write(pdf, f"Only the first {LIST_MAX} are listed. The CSV file has the same limit.", 8)
+        _write(pdf, f"Only {LIST_MAX} rows are listed. The CSV file has the same limit.", 8)
 
 
 def _cells(row: Unmatched) -> list[str]:
@@ -107,7 +107,7 @@ def _table(
     *,
     first_right: int,
 ) -> None:
-    """Draws a table whose columns from `first_right` on are aligned to the right."""
+    """Draws a table. The columns from index `first_right` on are right-aligned."""
     pdf.set_font(FAMILY, "", 7)
     aligned = ["LEFT"] * first_right + ["RIGHT"] * (len(widths) - first_right)
     style = FontFace(emphasis="BOLD")
@@ -157,7 +157,7 @@ def _write(pdf: FPDF, text: str, size: float, style: str = "") -> None:
 
 
 def _supported(pdf: FPDF, text: str) -> str:
-    """Replaces characters that the font lacks, so that texts in other scripts are not blank."""
+    """Replaces characters that the font lacks with a visible placeholder."""
     font = pdf.current_font
     assert isinstance(font, TTFFont)
     return "".join(each if ord(each) in font.cmap else MISSING for each in text)

@@ -1,4 +1,4 @@
-"""Pages of all merchants' payments, payouts and refunds, and each one's timeline."""
+"""Pages of all merchants' payments, payouts and refunds: the lists, and one transaction."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -62,9 +62,9 @@ ENVIRONMENT = ListColumn(
 
 
 def _with_merchant(columns: Sequence[ListColumn]) -> tuple[ListColumn, ...]:
-    """Adds the merchant and the environment.
+    """Adds the columns for the merchant and the environment.
 
-    To leave room for them, account numbers are shown only if chosen.
+    To leave room for them, the account number is hidden unless the user selects its column.
     """
     shown = [
         msgspec.structs.replace(column, is_default=column.is_default and column.name != "account")
@@ -119,13 +119,13 @@ async def show_all(request: PageRequest) -> PageResponse:
 
 
 def _columns(request: PageRequest, kind: TransactionKind) -> Columns[Any]:
-    """Returns the columns of an export. Payouts also have the bank's name beside its code."""
+    """Returns the export's columns. For payouts, the bank's name follows the bank's code."""
     name_of = request.services.banks.name_of
     return insert_after(COLUMNS[kind], "bank", "bank_name", name_of)
 
 
 async def _elsewhere(request: PageRequest, kind: TransactionKind, text: str) -> str | None:
-    """Returns the path of the record with this id if the filtered list does not contain it."""
+    """Returns the page's path for the record with this id if the filtered list is empty."""
     scope = list_pages.money_scope(request)
     found = await LISTS[kind].fetch(request.db, scope, _filter(request, kind, scope), limit=1)
     return None if found.rows else await lookup.path_of(request.db, text)
@@ -155,7 +155,7 @@ async def _filters(request: PageRequest, kind: TransactionKind) -> list[ListFilt
 
 
 async def show(request: PageRequest) -> PageResponse:
-    """Shows a payment or payout. For any other id, redirects to the page of its record."""
+    """Shows a payment or a payout. For the id of another record, redirects to its page."""
     trx_id = request.parameter("trx_id")
     merchant_id = trx_ids.merchant_of(trx_id)
     db = request.db
@@ -215,7 +215,7 @@ async def _show(
 
 
 def _is_search_alone(request: PageRequest) -> bool:
-    """Whether the search is the only filter.
+    """Returns whether the search is the only filter.
 
     Other filters could exclude a record that the search finds on another page.
     """

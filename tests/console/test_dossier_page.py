@@ -73,7 +73,7 @@ async def test_an_incomplete_dossier_is_approved_only_with_a_reason(
     address = {"address": "1 Marina, Lagos"}
     await pending.owner.post("/verification/sections/address", address)
     page = (await officer.get(_at(pending))).body.decode()
-    assert "Reason for approving without a complete dossier" in page
+    assert "Reason for approving without complete KYC" in page
     silent = await officer.post(_at(pending, "/status"), {**APPROVE, "reason": "  "})
     assert "Enter a reason for the approval." in await officer.follow(silent)
     assert await _now(pending) == ("pending", "unverified", "draft")
@@ -221,16 +221,16 @@ async def test_an_officer_reads_the_checklist_and_asks_for_information(
     page = await context.new_page()
     await page.goto(f"{pending.services.base_url}/console{_at(pending)}")
     assert await accessibility_violations(page) == []
-    await page.get_by_role("link", name="Open the dossier").press("Enter")
+    await page.get_by_role("link", name="View KYC documents").press("Enter")
     assert await accessibility_violations(page) == []
     async with page.expect_download() as started:
         await page.get_by_role("link", name="Download Certificate").click()
     download = await started.value
     assert download.suggested_filename.endswith(".pdf")
-    await page.get_by_text("Ask for information", exact=True).first.click()
+    await page.get_by_text("Request information", exact=True).first.click()
     await page.get_by_label("Note").first.fill("Please upload page 2.")
-    await page.get_by_role("button", name="Ask for information").press("Enter")
-    await page.get_by_text("Asked.").wait_for()
+    await page.get_by_role("button", name="Request information").press("Enter")
+    await page.get_by_text("Requested.").wait_for()
     assert await accessibility_violations(page) == []
     assert not await page.evaluate("document.documentElement.scrollWidth > innerWidth")
     await context.close()

@@ -283,7 +283,7 @@ async def test_in_production_large_adjustments_and_all_by_operations_wait_for_ap
     assert all(f"approval {each.id}" in page for each in mine)
     for each in mine:
         done = await in_production["second"].post(f"/approvals/{each.id}/approve", {})
-        assert "the change was applied" in await in_production["second"].follow(done)
+        assert "change applied" in await in_production["second"].follow(done)
     assert await balance(services, merchant) == 10_000 + 1_000_000_001 + 100
 
 
@@ -303,7 +303,7 @@ async def test_in_production_a_commission_waits_for_a_second_administrator(
         )
     )
     assert "Nothing has changed yet" in text
-    assert "For the administrator who approves the change." in text
+    assert "The administrator who approves the change sees the reason." in text
     assert "A new contract" in (await visitor.get("/approvals")).body.decode()
     assert (await merchants.get(services.db, merchant.new.id)).commission_percent == Decimal("1.5")
     bad = await visitor.post(at(merchant, "/commission"), {"commission_percent": "101"})

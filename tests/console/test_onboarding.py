@@ -88,10 +88,10 @@ async def test_a_test_account_is_marked_by_its_key_and_a_switch_promises_nothing
     await credentials.change(services.db, services.keyring, "paystack", given)
     page = (await visitor.get(AT)).body.decode()
     assert "no real money moves through" not in page.lower()
-    assert "Its key can still be a live one." in page
+    assert "Its API key can still be a live key." in page
     test = {"secret_key": "sk_test_1", "sandbox": ""}
     await credentials.change(services.db, services.keyring, "paystack", test)
-    assert "Test account: no real money moves" in (await visitor.get(AT)).body.decode()
+    assert "This is a test account: no real money moves" in (await visitor.get(AT)).body.decode()
 
 
 def test_a_failed_connection_is_described_without_names_of_exceptions() -> None:

@@ -160,7 +160,7 @@ async def test_a_provider_is_called_only_by_the_buttons(
     await services.rails.load()
     compared = (await visitor.post(f"{at}/reconcile", {})).body.decode()
     assert "Reconciliation result" in compared
-    assert "No valid answer" in compared
+    assert "No valid response" in compared
 
 
 async def _calls(services: Services) -> int:
@@ -412,7 +412,7 @@ async def test_the_system_page_shows_api_response_statistics(
     await populated.merchant.get("/api/v1/site-info")
     await services.requests.flush()
     page = (await visitor.get("/system")).body.decode()
-    for part in ("tests", "PostgreSQL", "Median", "Jobs by kind", "Pending notifications"):
+    for part in ("tests", "PostgreSQL", "Median", "Jobs by type", "Pending notifications"):
         assert part in page
     assert "No requests in this period" not in page
     sums = (await visitor.get("/ledger")).body.decode()

@@ -142,7 +142,7 @@ async def test_suspense_is_credited_once(
     for evidence in ("₦1,000.00", "Provider A sent a signed webhook", "₦400.00"):
         assert evidence in page
     asked = unescape(text(await operations.post(f"{case}/ask", {})))
-    assert "Provider's answer just now: <strong>Paid</strong>, ₦400.00" in asked
+    assert "The provider's response just now: <strong>Paid</strong>, ₦400.00" in asked
     resolution = {"action": "credit", "note": "The customer agrees to pay the rest"}
     reply = await operations.post(f"{case}/resolve", resolution)
     assert "Resolved: credit the merchant." in await operations.follow(reply)
@@ -176,7 +176,7 @@ async def test_suspense_is_shown_from_both_sides_and_resolved_once(
         assert "Provider A sent a signed webhook" in theirs
         assert "₦400.00" in theirs
         await page.get_by_role("button", name="Query provider").click()
-        await page.get_by_text("Provider's answer just now: Paid, ₦400.00").wait_for()
+        await page.get_by_text("The provider's response just now: Paid, ₦400.00").wait_for()
         await page.get_by_label("Credit the merchant").check()
         await page.get_by_label("Note").fill("The customer agrees to pay the rest")
         await page.get_by_role("button", name="Resolve").click()
@@ -333,7 +333,7 @@ async def test_support_sees_the_queues_and_can_decide_nothing(
         assert (await support.post(path, fields)).status == 403, path
     assert (await payer.payout(trx_id)).status == "pending"
     assert (await decisions.find(services.db, refund)).status == "pending"
-    assert "Your role can view this but not change it." in text(
+    assert "Your role can view this page but not change anything." in text(
         await support.get(f"/payouts/{trx_id}")
     )
 
@@ -533,7 +533,7 @@ async def test_a_case_whose_difference_is_gone_is_closed_in_one_click(
         services.db, kind, reference, "Both say 5.00 NGN.", merchant_id=0, is_vanished=True
     )
     page = text(await operations.get(f"/cases/{case}"))
-    assert "The difference is gone" in page
+    assert "There is no difference any more" in page
     assert "Close case" in page
     await operations.post(f"/cases/{case}/close", {})
     assert (await cases.find(services.db, case)).status == "resolved"

@@ -1,1 +1,1 @@
-"""Pages about one merchant: its dossier and its wallets."""
+"""Pages about one merchant: its KYC dossier, API keys and wallets."""

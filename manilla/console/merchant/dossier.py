@@ -1,4 +1,4 @@
-"""The page of a merchant's dossier: checklist, documents and decisions; and its level."""
+"""A merchant's KYC page: checklist, documents and decision. Also sets the merchant's level."""
 
 from manilla.compliance import documents, dossiers, reviews, sections
 from manilla.compliance.dossiers import DossierState
@@ -13,9 +13,9 @@ from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
 DONE = {
-    DossierState.APPROVED: "Dossier approved. The merchant is verified.",
-    DossierState.NEEDS_INFORMATION: "Asked. The merchant sees the note in the dashboard.",
-    DossierState.REJECTED: "Dossier rejected. The merchant sees the note in the dashboard.",
+    DossierState.APPROVED: "KYC approved. The merchant is verified.",
+    DossierState.NEEDS_INFORMATION: "Requested. The dashboard shows the merchant your note.",
+    DossierState.REJECTED: "KYC rejected. The dashboard shows the merchant your note.",
 }
 
 
@@ -32,7 +32,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def decide(request: PageRequest) -> PageResponse:
-    """Decides on the dossier alone, and leaves the merchant's status as it is."""
+    """Decides on the KYC dossier. The merchant's status does not change."""
     merchant_id = merchant_number(request)
     back = f"/merchants/{merchant_id}/dossier"
     try:

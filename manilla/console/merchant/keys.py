@@ -15,4 +15,4 @@ async def revoke(request: PageRequest) -> PageResponse:
         name = await api_keys.revoke(request.db, merchant_id, request.environment, number)
     except Refusal as refusal:
         return request.redirect_with_errors(back, refusal)
-    return request.redirect(back, done=f"The key {name} is revoked.")
+    return request.redirect(back, done=f"Key {name} revoked.")

@@ -1,4 +1,4 @@
-"""The list of merchants, with those waiting for approval, and the picker of a merchant."""
+"""The list of merchants, pending merchants first, and the suggestions of the merchant picker."""
 
 from markupsafe import Markup
 
@@ -24,7 +24,7 @@ COLUMNS = roster.FIELDS.select(
 
 
 async def show_names(request: PageRequest) -> PageResponse:
-    """Suggests merchants for the typed part of a name."""
+    """Suggests merchants whose name contains the typed text."""
     text = request.query.text("q", at_most=listing.SEARCH_LENGTH_MAX)
     wanted = MerchantFilter(search=text or None)
     found = await roster.merchants(request.db, wanted, limit=SUGGESTED)

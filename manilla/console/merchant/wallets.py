@@ -1,4 +1,4 @@
-"""Pages of a merchant's wallet: its statement and adjustments."""
+"""The page of a merchant's wallet: its statement, and the form that adjusts its balance."""
 
 import base64
 import binascii
@@ -44,7 +44,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def adjust(request: PageRequest) -> PageResponse:
-    """Adjusts the wallet if the user may move this amount alone; otherwise requests an approval."""
+    """Adjusts the balance if the user needs no approval for it; otherwise requests an approval."""
     merchant, wallet = await _wallet(request)
     back = f"/merchants/{merchant.id}/wallets/{request.environment}/{wallet.currency}"
     try:
@@ -80,8 +80,8 @@ async def _wallet(request: PageRequest) -> tuple[MerchantRow, WalletRow]:
 
 
 # A form that is submitted twice, by a double click or the back button, must move money only once.
-# So the form contains the transaction id of the adjustment. The id is encrypted, so that nobody can
-# submit the id of another transaction in the ledger.
+# So the form contains the adjustment's transaction id. The id is encrypted, because a user must not
+# be able to submit another transaction's id.
 
 
 def _ticket(request: PageRequest, merchant_id: int, currency: str) -> str:

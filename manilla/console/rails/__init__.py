@@ -1,1 +1,1 @@
-"""Pages of rails: how they deliver to banks, and their bank codes."""
+"""Pages of rails: success rates for each bank, and the providers' bank codes."""

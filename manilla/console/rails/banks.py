@@ -1,4 +1,4 @@
-"""Pages of banks: the bank that each provider's own code identifies, and manual mapping."""
+"""Pages that map a provider's own bank codes to the banks of the registry."""
 
 from collections import Counter
 from typing import Any
@@ -19,14 +19,14 @@ ROWS_SHOWN = 300
 NO_BANK = "none"
 BANK_OPTIONS = [(bank.code, bank.text, bank.words) for bank in BANKS]
 REASONS = {
-    None: "The code and the name are unknown.",
+    None: "Neither the code nor the name is known.",
     Doubt.DUPLICATE: "The list has several codes for this bank, or several names for this code.",
     Doubt.RENAMED: "The provider changed the name after the code was mapped. Confirm the bank.",
 }
 
 
 class LearnedList(msgspec.Struct, frozen=True):
-    """What is known of one account's bank list."""
+    """The number of listed and unmatched banks in one provider account's bank list."""
 
     provider: str
     title: str
@@ -51,7 +51,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def change(request: PageRequest) -> PageResponse:
-    """Maps one code to the chosen bank, or to none."""
+    """Maps a provider's code to the chosen bank, or to no bank."""
     provider = _provider(request)
     try:
         code, bank = request.form.required("code"), request.form.required("bank")
@@ -91,8 +91,8 @@ def _provider(request: PageRequest) -> str:
 
 
 def _reason(row: RailBank) -> str:
-    """Says why the code has no bank that is used."""
+    """Returns why the code is not mapped to a bank, or why its bank is not used."""
     owner = BY_ANY_CODE.get(row.code)
     if row.doubt is Doubt.CONTRADICTION and owner is not None:
-        return f"The code is that of {owner.name}, but the name is not."
+        return f"The code belongs to {owner.name}, but the name does not."
     return REASONS.get(row.doubt, REASONS[None])

@@ -1,4 +1,4 @@
-"""The page of rails: whether each responds, how it delivers to each bank, and draining."""
+"""The page of rails: health and success rates for each bank, and draining of a provider."""
 
 from manilla.console.providers import titles
 from manilla.payouts.routing.overview import overview
@@ -19,7 +19,7 @@ async def show_all(request: PageRequest) -> PageResponse:
 
 async def drain(request: PageRequest) -> PageResponse:
     await draining.drain(request.db, _provider(request))
-    done = "drained: it gets no new payouts. Payouts that it has are followed to their end."
+    done = "drained: it gets no new payouts. Payouts already sent are still tracked."
     return _done(request, done)
 
 
