@@ -27,7 +27,7 @@ from manilla.web.serving.router import PageNotFound
 PASSWORD = ((passwords.WeakPassword, "password"),)
 CODE = ((second_factor.CodeRefused, "code"),)
 SECOND_FACTOR = "/account/second-factor"
-KEPT = "kept."  # prefix of the fields that carry a form across the set-up of a second factor
+KEPT = "kept."  # prefix of hidden fields that keep a form while a second factor is set up
 
 
 async def show_sign_in(request: PageRequest) -> PageResponse:
@@ -53,7 +53,7 @@ async def sign_in(request: PageRequest) -> PageResponse:
     try:
         entered = await _sign_in(request, email, password, None)
     except TooManyAttempts as refusal:
-        # A valid code together with the right password bypasses the limit.
+        # A user with the right password and a valid code can sign in despite the limit.
         ticket = pending_sign_in.write(request.services.keyring, request.csrf, email, password)
         return request.form_with_errors(
             "code.html", refusal, next=onward, ticket=ticket, is_over_limit=True
@@ -118,7 +118,7 @@ async def show_forgot(request: PageRequest) -> PageResponse:
 
 
 async def forgot(request: PageRequest) -> PageResponse:
-    """Responds the same, and equally fast, whether or not an account has this email address."""
+    """Requests a password reset. The response does not reveal whether the account exists."""
     try:
         email = request.form.required("email")
         await resets.count(request.db, request.realm, email, request.address)
@@ -233,8 +233,7 @@ async def confirm_second_factor(request: PageRequest) -> PageResponse:
             request.db, request.services.keyring, request.visitor, request.form.text("code")
         )
     except second_factor.CodeRefused as refusal:
-        # Show the same page again from the submitted values, so that no secret is read from the
-        # database.
+        # Show the page again with the submitted secret, which is not read from the database.
         secret, uri = request.form.text("secret"), request.form.text("uri", at_most=500)
         about = {**_to_scan(secret, uri), **_interrupted(request)}
         return request.form_with_errors("second_factor.html", refusal, at=CODE, **about)
@@ -261,7 +260,7 @@ def _to_scan(secret: str, uri: str) -> dict[str, Any]:
 
 
 def _interrupted(request: PageRequest) -> dict[str, Any]:
-    """Returns the form that was interrupted when the user had to set up a second factor."""
+    """Returns the form that the user was submitting when a second factor had to be set up."""
     onward = safe_path(request.layout, request.form.text("onward", at_most=2000), "")
     carried = [
         (name.removeprefix(KEPT), value)
@@ -271,7 +270,7 @@ def _interrupted(request: PageRequest) -> dict[str, Any]:
     return {"onward": onward, "carried": carried if onward else []}
 
 
-# Account routes, which both realms have.
+# The account routes of both the dashboard and the console.
 ROUTES = [
     Route("POST", "/sign-in/demo", sign_in_to_demo, None),
     Route("GET", "/sign-in", show_sign_in, None),

@@ -1,4 +1,4 @@
-"""Authentication and authorization of a realm's routes, and its CSRF check."""
+"""Authentication, authorization and CSRF checks for the routes of dashboard and console."""
 
 import secrets
 from collections.abc import Sequence
@@ -37,9 +37,9 @@ ANONYMOUS = "manilla_visit"  # the cookie to which the CSRF token is bound befor
 ANONYMOUS_SECONDS = 12 * 3600
 STEP_UP = "step_up_secret"
 FORBIDDEN = 403
-NEW = "/new"  # the page with a form has the URL that the form is submitted to, plus this suffix
+NEW = "/new"  # a form's page is at the URL that the form is submitted to, with this suffix
 SESSION_ENDED = "Your session has ended. Sign in again to continue."
-NOT_SUBMITTED = "Your session had ended, so the form was not submitted. Sign in to return to it."
+NOT_SUBMITTED = "Your session has ended. The form was not submitted. Sign in to return to the form."
 STEP_UP_OUTCOMES: dict[type[Refusal], SecurityOutcome] = {
     WrongPassword: SecurityOutcome.WRONG_PASSWORD,
     CodeRefused: SecurityOutcome.WRONG_CODE,
@@ -49,7 +49,7 @@ STEP_UP_OUTCOMES: dict[type[Refusal], SecurityOutcome] = {
 
 class NotAllowed(Refusal):
     status, code = 403, "NOT_ALLOWED"
-    message = "Your role does not allow this. Ask an owner or administrator of the account."
+    message = "Your role does not allow this action. Contact an owner or an administrator."
 
 
 class SecondFactorNeeded(Refusal):
@@ -72,7 +72,7 @@ class Authentication:
         self._pages = UrlPatterns([])
 
     def handlers(self, routes: Sequence[Route]) -> list[UrlHandler]:
-        """Returns the handlers of a realm's routes, which check the user's access first."""
+        """Returns handlers for the routes. Each handler first checks the user's access."""
         root = self._layout.root
         self._pages = UrlPatterns(
             root + route.path for route in routes if route.method == "GET" and route.is_page
@@ -88,7 +88,7 @@ class Authentication:
         token = http.cookies.get(self._layout.cookie, "")
         try:
             visitor = await sessions.find(self._db, self._layout.realm, token) if token else None
-        except Refusal as refusal:  # the database is unavailable, so the session cannot be checked
+        except Refusal as refusal:  # the database is unavailable, so the session is unknown
             return PageRequest(self._layout, http, None, csrf="").error_page(refusal)
         name = self._layout.cookie_named(ANONYMOUS)
         anonymous = http.cookies.get(name) or secrets.token_urlsafe(24)
@@ -153,7 +153,7 @@ class Authentication:
     async def _admit(
         self, route: Route, request: PageRequest, visitor: Visitor | None, binding: str
     ) -> None:
-        """Checks the request and reads its environment, query and form; raises if not allowed."""
+        """Parses environment, query and form. Raises an error if the request is not allowed."""
         if not route.is_public and visitor is None:
             raise _NotSignedIn
         _check_parameters(request.http)
@@ -183,16 +183,16 @@ class Authentication:
             raise NotAllowed
 
     async def _confirm_identity(self, route: Route, request: PageRequest, visitor: Visitor) -> None:
-        is_unconfirmed.set(False)  # if the user does not confirm, the handler ends here
+        is_unconfirmed.set(False)  # without a confirmation, the handler ends below
         if (page := await self._step_up_page(route, request, visitor)) is not None:
             raise _IdentityNotConfirmed(page)
 
     async def _step_up_page(
         self, route: Route, request: PageRequest, visitor: Visitor
     ) -> PageResponse | None:
-        """Returns the page that asks users to confirm their identity, or None if not needed.
+        """Returns the page on which the user must confirm their identity, or None if not needed.
 
-        The page keeps the submitted fields.
+        The page contains the submitted fields, so the form can then be submitted.
         """
         needs_code = self._needs_code(route, request)
         if visitor.is_stepped_up and (visitor.second_factor or not needs_code):
@@ -209,7 +209,7 @@ class Authentication:
         return request.page("step_up.html", status, kept=_kept(request), problem_text=alert)
 
     def _needs_code(self, route: Route, request: PageRequest) -> bool:
-        """Whether a password is not enough, because the route can affect a merchant's money."""
+        """Returns whether the route can affect a merchant's money and so needs a second factor."""
         return (
             self._layout.realm is Realm.DASHBOARD
             and bool(self._layout.platform.now.second_factor_for_money)
@@ -218,7 +218,7 @@ class Authentication:
         )
 
     async def _check_identity(self, visitor: Visitor, secret: str) -> None:
-        """Checks the code if the user has a second factor, otherwise the password."""
+        """Checks the secret: a code if the user has a second factor, otherwise the password."""
         given = {"code" if visitor.has_totp else "password": secret}
         try:
             await sessions.step_up(self._db, self._keyring, visitor, **given)
@@ -237,7 +237,7 @@ class Authentication:
         )
 
     async def _to_sign_in(self, request: PageRequest, token: str) -> PageResponse:
-        """Redirects to the sign-in page, which says why if the browser had a session before."""
+        """Redirects to the sign-in page. If the browser had a session, the page explains why."""
         if request.http.method == "GET":
             query = request.http.query_string
             target, why = request.http.path + (f"?{query}" if query else ""), SESSION_ENDED
@@ -248,7 +248,7 @@ class Authentication:
         return request.redirect(to, warning=why) if token else request.redirect(to)
 
     async def _keep_form(self, request: PageRequest, token: str, page: str) -> None:
-        """Keeps the submitted values in a cookie for the session's user, unless they are forged."""
+        """Stores the submitted form in a cookie for the session's user. Ignores forged forms."""
         person_id = await sessions.person_of(self._db, self._layout.realm, token) if token else None
         if person_id is None:
             return
@@ -265,9 +265,9 @@ class Authentication:
             request.set_cookie(name, cookie, interrupted_form.SECONDS)
 
     def _page_with_form(self, request: PageRequest) -> str:
-        """Returns the page that a form was submitted from, or else the nearest page above it."""
+        """Returns the page that contained the submitted form, or the nearest parent page."""
         referer, path = urlsplit(request.http.headers.get("referer", "")), request.http.path
-        # The response to a form, such as the one that asks for the password, has the form's URL.
+        # A page in response to a form, such as the password page, has the form's own URL.
         if referer.path == path and self._pages.match(path + NEW):
             return path + NEW
         if self._pages.match(referer.path):
@@ -282,7 +282,7 @@ class _NotSignedIn(Exception):
 
 
 class _IdentityNotConfirmed(Exception):
-    """The user must first confirm their identity, on this page."""
+    """The user must first confirm their identity on `page`."""
 
     def __init__(self, page: PageResponse) -> None:
         super().__init__()
@@ -294,12 +294,12 @@ def _subject(visitor: Visitor) -> SecuritySubject:
 
 
 def _kept(request: PageRequest) -> list[tuple[str, str]]:
-    """Returns the submitted fields, without the CSRF token and the password or code."""
+    """Returns the submitted fields except the CSRF token and the password or code."""
     return [pair for pair in request.form.pairs() if pair[0] not in (FIELD, STEP_UP)]
 
 
 def _check_parameters(http: WebRequest) -> None:
-    """Raises PageNotFound for path parameters that the database could not look up."""
+    """Raises `PageNotFound` for path parameters that a database query cannot contain."""
     for value in http.parameters.values():
         if isinstance(value, int) and abs(value) > INTEGER_MAX:
             raise PageNotFound

@@ -1,4 +1,4 @@
-"""The content of list cells: one line each, so that many rows fit on a screen."""
+"""Formats the content of list cells. A cell has one line, so many rows fit on a screen."""
 
 from markupsafe import Markup
 
@@ -14,14 +14,14 @@ def link(request: PageRequest, path: str, text: str) -> Markup:
 
 
 def id_link(request: PageRequest, path: str, identifier: str) -> Markup:
-    """Shows a long id, shortened in the middle, as a link."""
+    """Returns a link with a long id, shortened in the middle."""
     return Markup('<a class="row-link" href="{}">{}</a>').format(
         request.at(path), shorten(identifier)
     )
 
 
 def identifier(value: str | None) -> Markup | str:
-    """Shows a long id, shortened in the middle, with a copy button."""
+    """Returns a long id, shortened in the middle, with a copy button."""
     if not value:
         return "—"
     return Markup(
@@ -31,7 +31,7 @@ def identifier(value: str | None) -> Markup | str:
 
 
 def long_text(value: object) -> str:
-    """Shows text of several lines, in a wide column."""
+    """Returns text for a wide column, in which a cell can have several lines."""
     return clean(str(value), LONG_TEXT_LENGTH_MAX) if value else "—"
 
 
@@ -40,7 +40,7 @@ def text(value: object) -> str:
 
 
 def status(state: str, detail: str | None = None, *, shown: str | None = None) -> Markup:
-    """Shows a status, with the reason after it."""
+    """Returns a status label, followed by the reason if there is one."""
     label = badge(state, shown)
     if not detail:
         return label
@@ -51,5 +51,5 @@ def status(state: str, detail: str | None = None, *, shown: str | None = None) -
 
 
 def beside(main: Markup, detail: str) -> Markup:
-    """Shows a detail after the main content; on a phone both stay together."""
+    """Returns the main content followed by a detail. Phones show both in one place."""
     return Markup('<span>{} <span class="quiet">{}</span></span>').format(main, detail)

@@ -1,8 +1,8 @@
 """The chart that all pages use, drawn as SVG on the server.
 
-It has an axis and a grid, shows each point's values on hover and by keyboard, and can compare with
-the previous period. It stays readable if one point is much larger than the others: that point is
-cut at the end of the axis and labeled with its value. Each chart comes with a table of its figures.
+A chart has an axis and a grid, shows each point's values on hover and by keyboard, and can compare
+a period with the previous one. If one point is much larger than the others, its bar is cut off at
+the top of the axis and labeled with its value. Each chart comes with a table of its figures.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,24 +15,24 @@ from manilla.kit.display import money, money_symbol
 from manilla.kit.money import DECIMALS, Money
 from manilla.ledger.daily import DailyFigures
 
-INTERVALS = 4  # number of intervals of the axis
-STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)  # sizes of an interval, times a power of ten
-HEADROOM = 100 / 12.5 * 1.5  # percent of the plot's height above the axis, for the values' text
-OUTLIER_FACTOR = 2  # a value is cut if the next lower one is smaller by more than this
-OUTLIER_SHARE = 0.1  # at most this share of the points is cut
+INTERVALS = 4  # number of intervals on the value axis
+STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)  # interval sizes, times a power of ten
+HEADROOM = 100 / 12.5 * 1.5  # percent of the plot's height reserved for labels
+OUTLIER_FACTOR = 2  # a value more than this many times the next lower value is cut off
+OUTLIER_SHARE = 0.1  # at most this share of the points is cut off
 TICKS_MAX = 7
-BAR_SHARE = 0.7  # width of a bar as a share of the space for its point
+BAR_SHARE = 0.7  # a bar's share of the width available to its point
 COMPACT = ((1_000_000_000, "B"), (1_000_000, "M"), (1_000, "k"))
 
-Values = Sequence[float | None]  # None: there is no value
+Values = Sequence[float | None]  # None if a point has no value
 
 
 class ChartUnit(msgspec.Struct, frozen=True):
     """How a chart formats its values."""
 
     exact: Callable[[float], str]
-    short: Callable[[float], str]  # on the axis
-    top: float | None = None  # the highest value of the axis, if it is fixed
+    short: Callable[[float], str]  # shorter text for the axis
+    top: float | None = None  # the axis's highest value, or None to derive it from the data
 
 
 class ChartSeries(msgspec.Struct, frozen=True):
@@ -42,13 +42,13 @@ class ChartSeries(msgspec.Struct, frozen=True):
 
 class Chart(msgspec.Struct, frozen=True, kw_only=True):
     title: str
-    points: Sequence[str]  # the full name of each point: `Tue, 3 Nov`
-    ticks: Sequence[str]  # the short name of each point below the axis: `3 Nov`
+    points: Sequence[str]  # each point's full name: `Tue, 3 Nov`
+    ticks: Sequence[str]  # each point's short name, shown below the axis: `3 Nov`
     series: Sequence[ChartSeries]
     unit: ChartUnit
-    before: ChartSeries | None = None  # the previous period, point by point; it can be shorter
+    before: ChartSeries | None = None  # the previous period, which can have fewer points
     is_bars: bool = True
-    nothing: str = "Nothing in this period"  # the text of a chart without values
+    nothing: str = "Nothing in this period"  # the text shown if the chart has no values
 
     @property
     def is_empty(self) -> bool:
@@ -56,7 +56,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rows(self) -> list[tuple[str, list[str]]]:
-        """The figures as text, newest first: the point and a value per series."""
+        """The rows of the chart's table, newest first: a point's name and its values."""
         rows = [
             (point, [self._exact(each.values[place]) for each in self._all if self._has(each)])
             for place, point in enumerate(self.points)
@@ -69,13 +69,13 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def scale(self) -> list[str]:
-        """The values at the grid's lines, from the top."""
+        """The labels of the grid lines, from top to bottom."""
         step = self.top / INTERVALS
         return [self.unit.short(step * place) for place in range(INTERVALS, -1, -1)]
 
     @property
     def top(self) -> float:
-        """The highest value of the axis."""
+        """The highest value on the axis."""
         if self.unit.top is not None:
             return self.unit.top
         drawn = [*self.series, self.before] if self.before else self.series
@@ -94,7 +94,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def plot(self) -> Markup:
-        """The content of the plot's <svg>. Lengths are in percent of its size."""
+        """The content of the plot's <svg> element. Lengths are percentages of its size."""
         if self.is_empty:
             none = Markup(
                 '<text class="chart-none" x="50%" y="48%" text-anchor="middle">{}</text>'
@@ -107,7 +107,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def days(self) -> Markup:
-        """The content of the <svg> with the names of some points, below the axis."""
+        """The content of the <svg> element below the axis, with the names of some points."""
         count = len(self.points)
         every = max(1, -(-count // TICKS_MAX))
         shown = range((count - 1) % every, count, every)
@@ -137,7 +137,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
         return 100 * (place + 0.5) / len(self.points)
 
     def _y(self, value: float) -> float:
-        """Returns the distance from the top, in percent."""
+        """Returns the value's distance from the top of the plot, in percent."""
         return HEADROOM + (100 - HEADROOM) * (1 - min(value / self.top, 1))
 
     @property
@@ -152,7 +152,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _point(self, place: int) -> Markup:
-        """Returns the shapes of one point: its bar or dots, the hover area, and its values."""
+        """Returns a point's shapes: its bar or dots, the hover area, and its values."""
         width = 100 / len(self.points)
         middle = self._middle(place)
         shapes = Markup('<rect class="chart-hit" x="{:.2f}%" y="0" width="{:.2f}%" height="100%"/>')
@@ -206,7 +206,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
         return Markup("").join(dots)
 
     def _lines(self) -> Iterator[Markup]:
-        """Yields the lines in a coordinate system of their own, which fills the plot."""
+        """Yields the chart's lines in a nested <svg> element that is stretched to fill the plot."""
         drawn = [] if self.is_bars else list(enumerate(self.series, start=1))
         lines = [(f"chart-line chart-line-{number}", each) for number, each in drawn]
         if self.before is not None:
@@ -220,7 +220,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
         yield Markup("</svg>")
 
     def _runs(self, values: Values) -> Iterator[str]:
-        """Yields the coordinates of each part of a line between two gaps."""
+        """Yields the coordinates of each section of a line. A missing value ends a section."""
         places = list(enumerate(values[: len(self.points)]))
         for has_value, run in groupby(places, key=lambda pair: pair[1] is not None):
             if has_value:
@@ -229,7 +229,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
                 )
 
     def _beyond(self) -> Iterator[Markup]:
-        """Yields labels with the values that exceed the axis."""
+        """Yields a label for each value that exceeds the axis."""
         if not self.is_bars:
             return
         for place, value in enumerate(self.series[0].values):
@@ -243,7 +243,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def usual_highest(values: Sequence[float]) -> float:
-    """Returns the highest value, ignoring a few that are much larger than all others."""
+    """Returns the highest value, ignoring a few values that are much larger than all others."""
     ordered = sorted(values, reverse=True)
     for cut in range(1, max(1, int(len(ordered) * OUTLIER_SHARE)) + 1):
         if cut < len(ordered) and 0 < ordered[cut] * OUTLIER_FACTOR < ordered[cut - 1]:
@@ -252,7 +252,7 @@ def usual_highest(values: Sequence[float]) -> float:
 
 
 def _round_up(value: float) -> float:
-    """Returns the highest value of an axis with round numbers at its grid lines."""
+    """Rounds up to a highest axis value that gives round numbers at the grid lines."""
     if value <= 0:
         return float(INTERVALS)
     size = 10.0 ** (len(str(int(max(value / INTERVALS, 1)))) - 1)
@@ -260,7 +260,7 @@ def _round_up(value: float) -> float:
 
 
 def money_unit(currency: str) -> ChartUnit:
-    """Returns the unit for amounts in minor units."""
+    """Returns the unit that formats values in the currency's minor units."""
     factor, symbol = 10 ** DECIMALS[currency], money_symbol(currency)
     return ChartUnit(
         lambda value: money(Money(currency, int(value))),
@@ -283,10 +283,7 @@ def compact(value: float) -> str:
 
 
 def share(days: Sequence[DailyFigures], word: str) -> str:
-    """Returns `2 of 19 paid`.
-
-    The volume counts only successful transactions; this is their share.
-    """
+    """Returns the number of successful transactions among all transactions: `2 of 19 paid`."""
     return f"{sum(day.succeeded for day in days):,} of {sum(day.count for day in days):,} {word}"
 
 

@@ -1,4 +1,4 @@
-"""CSRF protection: a form token derived from the browser's cookie."""
+"""CSRF protection: each form contains a token that is derived from the browser's cookie."""
 
 import hashlib
 import hmac
@@ -15,7 +15,7 @@ class ForgedForm(Refusal):
 
 
 def check_site(fetch_site: str | None) -> None:
-    """Raises ForgedForm if the browser reports that another site has sent the form."""
+    """Raises `ForgedForm` if the browser reports that another site submitted the form."""
     if fetch_site not in (None, "same-origin", "none"):
         raise ForgedForm
 
@@ -25,11 +25,11 @@ class Csrf:
         self._keys = keyring.derive_all("csrf")
 
     def token(self, cookie: str) -> str:
-        """Returns the token for forms of the browser that has this cookie."""
+        """Returns the form token for the browser that has this cookie."""
         return self._tokens(cookie)[0]
 
     def check(self, cookie: str, given: str, fetch_site: str | None) -> None:
-        """Raises ForgedForm unless the token is valid. Old browsers send no `Sec-Fetch-Site`."""
+        """Raises `ForgedForm` unless the token is valid. Old browsers have no `fetch_site`."""
         check_site(fetch_site)
         sent = given.encode()
         if not any(hmac.compare_digest(token.encode(), sent) for token in self._tokens(cookie)):

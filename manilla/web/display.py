@@ -23,7 +23,7 @@ __all__ = [
     "title",
 ]
 
-# Colors of the style sheet, by status.
+# Maps each status to its color in the style sheet.
 TONES = {
     state: tone
     for tone, states in {
@@ -36,12 +36,12 @@ TONES = {
     for state in states.split()
 }
 OTHER_TONE = "secondary"
-# The end of an id, which stays visible when its middle is hidden.
+# The number of characters at the end of a shortened id that stay visible.
 ID_END = 6
 ID_LENGTH_MAX = 100
 
 
-# The first match wins, because most browsers also name other browsers in their user agent.
+# The first match applies, because most user agents also contain names of other browsers.
 BROWSERS = (
     ("Edg", "Edge"),
     ("OPR/", "Opera"),
@@ -64,21 +64,21 @@ SYSTEMS = (
 )
 
 
-# Times after this one cannot be represented in a time zone ahead of UTC.
+# A later time would overflow when it is converted to a time zone ahead of UTC.
 LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 def badge(state: str, text: str | None = None) -> Markup:
-    """Returns a status as a colored label. Its text is understandable without the color."""
+    """Returns a status as a colored label. The text alone is enough to understand the status."""
     tone = TONES.get(state, OTHER_TONE)
     shown = escape(text or title(state))
     return Markup('<span class="state state-{}">{}</span>').format(tone, shown)
 
 
 def shorten(value: str) -> Markup:
-    """Returns a long id whose middle is hidden where it does not fit.
+    """Returns a long id. The style sheet hides its middle if the id does not fit.
 
-    The hidden part is in the page, so that selecting, copying and searching find the whole id.
+    The page contains the whole id, so selecting, copying and searching work.
     """
     shown = clean(value, ID_LENGTH_MAX)
     return Markup('<code class="id" title="{}"><span>{}</span><span>{}</span></code>').format(
@@ -87,12 +87,12 @@ def shorten(value: str) -> Markup:
 
 
 def moment(at: datetime | None) -> Markup:
-    """Formats a time in Lagos, like date filters and payout days. The tooltip shows UTC."""
+    """Formats a time in Lagos time, which date filters also use. The tooltip shows UTC."""
     return _time(at, "%-d %b %Y, %H:%M", with_seconds=True)
 
 
 def short_moment(at: datetime | None) -> Markup:
-    """Formats a time for a list: without the year in this year, otherwise without the time."""
+    """Formats a time for a list: date and time if it is in this year, otherwise only the date."""
     if at is not None and _in_lagos(at).year != datetime.now(LAGOS).year:
         return _time(at, "%-d %b %Y")
     return _time(at, "%-d %b, %H:%M")
@@ -117,7 +117,7 @@ def _in_lagos(at: datetime) -> datetime:
 
 
 def browser(user_agent: str) -> str:
-    """Returns `Chrome on Windows`, as far as the user agent shows it."""
+    """Returns the browser and operating system of a user agent: `Chrome on Windows`."""
     name = next((word for mark, word in BROWSERS if mark in user_agent), "Unknown browser")
     system = next((word for mark, word in SYSTEMS if mark in user_agent), None)
     return f"{name} on {system}" if system else name

@@ -1,4 +1,4 @@
-"""The page on which users choose which emails they get. Both realms have it."""
+"""The page on which users of the dashboard and the console choose which emails they get."""
 
 from manilla.mail import choices
 from manilla.mail.kinds import RULES, Audience, MailKind, chosen_by
@@ -25,7 +25,7 @@ async def save(request: PageRequest) -> PageResponse:
 
 
 async def _kinds(request: PageRequest) -> list[MailKind]:
-    """Returns the kinds of emails that this user can get, for any of their merchants."""
+    """Returns the types of email that this user can get for any of their merchants."""
     if request.realm is Realm.CONSOLE:
         return chosen_by(Audience.CONSOLE, [request.visitor.role or ""])
     theirs = await members.merchants_of(request.db, request.visitor.person_id)

@@ -1,4 +1,4 @@
-"""Exports a filtered list as a file, streamed so that the whole file is never in memory."""
+"""Exports a filtered list as a file. It is streamed, so the whole file is never in memory."""
 
 import io
 import tempfile
@@ -14,8 +14,8 @@ from manilla.web.serving.response import PageResponse, StreamedResponse
 
 Row = TypeVar("Row")
 
-FORMAT = "format"  # query parameter for the file format: csv or xlsx
-CSV_TYPE = "text/csv"  # media type, to which the charset is added
+FORMAT = "format"  # the query parameter for the file format, csv or xlsx
+CSV_TYPE = "text/csv"  # the response adds the charset
 XLSX_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 CHUNK_BYTES = 64 * 1024
 IN_MEMORY_BYTES = 1024 * 1024
@@ -24,7 +24,7 @@ COLUMN_WIDTH = 22
 
 
 class ExportFile(StreamedResponse):
-    """A file that is streamed while it is produced."""
+    """A file that is streamed while it is generated."""
 
     name: str
     file_format: str
@@ -40,7 +40,7 @@ def send(
     columns: Columns[Row],
     pages: AsyncIterable[Sequence[Row]],
 ) -> ExportFile:
-    """Streams page by page, so that a slow reader does not hold a database connection."""
+    """Streams the rows page by page, so a slow client does not hold a database connection."""
     kind = request.query.text(FORMAT)
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     paced = _paced(pages)
@@ -58,7 +58,7 @@ def send(
 
 
 def attachment(name: str, media_type: str, content: bytes) -> PageResponse:
-    """Sends a file that browsers save and never display. `name` must be safe in a header."""
+    """Returns a file that browsers save and never display. `name` must be safe in a header."""
     return PageResponse(
         content,
         media_type=media_type,
@@ -70,7 +70,7 @@ def attachment(name: str, media_type: str, content: bytes) -> PageResponse:
 
 
 async def _paced(pages: AsyncIterable[Sequence[Row]]) -> AsyncIterator[Sequence[Row]]:
-    """Restarts the request's time limit for each page of rows."""
+    """Yields the pages, and restarts the request's time limit for each page."""
     async for rows in pages:
         yield rows
         deadline.renew()
@@ -79,11 +79,11 @@ async def _paced(pages: AsyncIterable[Sequence[Row]]) -> AsyncIterator[Sequence[
 async def as_xlsx(
     columns: Columns[Row], pages: AsyncIterable[Sequence[Row]]
 ) -> AsyncGenerator[bytes, None]:
-    """Writes the rows to a temporary file first and streams from that."""
-    import xlsxwriter  # imported for the first such file only, because it is slow to load
+    """Writes all rows to a temporary file, then streams that file."""
+    import xlsxwriter  # imported when first needed, because the library is slow to load
 
     with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES) as file:
-        # The context managers remove the temporary file even if the reader disconnects early.
+        # The context managers remove the temporary file even if the client disconnects early.
         with xlsxwriter.Workbook(
             file, {"constant_memory": True, "strings_to_formulas": False}
         ) as book:
@@ -104,7 +104,7 @@ async def as_xlsx(
 
 
 def text_workbook(sheets: Mapping[str, Sequence[Sequence[str]]]) -> bytes:
-    """Returns an .xlsx file whose cells are all text, so that account numbers keep their zeros."""
+    """Returns an .xlsx file with only text cells, so account numbers keep their leading zeros."""
     import xlsxwriter
 
     content = io.BytesIO()
@@ -120,7 +120,7 @@ def text_workbook(sheets: Mapping[str, Sequence[Sequence[str]]]) -> bytes:
 
 
 class _MoneyFormats:
-    """Number formats that show all decimals of an amount: 22.50, not 22.5."""
+    """The spreadsheet number formats that show all decimals of an amount: 22.50, not 22.5."""
 
     def __init__(self, book: Any) -> None:
         self._book = book
@@ -138,7 +138,7 @@ class _MoneyFormats:
 
 def _write(sheet: Any, row: int, place: int, value: object, formats: _MoneyFormats) -> None:
     cell = cell_of(value)
-    # Spreadsheet numbers have 15 digits, so longer ones are written as text to stay exact.
+    # Spreadsheet numbers have 15 digits, so longer numbers are written as text.
     if isinstance(cell, Decimal | int) and len(str(cell)) <= 15:
         sheet.write_number(row, place, float(cell), formats.of(cell))
     elif cell is not None:

@@ -1,4 +1,4 @@
-"""Reads the body of a submitted form. Files stay in memory, and never reach the disk."""
+"""Parses the body of a submitted form. Files stay in memory and are never written to disk."""
 
 from collections.abc import Sequence
 
@@ -22,27 +22,27 @@ async def read_form(http: WebRequest) -> Form:
 
 
 async def read_parts(http: WebRequest) -> Sequence[Part]:
-    """Returns the fields and files of a form. A body of another type is not read."""
+    """Returns the fields and files of a form, or an empty list if the body is not a form."""
     media_type, options = parse_options_header(http.headers.get("content-type", ""))
     try:
         if media_type == "multipart/form-data":
             return await _multipart(http, options.get("boundary", ""))
         if media_type == "application/x-www-form-urlencoded":
-            # A form without files is short, even if the route permits files.
+            # A form without files is small, even if the route accepts large files.
             http.body_bytes_max = min(http.body_bytes_max, BODY_BYTES_MAX)
             return parse_pairs(await http.body())
         return []
-    except UnicodeDecodeError:  # bytes in a text field, or in a file without a name
-        raise BadForm("The form contains bytes that are not text.") from None
+    except UnicodeDecodeError:  # a text field, or a file without a name, is not UTF-8
+        raise BadForm("The form contains text that is not valid UTF-8.") from None
     except MultipartError:
         raise BadForm("The form is incomplete or malformed.") from None
 
 
 async def _multipart(http: WebRequest, boundary: str) -> list[Part]:
-    """Reads the parts of a form with files.
+    """Parses a form with files.
 
-    They stay in memory, because documents are secret, and are encrypted before they are stored.
-    The route's maximum size limits the memory.
+    Files stay in memory, because documents are confidential and must be encrypted before they are
+    stored. The route's maximum body size limits the memory.
     """
     parts: list[Part] = []
     segment, content = None, bytearray()

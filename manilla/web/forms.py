@@ -1,4 +1,4 @@
-"""Input from forms and query strings: text that is validated before use."""
+"""Validates the input from forms and query strings."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -16,7 +16,7 @@ VALUE_LENGTH_MAX = 20_000
 Choice = TypeVar("Choice", bound=StrEnum)
 
 
-# The form field to show an error at, if the error names none. The first match applies.
+# Pairs of an error class and the form field that shows the error. The first match applies.
 FieldsByRefusal = Sequence[tuple[type[Refusal], str]]
 
 
@@ -33,7 +33,7 @@ class UploadedFile(msgspec.Struct, frozen=True):
 
 
 def field_errors(refusal: Refusal, at: FieldsByRefusal = ()) -> dict[str, str]:
-    """Returns the message for each invalid field."""
+    """Returns the error messages by form field."""
     if refusal.errors:
         return dict(refusal.errors)
     field = next((name for kind, name in at if isinstance(refusal, kind)), None)
@@ -54,14 +54,14 @@ class Form:
         return name in self._values
 
     def text(self, name: str, *, at_most: int = 255) -> str:
-        """Returns the text without surrounding white space; empty if the field is missing."""
+        """Returns the text without surrounding white space, or an empty text if it is missing."""
         value = self._values.get(name, [""])[-1].strip()
         if len(value) > at_most:
-            raise BadForm(errors={name: f"At most {at_most} characters."})
+            raise BadForm(errors={name: f"Enter at most {at_most} characters."})
         return value
 
     def secret(self, name: str) -> str:
-        """Returns a password exactly as typed."""
+        """Returns a secret exactly as typed, including surrounding white space."""
         return self._values.get(name, [""])[-1]
 
     def required(self, name: str, *, at_most: int = 255) -> str:
@@ -113,9 +113,9 @@ class Form:
 
 
 def _checked(name: str, value: str) -> str:
-    """Rejects NUL and surrogate characters, which the database cannot store."""
+    """Rejects long values, and NUL and surrogate characters, which the database cannot store."""
     if len(value) > VALUE_LENGTH_MAX:
-        raise BadForm(errors={name: "This is too long."})
+        raise BadForm(errors={name: "This text is too long."})
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
-        raise BadForm(errors={name: "This contains characters that cannot be stored."})
+        raise BadForm(errors={name: "This text contains characters that cannot be stored."})
     return value

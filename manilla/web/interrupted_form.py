@@ -1,7 +1,7 @@
-"""Keeps a form that was submitted after its session had ended, until its user has signed in again.
+"""Saves a form that a user submitted after the session had ended, until the next sign-in.
 
-It is encrypted in a cookie, and given back only to the same user, on the page that has the form.
-Nothing is submitted again: the user sees the filled-in form, and presses its button.
+The form is stored in an encrypted cookie. After the same user has signed in, the form's page is
+shown with the saved values. The form is not submitted automatically: the user submits it again.
 """
 
 import base64
@@ -22,7 +22,7 @@ _CONTEXT = "interrupted-form"
 
 class InterruptedForm(msgspec.Struct, frozen=True):
     person_id: int
-    page: str  # the path of the page that has the form
+    page: str  # the path of the page that contains the form
     action: str  # the path that the form was submitted to
     pairs: list[tuple[str, str]]
     until: float = 0.0

@@ -1,4 +1,4 @@
-"""The layout of a realm's pages: templates, navigation and cookie names."""
+"""The layout of dashboard and console pages: templates, navigation and cookie names."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,11 +20,11 @@ class NavigationItem(msgspec.Struct, frozen=True):
     path: str
     icon: str
     needs: Permission
-    is_outside: bool = False  # whether the path is not below the realm's root
+    is_outside: bool = False  # whether the path is outside `/dashboard` and `/console`
 
 
 class OfferedPage(msgspec.Struct, frozen=True):
-    """A page or an action that the search offers."""
+    """A page or an action that the search suggests."""
 
     title: str
     group: str
@@ -32,13 +32,13 @@ class OfferedPage(msgspec.Struct, frozen=True):
     url: str
 
 
-# A function that returns how many items wait for the user at navigation links, by the links' paths.
+# Returns the number of open items to show beside each navigation link, by the link's path.
 NavigationCounts = Callable[[Any], Awaitable[Mapping[str, int]]]
 
-# Navigation links by the title of their section.
+# Maps section titles to navigation links.
 Navigation = Mapping[str, Sequence[NavigationItem]]
 
-# The values for templates when no form was rejected.
+# The template values of a page that shows no rejected form.
 NO_FORM: Mapping[str, Any] = {
     "problem_text": None,
     "page_errors": {},
@@ -62,7 +62,7 @@ class Layout:
         self.services = services
         self.platform = services.platform
         self.navigation = navigation
-        self.actions = actions  # actions that the search offers, besides pages
+        self.actions = actions  # actions that the search suggests, in addition to pages
         self.counts = counts
         self.demo_login = services.demo_login
         self.is_development = services.is_development
@@ -76,9 +76,9 @@ class Layout:
         return self.cookie_named(f"manilla_{self.realm}")
 
     def cookie_named(self, name: str) -> str:
-        """Adds the `__Secure-` prefix over https.
+        """Returns the cookie's name, with the prefix `__Secure-` if the site uses https.
 
-        Over http, browsers would reject such a cookie.
+        Over http, browsers reject cookies with this prefix.
         """
         return f"{'__Secure-' if self.is_secure else ''}{name}"
 
@@ -90,7 +90,7 @@ class Layout:
     def offered(
         self, may: Callable[[Permission], bool], environment: str, text: str = ""
     ) -> list[OfferedPage]:
-        """Returns actions and pages whose titles contain all words; without text, all actions."""
+        """Returns actions and pages whose titles contain all words. Without text: all actions."""
         items = [("Actions", item) for item in self.actions]
         if text:
             pages = [item for section in self.navigation.values() for item in section]

@@ -1,4 +1,4 @@
-"""List pages: filters in the query string, and keyset pagination."""
+"""List pages: parses filters in the query string, and paginates by keyset."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 
 ROWS = listing.PAGE_ROWS
-ZONE = ZoneInfo("Africa/Lagos")  # time zone of the date filters
+ZONE = ZoneInfo("Africa/Lagos")  # the time zone of date filters
 AFTER, KNOWN = "after", "known"
 NO_FILTERS = (AFTER, exports.FORMAT, KNOWN)
 PERIOD = "period"
@@ -30,7 +30,7 @@ Filter = TypeVar("Filter", bound=msgspec.Struct)
 
 
 class ListView:
-    """The values that a template needs around the rows of a list."""
+    """A list's template values other than its rows: filters and URLs."""
 
     def __init__(
         self,
@@ -40,10 +40,10 @@ class ListView:
         *,
         views: Sequence[str] = (),
     ) -> None:
-        """`path` is the URL of the page, if only a part of the page is rendered.
+        """Derives the URLs from the request's query.
 
-        `views` names parameters that select the list itself. They are kept when filters are
-        cleared.
+        `path` is the page's URL, if the request renders only a part of the page. `views` names the
+        query parameters that select the list itself and stay when the user clears the filters.
         """
         self.given: Form = request.query
         self._path = path or request.http.path
@@ -62,12 +62,12 @@ class ListView:
 
     @property
     def period(self) -> str:
-        """The chosen period; empty if days are given instead."""
+        """The chosen period, or an empty text if the query has dates instead."""
         dates = self.given.text("since") or self.given.text("until")
         return "" if dates else self.given.text(PERIOD)
 
     def with_values(self, **changed: str) -> str:
-        """Returns the URL of this list with other values of these parameters."""
+        """Returns the URL of this list with these query parameters changed."""
         kept = [pair for pair in self._pairs if pair[0] not in changed]
         given = [pair for pair in changed.items() if pair[1]]
         return f"{self._path}?{urlencode([*kept, *given])}"
@@ -88,10 +88,10 @@ async def show(
     more: Callable[[ListView, list[Row]], Awaitable[dict[str, Any]]] | None = None,
     **values: Any,
 ) -> PageResponse:
-    """Shows one page of a list, or sends the whole list as a file if the request asks for one.
+    """Shows one page of a list, or sends the whole list as a file if the request is an export.
 
-    `fetch` reads one page; it takes the arguments `after` and `limit`. `more` returns additional
-    values for the template, which depend on the rows.
+    `fetch` loads one page; it accepts the arguments `after` and `limit`. `more` returns additional
+    template values that depend on the rows.
     """
     if exports.is_wanted(request):
         return exports.send(request, name, columns, in_pages(fetch))
@@ -103,12 +103,12 @@ async def show(
 
 
 def after(request: PageRequest) -> str | None:
-    """Returns the cursor where this page starts."""
+    """Returns the cursor after which this page starts, or None for the first page."""
     return request.query.text(AFTER, at_most=500) or None
 
 
 def read_filter(request: PageRequest, kind: type[Filter], *names: str) -> Filter:
-    """Reads these fields, the order, the search text and the days from the query string."""
+    """Parses these fields, the sort order, the search text and the dates in the query string."""
     given = {name: request.query.text(name) for name in (*names, "sort")}
     wanted = listing.read_filter(kind, {**given, "search": request.query.text("q")})
     since, until = _days(request)
@@ -116,13 +116,13 @@ def read_filter(request: PageRequest, kind: type[Filter], *names: str) -> Filter
 
 
 def common_filters(request: PageRequest) -> dict[str, Any]:
-    """Returns the filters that most lists have: first day, last day and search text."""
+    """Parses the filters that most lists have: first day, last day and search text."""
     since, until = _days(request)
     return {"since": since, "until": until, "search": request.query.text("q") or None}
 
 
 def _days(request: PageRequest) -> tuple[datetime | None, datetime | None]:
-    """Returns the start and end of the given days, or else of the chosen period."""
+    """Returns the start and the end of the given dates, or of the chosen period without dates."""
     since, until = day(request.query, "since"), day(request.query, "until", is_end=True)
     period = request.query.text(PERIOD)
     if since is not None or until is not None or period not in PERIODS:
@@ -133,7 +133,7 @@ def _days(request: PageRequest) -> tuple[datetime | None, datetime | None]:
 
 
 def day(form: Form, name: str, *, is_end: bool = False) -> datetime | None:
-    """Returns the start of the given day, or of the day after it if `is_end`."""
+    """Returns the start of the given day, or the start of the next day if `is_end`."""
     given = form.text(name)
     if not given:
         return None

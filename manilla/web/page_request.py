@@ -1,4 +1,4 @@
-"""A page request by an authorized user, and the ways to respond to it."""
+"""A request for a page by an authorized user, and the methods to respond to it."""
 
 import base64
 import binascii
@@ -30,12 +30,12 @@ from manilla.web.serving.response import PageResponse, SetCookie
 NO_STORE = {"Cache-Control": "no-store"}
 FLASH = "manilla_flash"
 FLASH_SECONDS = 60
-RETURNED = "You are signed in again. Nothing was submitted: check the form, then submit it."
-KEPT_LENGTH_MAX = 300  # maximum length of a value that the flash cookie keeps
+RETURNED = "You are signed in again. The form was not submitted. Check the form, then submit it."
+KEPT_LENGTH_MAX = 300  # maximum length of a form value in the flash cookie
 
 
 class Flash(msgspec.Struct, frozen=True):
-    """A message for the next page, shown once."""
+    """A message that the next page shows once."""
 
     tone: str
     text: str
@@ -45,7 +45,7 @@ class Flash(msgspec.Struct, frozen=True):
 
 
 def address_of(http: WebRequest, trusted_proxies: Sequence[Network]) -> str:
-    """Returns the IP address of the user's browser, as far as known."""
+    """Returns the IP address of the user's browser. Only trusted proxies can forward it."""
     forwarded = http.headers.get("x-forwarded-for")
     given = None if forwarded is None else forwarded.encode("latin-1")
     return client_address(http.peer, given, trusted_proxies)
@@ -70,12 +70,12 @@ class PageRequest:
         self.form = Form({})
         self.query = Form({})
         self.csrf = csrf
-        # The form of this page that the user submitted after their last session had ended.
+        # This page's form with values that the user submitted after the session had ended.
         self.interrupted_form: InterruptedForm | None = None
         self.counts: Mapping[str, int] = {}  # for the navigation
         self._cookies: list[SetCookie] = []
-        # Asks users to confirm their identity, unless they did so recently. A handler whose route
-        # has `checks_first` calls it after it has checked the form, before it changes anything.
+        # Requires the user to confirm their identity, unless they did so recently. If the route
+        # has `checks_first`, the handler calls it after validating the form and before any change.
         self.confirm_identity: Callable[[], Awaitable[None]] = _not_confirmed
 
     @property
@@ -103,11 +103,11 @@ class PageRequest:
 
     @property
     def decider(self) -> Decider:
-        """The user, as the requester or the approver of a payout."""
+        """The user as the requester or approver of a payout."""
         return Decider(self.visitor.person_id, self.visitor.email)
 
     async def caller(self) -> Caller:
-        """The merchant as the API sees it in this environment."""
+        """Returns the merchant in this environment, as an API caller."""
         return await self.services.directory.of(self.environment, self.merchant_id)
 
     def parameter(self, name: str) -> str:
@@ -135,7 +135,7 @@ class PageRequest:
             flash = Flash("warning", RETURNED)
             values |= {"failed_form": self.interrupted_form.action, "page_given": self.form}
             self.set_cookie(self.layout.cookie_named(interrupted_form.COOKIE), "", 0)
-        # Names that templates use to pass a form's errors and values to a macro.
+        # Templates use these names to pass a form's errors and values to a macro.
         values.setdefault("errors", values["page_errors"])
         values.setdefault("given", values["page_given"])
         text = self.layout.render(
@@ -158,11 +158,11 @@ class PageRequest:
 
     @property
     def _is_compressible(self) -> bool:
-        """Whether the response may be compressed without revealing secrets.
+        """Whether the page can be compressed without revealing secrets (the BREACH attack).
 
-        The size of a compressed page reveals whether a text from the request also occurs elsewhere
-        in the page. So a page is not compressed if another site may have caused the request, or if
-        it responds to a form or shows one again, because only such pages show new secrets.
+        The size of a compressed page reveals whether text from the request also occurs elsewhere in
+        the page. So a page is not compressed if another site may have caused the request. A
+        response to a form is not compressed either, because only such pages show new secrets.
         """
         headers = self.http.headers
         return (
@@ -181,7 +181,7 @@ class PageRequest:
         failed: str | None = None,
         query: Mapping[str, str] | None = None,
     ) -> PageResponse:
-        """Redirects to a path of this realm, which shows one of the messages."""
+        """Redirects to a page of the dashboard or console, which shows one of the messages."""
         messages = (("danger", failed), ("warning", warning), ("success", done))
         shown = (Flash(tone, text) for tone, text in messages if text is not None)
         return self._redirect(path, next(shown, None), query)
@@ -196,9 +196,9 @@ class PageRequest:
         return PageResponse.redirect(target, headers=NO_STORE, cookies=self._cookies)
 
     def poll_response(self, state: str) -> PageResponse | None:
-        """Responds to an open page that polls for a new state, or returns None for other requests.
+        """Returns the response to a page that polls for a new state, or None for other requests.
 
-        The response is empty, or makes the page reload.
+        The response is empty. If the state has changed, it makes the page reload.
         """
         known = self.query.text("known")
         if not known:
@@ -208,16 +208,16 @@ class PageRequest:
 
     @property
     def approvals(self) -> Approvals:
-        """Applies changes that may need a second administrator."""
+        """The service that applies changes which may need a second person's approval."""
         services = self.services
         is_production_mode = not services.is_development
         return Approvals(services.db, services.keyring, is_production_mode)
 
     def at(self, path: str) -> str:
-        """Returns the full path of a page in this realm: `/payments` as `/dashboard/payments`.
+        """Returns the full path of a page: `/dashboard/payments` for `/payments`.
 
-        A path that starts with `~` gets the environment: `~/payments` as
-        `/dashboard/sandbox/payments`.
+        A path that starts with `~` gets the environment: `/dashboard/sandbox/payments` for
+        `~/payments`.
         """
         if path.startswith("~"):
             path = f"/{self.environment}{path[1:]}"
@@ -226,7 +226,7 @@ class PageRequest:
     def form_with_errors(
         self, template: str, refusal: Refusal, *, at: FieldsByRefusal = (), **values: Any
     ) -> PageResponse:
-        """Shows the form again with the submitted values and the error of each field."""
+        """Renders the form again with the submitted values and each field's error."""
         status = refusal.status if refusal.status >= 400 else 422
         return self.page(
             template,
@@ -241,9 +241,9 @@ class PageRequest:
     def redirect_with_errors(
         self, path: str, refusal: Refusal, *, keep: Sequence[str] = (), at: FieldsByRefusal = ()
     ) -> PageResponse:
-        """Redirects to the page with the form, which shows the error of each field.
+        """Redirects to the page with the form, which shows each field's error.
 
-        The values in `keep` are filled in again. They are sent in a cookie, so never name a secret.
+        `keep` names the fields to fill in again. A cookie contains them, so never name a secret.
         """
         flash = Flash(
             "danger",
@@ -255,7 +255,7 @@ class PageRequest:
         return self._redirect(path, flash)
 
     def error_page(self, refusal: Refusal) -> PageResponse:
-        """Returns a page with the error message."""
+        """Renders a page with the error's message."""
         headers = _retry_after(refusal)
         return self.page("refused.html", refusal.status, headers=headers, refusal=refusal)
 
@@ -272,7 +272,7 @@ class PageRequest:
         return self.http.headers.get("user-agent", "")
 
     def restore_form(self) -> None:
-        """Fills in the form of this page that the user submitted after their session had ended."""
+        """Restores the values that the user submitted on this page after the session had ended."""
         cookie = self.http.cookies.get(self.layout.cookie_named(interrupted_form.COOKIE), "")
         form = interrupted_form.read(self.services.keyring, cookie) if cookie else None
         if form is None or form.page != self.http.path:
@@ -281,7 +281,7 @@ class PageRequest:
             self.interrupted_form, self.form = form, Form(form.pairs)
 
     def mark_stepped_up(self) -> None:
-        """Records in this request that the user has just confirmed their identity."""
+        """Marks the user as having confirmed their identity, for the rest of this request."""
         self._visitor = msgspec.structs.replace(
             self.visitor,
             stepped_up_at=datetime.now(UTC),
@@ -298,7 +298,7 @@ class PageRequest:
         return self.http.cookies.get(self._device_name, "")
 
     def remember_device(self, cookie: str) -> None:
-        """Sets the device cookie, so that others' wrong passwords do not lock out this browser."""
+        """Sets a cookie that prevents wrong passwords on other devices from locking this one."""
         self.set_cookie(self._device_name, cookie, int(devices.LASTS.total_seconds()))
 
     @property
@@ -311,13 +311,13 @@ class PageRequest:
 
 
 async def _not_confirmed() -> None:
-    raise AssertionError("the route does not ask for a confirmation")
+    raise AssertionError("the route does not use step_up")
 
 
 def safe_path(layout: Layout, wanted: str, otherwise: str) -> str:
-    """Returns the path to open after sign-in. Rejects URLs of other sites and realms."""
+    """Returns the path below the layout's root, or `otherwise` for any other URL."""
     is_plain = wanted.isascii() and wanted.isprintable() and "\\" not in wanted
-    # Browsers treat `%2e` in a path as a dot.
+    # Browsers interpret `%2e` in a path as a dot.
     segments = wanted.partition("?")[0].lower().replace("%2e", ".").split("/")
     is_ours = is_plain and wanted.startswith(layout.root + "/") and ".." not in segments
     return wanted[len(layout.root) :] if is_ours else otherwise

@@ -1,4 +1,4 @@
-"""Keeps the email and password between the two sign-in steps, encrypted in a form field."""
+"""Stores email and password between the two sign-in steps, encrypted in a form field."""
 
 import base64
 import binascii

@@ -1,8 +1,8 @@
-"""The texts that merchants see about the events of their transactions.
+"""The texts that merchants see for the events of their transactions.
 
-The stored details are for administrators: they contain the names of provider accounts, providers'
-own words and administrators' notes. Merchants see the sentences of this table instead, filled in
-with the event's facts. For an event that is not in the table, merchants see no details.
+The stored details are for administrators only: they contain names of provider accounts, messages
+from providers and administrators' notes. Merchants see the sentences of this module instead, with
+the event's facts. For any other event, merchants see no details.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ _TITLES = {
 
 
 def title(event: str) -> str:
-    """Returns the title of an event: `charge_declined` as `Charge declined`."""
+    """Returns an event's title, for example `Charge declined` for `charge_declined`."""
     if event.startswith("case_"):
         return "Reviewed"
     return _TITLES.get(event, event.replace("_", " ").capitalize())
@@ -43,16 +43,16 @@ def detail(step: TimelineEvent) -> str:
 
 
 _MOVES = {
-    AttemptEnd.REJECTED: "The bank transfer was refused. We sent it by another route.",
+    AttemptEnd.REJECTED: "The bank transfer was rejected. We sent it by another route.",
     AttemptEnd.NOT_RECEIVED: "The bank transfer could not be sent. We sent it by another route.",
-    AttemptEnd.ELSEWHERE: "The bank transfer is on another route than we had recorded.",
+    AttemptEnd.ELSEWHERE: "The bank transfer went by a different route than we had recorded.",
 }
 _REASONS = {
     Reason.ONLY: "the only gateway",
-    Reason.ONLY_AVAILABLE: "the only gateway that is available",
-    Reason.NO_SETBACKS: "nothing went wrong with it",
-    Reason.FEWEST_SETBACKS: "it failed least",
-    Reason.ON_CHECKOUT: "the account for the transfer is shown on checkout",
+    Reason.ONLY_AVAILABLE: "the only available gateway",
+    Reason.NO_SETBACKS: "no recent failures",
+    Reason.FEWEST_SETBACKS: "the fewest recent failures",
+    Reason.ON_CHECKOUT: "checkout already shows its account number",
     Reason.FIRST_OF_MERCHANT: "first in your order",
     Reason.NEXT_OF_MERCHANT: "next in your order",
     Reason.LOWEST_FEE: "the lowest fee",
@@ -66,8 +66,8 @@ def _moved(facts: Facts) -> str:
 
 
 def _gateway_chosen(facts: Facts) -> str:
-    """Names the gateway and the main reason, without the provider's fee."""
-    if "gateway" not in facts or "reason" not in facts:  # of an earlier version
+    """Returns the gateway and the reason for choosing it, without the provider's fee."""
+    if "gateway" not in facts or "reason" not in facts:  # recorded by an earlier version
         return ""
     return "{gateway}: ".format(**facts) + _REASONS[Reason(facts["reason"])].format(**facts) + "."
 
@@ -77,7 +77,7 @@ def _charge_declined(facts: Facts) -> str:
 
 
 def _refund(sentence: str) -> Callable[[Facts], str]:
-    """Adds the refund's id and amount."""
+    """Returns a function that puts the refund's id and amount before the sentence."""
     return lambda facts: (f"{_named(facts)}. " if "refund" in facts else "") + sentence
 
 
@@ -91,7 +91,7 @@ def _named(facts: Facts) -> str:
 
 _DETAILS: dict[str, str | Callable[[Facts], str]] = {
     "moved_to_another_rail": _moved,
-    "rejection_contradicted": "The answers about the bank transfer differ. We are checking it.",
+    "rejection_contradicted": "Reports about the bank transfer differ. We are checking it.",
     "delivered": "The bank transfer was delivered.",
     "failed": f"The bank transfer failed. {RETURNED}",
     "reversed": f"The bank returned the transfer after it was delivered. {RETURNED}",
@@ -103,18 +103,18 @@ _DETAILS: dict[str, str | Callable[[Facts], str]] = {
     "gateway_chosen": _gateway_chosen,
     "charge_not_created": "The gateway did not create the charge.",
     "charge_declined": _charge_declined,
-    "suspense": "We received money that does not match this payment. We are reviewing it.",
+    "suspense": "We received money that does not match this payment. We are reviewing the money.",
     "suspense_credit": "We reviewed the money and credited it to your wallet.",
-    "suspense_return": "We reviewed the money and return it to the customer.",
+    "suspense_return": "We reviewed the money and are returning it to the customer.",
     "suspense_keep": "We reviewed the money. Nobody claimed it, so it was not credited.",
     "refund_started": _refund_started,
     "refund_completed": _refund("The refund was paid to the customer."),
     "refund_failed": _refund(f"The refund failed. {RETURNED}"),
-    "part_received": "Checkout asks for the rest until the link expires.",
-    "surplus_received": "The surplus goes back to the customer.",
+    "part_received": "Checkout requests the rest until the link expires.",
+    "surplus_received": "The surplus is refunded to the customer.",
     "return_started": _refund_started,
     "return_completed": _refund("The money was paid back to the customer."),
-    "return_failed": _refund("The money could not be paid back. We are reviewing it."),
+    "return_failed": _refund("The money could not be paid back. We are reviewing the case."),
     "case_write_off": "We corrected our records. Your wallet did not change.",
     "case_debit": "We corrected our records. Your wallet was debited.",
     "case_reverse": f"The bank returned the transfer. {RETURNED}",

@@ -1,4 +1,4 @@
-"""QR codes of URLs, as pictures for pages and as files."""
+"""Draws QR codes of URLs, as images in pages and as files."""
 
 import io
 from functools import lru_cache
@@ -6,12 +6,12 @@ from functools import lru_cache
 import segno
 
 CODES_CACHED = 256
-BORDER = 4  # the width of the empty border that scanners need, in modules
+BORDER = 4  # the width of the empty border that scanners need, in modules (the squares of the code)
 MEDIA_TYPES = {"svg": "image/svg+xml", "png": "image/png"}
 
 
 def data_uri(text: str) -> str:
-    """Returns a small code for a page."""
+    """Returns a small QR code as a data URI for an image in a page."""
     return _code(text).svg_data_uri(scale=4, border=2)
 
 

@@ -1,7 +1,7 @@
 """List pages. Each list is declared as data: its columns, filters and query.
 
-Every list has periods, a search, filters, the count and the total of the filtered rows, sort
-orders, columns that each user chooses, and exports.
+Every list has periods, a search, filters, the count and the sum of the filtered rows, sort orders,
+a choice of columns for each user, and exports.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -39,21 +39,21 @@ DEFAULT_CURRENCY = "NGN"
 BY_TIME = (SortOrder.NEWEST, SortOrder.OLDEST)
 BY_AMOUNT = (SortOrder.LARGEST, SortOrder.SMALLEST)
 FALLING = (SortOrder.NEWEST, SortOrder.LARGEST, SortOrder.STATUS)
-# The filters by time and amount that lists have besides their own.
+# The labels of the filters by date and amount, which lists have in addition to their own filters.
 RANGES = {"since": "From", "until": "To", "min": "Lowest amount", "max": "Highest amount"}
-# The links to the first and the next page.
+# The labels of the links to the first and the next page.
 PAGER = {SortOrder.NEWEST: ("Newest", "Older"), SortOrder.OLDEST: ("Oldest", "Newer")}
 
 
 class Place(StrEnum):
-    """Where a phone shows a column. A row has two lines there; other columns are omitted."""
+    """The position of a column on phones, where a row has two lines. Some columns are hidden."""
 
     NAME = "name"  # first line
-    AMOUNT = "amount"  # end of the first line; wide screens keep it in view
+    AMOUNT = "amount"  # end of the first line; always visible on wide screens
     TIME = "time"  # second line
     ASIDE = "aside"  # second line, after the time
     STATUS = "status"  # end of the second line
-    DETAIL = "detail"  # a line of its own
+    DETAIL = "detail"  # a separate line
     WIDE_SCREENS = "more"  # only on wide screens
 
 
@@ -63,28 +63,28 @@ class ListColumn(msgspec.Struct, frozen=True):
     cell: Callable[[PageRequest, Any], object]  # text or markup
     place: Place = Place.WIDE_SCREENS
     is_number: bool = False
-    is_default: bool = True  # whether it is shown until the user chooses columns
-    # The sort orders that a click on the column's title switches between, starting with the first.
+    is_default: bool = True  # whether the column is shown until the user chooses columns
+    # The sort orders that clicks on the column's title cycle through.
     sorts: tuple[SortOrder, ...] = ()
-    is_wide: bool = False  # whether long text continues on the next line
+    is_wide: bool = False  # whether long text wraps
 
     @property
     def css(self) -> str:
-        """The classes of the column's cells."""
+        """The CSS classes of the column's cells."""
         kinds = ("num" * self.is_number, "wide" * self.is_wide)
         return " ".join(filter(None, (f"at-{self.place}", *kinds)))
 
 
 class ListFilter(msgspec.Struct, frozen=True):
-    """A filter of a list. Without options it is a text field."""
+    """A list's filter. A filter without options is a text field."""
 
     name: str
     label: str
-    options: Sequence[tuple[str, ...]] = ()  # value and text of each
-    value: str = ""  # the current value of a filter that always has one
-    path: str = ""  # URL path from which a picker loads the options for the typed text
-    # Whether there are so many options that the user types to find one. Each option has a third
-    # part: the words by which it is found.
+    options: Sequence[tuple[str, ...]] = ()  # each option's value and text
+    value: str = ""  # the current value, if the filter always has a value
+    path: str = ""  # the path from which the page loads options as the user types
+    # Whether the user types to find an option, because there are many. Each option then has a
+    # third part: its search words.
     is_picked: bool = False
 
     @property
@@ -93,7 +93,7 @@ class ListFilter(msgspec.Struct, frozen=True):
 
 
 def time_column(title: str, attribute: str, *, is_default: bool = True) -> ListColumn:
-    """Returns the column of the time by which the list is sorted."""
+    """Returns the column with the time by which the list can be sorted."""
     get = attrgetter(attribute)
     return ListColumn(
         title.lower(),
@@ -106,7 +106,7 @@ def time_column(title: str, attribute: str, *, is_default: bool = True) -> ListC
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """A status whose rows have their own count and sum, such as paid or failed."""
+    """A status for which the list shows a separate count and sum, such as paid or failed."""
 
     label: str
     status: str
@@ -117,18 +117,18 @@ class ShownOutcome(msgspec.Struct, frozen=True):
     outcome: Outcome
     count: int
     sums: str
-    url: str  # the list filtered by this status, or unfiltered if it already is
+    url: str  # filters the list by this status, or removes this filter
     is_here: bool
 
 
 class RecordList(msgspec.Struct, frozen=True):
-    name: str  # the name under which a user's columns are saved
+    name: str  # the key under which each user's choice of columns is stored
     noun: str
     columns: tuple[ListColumn, ...]
     fetch: Callable[..., Awaitable[Page[Any]]]
-    # None if the rows cannot be counted quickly, such as payouts that are found by their jobs.
+    # None if counting the rows would be slow, as for payouts that are found through their jobs.
     totals: Callable[..., Awaitable[Totals]] | None
-    # The statuses that have their own totals, and the filter's field for the status.
+    # The statuses with separate totals, and the name of the filter's status field.
     outcomes: tuple[Outcome, ...] = ()
     status_field: str = "status"
 
@@ -146,10 +146,10 @@ class RecordList(msgspec.Struct, frozen=True):
         file_name: str = "",
         **values: Any,
     ) -> PageResponse:
-        """Shows a page of the list, or exports the list in its usual order.
+        """Shows a page of the list, or exports the whole list in its default order.
 
-        `fetch` and `totals` get the database, `about` and `wanted`. `prepare` adds to the rows what
-        the cells and the export need in addition.
+        `fetch` and `totals` are called with the database, `about` and `wanted`. `prepare` adds
+        data to the rows that the cells and the export need.
         """
         usual = type(wanted)().sort
         if exports.is_wanted(request):
@@ -172,7 +172,7 @@ class RecordList(msgspec.Struct, frozen=True):
     async def _totals(
         self, request: PageRequest, about: Sequence[Any], wanted: RecordFilter
     ) -> tuple[Totals | None, Totals | None]:
-        """Returns the totals of the list, and those of the rows with any status."""
+        """Returns the totals of the filtered rows, and the totals without the status filter."""
         if self.totals is None:
             return None, None
         status = getattr(wanted, self.status_field, None) if self.outcomes else None
@@ -193,7 +193,7 @@ class RecordList(msgspec.Struct, frozen=True):
         nouns = plural(self.noun)
         if not totals.is_exact:
             return f"More than {ROWS_MAX:,} {nouns}. Choose a shorter period to see the total."
-        # A sum over rows with different outcomes would be meaningless.
+        # A sum over paid, pending and failed rows would be meaningless.
         sums = "" if self.outcomes else _sums(totals.sums)
         noun = self.noun if totals.count == 1 else nouns
         return f"{totals.count:,} {noun}" + (f", total {sums}" if sums else "")
@@ -223,10 +223,10 @@ class RecordList(msgspec.Struct, frozen=True):
 
 
 class RecordListView(ListView):
-    """The values that the template of a list needs."""
+    """A record list's template values other than its rows."""
 
     filters: Sequence[ListFilter]
-    is_sorted: bool  # False: there are too many rows for the wanted order
+    is_sorted: bool  # False if there are too many rows to sort them as requested
     summary: str
     outcomes: Sequence[ShownOutcome]
 
@@ -260,7 +260,7 @@ class RecordListView(ListView):
 
     @property
     def chosen(self) -> list[tuple[str, str]]:
-        """The text of each filter that is set, with the URL of the list without that filter."""
+        """The label of each active filter, with the URL that removes this filter."""
         labels = {**RANGES, **{filter.name: filter.label for filter in self.filters}}
         texts = {
             (filter.name, option[0]): option[1]
@@ -275,7 +275,7 @@ class RecordListView(ListView):
         ]
 
     def sort_url(self, column: ListColumn) -> str:
-        """Returns the URL that sorts by the column, or reverses its order."""
+        """Returns the URL that sorts the list by this column, or reverses the order."""
         current = column.sorts.index(self.sort) if self.sort in column.sorts else -1
         return self.with_values(sort=column.sorts[(current + 1) % len(column.sorts)])
 
@@ -289,7 +289,7 @@ class RecordListView(ListView):
 def read_amounts(
     request: PageRequest, kind: type[Amounts], *names: str, currency: str = ""
 ) -> Amounts:
-    """Reads the filters of a list with amounts in this currency, or in the filter's currency."""
+    """Parses a list's filters. Amounts are in `currency`, or else in the filter's currency."""
     wanted = lists.read_filter(request, kind, *names)
     unit = currency or request.query.text("currency") or DEFAULT_CURRENCY
     bounds = {
@@ -305,13 +305,13 @@ def choices(values: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def currency_filter(codes: Sequence[str]) -> list[ListFilter]:
-    """Returns the filter by currency, if there are several."""
+    """Returns the currency filter, or an empty list if there is only one currency."""
     options = [(code, code) for code in codes]
     return [ListFilter("currency", "Currency", options)] if len(codes) > 1 else []
 
 
 async def choose_columns(request: PageRequest) -> PageResponse:
-    """Saves the columns that the user wants to see in a list."""
+    """Saves the user's choice of columns for a list."""
     columns = request.form.all("column")[:COLUMNS_MAX]
     name = request.parameter("list")
     if all(len(text) <= NAME_LENGTH_MAX for text in (*columns, name)):

@@ -16,7 +16,7 @@ TEMPLATES = Path(str(resources.files("manilla.web"))) / "templates"
 
 
 def environment(folder: Path) -> jinja2.Environment:
-    """Builds an environment that finds a package's own templates first, then the shared ones."""
+    """Returns an environment that looks up templates in `folder`, then among shared templates."""
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader([folder, TEMPLATES]),
         autoescape=True,
@@ -47,9 +47,9 @@ def environment(folder: Path) -> jinja2.Environment:
 
 
 def unique_names() -> Callable[[str], str]:
-    """Returns a function that makes names unique within a page: it adds a number to repeated ones.
+    """Returns a function that makes names unique within a page by numbering repeated names.
 
-    Two forms on a page may have fields of the same name, but element ids must be unique.
+    Two forms on a page may have fields with the same name, but element ids must be unique.
     """
     used: Counter[str] = Counter()
 
@@ -61,6 +61,6 @@ def unique_names() -> Callable[[str], str]:
 
 
 def error_place(name: str, body: str) -> str:
-    """Returns the unique name of the field that shows this field's error, or an empty string."""
+    """Returns the unique name of the element that shows this field's error, or an empty text."""
     found = re.search(f'id="h-({re.escape(name)}(-[0-9]+)?)"', body)
     return found[1] if found else ""

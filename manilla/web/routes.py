@@ -1,7 +1,7 @@
-"""Route tables: each route with the permissions that it needs.
+"""Route tables: each route with the permissions that it requires.
 
-Every page and form is listed in such a table, so that tests can check for all of them that requests
-without the permission, for another merchant or with a forged form are rejected.
+Every page and form has a row in a route table. For each row, tests check that requests without
+the permission, for another merchant or with a forged form are rejected.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,35 +17,35 @@ from manilla.web.serving.response import PageResponse
 
 Handler = Callable[[PageRequest], Awaitable[PageResponse]]
 
-# Any signed-in user, whatever their role: for the user's own account and sign-out.
+# Any signed-in user of any role, for example for the user's own account and sign-out.
 SIGNED_IN: Literal["signed_in"] = "signed_in"
-Needs = Permission | Literal["signed_in"] | None  # None: public route
+Needs = Permission | Literal["signed_in"] | None  # None for a public route
 
 
 class Route(msgspec.Struct, frozen=True):
     """A row of a route table: `Route("GET", "/team", team.show, Permission.VIEW)`."""
 
     method: Literal["GET", "POST"]
-    path: str  # path relative to the realm's root
+    path: str  # relative to `/dashboard` or `/console`
     handler: Handler
     needs: Needs
-    # an additional permission that is needed if the route can affect production
+    # an additional permission that is required if the route can affect production
     needs_in_production: Permission | None = None
     step_up: bool = False  # whether the user must have confirmed their identity recently
-    # whether the handler itself requests the confirmation, with `PageRequest.confirm_identity`,
-    # after it has checked the form
+    # whether the handler calls `PageRequest.confirm_identity` itself, after it has validated the
+    # form
     checks_first: bool = False
-    # Whether it is available to users who still lack a required second factor.
+    # whether users without a required second factor can use the route, to set up the factor
     enrolls: bool = False
-    # whether the route changes both environments, whichever one the path names
+    # whether the route changes both environments, although its path names one environment
     in_both_environments: bool = False
     body_bytes_max: int = BODY_BYTES_MAX
-    is_page: bool = True  # False for a part of a page, or a file
+    is_page: bool = True  # False for a part of a page or a file
 
     @property
     def is_public(self) -> bool:
         return self.needs is None
 
     def affects_production(self, environment: Environment | None) -> bool:
-        """False only for routes that affect nothing but the sandbox."""
+        """Returns False only if the route affects nothing but the sandbox."""
         return self.in_both_environments or environment is not Environment.SANDBOX

@@ -1,4 +1,4 @@
-"""The search of a realm: the dialog's results, and the page for browsers without JavaScript."""
+"""The search of dashboard and console: a dialog, and a page for browsers without JavaScript."""
 
 from collections.abc import Awaitable, Callable
 from itertools import groupby
@@ -31,15 +31,15 @@ TITLES = {
 
 
 class RealmSearch(msgspec.Struct, frozen=True):
-    """What a realm's search finds, and the page of each result."""
+    """The search of one realm (dashboard or console). `path` returns the page of a result."""
 
     find: Callable[[PageRequest, str], Awaitable[list[SearchHit]]]
     path: Callable[[PageRequest, SearchHit], str]
-    # Lists that can be filtered by an amount: title and path.
+    # Title and path of each list that can be filtered by an amount.
     amount_lists: tuple[tuple[str, str], ...]
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Shows all results, or opens the only one."""
+        """Shows all results, or redirects to the result if there is only one."""
         values = await self._values(request)
         if len(values["hits"]) == 1 and not values["places"]:
             return request.redirect(self.path(request, values["hits"][0]))
@@ -66,7 +66,7 @@ class RealmSearch(msgspec.Struct, frozen=True):
 
 
 async def notification(db: Database, text: str) -> list[SearchHit]:
-    """Returns the notification with this id."""
+    """Finds the notification with this id. Returns a list with at most one result."""
     if notification_ids.merchant_of(text) is None:
         return []
     found = await notifications.notification(db, text)

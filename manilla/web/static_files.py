@@ -1,4 +1,4 @@
-"""Static files, kept in memory and sent compressed, under URLs that change with their contents."""
+"""Serves static files from memory, compressed, under URLs that change with the files' content."""
 
 import gzip
 import hashlib
@@ -23,7 +23,7 @@ File = TypeVar("File")
 
 
 class CompressedFile:
-    """Content in memory, compressed once."""
+    """A file in memory that is compressed only once."""
 
     def __init__(self, content: bytes, media_type: str) -> None:
         self._content = content
@@ -56,7 +56,7 @@ def handler() -> UrlHandler:
 def folder_handlers(
     path: str, folder: Path, headers: Mapping[str, str] | None = None
 ) -> list[UrlHandler]:
-    """Serves a folder of few small files from memory, without compression."""
+    """Returns handlers that serve a folder of small files from memory, uncompressed."""
     files = _read_all(folder, lambda file: _plain_file(file, headers or {}))
 
     async def respond(request: WebRequest) -> PageResponse:
@@ -86,7 +86,7 @@ def _plain_file(path: Path, headers: Mapping[str, str]) -> PageResponse:
 
 
 def _read_all(folder: Path, read: Callable[[Path], File]) -> dict[str, File]:
-    """Returns all files of a folder by their paths in it."""
+    """Returns all files in a folder by their relative paths."""
     paths = [path for path in folder.rglob("*") if path.is_file()]
     return {str(path.relative_to(folder)): read(path) for path in paths}
 
@@ -96,12 +96,12 @@ def _media_type(path: Path) -> str:
 
 
 def url(folder: Path) -> str:
-    """Returns the static files' URL, with a version that changes only when this folder changes."""
+    """Returns the base URL of static files, with a version that changes with this folder."""
     return f"{PATH}/{version(folder)}"
 
 
 def version(folder: Path) -> str:
-    """Returns a version that changes when any of the folder's files changes."""
+    """Returns a hash that changes when a file in the folder changes."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         if path.is_file():

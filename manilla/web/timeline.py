@@ -1,4 +1,4 @@
-"""Builds the timeline of a transaction from everything recorded about it."""
+"""Builds a transaction's timeline from all records about the transaction."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -34,32 +34,32 @@ POSTINGS: dict[str, str] = {
     PostingKind.REFUND_PAID: "Refund paid",
     PostingKind.REFUND_RETURNED: "Refund returned",
     PostingKind.SURPLUS: "Surplus received",
-    PostingKind.PART: "Part received",
-    PostingKind.PART_USED: "Part used for the payment",
+    PostingKind.PART: "Partial amount received",
+    PostingKind.PART_USED: "Partial amount used for the payment",
     PostingKind.PAYOUT: "Wallet debited",
     PostingKind.PAYOUT_DELIVERED: "Money sent to the bank",
     PostingKind.PAYOUT_REFUND: "Money returned to the wallet",
 }
-# Order of events at the same time, so that a cause comes before its effect.
+# The order of events that have the same time: a cause comes before its effect.
 REQUEST, CHARGE, STEP, WEBHOOK, POSTING, NOTIFICATION, ATTEMPT = range(7)
 
 
 class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
-    place: int  # position among events at the same time
-    source: str  # the record that the event comes from
+    place: int  # the position among events that have the same time
+    source: str  # the type of record that contains the event
     title: str
     detail: str = ""
-    tone: str = ""  # color: green, yellow or red
-    is_technical: bool = False  # about requests and notifications, not about the money
+    tone: str = ""  # the color: green, yellow, red or empty
+    is_technical: bool = False  # whether it is about requests and notifications instead of money
     notification_id: str | None = None
 
 
 def of_payment(story: PaymentStory, *, is_internal: bool = False) -> list[TimelineEntry]:
     """Builds a payment's timeline.
 
-    `is_internal` includes what merchants must not see: the platform's own accounts, the names of
-    provider accounts, and providers' own words.
+    If `is_internal`, it includes details that merchants must not see: the platform's ledger
+    accounts, names of provider accounts, and messages from providers.
     """
     charges = (_charge(each, is_internal=is_internal) for each in story.charges)
     return _in_order(*charges, *_common(story, is_internal=is_internal))
@@ -104,7 +104,7 @@ def _request(request: Request) -> TimelineEntry:
 
 
 def _charge(charge: Charge, *, is_internal: bool) -> TimelineEntry:
-    """Shows when the charge was created. Its result is a separate event with its own time."""
+    """Returns the entry for the charge's creation. The charge's result is a separate entry."""
     words: dict[str, str] = {"suspense": "held for review", "part": "paid in part"}
     status = words.get(charge.status, charge.status)
     if charge.is_uncertain:

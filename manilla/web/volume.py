@@ -1,4 +1,4 @@
-"""Volume by day over a chosen period, compared with the previous period, and its chart."""
+"""Daily volume in a chosen period, compared with the previous period, and its chart."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import date, datetime, timedelta
@@ -23,7 +23,7 @@ DEFAULT = "30days"
 
 
 class ComparedVolume(msgspec.Struct, frozen=True):
-    """Successful transactions of a period, and of the period before it."""
+    """The daily figures of a period and of the previous period."""
 
     currency: str
     days: Sequence[DailyFigures]
@@ -55,19 +55,20 @@ class ComparedVolume(msgspec.Struct, frozen=True):
 
     @property
     def change(self) -> str:
-        """Compares the totals in words and figures: `12 % more than before (₦1,000.00)`."""
+        """The change of the total in words: `12 % more than before (₦1,000.00)`."""
         now, before = self.total.minor, self.total_before.minor
         if not before:
-            return "Nothing in the period before" if now else "Also nothing in the period before"
+            period = "in the previous period"
+            return f"No volume {period}" if now else f"No volume, as {period}"
         if now == before:
-            return f"As much as before ({money(self.total_before)})"
+            return f"Same as before ({money(self.total_before)})"
         percent = round(100 * abs(now - before) / before)
         word = "more" if now > before else "less"
         return f"{percent:,} % {word} than before ({money(self.total_before)})"
 
 
 class Measure(msgspec.Struct, frozen=True):
-    """A figure whose days the chart can show."""
+    """A figure that the chart can show by day."""
 
     label: str
     value: Callable[[DailyFigures], float | None]
@@ -89,7 +90,7 @@ class Volume(msgspec.Struct, frozen=True):
     paid_out: ComparedVolume
 
     def chart(self, measure: str) -> Chart:
-        """Returns the chart of one measure by day, compared with the period before."""
+        """Returns the chart of one measure by day, compared with the previous period."""
         compared = self.paid_out if measure == "paid_out" else self.paid_in
         shown, is_rate = MEASURES[measure], measure == "success_rate"
         before = [shown.value(day) for day in compared.before]
@@ -98,7 +99,7 @@ class Volume(msgspec.Struct, frozen=True):
             points=[f"{day.day:%a, %-d %b}" for day in compared.days],
             ticks=[f"{day.day:%-d %b}" for day in compared.days],
             series=[ChartSeries(shown.label, [shown.value(day) for day in compared.days])],
-            before=ChartSeries("Period before", before) if any(before) else None,
+            before=ChartSeries("Previous period", before) if any(before) else None,
             unit=number_unit(" %", top=100) if is_rate else money_unit(compared.currency),
             is_bars=not is_rate,
         )
@@ -123,7 +124,7 @@ async def volume(db: Database, scope: Scope, currency: str, period: str) -> Volu
 
 
 def _days(period: str) -> tuple[list[date], list[date]]:
-    """Returns the days of the period, and the same number of days of the previous period."""
+    """Returns the days of the period, and the corresponding days of the previous period."""
     if period in LENGTHS:
         days = last_days(2 * LENGTHS[period])
         return days[LENGTHS[period] :], days[: LENGTHS[period]]

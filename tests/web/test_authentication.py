@@ -332,13 +332,13 @@ async def test_a_form_of_an_ended_session_is_filled_in_again_after_sign_in(
         assert sent.headers["Location"] == (
             "/dashboard/sign-in?next=%2Fdashboard%2Fsandbox%2Flinks%2Fnew"
         )
-        assert "the form was not submitted" in (await browser.get("/sign-in")).text
+        assert "The form was not submitted" in (await browser.get("/sign-in")).text
 
         entered = await browser.sign_in(user.email, PASSWORD, f"/dashboard{page}")
         assert entered.headers["Location"] == f"/dashboard{page}"
         form = (await browser.get(page)).text
         assert 'value="Two bags of rice"' in form
-        assert "Nothing was submitted" in form
+        assert "The form was not submitted" in form
         assert "Two bags of rice" not in (await browser.get(page)).text, "shown once"
         links = await services.db.number(
             "SELECT count(*) FROM payment_link WHERE title = $1", PAYMENT_LINK["title"]

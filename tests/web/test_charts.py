@@ -18,7 +18,7 @@ def chart(values: Values, before: Values | None = None, *, is_bars: bool = True)
         points=names,
         ticks=names,
         series=[ChartSeries("Paid in", values)],
-        before=None if before is None else ChartSeries("Period before", before),
+        before=None if before is None else ChartSeries("Previous period", before),
         unit=money_unit("NGN"),
         is_bars=is_bars,
     )

@@ -1,1 +1,1 @@
-"""The columns of lists that both realms show."""
+"""The columns of lists that both the dashboard and the console show."""

@@ -1,4 +1,4 @@
-"""The columns of the lists of notifications, in both realms."""
+"""The columns of the notification lists in the dashboard and the console."""
 
 from markupsafe import Markup
 

@@ -1,4 +1,4 @@
-"""The list of a wallet's entries, in both realms."""
+"""The list of a wallet's entries in the dashboard and the console."""
 
 from markupsafe import Markup
 
@@ -12,7 +12,7 @@ from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList
 
 KIND = ListFilter("kind", "Type", [(kind, display.title(kind)) for kind in WALLET_KINDS])
-# For each kind of entry, the dashboard's page of its transaction.
+# The dashboard path of the transaction's page, by posting kind.
 _PATHS: dict[str, str] = {
     PostingKind.PAYMENT: "payments",
     PostingKind.PAYOUT: "payouts",
@@ -32,7 +32,7 @@ LIST = RecordList(
     "statement",
     "entry",
     (
-        # Without sorting, because the balance after each entry makes sense in one order only.
+        # Not sortable, because the balance after each entry is meaningful only in order of time.
         ListColumn(
             "time", "Time", lambda _, line: display.short_moment(line.posted_at), place=Place.TIME
         ),

@@ -1,4 +1,4 @@
-"""The columns and filters of the lists of payments, payouts and refunds, in both realms."""
+"""Columns and filters of the payment, payout and refund lists in dashboard and console."""
 
 import msgspec
 from markupsafe import Markup
@@ -19,7 +19,7 @@ from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import BY_AMOUNT, ListColumn, ListFilter, Outcome, Place, time_column
 
-UNDER_REVIEW: str = ListedStatus.UNDER_REVIEW  # payouts have this filter, too
+UNDER_REVIEW: str = ListedStatus.UNDER_REVIEW  # also a filter value for payouts
 BANK_OPTIONS = tuple(
     (bank.code, bank.text, bank.words) for bank in sorted(BANKS, key=lambda bank: bank.name)
 )
@@ -167,7 +167,7 @@ def read_payout_filter(request: PageRequest, *, is_sandbox: bool) -> PayoutFilte
     except AmbiguousBankCode as refusal:
         raise BadForm(errors={"bank": refusal.text}) from None
     if bank is None:
-        raise BadForm(errors={"bank": "No bank has this name or code. Choose one from the list."})
+        raise BadForm(errors={"bank": "No bank has this name or code. Choose from the list."})
     codes = request.services.banks.codes_everywhere(bank, is_sandbox=is_sandbox)
     return msgspec.structs.replace(wanted, bank=BankCodes(bank.code, codes))
 

@@ -1,4 +1,4 @@
-"""The contents of a receipt, and the signature that proves it is genuine."""
+"""A receipt's contents, and the signature that proves that the receipt is genuine."""
 
 import hmac
 from datetime import datetime
@@ -24,12 +24,12 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     is_sandbox: bool
     amount: str
     state: str
-    tone: str  # color of the status: green, yellow or red
+    tone: str  # the status's color: green, yellow or red
     when: str
     groups: list[Lines]
     beneficiary: str | None  # the beneficiary's masked name, for the public verification page
     verification_url: str
-    support: str = ""  # how customers reach the merchant
+    support: str = ""  # the merchant's contact for customers
     logo: bytes | None = None  # a PNG
 
 
@@ -38,9 +38,9 @@ def sign(keyring: Keyring, trx_id: str) -> str:
 
 
 def is_signed(keyring: Keyring, trx_id: str, signature: str) -> bool:
-    """Whether the signature was made with the current master key or an earlier one.
+    """Returns whether the signature matches the current master key or an earlier master key.
 
-    Receipts stay valid after a key change.
+    So receipts stay valid after a key change.
     """
     given = signature.encode("utf-8", "replace")
     keys = keyring.derive_all(PURPOSE)
@@ -60,7 +60,7 @@ def of_payment(
     refunded: Money,
     names_customer: bool,
 ) -> Receipt:
-    """`refunded` is the amount refunded so far, excluding pending refunds."""
+    """Returns a payment's receipt. `refunded` is the amount of completed refunds."""
     quote, is_paid = payment.quote, payment.status is PaymentStatus.SUCCESS
     amounts = [("Amount", money(quote.amount))]
     if quote.customer_pays != quote.amount:
@@ -150,7 +150,7 @@ def _masked(payout: Payout) -> str:
 
 
 def mask_name(name: str) -> str:
-    """Masks a name, `ADA OBI` as `A•• O••`, so that only people who know the name recognize it."""
+    """Masks a name (`ADA OBI` becomes `A•• O••`), so only people who know the name recognize it."""
     return " ".join(f"{part[0]}••" for part in clean(name, 100).split())
 
 
@@ -169,5 +169,5 @@ def _payout_references(payout: Payout) -> Lines:
 
 
 def _when(since: datetime) -> str:
-    """Formats a time in Lagos time, because a printout does not know its reader's time zone."""
+    """Formats a time in Lagos time and names the zone, because receipts are also printed."""
     return since.astimezone(LAGOS).strftime("%d %B %Y, %H:%M (Lagos)")

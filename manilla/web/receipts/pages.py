@@ -1,4 +1,4 @@
-"""Receipt pages, receipts as a PDF, and the public verification page.
+"""Receipt pages, PDF receipts, and the public page that verifies a receipt.
 
 The dashboard shows receipts to merchants, and checkout shows them to customers.
 """
@@ -81,7 +81,7 @@ async def send_pdf(services: Services, receipt: Receipt) -> PageResponse:
 
 
 def _render_pdf(receipt: Receipt, site_name: str) -> bytes:
-    # Import the PDF library for the first PDF only, because it adds a third to the startup time.
+    # Imported when the first PDF is drawn: the library would add a third to the startup time.
     from manilla.web.receipts import pdf
 
     return pdf.draw(receipt, site_name)
@@ -125,9 +125,9 @@ def _verification_url(services: Services, trx_id: str) -> str:
 
 
 async def _status_since(services: Services, row: Payment | Payout) -> datetime:
-    """Returns when the transaction got its current status.
+    """Returns the time at which the transaction got its current status.
 
-    A refund updates the payment's row, but not the time at which it was paid.
+    The row's own update time is not used, because a refund also updates a payment's row.
     """
     steps = await timeline.steps(services.db, row.merchant_id, row.trx_id)
     arrived = [
@@ -139,9 +139,9 @@ async def _status_since(services: Services, row: Payment | Payout) -> datetime:
 
 
 def verification(layout: Layout) -> UrlHandler:
-    """Shows the public verification page.
+    """Returns the handler of the public page that verifies a receipt.
 
-    Anyone with the link can open it; it cannot be guessed.
+    Anyone with the URL can open the page. The URL contains a signature, so it cannot be guessed.
     """
 
     async def verify(request: WebRequest) -> PageResponse:

@@ -1,4 +1,4 @@
-"""Renders a receipt as a one-page A5 PDF, with a font that has the naira sign."""
+"""Renders a receipt as an A5 PDF, with a font that has the naira sign."""
 
 from importlib import resources
 from io import BytesIO
@@ -104,14 +104,14 @@ def _foot(pdf: FPDF, receipt: Receipt) -> None:
 def _write(
     pdf: FPDF, text: str, height: float, *, width: float = INNER, align: Align = Align.L
 ) -> None:
-    """Writes text wrapped to this width, and moves the position below it."""
+    """Writes text wrapped to this width, and moves the cursor below the text."""
     pdf.multi_cell(
         width, height, _supported(pdf, text), align=align, new_x=XPos.LEFT, new_y=YPos.NEXT
     )
 
 
 def _qr(pdf: FPDF, address: str, left: float, top: float) -> None:
-    """Draws the QR code as vectors, so that it is sharp at any size."""
+    """Draws the QR code as vector shapes, which are sharp at any size."""
     rows = list(segno.make(address, error="m").matrix_iter(border=0))
     module = QR_SIZE / len(rows)
     pdf.set_fill_color(0, 0, 0)
@@ -127,7 +127,7 @@ def _text(pdf: FPDF, size: float, colour: tuple[int, int, int], style: str = "")
 
 
 def _supported(pdf: FPDF, text: str) -> str:
-    """Replaces characters that the font lacks, so that names in other scripts are not blank."""
+    """Replaces characters that the font lacks with a visible placeholder."""
     font = pdf.current_font
     assert isinstance(font, TTFFont)
     return "".join(each if ord(each) in font.cmap else MISSING for each in text)

@@ -1,4 +1,4 @@
-"""A request for a page, read from an ASGI scope."""
+"""A request for a page, parsed from an ASGI scope."""
 
 from collections.abc import AsyncIterator
 from functools import cached_property
@@ -19,14 +19,14 @@ class WebRequest:
         self.method: str = scope["method"]
         self.path = normalize(scope["path"])
         client = scope.get("client")
-        self.peer: str = client[0] if client else ""  # IP address of the other end, if known
-        # Set when the router has found the handler:
+        self.peer: str = client[0] if client else ""  # the client's IP address, or empty
+        # The router sets these values when it has found the handler.
         self.parameters: dict[str, str | int] = {}
         self.body_bytes_max = BODY_BYTES_MAX
 
     @cached_property
     def headers(self) -> dict[str, str]:
-        """Headers by name in lower case. Of repeated headers, only the first is kept."""
+        """Headers by lower-case name. If a header is repeated, only the first value is kept."""
         given = reversed(self._scope["headers"])
         return {name.decode("latin-1"): value.decode("latin-1") for name, value in given}
 
@@ -45,11 +45,11 @@ class WebRequest:
 
     @cached_property
     def query(self) -> dict[str, str]:
-        """Query parameters. Of repeated parameters, only the first is kept."""
+        """Query parameters by name. If a parameter is repeated, only the first value is kept."""
         return dict(reversed(self.query_pairs))
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yields the body as it arrives; raises BodyTooLarge before it reads more than allowed."""
+        """Yields the body as it arrives. Raises `BodyTooLarge` if it exceeds the maximum size."""
         if int(self.headers.get("content-length", "0")) > self.body_bytes_max:
             raise http.BodyTooLarge
         async for chunk in http.body_chunks(self._receive, self.body_bytes_max):
@@ -60,19 +60,19 @@ class WebRequest:
 
 
 def normalize(path: str) -> str:
-    """Removes empty segments: `/docs/` and `//docs` are the same page as `/docs`."""
+    """Removes empty segments from a path: `/docs/` and `//docs` become `/docs`."""
     if "//" not in path and (path == "/" or not path.endswith("/")) and path.startswith("/"):
         return path
     return "/" + "/".join(segment for segment in path.split("/") if segment)
 
 
 def parse_pairs(encoded: bytes) -> Pairs:
-    """Parses a query string, or the body of a form without files."""
+    """Parses a query string or the body of a form without files."""
     return parse_qsl(encoded.decode("latin-1"), keep_blank_values=True)
 
 
 def parse_cookies(header: str) -> dict[str, str]:
-    """Parses the Cookie header. A malformed cookie, which another site may set, affects no other.
+    """Parses the Cookie header. A malformed cookie does not affect the other cookies.
 
     Quotation marks are removed, because Python puts them around values with an equals sign.
     """

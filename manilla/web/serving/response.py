@@ -1,4 +1,4 @@
-"""Responses with pages and files, and how they are sent."""
+"""Responses with pages and files, and the ASGI messages that send them."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ COMPRESSION_LEVEL = 4
 
 
 class SetCookie(msgspec.Struct, frozen=True):
-    """A cookie that scripts cannot read. `seconds`: how long the browser keeps it."""
+    """A cookie that scripts cannot read. The browser deletes it after `seconds`."""
 
     name: str
     value: str
@@ -70,7 +70,7 @@ class PageResponse:
         return cls(text.encode(), status, media_type=HTML, headers=headers, cookies=cookies)
 
     def compressed(self) -> Self:
-        """Compresses the body. `Vary` tells caches that it depends on the request's headers."""
+        """Compresses the body. `Vary` names the request headers that the response depends on."""
         self.body = gzip.compress(self.body, COMPRESSION_LEVEL, mtime=0)
         self.headers |= {"content-encoding": "gzip", "vary": "Accept-Encoding, Sec-Fetch-Site"}
         return self
@@ -89,7 +89,7 @@ class PageResponse:
         headers: Mapping[str, str] = NO_HEADERS,
         cookies: Sequence[SetCookie] = (),
     ) -> Self:
-        """Redirects so that the browser opens the URL with GET. The body is a JSON null."""
+        """Returns a 303 redirect, which browsers follow with GET. The body is a JSON null."""
         return cls(b"null", 303, headers={"Location": url, **headers}, cookies=cookies)
 
     @classmethod
@@ -130,14 +130,14 @@ class StreamedResponse(PageResponse):
         self._content = content
 
     async def begin(self) -> None:
-        """Produces the first bytes, so that errors are raised before the response starts."""
+        """Generates the first bytes, so errors are raised before the response starts."""
         self.body = await anext(self._content, b"")
 
     def _length(self) -> dict[str, str]:
         return {}
 
     async def send_body(self, receive: Any, send: Any) -> None:
-        """Sends what the generator yields, and closes it early if the client disconnects."""
+        """Sends the generator's output, and closes the generator if the client disconnects."""
         gone = asyncio.create_task(_until_disconnected(receive))
         try:
             async with contextlib.aclosing(self._content) as content:

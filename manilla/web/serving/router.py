@@ -1,4 +1,4 @@
-"""Finds the handler of a URL and sends its response: the ASGI application of all pages."""
+"""The ASGI application of all pages: finds the handler for a URL and sends its response."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterable
@@ -16,7 +16,7 @@ OnError = Callable[[WebRequest, Exception], PageResponse]
 
 TYPES: dict[str, Callable[[str], str | int]] = {"str": str, "int": int, "path": str}
 _PARAMETER = re.compile(r"\{([a-z_]+):([a-z]+)\}")
-# A host name with any other character is an attempt to mislead a parser.
+# The characters of a valid host name. Attackers use other characters to mislead a URL parser.
 _HOST = re.compile(r"[0-9A-Za-z!$&'()*+,;=\-._~:\[\]@%]*")
 
 
@@ -27,7 +27,7 @@ class PageNotFound(Refusal):
 
 class MethodNotSupported(Refusal):
     status, code = 405, "METHOD_NOT_ALLOWED"
-    message = "This URL does not support that method."
+    message = "This URL does not support the request's method."
 
     def __init__(self, allowed: str) -> None:
         super().__init__()
@@ -42,19 +42,19 @@ class InvalidHost(Refusal):
 class UrlHandler(msgspec.Struct, frozen=True):
     """Handles one HTTP method of the URLs that match a path, such as `/pay/{link_id:str}`.
 
-    A parameter matches one segment of the path (`str`, or `int` for a whole number), or all
-    remaining segments (`path`).
+    A parameter of type `str` or `int` matches one segment of the path. A parameter of type `path`
+    matches all remaining segments.
     """
 
     method: str
     path: str
     respond: Respond
     body_bytes_max: int = BODY_BYTES_MAX
-    on_error: OnError | None = None  # None for the router's own error handler
+    on_error: OnError | None = None  # None to use the router's error handler
 
 
 class UrlPatterns:
-    """A set of paths such as `/pay/{link_id:str}`."""
+    """A set of path patterns such as `/pay/{link_id:str}`."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._patterns = [re.compile(_pattern(path)) for path in paths]
@@ -69,7 +69,7 @@ def _pattern(path: str) -> str:
 
 
 class _Handlers(msgspec.Struct):
-    """The handlers of a path, by method."""
+    """A path's handlers, by HTTP method."""
 
     by_method: dict[str, UrlHandler] = {}
     parameters: dict[str, list[tuple[str, Callable[[str], str | int]]]] = {}
@@ -86,7 +86,7 @@ class _Handlers(msgspec.Struct):
 
 
 class _Node(msgspec.Struct):
-    """A segment of paths that contain parameters."""
+    """A segment in the tree of paths that contain parameters."""
 
     children: dict[str, "_Node"] = {}
     parameter: "_Node | None" = None
@@ -95,9 +95,9 @@ class _Node(msgspec.Struct):
 
 
 class PageRouter:
-    """An ASGI application.
+    """The ASGI application that routes page requests to handlers.
 
-    A path without parameters takes precedence. All others are matched segment by segment from the
+    A path without parameters takes precedence. Other paths are matched segment by segment from the
     left, and a literal segment takes precedence over a parameter.
     """
 
@@ -134,7 +134,7 @@ class PageRouter:
         await response.send_body(receive, send)
 
     def _route(self, request: WebRequest) -> UrlHandler:
-        """Returns the handler of a request, and sets the request's parameters."""
+        """Returns the handler for a request, and sets the request's path parameters."""
         if not _HOST.fullmatch(request.headers.get("host", "")):
             raise InvalidHost
         values: list[str] = []
@@ -178,7 +178,7 @@ class PageRouter:
 
 
 def _child(node: _Node, segment: str) -> _Node:
-    """Returns the node for a path's next segment, and creates it if necessary."""
+    """Returns the node for a path's next segment, and creates the node if necessary."""
     parameter = _PARAMETER.fullmatch(segment)
     if parameter is None:
         return node.children.setdefault(segment, _Node())
@@ -188,7 +188,7 @@ def _child(node: _Node, segment: str) -> _Node:
 
 
 def _options(handlers: _Handlers) -> UrlHandler:
-    """Returns the handler that lists the methods of a URL."""
+    """Returns a handler that responds with a URL's allowed methods."""
 
     async def respond(_request: WebRequest) -> PageResponse:
         return PageResponse.empty(204, headers={"Allow": handlers.allowed})

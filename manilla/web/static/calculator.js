@@ -1,4 +1,4 @@
-// The signature calculator. Everything is computed in the browser; nothing is sent or stored.
+// The signature calculator. It runs only in the browser: no input is sent or stored.
 "use strict";
 (() => {
   const root = document.querySelector("[data-calculator]");
@@ -21,7 +21,7 @@
     return whole;
   }
 
-  // Marks newlines, tabs and spaces, because they differ without being visible.
+  // Marks newlines, tabs and spaces, because they change the signature but are invisible.
   function showString(bytes) {
     const text = new TextDecoder().decode(bytes);
     const pieces = text.split(/([\n\r\t ])/).filter(Boolean).map((piece) => {
@@ -55,7 +55,7 @@
       const key = await crypto.subtle.importKey("raw", new TextEncoder().encode(secret.value), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
       signature = hex(await crypto.subtle.sign("HMAC", key, bytes));
     }
-    if (mine !== round) return; // the input has changed meanwhile
+    if (mine !== round) return; // the input has changed since
     showString(bytes);
     part("digest").textContent = digest;
     part("signature").textContent = signature;

@@ -1,10 +1,10 @@
-// Copy buttons, the chosen language, search, and the current heading.
+// Copy buttons, the language choice, search, and highlighting of the current heading.
 "use strict";
 (() => {
   const LANGUAGE = "manilla-docs-language";
   const TYPING_MILLISECONDS = 120;
 
-  function remember(language) { try { localStorage.setItem(LANGUAGE, language); } catch { /* storage not allowed: not remembered */ } }
+  function remember(language) { try { localStorage.setItem(LANGUAGE, language); } catch { /* storage is not allowed, so the choice is not saved */ } }
   function remembered() { try { return localStorage.getItem(LANGUAGE); } catch { return null; } }
 
   function chooseLanguage(language) {
@@ -81,7 +81,7 @@
     mark();
   }
 
-  // Fills in the merchant key of a reader who is signed in to the dashboard.
+  // Inserts the merchant key of a reader who is signed in to the dashboard into the examples.
   async function fillInKeys(note) {
     const answer = await fetch(note.dataset.ownKeys, { redirect: "manual" });
     if (!answer.ok) return;

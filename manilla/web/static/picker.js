@@ -1,8 +1,8 @@
-// Turns <select data-picker> into a field that is searched by name, other names or code. The select
-// stays in the form and keeps the chosen value; without this script it is an ordinary select.
-// <input data-picker="path"> gets its options from that path, as <option> elements for the typed
-// text. It stays an ordinary field: what is typed or chosen is its value.
-// Keyboard and roles are those of the combobox in the ARIA Authoring Practices Guide.
+// Turns <select data-picker> into a field in which users search by name, other names or code. The
+// select stays in the form and keeps the chosen value. Without this script it is an ordinary select.
+// <input data-picker="path"> loads its options for the typed text from that path, as <option>
+// elements. It stays an ordinary field, whose value is the typed or chosen text.
+// Keys and roles follow the combobox pattern of the ARIA Authoring Practices Guide.
 "use strict";
 (() => {
   const plain = (text) => text.toLowerCase().replace(/[^a-z0-9]/g, "");
@@ -16,7 +16,7 @@
     return { value: option.value, text: option.text, item, words: words.map(plain).filter(Boolean) };
   }
 
-  // 0: a name or code is exactly this; 1: one starts so; 2: one contains it; 3: none does.
+  // Returns 0 if a name or code equals the text, 1 if one starts with it, 2 if one contains it, else 3.
   function rank(option, wanted) {
     if (option.words.includes(wanted)) return 0;
     if (option.words.some((word) => word.startsWith(wanted))) return 1;
@@ -42,7 +42,7 @@
     return { input, list, said };
   }
 
-  // Puts the field in the place of the select, which is hidden.
+  // Hides the select and shows the field instead.
   function replace(select, input, box) {
     Object.assign(input, { type: "text", id: select.id, required: select.required });
     input.className = select.className.replace("form-select", "form-control");
@@ -65,10 +65,10 @@
 
     function check() {
       if (isRemote) return;
-      input.setCustomValidity(input.value && !select.value ? "Choose an entry of the list." : "");
+      input.setCustomValidity(input.value && !select.value ? "Choose an entry from the list." : "");
     }
 
-    // Shows what is chosen, also after the browser has restored the form.
+    // Shows the chosen option, also after the browser has restored the form.
     function show() {
       if (isRemote) return;
       const chosen = options.find((one) => one.value === select.value);
@@ -100,7 +100,7 @@
       found[place].item.scrollIntoView({ block: "nearest" });
     }
 
-    // Loads the options for the text. Only the answer to the last question counts.
+    // Loads the options for the text. Only the response to the last request is used.
     function ask(text) {
       const turn = ++asked;
       setTimeout(async () => {
@@ -133,7 +133,7 @@
     }
 
     function choose(option) {
-      asked += 1; // An answer that is still on its way comes too late.
+      asked += 1; // A pending response is ignored.
       input.value = option.text;
       set(option.value);
       said.textContent = "";
@@ -167,7 +167,7 @@
     input.addEventListener("click", () => { input.select(); open(select.value && !isRemote ? "" : input.value); });
     input.addEventListener("keydown", press);
     input.addEventListener("blur", leave);
-    // The browser's own message would cover the list, so the error is written below the field.
+    // The browser's own message would cover the list, so the error is shown below the field.
     input.addEventListener("invalid", (event) => {
       event.preventDefault();
       close();

@@ -31,7 +31,7 @@
     show();
   }
 
-  // Arrow keys move through the points of a chart. Without this script, hovering shows their values.
+  // Lets arrow keys move through a chart's points. Without this script, values are shown on hover.
   function steer(plot) {
     const points = [...plot.querySelectorAll(".chart-point")];
     const spoken = document.createElement("p");
@@ -56,7 +56,7 @@
     for (const end of ["blur", "pointerenter"]) plot.addEventListener(end, () => show(-1));
   }
 
-  // Menu groups that the user opens stay open from page to page. The group of this page is always open.
+  // Keeps menu groups that the user has opened open on the next page. This page's group is always open.
   function keepGroups() {
     const nav = document.querySelector("[data-menu] nav");
     if (!nav) return;
@@ -74,7 +74,7 @@
     if (here && matchMedia("(min-width: 62rem)").matches) here.scrollIntoView({ block: "nearest" });
   }
 
-  // Names a table after the heading above it, with a number if that name is taken.
+  // Returns a table's name: the heading above it, with a number if another table has the same name.
   function tableName(box) {
     const above = [...document.querySelectorAll("main h1, main h2, main h3")].filter((heading) => heading.compareDocumentPosition(box) & Node.DOCUMENT_POSITION_FOLLOWING).pop();
     const name = above ? `${above.textContent.trim()}, table` : "Table";
@@ -119,7 +119,7 @@
     if (event.key === "Enter" && event.target.matches("input")) openFirst(event);
   }
 
-  // New results replace the one that has the focus. The same result gets it again, or the field does.
+  // When results are replaced, restores the focus to the same result, or else to the search field.
   function keepFocus() {
     let focused = null;
     finder.addEventListener("htmx:beforeSwap", () => { focused = document.activeElement.href; });
@@ -148,7 +148,7 @@
     const button = event.target.closest("[data-copy]");
     if (button) copy(button);
     if (finder && event.target.closest("[data-search]")) { event.preventDefault(); openSearch(); }
-    if (event.target === finder) finder.close(); // a click beside the dialog
+    if (event.target === finder) finder.close(); // a click outside the dialog
     closeMenus(event.target);
   });
   document.addEventListener("submit", (event) => {
@@ -160,7 +160,7 @@
     const choice = document.getElementById(event.target.dataset.picks);
     if (choice) choice.checked = true;
   });
-  // A server closes the connection of a request that is too large, so the browser checks first.
+  // Checks a file's size before the upload, because the server closes the connection if it is too large.
   document.addEventListener("change", (event) => {
     const most = Number(event.target.dataset.bytesMax);
     if (!most) return;

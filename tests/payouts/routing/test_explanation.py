@@ -42,7 +42,7 @@ async def test_each_attempt_says_why_it_was_made_and_why_it_ended(routed: Routed
     assert story is not None
     assert story.attempts == [first, second]
     for_merchant = str(timeline.of_payout(story))
-    assert "The bank transfer was refused. We sent it by another route." in for_merchant
+    assert "The bank transfer was rejected. We sent it by another route." in for_merchant
     for hidden in ("Not enabled", "providera", "providerb", "Not chosen"):
         assert hidden not in for_merchant
     assert "providera: rejected the transfer: Not enabled" in str(
