@@ -1,4 +1,4 @@
-"""Pages of saved accounts: beneficiaries that a merchant pays often. The API takes their ids."""
+"""Pages of saved accounts: beneficiaries that a merchant pays often. The API accepts their ids."""
 
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
-ASKED = "Payouts go only to saved accounts, so another person must approve the new account."
+ASKED = "Payouts can go only to saved accounts, so another person must approve the new account."
 
 COLUMNS = accounts.FIELDS.select(
     "withdraw_account_id label method_code bank account_number account_name created_at"
@@ -61,7 +61,7 @@ async def add(request: PageRequest) -> PageResponse:
         check_beneficiary(request.form, method)
         given = await given_beneficiary(request, request.form, caller, method)
         holder = await request.services.previews.holder(caller, method, given)
-        # Do not save the sandbox's made-up name, because the account may later be paid in
+        # Do not save a sandbox name, which is made up: the account may later be paid in
         # production.
         name = None if caller.is_sandbox else holder.account_name
         addition = AccountAddition(

@@ -1,6 +1,6 @@
-"""The page of one payout file, or of a single payout that needs a second person.
+"""The page of a batch: one payout file, or a single payout that needs a second person's approval.
 
-A user corrects its rows there, confirms or approves it, follows its progress, and stops it.
+On this page users correct rows, confirm or approve the batch, follow its progress, and stop it.
 """
 
 from collections.abc import Callable
@@ -24,8 +24,8 @@ from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
 ROWS = 100
-CORRECTED_AT_ONCE = 20  # rows with errors that are shown as forms
-DIFFERS = NameCheck.DIFFERS.value  # value of the filter for names that differ
+CORRECTED_AT_ONCE = 20  # the maximum number of rows that the form shows for correction
+DIFFERS = NameCheck.DIFFERS.value  # the filter's value for rows whose account name differs
 TEXT_LENGTH_MAX = 300
 
 COLUMNS = store.ROW_FIELDS.select(
@@ -34,7 +34,7 @@ COLUMNS = store.ROW_FIELDS.select(
 )
 DONE = {
     BatchStatus.RUNNING: "Payment started.",
-    BatchStatus.ASKED: "Another person must now approve this.",
+    BatchStatus.ASKED: "Another person must approve the payment.",
 }
 
 
@@ -48,7 +48,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def _draft(request: PageRequest, batch: Batch) -> dict[str, Any]:
-    """Returns the values that only the page of an undecided batch shows."""
+    """Returns the template values that only a draft or a batch waiting for approval needs."""
     shown: dict[str, Any] = {"coverage": None, "failing": [], "corrections": [], "short": 0}
     shown["needs_second"] = False
     if batch.status not in (BatchStatus.DRAFT, BatchStatus.ASKED):
@@ -75,7 +75,7 @@ async def _some(request: PageRequest, batch: Batch, **wanted: Any) -> list[Batch
 
 
 async def _edited(request: PageRequest, batch: Batch) -> BatchRow | None:
-    """Returns the row without errors that the user wants to change."""
+    """Returns the row that the user wants to edit although it has no errors, or None."""
     if not request.query.text("edit"):
         return None
     row = await store.row(request.db, batch, request.query.integer("edit"))
@@ -83,7 +83,7 @@ async def _edited(request: PageRequest, batch: Batch) -> BatchRow | None:
 
 
 async def _failing(request: PageRequest, batch: Batch) -> list[str]:
-    """Says to which banks of the file transfers are failing right now."""
+    """Returns the banks in the file to which transfers are failing now."""
     method = request.services.methods.by_id(MethodKind.WITHDRAW, batch.method_id)
     if method is None:
         return []
@@ -92,14 +92,14 @@ async def _failing(request: PageRequest, batch: Batch) -> list[str]:
 
 
 async def show_progress(request: PageRequest) -> PageResponse:
-    """Renders the parts of the page that change while rows are paid; 204 if none changed."""
+    """Renders the parts that change while rows are paid. Returns 204 if none changed."""
     batch = await _batch(request)
     about = await _rows(request, batch)
     known = request.query.text(lists.KNOWN)
     if known == about["known"]:
         return PageResponse.empty(204, headers=NO_STORE)
     if known.startswith(f"{BatchStatus.DRAFT}-") and not batch.unchecked:
-        # All names are checked, so the form above the rows also changes.
+        # All names are checked now, so the whole page must be reloaded, not only the rows.
         return PageResponse.empty(204, headers={**NO_STORE, "HX-Refresh": "true"})
     return request.page("batch_progress.html", **about)
 
@@ -130,7 +130,7 @@ async def _rows(request: PageRequest, batch: Batch) -> dict[str, Any]:
 
 
 def _bank_name(request: PageRequest, batch: Batch) -> Callable[[BatchRow], str | None]:
-    """Returns a function that names the bank of a row; None: the row's bank is not known."""
+    """Returns a function that returns the name of a row's bank, or None if the bank is unknown."""
     method = request.services.methods.by_id(MethodKind.WITHDRAW, batch.method_id)
     provider, banks = None if method is None else method.provider, request.services.banks
     is_sandbox = batch.environment is Environment.SANDBOX
@@ -144,7 +144,7 @@ def _bank_name(request: PageRequest, batch: Batch) -> Callable[[BatchRow], str |
 
 
 async def correct(request: PageRequest) -> PageResponse:
-    """Saves all rows that the user has changed. The page shows the errors that they still have."""
+    """Saves and removes rows. The page then shows the errors that the saved rows still have."""
     batch = await _batch(request)
     try:
         removed = [
@@ -166,13 +166,13 @@ async def correct(request: PageRequest) -> PageResponse:
 
 
 def _numbers(request: PageRequest) -> list[int]:
-    """Returns the numbers of the rows in the form."""
+    """Returns the row numbers in the form."""
     given = request.form.all("row")[: CORRECTED_AT_ONCE + 1]
     return sorted({int(text) for text in given if text.isascii() and text.isdigit()})
 
 
 async def _changed(request: PageRequest, batch: Batch, number: int) -> FileRow | None:
-    """Returns a row of the form; None if the user has not changed it."""
+    """Returns a row from the form, or None if the user has not changed the row."""
     form: dict[str, Any] = {
         name: request.form.text(f"{number}.{name}", at_most=TEXT_LENGTH_MAX)
         for name in FILE_COLUMNS
@@ -205,7 +205,7 @@ async def _drafting(request: PageRequest, batch: Batch) -> Drafting:
 
 
 async def confirm(request: PageRequest) -> PageResponse:
-    """Confirms the batch. A second click has no effect."""
+    """Confirms the batch. Confirming it twice has no effect."""
     batch, form = await _batch(request), request.form
     try:
         status = await batches.confirm(
@@ -225,7 +225,7 @@ async def approve(request: PageRequest) -> PageResponse:
 
 
 async def refuse(request: PageRequest) -> PageResponse:
-    return await _decide(request, batches.refuse, "Refused. Nothing was paid.")
+    return await _decide(request, batches.refuse, "Rejected. Nothing was paid.")
 
 
 async def stop(request: PageRequest) -> PageResponse:

@@ -1,4 +1,4 @@
-"""Pages of bulk payouts: the upload, and the files to download."""
+"""Pages of bulk payouts: the list of payout files, the upload, and downloads."""
 
 import csv
 import io
@@ -25,10 +25,10 @@ from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, t
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
-# maximum size of the form: the file and the other fields
+# maximum size of the upload request: the file and the form's other fields
 UPLOAD_BYTES_MAX = file.BYTES_MAX + 2 * 1024 * 1024
 BANK_OF_EXAMPLE = "GTBank"
-AGAIN = "-2"  # added to the reference of a row whose payout was canceled
+AGAIN = "-2"  # suffix for the reference of a row whose payout was canceled
 
 Line = Sequence[str]
 
@@ -38,7 +38,7 @@ STATES = {
     BatchStatus.ASKED: ("pending", "Waiting for approval"),
     BatchStatus.RUNNING: ("pending", "In progress"),
     BatchStatus.DONE: ("completed", "Done"),
-    BatchStatus.REFUSED: ("failed", "Refused"),
+    BatchStatus.REFUSED: ("failed", "Rejected"),
 }
 
 
@@ -139,7 +139,7 @@ async def upload(request: PageRequest) -> PageResponse:
 
 
 async def send_unpaid(request: PageRequest) -> PageResponse:
-    """Downloads the rows that were not paid, as a file to correct and upload again."""
+    """Sends the rows that were not paid as a file, for the user to correct and upload again."""
     try:
         batch = await batches.find(request.db, request.tenant, request.parameter("batch"))
     except batches.BatchNotFound:
@@ -156,10 +156,10 @@ async def send_unpaid(request: PageRequest) -> PageResponse:
 def _cells(row: BatchRow, batch: Batch) -> Line:
     """Returns a row's cells in the order of the file's columns.
 
-    The row keeps its reference, so that a row that is uploaded twice is paid once.
+    The row keeps its reference, so a row that is uploaded twice is paid only once.
     """
     amount = Money(batch.currency, row.amount_minor).amount
-    # A canceled payout has the reference already.
+    # A canceled payout already uses the reference, and references are unique.
     reference = f"{row.ref_trx[:58]}{AGAIN}" if row.trx_id else row.ref_trx
     return [
         row.amount_text if row.state is RowState.FAULTY else f"{amount:f}",

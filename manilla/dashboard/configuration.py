@@ -1,4 +1,4 @@
-"""The page of payment settings: gateways on checkout, and who pays the commission."""
+"""Pages of payment settings: gateways, receipts, wrong amounts, and who pays the commission."""
 
 from itertools import groupby
 from typing import Any
@@ -38,7 +38,7 @@ async def show_gateways(request: PageRequest) -> PageResponse:
 
 
 async def choose_gateways(request: PageRequest) -> PageResponse:
-    """Saves the selected gateways. If none is selected, all are offered, as specified."""
+    """Saves the selected gateways. If no gateway is selected, checkout offers all gateways."""
     is_all = request.form.text("which") == "all"
     chosen = [] if is_all else request.form.all("gateway")
     try:
@@ -67,16 +67,16 @@ async def move_gateway(request: PageRequest) -> PageResponse:
 async def choose_receipts(request: PageRequest) -> PageResponse:
     sends = request.form.is_checked("receipts")
     await _change(request, MerchantUpdate(sends_receipts=sends))
-    done = "Customers now get a receipt." if sends else "Customers get no receipt any more."
+    done = "Saved. Customers get receipts." if sends else "Saved. Customers get no receipts."
     return request.redirect("~/gateways", done=done)
 
 
 async def choose_wrong_amounts(request: PageRequest) -> PageResponse:
-    """Saves what happens with bank transfers of a wrong amount."""
+    """Saves the rules for bank transfers of a wrong amount."""
     overpaid = request.form.choice("overpaid", OverpaidRule)
     underpaid = request.form.choice("underpaid", UnderpaidRule)
     await _change(request, MerchantUpdate(overpaid=overpaid, underpaid=underpaid))
-    return request.redirect("~/gateways", done="Saved. The rules apply to transfers from now on.")
+    return request.redirect("~/gateways", done="Saved. The rules apply to new transfers.")
 
 
 async def show_commission(request: PageRequest) -> PageResponse:
@@ -84,7 +84,7 @@ async def show_commission(request: PageRequest) -> PageResponse:
 
 
 async def show_example(request: PageRequest) -> PageResponse:
-    """Renders the commission example alone, updated as the user types."""
+    """Renders only the commission example. The page requests it as the user types."""
     return request.page("commission_example.html", **await _example(request))
 
 
@@ -114,7 +114,7 @@ async def _change(request: PageRequest, change: MerchantUpdate) -> None:
 
 
 def _amount(request: PageRequest, currency: str) -> Money:
-    """Returns the amount typed so far, or the default amount if the text is not an amount yet."""
+    """Returns the typed amount, or the default amount if the text is not a valid amount."""
     try:
         given = request.query.money("amount", currency)
     except Refusal:

@@ -24,7 +24,7 @@ OVERLAPS = (
 )
 
 
-# The rights that a key can have, as the form shows them.
+# The rights that a key can have, with the labels and descriptions for the form.
 RIGHTS = (
     (Right.PAYMENTS, "Payments", "Create payments and payment links."),
     (Right.PAYOUTS, "Payouts", "Send money from your wallets to bank accounts."),
@@ -48,7 +48,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def send_for_docs(request: PageRequest) -> PageResponse:
-    """Returns what the documentation fills in for its reader. API keys are not stored readably."""
+    """Sends the merchant key, which the documentation inserts into its examples."""
     rows = await queries.credentials(request.db, request.merchant_id, request.environment)
     return PageResponse.json({"merchant_key": rows[0].merchant_key}, headers=NO_STORE)
 
@@ -95,7 +95,7 @@ async def revoke_key(request: PageRequest) -> PageResponse:
         name = await api_keys.revoke(request.db, request.merchant_id, request.environment, number)
     except Refusal as refusal:
         return request.redirect_with_errors("~/credentials", refusal)
-    return request.redirect("~/credentials", done=f"The key {name} is revoked.")
+    return request.redirect("~/credentials", done=f"Key {name} revoked.")
 
 
 def _read_terms(request: PageRequest) -> ApiKeyTerms:
@@ -110,7 +110,7 @@ def _read_terms(request: PageRequest) -> ApiKeyTerms:
 
 
 def _read_expiry(text: str) -> datetime | None:
-    """Returns the end of the day in Lagos."""
+    """Parses a date, and returns the end of that day in Lagos, or None for an empty text."""
     if not text:
         return None
     try:

@@ -22,8 +22,8 @@ from manilla.web.serving.router import PageNotFound
 
 CURRENCY = "NGN"
 SAMPLES = {"currency": CURRENCY}
-_api = functools.lru_cache(maxsize=1)(ExplorerApi)  # each process has only one
-# Allowed characters in values that are sent in a header, which must have no line breaks.
+_api = functools.lru_cache(maxsize=1)(ExplorerApi)  # one instance per process
+# The allowed characters in header values. A line break would start another header.
 PRINTABLE = {chr(code) for code in range(0x20, 0x7F)}
 
 
@@ -54,7 +54,7 @@ def _operations(request: PageRequest) -> Sequence[Operation]:
 
 
 def _operation(request: PageRequest, wanted: str) -> Operation | None:
-    """Returns the selected endpoint from a fixed list, because a form must not supply a URL."""
+    """Returns the selected endpoint, or None. Only listed endpoints can be called, not any URL."""
     return next((one for one in _operations(request) if one.id == wanted), None)
 
 
@@ -88,7 +88,7 @@ async def _about(request: PageRequest, operation: Operation) -> dict[str, Any]:
 
 
 async def _body(request: PageRequest, operation: Operation) -> str:
-    """Returns the endpoint's example with a new reference and an existing `ipn_url` and method."""
+    """Returns the endpoint's example body with a new reference, `ipn_url` and method."""
     example = example_body(operation)
     if example is None:
         return ""
@@ -104,9 +104,9 @@ async def _body(request: PageRequest, operation: Operation) -> str:
 
 
 async def receiver_url(request: PageRequest) -> str | None:
-    """Returns the URL that last accepted a notification.
+    """Returns the URL that last accepted a notification, or None.
 
-    Demo merchants default to the demo shop.
+    For the demo shop's merchant, the default is the demo shop's URL.
     """
     db, environment = request.db, request.environment
     url = await notifications.last_delivered_url(db, request.merchant_id, environment)

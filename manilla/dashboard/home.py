@@ -1,4 +1,4 @@
-"""The home page: balances, money on its way, what needs attention, and volume by day."""
+"""The home page: balances, pending payouts and refunds, items that need attention, and volume."""
 
 from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
@@ -61,7 +61,7 @@ class MoneyOnItsWay(msgspec.Struct, frozen=True):
 
 
 class OnboardingStep(msgspec.Struct, frozen=True):
-    """One of the steps from signing up to the first production payment."""
+    """A step on the way from sign-up to the first production payment."""
 
     title: str
     is_done: bool
@@ -94,7 +94,7 @@ async def show(request: PageRequest) -> PageResponse:
         period=period,
         periods=volume.PERIODS,
         measure=volume.measure(request.query.text("show")),
-        # A figure that takes too long is left out, so that it does not delay the page.
+        # If this query takes too long, the page is shown without the figures.
         volume=await deadline.or_none(volume.volume(db, tenant, currency, period)),
         latest=latest.rows,
         latest_columns=LATEST_COLUMNS,
@@ -105,7 +105,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def _on_its_way(request: PageRequest, tenant: Tenant) -> list[MoneyOnItsWay]:
-    """Returns the payouts and refunds that are not final yet."""
+    """Returns the totals of pending payouts and pending refunds."""
     db, since = request.db, datetime.now(UTC) - timedelta(days=DAYS)
     sent = PayoutFilter(status=PayoutStatus.PENDING, since=since)
     returned = RefundFilter(status=RefundStatus.PENDING, since=since)
@@ -140,14 +140,14 @@ async def _attention(request: PageRequest, tenant: Tenant) -> list[AttentionItem
         ),
         (
             await settlements.count_failed(db, tenant, since),
-            "settlement failed; the money is in your wallet",
-            "settlements failed; the money is in your wallet",
+            "settlement failed. The money is in your wallet",
+            "settlements failed. The money is in your wallet",
             "~/settlements",
         ),
         (
             await refunds.count_rejected(db, tenant, since),
-            "refund was rejected; the money is back in your wallet",
-            "refunds were rejected; the money is back in your wallet",
+            "refund was rejected. The money is back in your wallet",
+            "refunds were rejected. The money is back in your wallet",
             "~/payments",
         ),
         (
@@ -181,12 +181,12 @@ async def _attention(request: PageRequest, tenant: Tenant) -> list[AttentionItem
 
 
 async def _waiting(request: PageRequest) -> list[AttentionItem]:
-    """Returns the pending approvals, for the requester and for users who can approve them."""
+    """Returns pending approvals, for users who may move money."""
     if not request.may(Permission.MOVE_MONEY):
         return []
     found = [
         AttentionItem(
-            f"Your request waits for approval: {clean(each.file_name, 100)}, {money(each.total)}"
+            f"Your request needs approval: {clean(each.file_name, 100)}, {money(each.total)}"
             if each.asked_by_id == request.visitor.person_id
             else f"{each.asked_by} asks for your approval: "
             f"{clean(each.file_name, 100)}, {money(each.total)}",
@@ -196,15 +196,15 @@ async def _waiting(request: PageRequest) -> list[AttentionItem]:
     ]
     changes = await approvals.count_waiting(request.db, team=request.merchant_id)
     if changes:
-        text = "change to the protection of payouts waits for approval"
+        text = "change to payout protection needs approval"
         if changes > 1:
-            text = "changes to the protection of payouts wait for approval"
+            text = "changes to payout protection need approval"
         found.append(AttentionItem(f"{changes} {text}", request.at("~/protection")))
     return found
 
 
 async def _count_reviewed(totals: Awaitable[Totals]) -> int:
-    """Counts transactions under review; 0 if that takes too long."""
+    """Returns the number of transactions under review, or 0 if the query takes too long."""
     found = await deadline.or_none(totals)
     return 0 if found is None else found.count
 
@@ -218,9 +218,9 @@ async def _blocked_notifications(request: PageRequest) -> list[AttentionItem]:
 
 
 async def _key_rotations(request: PageRequest, since: datetime) -> list[AttentionItem]:
-    """Returns API keys that were rotated or created recently, which only owners see.
+    """Returns recently rotated or created API keys. Only owners see them.
 
-    Whoever did so holds a secret that can create payouts.
+    The user who rotated or created a key knows a secret that can create payouts.
     """
     if not request.may(Permission.MANAGE_TEAM):
         return []
@@ -238,7 +238,7 @@ async def _key_rotations(request: PageRequest, since: datetime) -> list[Attentio
 
 
 async def _settlement_accounts(request: PageRequest, since: datetime) -> list[AttentionItem]:
-    """Returns accounts that were set recently, which only owners see."""
+    """Returns recently changed settlement accounts. Only owners see them."""
     if not request.may(Permission.MANAGE_TEAM):
         return []
     return [
@@ -253,13 +253,13 @@ async def _settlement_accounts(request: PageRequest, since: datetime) -> list[At
 
 
 async def _steps(request: PageRequest, merchant: MerchantRow) -> list[OnboardingStep]:
-    """Returns the onboarding steps; empty if all are done."""
+    """Returns the onboarding steps, or an empty list if all steps are done."""
     db, sandbox = request.db, Tenant(request.merchant_id, Environment.SANDBOX)
     production = Tenant(request.merchant_id, Environment.PRODUCTION)
     keys = await merchant_queries.credentials(db, request.merchant_id, Environment.SANDBOX)
     root = request.layout.root
-    # Requests from the explorer also count. They are signed with the merchant's secret, but do not
-    # update the API key's last use.
+    # Requests from the API explorer also count. They do not update the API key's last use, so
+    # the request log is searched too.
     has_called = any(key.last_used_at for key in keys) or await has_succeeded(db, sandbox)
     steps = [
         OnboardingStep(
@@ -277,7 +277,7 @@ async def _steps(request: PageRequest, merchant: MerchantRow) -> list[Onboarding
         ),
         OnboardingStep("Add the owner's BVN (optional)", merchant.has_bvn, f"{root}/profile"),
         OnboardingStep(
-            "Get approved for production",
+            "Get production approval",
             merchant.status == MerchantStatus.APPROVED,
             f"{root}/profile",
         ),

@@ -1,4 +1,4 @@
-"""Pages of the merchant's notifications: their delivery attempts, and redelivery."""
+"""Pages of the merchant's notifications: the list, delivery attempts, and redelivery."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Pages of payment links: the list with what each has earned, the form, and the page of a link."""
+"""Pages of payment links: the list with each link's revenue, one link, and the forms."""
 
 from datetime import datetime
 from functools import partial
@@ -98,7 +98,7 @@ async def edit(request: PageRequest) -> PageResponse:
 
 
 def _shown(link: PaymentLink) -> dict[str, Any]:
-    """Returns amount and expiry time as the form's fields show them."""
+    """Returns the link's amount and expiry time, formatted for the form's fields."""
     ends = link.expires_at
     return {
         "amount": "" if link.amount is None else str(link.amount.amount),
@@ -122,7 +122,7 @@ async def disable(request: PageRequest) -> PageResponse:
 
 
 def share_text(link: PaymentLink, merchant_name: str, url: str) -> str:
-    """Returns a message for customers."""
+    """Returns a message with which the merchant can share the link with customers."""
     amount = f" ({money(link.amount)})" if link.amount else ""
     return f"{link.title}{amount}. Pay {merchant_name} here: {url}"
 
@@ -169,7 +169,7 @@ def _read_terms(form: Form, currency: str) -> LinkTerms:
 
 
 def _read_moment(form: Form, name: str) -> datetime | None:
-    """Reads a time in Lagos, such as 2026-01-31T12:00."""
+    """Parses a Lagos time such as 2026-01-31T12:00. Returns None for an empty text."""
     given = form.text(name)
     if not given:
         return None

@@ -120,7 +120,7 @@ def _about(request: PageRequest, history: PaymentStory) -> dict[str, Any]:
 
 
 def _method(request: PageRequest, history: PaymentStory) -> str | None:
-    """Returns the name of the method that the customer paid with, or tried last."""
+    """Returns the name of the method that the customer used last, or None."""
     if history.charge is None:
         return None
     code = history.charge.method_code
@@ -129,5 +129,5 @@ def _method(request: PageRequest, history: PaymentStory) -> str | None:
 
 
 def _version(history: PaymentStory) -> str:
-    """Returns a version that changes with every event, even if the status stays the same."""
+    """Returns a version string that changes with every event, even if the status is unchanged."""
     return f"{history.payment.status}-{len(history.steps)}"

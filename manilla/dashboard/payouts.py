@@ -37,11 +37,11 @@ from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
 NAMES_A_MINUTE = 60
-MANUAL_DONE = "Payout created. An administrator will pay it manually; this page shows the status."
+MANUAL_DONE = "Payout created. An administrator will pay it manually. This page shows the status."
 CHOOSE_BANK = "Choose a bank."
 SAVED_SHOWN = 8
 REFERENCE_LENGTH_MAX = 60
-ONCE = "once"  # form field with the idempotency key, set when the form is rendered
+ONCE = "once"  # the hidden form field with the default reference, which prevents a second payout
 # The form field next to which each error is shown.
 AT_FIELD = (
     (refusals.UnknownBank, "bank_code"),
@@ -49,7 +49,7 @@ AT_FIELD = (
     (refusals.InsufficientBalance, "amount"),
     (refusals.AmountOutOfRange, "amount"),
 )
-ASKED = "This is more than you may pay out alone. Another person must now approve it."
+ASKED = "This is more than you may pay out alone. Another person must approve the payout."
 MADE_BEFORE = "This payout already exists. No second payout was created."
 
 COLUMNS = payouts.FIELDS.select(
@@ -124,7 +124,7 @@ async def show_new(request: PageRequest) -> PageResponse:
 
 
 async def show_name(request: PageRequest) -> PageResponse:
-    """Renders the account holder's name for the account number being typed."""
+    """Renders the account holder's name. The page requests it as the user types the number."""
     if not request.query.text("method"):
         return _name(request)
     caller = await request.caller()
@@ -175,7 +175,7 @@ async def review(request: PageRequest) -> PageResponse:
 async def pay(request: PageRequest) -> PageResponse:
     caller = await request.caller()
     method = _method(request, caller, request.form)
-    # The dashboard has the same rate limit as the API.
+    # The API's rate limit also applies to payouts created in the dashboard.
     limit = request.services.platform.now.rate_limit_per_minute
     ticket = request_limit.ticket(request.merchant_id, "dashboard", limit)
     try:
@@ -200,7 +200,7 @@ async def pay(request: PageRequest) -> PageResponse:
 async def _ask_second(
     request: PageRequest, caller: Caller, method: Method, order: PayoutOrder
 ) -> str | None:
-    """Asks for a second person if the payout needs one; returns the request's id."""
+    """Requests a second person's approval and returns the request's id, or None if not needed."""
     amount = request.form.money("amount", method.currency)
     cost, by = amount + method.fee.of(amount), request.decider
     async with request.db.transaction() as connection:
@@ -216,21 +216,21 @@ async def _preview(request: PageRequest, caller: Caller, method: Method) -> Payo
     if request.form.text("account_id"):
         saved = await _saved(request, request.form.integer("account_id"))
         if saved is None or saved.method_code != method.code:
-            raise refusals.InvalidBeneficiary("There is no such saved account.")
+            raise refusals.InvalidBeneficiary("This saved account does not exist.")
         given = saved.beneficiary
     amount = request.form.money("amount", method.currency)
     return await request.services.previews.preview(caller, method, amount.amount, given)
 
 
 async def _details(request: PageRequest, caller: Caller, method: Method) -> dict[str, Any]:
-    """Returns the values that the form template needs."""
+    """Returns the form template's values."""
     saved = await payouts.saved_accounts(
         request.db, request.merchant_id, AccountFilter(method=method.code), limit=SAVED_SHOWN
     )
     wanted = request.query.text("account") or request.form.text("account_id")
     chosen = await _saved(request, int(wanted)) if _is_number(wanted) else None
-    # Keep the reference when the form is shown again, because the first submission may have been
-    # accepted.
+    # Keep the reference when the form is shown again: the first submission may have created a
+    # payout, and a new reference would create a second one.
     once = request.form.text(ONCE) or f"DASH-{ids.base32(secrets.randbits(80), 16)}"
     return {
         "method": method,
@@ -254,9 +254,9 @@ def _method(request: PageRequest, caller: Caller, given: Form) -> Method:
 async def bank_options(
     request: PageRequest, caller: Caller, method: Method
 ) -> list[tuple[str, str, str]]:
-    """Returns the banks to choose from: code, text and the words by which each is found.
+    """Returns the options of the bank picker: each bank's code, label and search words.
 
-    It is empty if the list of banks is not available.
+    The list is empty if the provider's bank list is not available.
     """
     listed = await request.services.previews.banks(caller, method)
     provider, bank_at = method.provider or "", request.services.banks.bank_at
@@ -275,7 +275,7 @@ def _is_number(text: str) -> bool:
 async def given_beneficiary(
     request: PageRequest, given: Form, caller: Caller, method: Method
 ) -> dict[str, str]:
-    """Returns the beneficiary of the form, with the provider's own code of the bank."""
+    """Returns the beneficiary from the form, with the provider's own bank code."""
     previews, number = request.services.previews, given.text("account_number").replace(" ", "")
     bank = await previews.own_bank_code(caller, method, given.text("bank_code"))
     if method.is_manual:
@@ -286,13 +286,13 @@ async def given_beneficiary(
 
 
 def _is_complete(given: dict[str, str], method: Method) -> bool:
-    """Whether the account number is complete. The provider is not called on every typed digit."""
+    """Returns whether the name can be looked up: the bank is chosen and the number is complete."""
     number = given.get(methods.ACCOUNT_NUMBER, "")
     return not method.is_manual and methods.BANK_CODE in given and len(number) == 10
 
 
 def check_beneficiary(given: Form, method: Method) -> None:
-    """Returns errors for missing or invalid beneficiary fields, keyed by form field."""
+    """Raises `BadForm` with an error for each missing or invalid beneficiary field."""
     if errors := _beneficiary_errors(given, method):
         raise BadForm(errors=errors)
 
@@ -313,14 +313,14 @@ def _beneficiary_errors(given: Form, method: Method) -> dict[str, str]:
 
 
 def _check_form(given: Form, method: Method) -> None:
-    """Returns all errors at once, in the order of the form fields."""
+    """Raises `BadForm` with the errors of all fields at once."""
     errors = {} if given.text("account_id") else _beneficiary_errors(given, method)
     try:
         given.money("amount", method.currency)
     except BadForm as refusal:
         errors.update(refusal.errors or {})
     if len(given.text("reference")) > REFERENCE_LENGTH_MAX:
-        errors["reference"] = f"At most {REFERENCE_LENGTH_MAX} characters."
+        errors["reference"] = f"Enter at most {REFERENCE_LENGTH_MAX} characters."
     if not given.text("reference").isprintable():
         errors["reference"] = "Enter plain text on one line."
     if given.text("ipn_url") and not is_web_address(given.text("ipn_url")):

@@ -1,4 +1,4 @@
-"""The page of the business profile: approval, KYC, phone, the owner's BVN and the branding."""
+"""The business profile page: approval, verification, phone, the owner's BVN and branding."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from manilla.people import persons
 from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 
-# The form's other fields are small.
+# The maximum size of the form: the logo and some small fields.
 UPLOAD_BYTES_MAX = 2 * logo.FILE_BYTES_MAX
 
 
@@ -42,7 +42,7 @@ async def change_branding(request: PageRequest) -> PageResponse:
 
 
 async def _read_logo(request: PageRequest) -> bytes | None:
-    """Returns the uploaded logo, encoded again; None if no file was chosen."""
+    """Returns the uploaded logo, re-encoded as an image, or None if no file was chosen."""
     if not request.form.has_file("logo"):
         return None
     await uploads.count(request)
@@ -63,7 +63,7 @@ async def change(request: PageRequest) -> PageResponse:
 
 
 async def set_bvn(request: PageRequest) -> PageResponse:
-    """Encrypts and stores the BVN. It is never shown again."""
+    """Stores the BVN encrypted. No page shows it again."""
     change = MerchantUpdate(bvn=request.form.text("bvn"))
     try:
         merchants.check_change(change)
@@ -73,4 +73,4 @@ async def set_bvn(request: PageRequest) -> PageResponse:
         return request.redirect_with_errors(
             "/profile", refusal, at=((merchants.BadMerchant, "bvn"),)
         )
-    return request.redirect("/profile", done="BVN saved. It is never shown again.")
+    return request.redirect("/profile", done="BVN saved. It will not be shown again.")

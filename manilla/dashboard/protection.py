@@ -1,4 +1,4 @@
-"""The page of payout protection: thresholds, the lock on saved accounts, and open approvals."""
+"""The payout protection page: thresholds, the lock to saved accounts, and pending approvals."""
 
 from collections.abc import Coroutine
 from typing import Any
@@ -23,8 +23,8 @@ from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
 PAGE = "~/protection"
-ASKED = "This weakens the protection of your payouts, so another person must approve it."
-REFUSED = "Refused by a member of the team."
+ASKED = "This change weakens your payout protection, so another person must approve it."
+REFUSED = "Rejected by a team member."
 
 
 async def show(request: PageRequest) -> PageResponse:
@@ -47,7 +47,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def count_waiting(request: PageRequest) -> dict[str, int]:
-    """Returns the number of pending approvals, for the navigation."""
+    """Returns the numbers of pending approvals that the navigation shows."""
     if request.visitor.merchant_id is None or not request.may(Permission.MOVE_MONEY):
         return {}
     tenant = Tenant(request.merchant_id, request.environment_or_none or Environment.SANDBOX)
@@ -74,7 +74,7 @@ async def set_threshold(request: PageRequest) -> PageResponse:
 
 async def set_lock(request: PageRequest) -> PageResponse:
     is_locked = request.form.is_checked("locked")
-    done = "Payouts now go only to saved accounts." if is_locked else "Payouts go to all accounts."
+    done = "Payouts now go only to saved accounts." if is_locked else "Payouts go to any account."
     await request.confirm_identity()
     return await _change(request, LockChange(request.merchant_id, is_locked), done)
 
@@ -96,7 +96,7 @@ async def approve(request: PageRequest) -> PageResponse:
 async def refuse(request: PageRequest) -> PageResponse:
     number, team = int(request.parameter("approval")), request.merchant_id
     decision = approvals.refuse(request.approvals, number, REFUSED, team=team)
-    return await _decide(request, decision, "Refused. Nothing was changed.")
+    return await _decide(request, decision, "Rejected. Nothing was changed.")
 
 
 async def _decide(

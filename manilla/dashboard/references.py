@@ -1,4 +1,4 @@
-"""Finds our transaction ids by the merchant's own references."""
+"""Looks up transaction ids by the merchant's own references."""
 
 from manilla.kit import listing
 from manilla.payments import listing as payments
@@ -7,9 +7,9 @@ from manilla.web.page_request import PageRequest
 
 
 async def transactions_named(request: PageRequest) -> tuple[str, ...]:
-    """Returns the ids of the transactions whose merchant reference is the search text.
+    """Returns the ids of transactions whose merchant reference equals the search text.
 
-    A payment and a payout may have the same reference.
+    There can be two: a payment and a payout may have the same reference.
     """
     text = listing.search_text(request.query.text("q"))
     if text is None:

@@ -206,7 +206,7 @@ ROUTES = [
     Route("POST", BATCH + "/stop", batches.stop, MOVE_MONEY),
     Route("GET", ENV + "/accounts", accounts.show_all, VIEW),
     Route("GET", ENV + "/accounts/new", accounts.show_new, MOVE_MONEY),
-    # Saved accounts are not bound to an environment: an account saved in the sandbox can be paid in
+    # Saved accounts belong to both environments: an account saved in the sandbox can be paid in
     # production.
     Route(
         "POST",
@@ -253,7 +253,7 @@ ROUTES = [
             ("lock", protection.set_lock),
         )
     ),
-    # The changes concern both environments, so their paths name none.
+    # These changes apply to both environments, so their paths contain no environment.
     Route("POST", PROTECTION_CHANGE + "/approve", protection.approve, MOVE_MONEY, step_up=True),
     Route("POST", PROTECTION_CHANGE + "/refuse", protection.refuse, MOVE_MONEY),
     Route("GET", SETTLEMENTS, settlements.show, VIEW),

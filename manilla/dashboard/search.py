@@ -1,4 +1,4 @@
-"""Searches the merchant's own records of one environment."""
+"""Searches the merchant's own records in one environment."""
 
 import asyncio
 

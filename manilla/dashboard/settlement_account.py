@@ -1,4 +1,4 @@
-"""Pages of the settlement account: the account in each currency, and setting it in two steps."""
+"""Pages of the settlement accounts: the account in each currency, and the form to change it."""
 
 from typing import Any
 
@@ -24,10 +24,10 @@ from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
-# Merchants who are not approved yet may look up few names: only their own account is of interest.
+# The limit is low, because merchants without approval can also look up names here.
 NAMES_A_MINUTE = 6
 TOO_MANY_NAMES = "Too many account lookups. Wait a minute and try again."
-NAME_CHANGED = "The account's name is now {}. Confirm it again."
+NAME_CHANGED = "The account's name is now {}. Confirm the new name."
 
 
 async def show(request: PageRequest) -> PageResponse:
@@ -63,7 +63,7 @@ async def show_new(request: PageRequest) -> PageResponse:
 
 
 async def review(request: PageRequest) -> PageResponse:
-    """Shows the name of the account's holder, for the user to confirm."""
+    """Shows the account holder's name, for the user to confirm."""
     caller = await request.caller()
     method = _method(request, caller, request.form.integer("method"))
     try:
@@ -113,14 +113,14 @@ async def cancel(request: PageRequest) -> PageResponse:
 
 
 def _methods(request: PageRequest, caller: Caller) -> list[Method]:
-    """Returns the methods whose provider can resolve an account's name."""
+    """Returns the methods whose provider can look up an account holder's name."""
     return [each for each in request.services.previews.methods(caller) if not each.is_manual]
 
 
 def _method(request: PageRequest, caller: Caller, method_id: int) -> Method:
     method = request.services.previews.method(caller, method_id)
     if method.is_manual:
-        raise PayoutFailed("No provider resolves the accounts of this method.")
+        raise PayoutFailed("Accounts of this method cannot be verified. Choose another method.")
     return method
 
 

@@ -1,4 +1,4 @@
-"""Settlement pages: the plan of each currency, past settlements, and their statements."""
+"""Settlement pages: each currency's plan, past settlements, and their statements."""
 
 from typing import Any
 
@@ -57,12 +57,12 @@ COLUMNS = SETTLEMENT_FIELDS.select(
 
 
 STATES = {
-    SettlementState.OPEN: ("pending", "Under way"),
+    SettlementState.OPEN: ("pending", "Pending"),
     SettlementState.PAID: ("completed", "Paid"),
     SettlementState.FAILED: ("failed", "Failed"),
 }
 ASKED = ("pending", "Waiting for approval")
-NAME_NOT_CHECKED = "Confirm that the account belongs to your business, although its name differs."
+NAME_NOT_CHECKED = "The account's name differs. Confirm that the account belongs to your business."
 
 
 def state_badge(settlement: Settlement) -> Markup:
@@ -108,7 +108,7 @@ LIST = RecordList(
     store.totals,
     (
         Outcome("Paid", SettlementState.PAID, "green"),
-        Outcome("Under way", SettlementState.OPEN, "yellow"),
+        Outcome("Pending", SettlementState.OPEN, "yellow"),
         Outcome("Failed", SettlementState.FAILED, "red"),
     ),
     status_field="state",
@@ -139,7 +139,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def _card(request: PageRequest, currency: str) -> dict[str, object]:
-    """Returns what the page says about one currency."""
+    """Returns the template values for one currency."""
     plan = await plans.find(request.db, request.tenant, currency)
     about = request.merchant_id, request.environment
     newest = await store.newest(request.db, request.tenant, currency)
@@ -153,7 +153,7 @@ async def _card(request: PageRequest, currency: str) -> dict[str, object]:
         "text": plans.describe(plan),
         "account": await settlement_account(request.db, *about, currency),
         "next_account": await accounts.waiting(request.db, request.tenant, currency),
-        # An open settlement takes what is offered, although its payout may not exist yet.
+        # An open settlement pays out the offered amount, even if its payout does not exist yet.
         "open": newest if newest is not None and newest.is_open else None,
         "offer": offer,
         "problem": problem,
@@ -170,7 +170,7 @@ async def set_plan(request: PageRequest) -> PageResponse:
         return request.redirect_with_errors(
             PAGE, refusal, keep=("currency", "mode", "weekday", "above", "reserve")
         )
-    return request.redirect(PAGE, done="Settlement plan saved. It applies from tomorrow.")
+    return request.redirect(PAGE, done="Settlement plan saved. The plan applies from tomorrow.")
 
 
 def _plan(request: PageRequest) -> SettlementPlan:
@@ -192,7 +192,7 @@ def _plan(request: PageRequest) -> SettlementPlan:
 
 
 async def show_new(request: PageRequest) -> PageResponse:
-    """Shows what would be settled and the account holder's name, for the user to confirm."""
+    """Shows the amount and the account holder's name, for the user to confirm a settlement."""
     currency = request.query.text("currency") or request.form.text("currency")
     if currency not in (await request.caller()).currencies:
         raise PageNotFound
@@ -222,7 +222,7 @@ async def _review(
 
 
 async def _other_name(request: PageRequest, account_name: str) -> str | None:
-    """Returns the legal name if the account's name differs from it. Sandbox names are made up."""
+    """Returns the legal name if the account's name differs from it, otherwise None."""
     if request.environment is Environment.SANDBOX:
         return None
     merchant = await merchants.get(request.db, request.merchant_id)
@@ -245,7 +245,7 @@ async def settle_now(request: PageRequest) -> PageResponse:
 
 
 async def _check_name(request: PageRequest, account_id: int) -> None:
-    """Rejects an account with another name than the business, unless the user has confirmed it."""
+    """Rejects an account whose name differs from the legal name, unless the user confirms it."""
     account = await accounts.find(request.db, request.tenant, account_id)
     if account is None or request.form.is_checked("name"):
         return
@@ -254,7 +254,7 @@ async def _check_name(request: PageRequest, account_id: int) -> None:
 
 
 async def statement(request: PageRequest) -> PageResponse:
-    """Shows the wallet's entries since the settlement before this one."""
+    """Shows the wallet entries between the previous settlement and this settlement."""
     text = request.parameter("settlement")
     number = int(text) if text.isdecimal() and len(text) <= NUMBER_DIGITS_MAX else 0
     found = await store.find(request.db, request.tenant, number)
@@ -274,7 +274,7 @@ async def statement(request: PageRequest) -> PageResponse:
 
 
 async def _account(request: PageRequest, settlement: Settlement) -> SettlementAccount | None:
-    """Returns the account that the settlement goes to; None if it has no payout yet."""
+    """Returns the account that the settlement is paid to, or None if it has no payout yet."""
     if settlement.account_id is None:
         return None
     return await accounts.find(request.db, request.tenant, settlement.account_id)

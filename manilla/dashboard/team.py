@@ -1,4 +1,4 @@
-"""The page of the merchant's users, their roles, and open invitations."""
+"""The team page: the merchant's users, their roles, and pending invitations."""
 
 from datetime import UTC, datetime
 
@@ -13,7 +13,7 @@ ROLES = (
     (Role.FINANCE.value, "Finance: also create payouts and refunds, and manage saved accounts"),
     (
         Role.DEVELOPER.value,
-        "Developer: also manage sandbox keys, gateways and notifications, but move no money",
+        "Developer: also manage sandbox keys, gateways and notifications, but not move money",
     ),
     (Role.OWNER.value, "Owner: everything, including the team"),
 )
@@ -31,7 +31,7 @@ async def show(request: PageRequest, link: str | None = None) -> PageResponse:
 
 
 async def invite(request: PageRequest) -> PageResponse:
-    """Shows the invitation link once, whether or not email can be sent."""
+    """Creates an invitation and shows its link once, even if the link was also sent by email."""
     try:
         email = persons.read_email(request.form.required("email"))
         role = request.form.choice("role", Role)

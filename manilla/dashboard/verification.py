@@ -1,4 +1,4 @@
-"""Pages of the business's verification: the dossier's sections, its documents, and submitting."""
+"""Pages on which a merchant completes and submits its KYC dossier: sections and documents."""
 
 from typing import Any
 
@@ -14,10 +14,10 @@ from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
-# Maximum size of the form. A file that is too large is still read, so that the page can say so:
-# otherwise the connection is closed and the browser shows an error of its own.
+# The maximum size of the form. It is above the limit for documents: a larger request closes the
+# connection, and the browser would show its own error instead of our message about the limit.
 UPLOAD_BYTES_MAX = 3 * documents.BYTES_MAX
-# The names of each section's fields, with the longest text that a field takes.
+# The names of each section's fields.
 FIELDS = {
     Section.BUSINESS: ("legal_form", "legal_name", "registration_number"),
     Section.ADDRESS: ("address",),
@@ -37,7 +37,7 @@ async def show_section(request: PageRequest) -> PageResponse:
 
 
 async def save(request: PageRequest) -> PageResponse:
-    """Saves one section. The others keep what was saved before."""
+    """Saves one section. The other sections do not change."""
     section = _section(request)
     try:
         given = {name: request.form.text(name, at_most=TEXT_LENGTH_MAX) for name in FIELDS[section]}
@@ -102,7 +102,7 @@ async def submit(request: PageRequest) -> PageResponse:
         await reviews.submit(request.db, request.merchant_id)
     except Refusal as refusal:
         return request.redirect_with_errors("/verification", refusal)
-    return request.redirect("/verification", done="Submitted. You will find the decision here.")
+    return request.redirect("/verification", done="Submitted. This page will show the decision.")
 
 
 async def _view(request: PageRequest) -> DossierView:

@@ -16,7 +16,7 @@ from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
-TOP_UP_MAX = 10_000_000  # in major units: enough for tests, and cannot overflow the wallet
+TOP_UP_MAX = 10_000_000  # in major units; too small to overflow a wallet's balance
 
 
 class TopUpRefused(Refusal):
@@ -45,7 +45,7 @@ async def show_statement(request: PageRequest) -> PageResponse:
 
 
 async def top_up(request: PageRequest) -> PageResponse:
-    """Adds test money to a sandbox wallet. Production wallets are rejected."""
+    """Adds test money to a sandbox wallet."""
     if request.environment is not Environment.SANDBOX:
         raise PageNotFound
     wallet = await _wallet(request)

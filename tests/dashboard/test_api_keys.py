@@ -62,7 +62,7 @@ async def test_an_owner_creates_a_key_uses_it_and_revokes_it(
 
         page.on("dialog", lambda dialog: dialog.accept())
         await row.get_by_role("button", name="Revoke").click()
-        await expect(page.locator(".notice").first).to_contain_text("The key Web shop is revoked.")
+        await expect(page.locator(".notice").first).to_contain_text("Key Web shop revoked.")
         await expect(row).to_contain_text("Revoked")
         await expect(row.get_by_role("button")).to_have_count(0)
         await dashboard.services.directory._refresh(0)
@@ -137,7 +137,7 @@ async def test_an_administrator_sees_and_revokes_a_merchants_keys(
     path = f"/merchants/{dashboard.merchant.new.id}"
     assert "203.0.113.0/24" in (await admin.get(path)).body.decode()
     reply = await admin.post(f"{path}/keys/sandbox/{number}/revoke", {})
-    assert "The key Shop is revoked." in await admin.follow(reply)
+    assert "Key Shop revoked." in await admin.follow(reply)
     listed = (await dashboard.owner.get(CREDENTIALS)).body.decode()
     assert "The platform&#39;s operator" in listed
     assert "keys@console.example" not in listed

@@ -112,7 +112,7 @@ async def test_text_that_is_no_bank_chooses_nothing_and_is_not_sent(
         assert await _chosen(page) == ""
         await page.get_by_role("button", name="Review payout").click()
         message = await field.evaluate("element => element.validationMessage")
-        assert message == "Choose an entry of the list."
+        assert message == "Choose an entry from the list."
         await field.fill("no such bank")
         await expect(page.get_by_text("No results.")).to_be_visible()
         assert not await accessibility_violations(page)

@@ -124,7 +124,7 @@ async def test_a_payout_that_moved_shows_its_routes_in_plain_words(
     page = (await dashboard.owner.get(made)).body.decode()
     assert "Provider A bank transfer: rejected the transfer" in page
     assert "Provider B bank transfer: current route" in page
-    assert "The bank transfer is on another route than we had recorded." in page
+    assert "The bank transfer went by a different route than we had recorded." in page
     assert "Guaranty Trust Bank (058)" in page
     for hidden in ("raw text", "providera", "providerb", "comes later"):
         assert hidden not in page

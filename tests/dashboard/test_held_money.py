@@ -20,7 +20,7 @@ from tests.web.signed_in_user import administrator, member
     ("action", "text"),
     [
         (CaseAction.CREDIT, "Resolved: ₦720.00 was credited to your wallet."),
-        (CaseAction.RETURN, "Resolved: ₦720.00 is returned to the customer."),
+        (CaseAction.RETURN, "Resolved: ₦720.00 is being returned to the customer."),
         (CaseAction.KEEP, "Resolved: nobody claimed the money, so it was not credited."),
     ],
 )
@@ -54,7 +54,7 @@ async def test_a_wrong_amount_and_its_resolution_are_shown_on_the_payment(
     ("paid", "shown"),
     [
         (1250, ("Amount due", "₦1,250.00", "Surplus", "₦250.00", "Returned to the customer")),
-        (700, ("Amount due", "₦700.00", "Rest to pay", "₦300.00", "asks for the rest")),
+        (700, ("Amount due", "₦700.00", "Rest to pay", "₦300.00", "requests the rest")),
     ],
 )
 async def test_both_payment_pages_show_an_accepted_wrong_amount(

@@ -90,7 +90,7 @@ async def test_volume_is_compared_with_the_period_before(services: Services, sit
         week = await volume.volume(services.db, tenant, "NGN", "7days")
         assert week.paid_in.change == "50 % more than before (₦1,000.00)"
         month = await volume.volume(services.db, tenant, "NGN", "30days")
-        assert month.paid_in.change == "Nothing in the period before"
+        assert month.paid_in.change == "No volume in the previous period"
         assert "50 % more" in await home(dashboard, "?period=7days")
 
 
@@ -113,5 +113,5 @@ def test_a_change_is_described_in_words_and_figures() -> None:
         return ComparedVolume("NGN", figures[:1], figures[1:]).change
 
     assert compared(5000, 10_000) == "50 % less than before (₦100.00)"
-    assert compared(100, 100) == "As much as before (₦1.00)"
-    assert compared(0, 0) == "Also nothing in the period before"
+    assert compared(100, 100) == "Same as before (₦1.00)"
+    assert compared(0, 0) == "No volume, as in the previous period"

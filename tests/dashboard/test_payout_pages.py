@@ -71,7 +71,7 @@ async def test_a_form_sent_twice_creates_one_payout_and_no_notification_without_
     assert row[2] == "completed"
     shown = (await dashboard.owner.get(f"{PAYOUTS}/{trx_id}")).body.decode()
     assert f"Ordered by {dashboard.owner.email}" in shown
-    assert "None: no notification URL was given" in shown
+    assert "None, because the payout has no notification URL" in shown
     assert "Wallet debited" in shown
     assert await _notifications(dashboard, trx_id) == []
 
@@ -134,7 +134,7 @@ async def test_a_file_may_name_banks_and_shows_which_bank_and_code_is_paid(
         ({"amount": "99"}, "The amount must be at least 100.00 NGN"),
         ({"amount": "4999999"}, "wallet"),
         ({"amount": "12.345"}, "at most 2 decimals"),
-        ({"account_id": "999999999"}, "There is no such saved account."),
+        ({"account_id": "999999999"}, "This saved account does not exist."),
         ({"ipn_url": "javascript:alert(1)"}, "Enter a URL that starts with https:// or http://."),
     ],
 )
@@ -207,7 +207,7 @@ async def test_another_merchants_payout_batch_and_account_are_not_found(
     assert (await other_merchant.owner.post(remove, {"environment": "sandbox"})).status == 404
     fields = await _order(other_merchant, account_id=account_id)
     assert (
-        b"There is no such saved account."
+        b"This saved account does not exist."
         in (await other_merchant.owner.post(PAYOUTS, fields)).body
     )
 
@@ -238,7 +238,7 @@ async def test_a_saved_account_is_paid_by_its_id_until_it_is_removed(
     assert removed.headers["location"] == f"/dashboard{ACCOUNTS}"
     assert await dashboard.rows(ACCOUNTS, q=number) == []
     refused = await dashboard.owner.post(PAYOUTS, {**fields, "once": new_reference()})
-    assert b"There is no such saved account." in refused.body
+    assert b"This saved account does not exist." in refused.body
     bad = await dashboard.owner.post(ACCOUNTS, await _order(dashboard, account_number="0000000002"))
     assert b"The account could not be verified." in bad.body
 
@@ -562,4 +562,4 @@ async def test_a_stopped_file_does_not_say_that_paying_continues(
     await dashboard.owner.post(f"{batch}/confirm", {})
     page = await dashboard.owner.follow(await dashboard.owner.post(f"{batch}/stop", {}))
     assert "stopped this file" in page
-    assert "Paying continues" not in page
+    assert "The payouts continue" not in page

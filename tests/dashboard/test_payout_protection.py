@@ -96,10 +96,10 @@ async def test_a_waiting_payout_is_shown_to_the_requester_and_to_those_who_can_a
     await _set_threshold(team.owner, "5000")
     order = await _order(team, "6000")
     review = (await team.owner.post(f"{PAYOUTS}/new", order)).body.decode()
-    assert "Ask for approval" in review
+    assert "Request approval" in review
     assert "Pay ₦" not in review
     asked = redirect_target(await team.owner.post(PAYOUTS, order))
-    assert "Your request waits for approval" in (await team.owner.get("/sandbox")).body.decode()
+    assert "Your request needs approval" in (await team.owner.get("/sandbox")).body.decode()
     home = (await team.finance.get("/sandbox")).body.decode()
     assert f"{team.owner.email} asks for your approval" in home
     for user in (team.owner, team.finance):
@@ -115,7 +115,7 @@ async def test_a_waiting_payout_is_shown_to_the_requester_and_to_those_who_can_a
     await team.finance.post(f"{asked}/approve", {})
     for path in ("/sandbox", PAYOUTS):
         page = (await team.owner.get(path)).body.decode()
-        assert "aits for approval" not in page
+        assert "needs approval" not in page
         assert "nav-count" not in page
 
 
@@ -123,8 +123,8 @@ async def test_the_button_of_a_file_says_that_a_second_person_is_needed(team: Te
     await _set_threshold(team.owner, "1500")
     rows = [f"1000,{GTBANK},{new_account()},,," for _ in range(2)]
     small, large = await draft(team.dashboard, rows[:1]), await draft(team.dashboard, rows)
-    assert "Ask for approval" not in (await team.owner.get(small)).body.decode()
-    assert "Ask for approval" in (await team.owner.get(large)).body.decode()
+    assert "Request approval" not in (await team.owner.get(small)).body.decode()
+    assert "Request approval" in (await team.owner.get(large)).body.decode()
 
 
 @pytest.mark.parametrize("ends", ["refused", "expired"])
@@ -198,7 +198,7 @@ async def test_a_threshold_needs_a_team_and_only_another_person_can_weaken_it(
 ) -> None:
     alone = await new_dashboard(services, site)
     page = await _set_threshold(alone.owner, "5000")
-    assert "Nobody else in your team may move money" in page
+    assert "Nobody else on your team may move money" in page
     assert 'value="5000' not in page
     assert 'value="5000' in await _set_threshold(team.owner, "5000")
     # A stricter threshold takes effect immediately.
@@ -277,6 +277,6 @@ async def test_a_new_account_of_a_locked_merchant_needs_another_person(team: Tea
     assert len(await team.dashboard.rows(ACCOUNTS, q=account)) == 1
 
     await _lock(team.owner, is_on=False)
-    assert "Allow payouts to all accounts" in (await team.owner.get(PROTECTION)).body.decode()
+    assert "Allow any account" in (await team.owner.get(PROTECTION)).body.decode()
     await team.owner.post(f"{CHANGES}/{await _change_id(team)}/refuse", HERE)
-    assert "Allow payouts to all accounts" in (await team.owner.get(PROTECTION)).body.decode()
+    assert "Allow any account" in (await team.owner.get(PROTECTION)).body.decode()

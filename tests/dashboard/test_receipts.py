@@ -67,7 +67,7 @@ async def test_a_receipt_links_to_a_page_with_current_and_limited_facts(
     ):
         reply = await site.send("GET", wrong.replace("é", "%C3%A9"))
         assert reply.status == 404, wrong
-        assert b"We have not issued" in reply.body
+        assert b"There is no receipt" in reply.body
 
 
 async def test_a_refunded_payments_receipt_says_so(

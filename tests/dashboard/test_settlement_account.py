@@ -80,7 +80,7 @@ async def test_the_first_account_takes_effect_at_once_with_its_resolved_name(
     number = new_account()
     review = await dashboard.owner.post(f"{PAGE}/new", await _form(dashboard, number))
     assert HOLDER in review.body.decode()
-    assert "at once" in review.body.decode()
+    assert "immediately" in review.body.decode()
     assert await _numbers(dashboard) == (None, None)
 
     assert await _set(dashboard, number) == 303

@@ -124,7 +124,7 @@ async def test_an_approved_account_is_trusted_after_the_waiting_time(team: Settl
     await team.owner.post(approve, {})
     page = (await team.finance.get(ACCOUNT)).body.decode()
     assert "Approved by" in page
-    assert "need a second person until" in page
+    assert "approval until" in page
     assert (await team.settle()).batch_id is not None, "the account was trusted too early"
     await team.owner.post(f"{BULK}/{(await team.newest()).batch_id}/refuse", {})
     await team.dashboard.run_jobs()

@@ -78,12 +78,12 @@ async def test_a_settlement_is_reviewed_first_and_offered_once(
     assert (incomplete.status, await dashboard.count("settlement")) == (400, 0)
     assert (await settle(dashboard.owner)).status == 303
     page = await _text(dashboard)
-    assert "Under way" in page
+    assert "Pending" in page
     assert "Settle ₦" not in page, "the same money was offered twice"
     await dashboard.run_jobs()
     page = await _text(dashboard)
     assert "Paid" in page
-    assert "Under way" not in page.split("Past settlements")[0]
+    assert "Pending" not in page.split("Past settlements")[0]
 
 
 async def test_another_name_than_the_business_must_be_confirmed(

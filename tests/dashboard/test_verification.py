@@ -144,7 +144,7 @@ async def test_only_sections_with_a_form_have_a_page(
         ("cac.pdf", b"%PDF-1.4\n<html>not a document</html>", 400, "not a complete PDF"),
         ("cac.pdf", PDF + bytes(5 * 1024 * 1024), 400, "larger than 5 MB"),
         ("cac.pdf", PDF + bytes(11 * 1024 * 1024), 400, "larger than 5 MB"),
-        ("", PNG, 400, "not text"),
+        ("", PNG, 400, "not valid UTF-8"),
         ("", b"", 400, "Choose a file."),
     ],
 )
@@ -236,7 +236,7 @@ async def test_a_submitted_dossier_cannot_be_changed_until_information_is_asked_
     await complete(dashboard)
     page = await dashboard.owner.follow(await dashboard.owner.post(f"{PAGE}/submit", {}))
     assert "8 of 8 complete" in page
-    assert "The operator is reviewing your dossier." in page
+    assert "The operator is reviewing your information." in page
     assert await _state(dashboard) == DossierState.SUBMITTED
     reply = await dashboard.owner.post(f"{PAGE}/sections/address", {"address": "Elsewhere"})
     assert reply.status == 409
@@ -268,7 +268,7 @@ async def test_an_owner_fills_in_and_submits_the_dossier(
         await page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         assert await accessibility_violations(page) == []
         await page.get_by_role("link", name="Address").press("Enter")
-        await page.get_by_label("Address of the business").fill("2 Broad Street, Lagos")
+        await page.get_by_label("Business address").fill("2 Broad Street, Lagos")
         assert await accessibility_violations(page) == []
         await page.get_by_role("button", name="Save").press("Enter")
         await page.get_by_text("2 Broad Street, Lagos").wait_for()
@@ -279,13 +279,13 @@ async def test_an_owner_fills_in_and_submits_the_dossier(
         assert message == "The file is larger than 5 MB."
         small = {"name": "bill.png", "mimeType": "image/png", "buffer": PNG}
         await page.get_by_label("File").set_input_files(small)  # type: ignore[arg-type]
-        await page.get_by_label("Kind of document").select_option("address")
+        await page.get_by_label("Document type").select_option("address")
         await page.get_by_role("button", name="Upload").press("Enter")
         await page.get_by_text("Document saved.").wait_for()
         assert await accessibility_violations(page) == []
         await page.goto(f"{dashboard.services.base_url}/dashboard{PAGE}")
         await page.get_by_role("button", name="Submit").press("Enter")
-        await page.get_by_text("The operator is reviewing your dossier.").wait_for()
+        await page.get_by_text("The operator is reviewing your information.").wait_for()
         wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
         assert not wide
     assert await _state(dashboard) == DossierState.SUBMITTED

@@ -68,7 +68,7 @@ async def test_an_endpoint_is_disabled_enabled_changed_and_deleted(
 ) -> None:
     path = f"{PAGE}/{(await shop.create())['id']}"
     await visitor.post(f"{path}/status", {"status": "disabled"})
-    assert b"It receives no events" in (await visitor.get(path)).body
+    assert b"A disabled endpoint receives no events" in (await visitor.get(path)).body
     await visitor.post(f"{path}/status", {"status": "enabled"})
     await visitor.post(path, {"url": URL + "/2", "events": "payout.*"})
     [endpoint] = await _endpoints(shop)

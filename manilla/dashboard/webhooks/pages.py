@@ -1,4 +1,4 @@
-"""Webhook endpoints: the list, creating and changing them, their deliveries, tests, resending."""
+"""Pages of webhook endpoints: the list, one endpoint, its deliveries, tests and resending."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -67,7 +67,7 @@ async def change(request: PageRequest) -> PageResponse:
         await changes.update(request.db, request.tenant, endpoint.id, terms)
     except Refusal as refusal:
         return request.redirect_with_errors(_path(endpoint), refusal, keep=("url", "description"))
-    return request.redirect(_path(endpoint), done="The endpoint was changed.")
+    return request.redirect(_path(endpoint), done="Endpoint saved.")
 
 
 async def set_status(request: PageRequest) -> PageResponse:
@@ -76,14 +76,14 @@ async def set_status(request: PageRequest) -> PageResponse:
     await changes.update(request.db, request.tenant, endpoint.id, EndpointTerms(status=status))
     done = f"The endpoint is {status}."
     if status is EndpointStatus.ENABLED:
-        done += " You can now resend the events that it has missed."
+        done += " You can now resend the events that it missed."
     return request.redirect(_path(endpoint), done=done)
 
 
 async def delete(request: PageRequest) -> PageResponse:
     endpoint = await _mine(request)
     await changes.delete(request.db, request.tenant, endpoint.id)
-    return request.redirect("~/webhooks", done="The endpoint was deleted.")
+    return request.redirect("~/webhooks", done="Endpoint deleted.")
 
 
 async def rotate(request: PageRequest) -> PageResponse:
@@ -110,7 +110,7 @@ async def resend(request: PageRequest) -> PageResponse:
         await deliveries.resend_since(request.db, endpoint, since)
     except Refusal as refusal:
         return request.redirect_with_errors(_path(endpoint), refusal)
-    done = "The events that the endpoint has not received are being sent."
+    done = "Sending the events that the endpoint has not received."
     return request.redirect(_path(endpoint), done=done)
 
 
@@ -159,7 +159,7 @@ def _path(endpoint: WebhookEndpoint) -> str:
 
 
 def _terms(request: PageRequest) -> EndpointTerms:
-    """Reads the form. The rules are those of the API."""
+    """Parses the form and validates it by the API's rules."""
     form = request.form
     url, events = form.required("url", at_most=URL_LENGTH_MAX), form.all("events")
     problem = address_problem(url, is_public_only=not request.services.is_development)
