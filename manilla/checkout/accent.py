@@ -1,7 +1,7 @@
-"""The style sheet of a merchant's color: shades that stay readable in light and dark.
+"""The style sheet for a merchant's color, with shades that are readable in light and dark mode.
 
-A merchant chooses one color. It fills the summary, with black or white text, whichever is more
-readable. Links and buttons use a shade of it that has enough contrast with the page's background.
+A merchant chooses one color. It is the background of the summary, whose text is black or white.
+Links and buttons use a shade of the color that has enough contrast with the page's background.
 """
 
 import re
@@ -11,8 +11,8 @@ from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound, UrlHandler
 
 PATH = "/static/checkout-accent"
-READABLE = 4.5  # the contrast that WCAG 2.2 AA requires of text
-LIGHT, DARK = ("ffffff", "eef1f3"), ("16211c", "20292d")  # card and tinted card
+READABLE = 4.5  # the text contrast that WCAG 2.2 AA requires
+LIGHT, DARK = ("ffffff", "eef1f3"), ("16211c", "20292d")  # backgrounds: card, tinted card
 BLACK, WHITE = "000000", "ffffff"
 FOR_EVER = {"Cache-Control": "max-age=31536000, public, immutable"}
 _FILE = re.compile(r"([0-9a-f]{6})\.css")
@@ -58,7 +58,7 @@ def _shades(accent: str, backgrounds: tuple[str, str], towards: str) -> str:
 
 
 def readable(accent: str, backgrounds: tuple[str, ...], towards: str) -> str:
-    """Mixes the color with black or white until text in it is readable on these backgrounds."""
+    """Mixes the color with black or white until text is readable on these backgrounds."""
     for percent in range(0, 101, 2):
         shade = _mix(accent, towards, percent / 100)
         if all(contrast(shade, background) >= READABLE for background in backgrounds):
@@ -67,7 +67,7 @@ def readable(accent: str, backgrounds: tuple[str, ...], towards: str) -> str:
 
 
 def text_on(color: str) -> str:
-    """Returns black or white, whichever is more readable. One of them always is."""
+    """Returns black or white, whichever has more contrast on this color."""
     return max((WHITE, BLACK), key=lambda text: contrast(text, color))
 
 

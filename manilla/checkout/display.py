@@ -9,7 +9,7 @@ __all__ = ["clean", "duration", "gateway", "money", "name"]
 
 NAME_MAX = 100
 
-# words to omit, because the method's label contains them
+# words at the end of a method's name that its label already contains
 _SAID_ALREADY = re.compile(r"\s+(checkout|bank transfer)$", re.IGNORECASE)
 
 

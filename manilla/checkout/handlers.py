@@ -1,4 +1,4 @@
-"""Request handlers for a customer who has the signed link of a payment."""
+"""Request handlers of checkout. The customer has the payment's signed link."""
 
 from collections.abc import Awaitable
 
@@ -17,7 +17,7 @@ from manilla.payments.checkout import SandboxOutcome
 from manilla.payments.payment import PaymentStatus
 from manilla.web.serving.response import PageResponse
 
-# Values of `status` in the return URL with which providers report a canceled payment.
+# The values of `status` in the return URL that mean that the customer canceled at the provider.
 CANCELED_WORDS = frozenset(("canceled", "cancelled"))
 
 SEEN_DIGITS_MAX = 4
@@ -29,7 +29,7 @@ async def show(request: CheckoutRequest) -> PageResponse:
 
 
 async def show_methods(request: CheckoutRequest) -> PageResponse:
-    """Shows all payment methods, even if the customer has already started to pay with one."""
+    """Shows all payment methods, even if the customer has already started to pay."""
     view = await request.view()
     if not can_choose(view):
         return request.redirect()
@@ -45,7 +45,7 @@ async def choose(request: CheckoutRequest) -> PageResponse:
 
 
 async def pay(request: CheckoutRequest) -> PageResponse:
-    """Shows the provider's page, or the bank account that the customer must transfer to."""
+    """Redirects to the provider's page, or shows the bank account for the transfer."""
     view = await request.view()
     page = page_of(view)
     if page in (CheckoutPage.PREPARING, CheckoutPage.TRANSFER):
@@ -56,7 +56,7 @@ async def pay(request: CheckoutRequest) -> PageResponse:
 
 
 async def show_waiting(request: CheckoutRequest) -> PageResponse:
-    """Shows a customer who returned from the provider that the result is not known yet."""
+    """Shows that the result is not known yet, after the customer has returned from the provider."""
     view = await request.view()
     if not is_unfinished(view):
         return request.redirect()
@@ -64,7 +64,7 @@ async def show_waiting(request: CheckoutRequest) -> PageResponse:
 
 
 async def show_sandbox_page(request: CheckoutRequest) -> PageResponse:
-    """Shows the page that replaces a provider's page in the merchants' sandbox."""
+    """Shows the sandbox page that replaces the provider's page."""
     view = await request.view()
     if not (view.payment.is_sandbox and is_unfinished(view)):
         return request.redirect()
@@ -74,7 +74,7 @@ async def show_sandbox_page(request: CheckoutRequest) -> PageResponse:
 async def return_from_provider(request: CheckoutRequest) -> PageResponse:
     """Handles the customer's return from the provider's page.
 
-    The outcome is taken only from the provider's status, never from the return URL.
+    The result comes only from a status query, because customers can change the return URL.
     """
     await request.query_provider()
     if not is_unfinished(await request.view()):
@@ -94,7 +94,7 @@ async def cancel(request: CheckoutRequest) -> PageResponse:
 
 
 async def choose_outcome(request: CheckoutRequest) -> PageResponse:
-    """Applies the outcome that the customer of a sandbox payment chose."""
+    """Applies the result that the user of a sandbox payment chose."""
     outcome = await request.field("outcome")
     if outcome not in set(SandboxOutcome):
         return request.redirect()
@@ -103,24 +103,24 @@ async def choose_outcome(request: CheckoutRequest) -> PageResponse:
 
 
 async def show_status(request: CheckoutRequest) -> PageResponse:
-    """Returns the version of the payment's state, which open pages poll."""
+    """Returns the payment's status and a version that changes with it. Open pages poll this."""
     view = await request.view()
     status = {"status": view.payment.status.value, "version": version_of(view)}
     return PageResponse.json(status, headers=NO_STORE)
 
 
 async def redirect_to_start(request: CheckoutRequest) -> PageResponse:
-    """Redirects to checkout when the customer reloads the URL that a form was posted to."""
+    """Redirects to checkout if the customer reloads the URL to which a form was submitted."""
     return request.redirect()
 
 
 async def _after(
     request: CheckoutRequest, action: Awaitable[object], page: str = ""
 ) -> PageResponse:
-    """Redirects to a page after the action.
+    """Awaits the action, then redirects to the page.
 
-    If the action is rejected, shows the page again with the reason, or the outcome if the payment's
-    status has become final in the meantime.
+    If the action is rejected, it shows the page again with the reason. If the payment's status is
+    final, it redirects to the payment's result.
     """
     try:
         await action

@@ -11,15 +11,15 @@ from manilla.payments.payment import Charge, ChargeStatus, PaymentErrorCode, Pay
 
 
 class CheckoutPage(StrEnum):
-    """A checkout page; the value is the name of its template."""
+    """A checkout page. The value is the name of the page's template."""
 
     METHODS = "methods"
-    PREPARING = "preparing"  # another request is creating the charge right now
+    PREPARING = "preparing"  # another request is creating the charge
     TRANSFER = "transfer"
     WAITING = "waiting"
     LINK_EXPIRED = "link_expired"  # the link has expired, but the payment's status is not final
-    CLOSED = "closed"  # the page only has a link back to the merchant
-    HELD = "held"  # money was received that does not match the payment
+    CLOSED = "closed"  # the customer cannot pay, and can only return to the merchant
+    HELD = "held"  # the received money does not match the payment
     SUCCESS = "success"
     DECLINED = "declined"
     INSUFFICIENT_FUNDS = "insufficient_funds"
@@ -58,19 +58,19 @@ def outcome_page(view: CheckoutView) -> CheckoutPage:
     if payment.status is PaymentStatus.SUCCESS:
         return CheckoutPage.SUCCESS
     if view.held is not None:
-        return CheckoutPage.HELD  # the payment has failed, but the customer's money was received
+        return CheckoutPage.HELD  # the payment has failed, but money was received
     return _FAILED[payment.error_code or PaymentErrorCode.PAYMENT_DECLINED]
 
 
 def version_of(view: CheckoutView) -> str:
-    """Returns a version that changes whenever the customer should see a different page."""
+    """Returns a version string that changes whenever the customer should see a different page."""
     charge, declined = (each.number if each else 0 for each in (view.charge, view.declined))
     received = view.payment.received_minor or 0
     return f"{page_of(view)}-{charge}-{declined}-{view.released or ''}-{received}"
 
 
 def decline_of(view: CheckoutView) -> str | None:
-    """Returns why the last charge was declined, if the customer has to choose a method again."""
+    """Returns why the last charge was declined, or None if it was not declined."""
     if view.declined is None or view.declined.error_code is None:
         return None
     return declines.decline_of(view.declined.reason or "").text
@@ -84,12 +84,12 @@ def _page_of_charge(view: CheckoutView, charge: Charge) -> CheckoutPage:
         return CheckoutPage.PREPARING if _is_being_created(charge) else CheckoutPage.METHODS
     if method.flow is Flow.VIRTUAL_ACCOUNT:
         return CheckoutPage.WAITING if _is_account_expired(charge) else CheckoutPage.TRANSFER
-    # The customer came back from the provider's page without a result, or was never there.
+    # The customer left the provider's page without a result, or has not opened it.
     return CheckoutPage.METHODS
 
 
 def _is_being_created(charge: Charge) -> bool:
-    """Whether another request may still be creating the charge.
+    """Returns whether another request may still be creating the charge.
 
     After a time limit, the creation counts as failed.
     """
@@ -108,17 +108,16 @@ def can_choose(view: CheckoutView) -> bool:
 
 
 def is_unfinished(view: CheckoutView) -> bool:
-    """Whether the customer has started to pay on a provider's page and can continue there."""
+    """Returns whether the customer can continue an unfinished payment on a provider's page."""
     charge = view.charge
     is_hosted = charge is not None and bool(charge.checkout_url)
     return is_hosted and page_of(view) is CheckoutPage.METHODS
 
 
 def method_of(view: CheckoutView) -> Method | None:
-    """Returns the charge's method, or None if it is no longer offered.
+    """Returns the charge's method, or None if the method is no longer offered.
 
-    With None, a customer who has already paid can still wait for the result, but nobody can start
-    to pay.
+    If it is None, a customer who has already paid can wait for the result, but cannot pay.
     """
     charge = view.charge
     if charge is None:

@@ -1,6 +1,7 @@
-"""The page of a payment link, on which a customer starts a payment, and its QR code.
+"""A payment link's page, on which a customer starts a payment, and the link's QR code.
 
-Like checkout it uses no cookies. Whoever has the link may open it. Only the form creates a payment.
+Like checkout, the page uses no cookies, and anyone with the link can open it. Only submitting the
+form creates a payment.
 """
 
 from collections.abc import Mapping
@@ -76,8 +77,8 @@ async def _pay(services: Services, request: WebRequest) -> PageResponse:
         return _page(services, await payments.view(link.id))
     except Refusal as refusal:
         return _page(services, await payments.view(link.id), refusal, form)
-    # Redirect within this site, whatever host name the customer uses: the page's policy allows
-    # forms to lead to this site only.
+    # Redirect to a relative URL, because the page's content security policy allows form redirects
+    # only to the host name that the customer uses.
     return redirect(url.removeprefix(services.base_url))
 
 
@@ -96,7 +97,7 @@ def _read_customer(form: Form, link: PaymentLink) -> CustomerInput:
 
 
 def _read_amount(form: Form, link: PaymentLink) -> tuple[Money | None, str | None]:
-    """Returns the amount that the customer entered, or what is wrong with it."""
+    """Returns the amount that the customer entered, or an error message if it is not valid."""
     if link.amount is not None:
         return None, None
     try:
@@ -108,7 +109,7 @@ def _read_amount(form: Form, link: PaymentLink) -> tuple[Money | None, str | Non
 
 def _name_problem(name: str) -> str | None:
     if len(name) > NAME_LENGTH_MAX:
-        return f"At most {NAME_LENGTH_MAX} characters."
+        return f"Enter at most {NAME_LENGTH_MAX} characters."
     return ONE_LINE if has_controls(name) else None
 
 

@@ -1,4 +1,4 @@
-"""The receipt of a paid payment: shown to the customer, as a PDF, and by email."""
+"""The receipt of a successful payment: as a page, as a PDF and by email."""
 
 from manilla.checkout.page import CheckoutPage
 from manilla.checkout.rendering import show_page, show_receipt_page
@@ -43,9 +43,9 @@ async def send_email(request: CheckoutRequest) -> PageResponse:
 
 
 async def _receipt(request: CheckoutRequest, view: CheckoutView) -> Receipt | None:
-    """Returns the receipt, or None if the payment is not paid.
+    """Returns the receipt, or None if the payment is not successful.
 
-    It does not name the customer, because several people can have the link.
+    The receipt does not name the customer, because several people can have the link.
     """
     if view.payment.status is not PaymentStatus.SUCCESS:
         return None

@@ -1,4 +1,4 @@
-"""Renders the checkout pages. Responses must not be cached."""
+"""Renders the checkout pages. Browsers must not cache them."""
 
 import functools
 import math
@@ -27,7 +27,7 @@ FOLDER = Path(str(resources.files("manilla.checkout")))
 STATIC = FOLDER / "static"
 STATIC_PATH = "/static/checkout"
 
-# Longer descriptions are collapsed, so that the amount and the merchant stay visible.
+# Longer descriptions are collapsed, so the amount and the merchant stay visible.
 DESCRIPTION_SHOWN = 160
 
 
@@ -40,10 +40,10 @@ def show_page(
     alert: str | None = None,
     is_sent: bool = False,
 ) -> PageResponse:
-    """Shows a payment's current state. `alert` says why the last action failed.
+    """Renders a page for the payment's current state. `alert` is the reason why an action failed.
 
-    The page polls the version of the state, and reloads when it changes. After the link has
-    expired, the page cannot poll.
+    The page polls the version of the state, and reloads when the version changes. After the link
+    has expired, the page does not poll.
     """
     is_final = status == 410 or view.payment.status is PaymentStatus.SUCCESS
     if shown is CheckoutPage.METHODS and alert is None:
@@ -78,7 +78,7 @@ def show_receipt_page(
 
 
 def show_sandbox_provider(request: CheckoutRequest, view: CheckoutView) -> PageResponse:
-    """Shows the page that replaces the provider's page in the merchants' sandbox."""
+    """Renders the sandbox page that replaces the provider's page."""
     assert view.charge is not None
     return _respond(
         request,
@@ -93,9 +93,9 @@ def show_sandbox_provider(request: CheckoutRequest, view: CheckoutView) -> PageR
 
 
 def redirect_to_provider(request: CheckoutRequest, view: CheckoutView) -> PageResponse:
-    """Redirects with a refresh and a link.
+    """Renders a page that opens the provider's page automatically, with a link as a fallback.
 
-    Browsers do not follow the redirect of a submitted form to another site.
+    The content security policy does not allow a form to redirect to another site.
     """
     method = page.method_of(view)
     return _respond(
@@ -109,12 +109,12 @@ def redirect_to_provider(request: CheckoutRequest, view: CheckoutView) -> PageRe
 
 
 def link_altered(request: CheckoutRequest) -> PageResponse:
-    """Shows that the link is invalid, and nothing about the payment."""
+    """Renders a page for an invalid link, without any data of the payment."""
     return _respond(request, "link_altered.html", 403)
 
 
 def error_page(request: CheckoutRequest, status: int, text: str) -> PageResponse:
-    """Shows an error on our side. Reloading the same URL may succeed shortly."""
+    """Renders an error page with a link that opens the payment again."""
     return _respond(request, "error.html", status, text=text, again=request.url())
 
 
@@ -157,7 +157,7 @@ def _templates() -> jinja2.Environment:
 
 
 def _end(request: CheckoutRequest, shown: CheckoutPage, view: CheckoutView) -> datetime:
-    """Returns when the link or the virtual account expires, whichever is earlier."""
+    """Returns the time at which the link or the virtual account expires, whichever is earlier."""
     account_ends = view.charge.account_expires_at if view.charge else None
     if shown is not CheckoutPage.TRANSFER or account_ends is None:
         return request.link_expires_at
@@ -165,5 +165,5 @@ def _end(request: CheckoutRequest, shown: CheckoutPage, view: CheckoutView) -> d
 
 
 def _seconds_until(moment: datetime) -> int:
-    """Rounds the seconds up, so that a page that reloads at zero does not reload too early."""
+    """Returns the seconds, rounded up, so a page that reloads at zero does not reload too early."""
     return max(0, math.ceil((moment - datetime.now(UTC)).total_seconds()))

@@ -1,6 +1,6 @@
-"""A request with the signed link of a payment. Whoever has the link may pay; there is no session.
+"""A request with a payment's signed link. Anyone who has the link can pay; there is no session.
 
-Checkout uses no cookies, so its forms need no CSRF token: to forge a request, another site would
+Checkout uses no cookies, so its forms need no CSRF token. To forge a request, another site would
 have to know the signature in the link.
 """
 
@@ -47,7 +47,7 @@ class CheckoutRequest:
         return self.http.path.endswith("/status") or prefers_json(self.http.headers.get("accept"))
 
     async def field(self, name: str) -> str:
-        """Returns a field of the submitted form."""
+        """Returns the value of a form field, or an empty text if the field is missing."""
         if self._parts is None:
             try:
                 self._parts = await read_parts(self.http)
@@ -60,12 +60,12 @@ class CheckoutRequest:
         return await self.services.checkout.view(self.trx_id)
 
     async def query_provider(self) -> None:
-        """Queries the provider now. If that fails, the page shows the stored status and polls."""
+        """Sends a status query to the provider. If the query fails, the stored status is used."""
         with contextlib.suppress(Refusal):
             await self.services.checkout.look_again(self.trx_id)
 
     def url(self, page: str = "", **more: str) -> str:
-        """Returns the URL of another page of this payment, without a provider's parameters."""
+        """Returns the URL of a page of this payment, without parameters that a provider added."""
         query = urlencode({"expires": self._expires, "signature": self._signature, **more})
         return f"/checkout/{self.trx_id}{'/' if page else ''}{page}?{query}"
 
@@ -78,7 +78,7 @@ def redirect(url: str) -> PageResponse:
 
 
 def prefers_json(accept: str | None) -> bool:
-    """Whether an Accept header prefers JSON to HTML. If it does not say, HTML is preferred."""
+    """Returns whether an Accept header prefers JSON to HTML. The default is HTML."""
     types = [_accepted(each) for each in (accept or "*/*").split(",")]
     for _, _, name in sorted(types, key=lambda each: each[:2], reverse=True):
         if name in ("*/*", "text/*", "text/html"):
@@ -89,7 +89,7 @@ def prefers_json(accept: str | None) -> bool:
 
 
 def _accepted(text: str) -> tuple[float, int, str]:
-    """Returns the quality of an accepted media type, how specific it is, and its name."""
+    """Parses an accepted media type. Returns its quality, its specificity and its name."""
     name, *parameters = (each.strip().lower() for each in text.split(";"))
     given = dict(each.split("=", 1) for each in parameters if "=" in each)
     wild = name.count("*")

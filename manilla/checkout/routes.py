@@ -1,4 +1,4 @@
-"""The checkout routes, the verification of a payment's link, and error responses."""
+"""The checkout routes, the check of a payment's signed link, and error responses."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -52,7 +52,7 @@ ROUTES: list[tuple[Literal["GET", "POST"], str, Handler]] = [
 ]
 
 
-# Customers keep their receipts, which stay available after the link has expired.
+# Receipts stay available after the link has expired.
 LASTING: tuple[Handler, ...] = (receipts.show, receipts.send_pdf)
 
 
@@ -85,9 +85,9 @@ def _link_altered(request: CheckoutRequest) -> PageResponse:
 
 
 async def _link_expired(request: CheckoutRequest) -> PageResponse:
-    """Shows the payment's outcome.
+    """Shows the payment's result.
 
-    The link was valid before it expired, so this reveals nothing new.
+    The link was valid before, so the customer may see the result.
     """
     if request.wants_json:
         return _json(410, EXPIRED)

@@ -98,7 +98,7 @@ async def test_i_have_sent_the_money_asks_the_provider(shop: Shop) -> None:
     checkout = await shop.sell()
     charge = await shop.choose(checkout, ACCOUNT)
     customer = await Customer(shop, checkout).submit("sent")
-    assert "We are waiting for your transfer." in customer.text
+    assert "We are waiting for your transfer," in customer.text
     await shop.pay(charge)
     await customer.submit("sent")
     assert "Payment successful" in customer.text

@@ -209,7 +209,7 @@ async def test_i_have_sent_the_money_succeeds_once_the_money_arrived(
     charge = await shop.choose(checkout, ACCOUNT)
     async with opened(browser, checkout.url, scripts=scripts) as page:
         await press(page, "I have sent the money")
-        await expect(page.get_by_text("We are waiting for your transfer.")).to_be_visible()
+        await expect(page.get_by_text("We are waiting for your transfer,")).to_be_visible()
         await shop.pay(charge)
         await press(page, "Refresh")
         await sees(page, "Payment successful")

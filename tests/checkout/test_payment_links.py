@@ -241,7 +241,7 @@ async def test_the_link_of_a_disabled_merchant_takes_no_payment(shop: Shop) -> N
     link = await store.create(shop.services.db, tenant, terms)
     await shop.change(merchant.new, MerchantUpdate(status=MerchantStatus.DISABLED))
     reply = await submit(shop, link)
-    assert b"cannot take payments at the moment" in reply.body
+    assert b"cannot take payments now" in reply.body
     assert await count(shop, link) == 0
 
 

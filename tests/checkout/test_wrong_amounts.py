@@ -72,7 +72,7 @@ async def test_a_customer_who_paid_more_sees_what_comes_back(shop: Shop, browser
     checkout = await _sell(shop, RULES)
     await _transfer(shop, checkout, 1265)
     async with opened(browser, checkout.url) as page:
-        await _sees(page, "Payment successful", "₦1,265.00", "Goes back to you", "₦250.00")
+        await _sees(page, "Payment successful", "₦1,265.00", "Returned to you", "₦250.00")
         await expect(page.get_by_role("button", name="Copy reference")).to_be_visible()
 
 
