@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 FOLDER = Path(str(resources.files("manilla.pages")))
 
-# No inline scripts or styles, no third parties, no framing.
+# The policy forbids inline scripts and styles, content from other sites, and framing.
 SECURITY_HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -49,7 +49,7 @@ def build(
     drain: Drain | None = None,
     has_shop: bool = False,
 ) -> Any:
-    """Builds the application. `groups` has the URL handlers of the other packages with pages."""
+    """Builds the ASGI application. `groups` has the URL handlers of the other packages."""
     templates = environment(FOLDER / "templates")
 
     def render(template: str, **values: Any) -> str:
@@ -108,7 +108,7 @@ def harden(asgi: Any) -> Any:
             if message["type"] == "http.response.start":
                 request_id = (b"x-request-id", ids.new_request_id().encode())
                 own = [*message.get("headers", ())]
-                # Keep headers that a page has set itself, such as its own content security policy.
+                # Do not replace headers that a page has set itself.
                 named = {name.lower() for name, _ in own}
                 added = [each for each in fixed if each[0] not in named]
                 message["headers"] = [*own, *added, request_id]

@@ -11,7 +11,7 @@ from manilla.web.serving.request import WebRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound, UrlHandler
 
-# If a commit has waited this long for a standby's confirmation, the standby does not respond.
+# A standby counts as not responding if a commit has waited this long for its confirmation.
 CONFIRM_SECONDS = 3
 
 _WRITES = """
@@ -24,7 +24,7 @@ _WRITES = """
 
 def handlers(db: Database, drain: Drain) -> list[UrlHandler]:
     async def readyz(_request: WebRequest) -> PageResponse:
-        """Readiness check: whether reads and writes work and the process is not shutting down."""
+        """Readiness check: succeeds if reads and writes work and the process is not stopping."""
         return await _ready(lambda writes: writes == "ok")
 
     async def readyz_reads(_request: WebRequest) -> PageResponse:
@@ -56,7 +56,7 @@ def _unready(status: str, **facts: str) -> PageResponse:
 
 
 async def _healthz(_request: WebRequest) -> PageResponse:
-    """Liveness check: responds if the process runs, and checks nothing else."""
+    """Liveness check: succeeds if the process runs, and checks nothing else."""
     return PageResponse.json({"status": "ok"})
 
 
@@ -67,7 +67,7 @@ async def _metrics(request: WebRequest) -> PageResponse:
     return PageResponse(prometheus.render(), headers={"Content-Type": prometheus.CONTENT_TYPE})
 
 
-# A request with any of these headers came through a proxy, so its sender is unknown.
+# A request with one of these headers came through a proxy, so its sender may not be local.
 BY_PROXY = ("x-forwarded-for", "forwarded", "x-real-ip", "via")
 
 

@@ -1,8 +1,8 @@
-"""The page behind the links to unsubscribe in emails.
+"""The page that the unsubscribe links in emails open.
 
-Opening the link changes nothing, because programs that check emails open links too. Mail programs
-that unsubscribe in one step send a POST request without any cookie (RFC 8058), so the form has no
-CSRF token; the signed token in the URL is enough.
+Opening the page changes nothing, because email scanners also open links. Mail programs with
+one-click unsubscribe send a POST request without cookies (RFC 8058), so the form has no CSRF token.
+The signed token in the URL authorizes the request.
 """
 
 from collections.abc import Callable
