@@ -1,1 +1,1 @@
-"""The merchant API. One kernel authenticates and rate-limits the requests to every endpoint."""
+"""The merchant API. Its kernel authenticates and rate-limits the requests to all endpoints."""

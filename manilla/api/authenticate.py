@@ -17,7 +17,7 @@ from manilla.platform.settings import PlatformSettings
 
 Headers = Mapping[bytes, bytes]
 
-NO_GENERATION = 0  # the merchant's own credentials were not used
+NO_GENERATION = 0  # the main credentials were not used
 
 _ENVIRONMENTS = {environment.encode(): environment for environment in Environment}
 _TIMESTAMP = re.compile(rb"[0-9]{1,12}")
@@ -54,7 +54,7 @@ async def authenticate(
 async def identify(
     directory: Directory, environment: Environment, address: str, headers: Headers
 ) -> "Identity":
-    """Finds the merchant and its API key. Does not check the signature."""
+    """Finds the request's merchant and API key. Does not check the signature."""
     caller = await _find(directory, environment, headers)
     try:
         return _match(caller, headers, address)
@@ -69,16 +69,16 @@ def check_signed(
     headers: Headers,
     signed: "SignedRequest",
 ) -> None:
-    """Checks the timestamp, and that a secret which belongs to the API key signed the request."""
+    """Checks the timestamp, and the signature with the secrets that belong to the API key."""
     if settings.signature_required:
         timestamp = _check_timestamp(headers, settings.timestamp_tolerance_seconds)
         _check_signature(identity.secrets(), headers, signed.string(timestamp))
 
 
 async def by_bearer(directory: Directory, environment: Environment, headers: Headers) -> "Identity":
-    """Authenticates a legacy API request, which has only the API key, as a bearer token.
+    """Authenticates a legacy API request. Its only credential is the API key as a bearer token.
 
-    Additional API keys are not accepted, because their secret must sign every request.
+    Additional API keys are not accepted, because their secrets must sign every request.
     """
     scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
     if scheme.lower() != b"bearer" or not key.strip():
@@ -95,8 +95,8 @@ class Identity(NamedTuple):
     """The merchant that sent a request, and the API key that it used."""
 
     caller: Caller
-    generation: int  # generation of the merchant's own credentials; 0 if they were not used
-    key: LiveKey | None = None  # the additional API key, if one was used
+    generation: int  # generation of the main credentials, or 0 if they were not used
+    key: LiveKey | None = None  # the additional API key, or None if the main key was used
 
     @property
     def rights(self) -> frozenset[Right]:
@@ -110,9 +110,9 @@ class Identity(NamedTuple):
         return f"Main key No. {self.generation}" if self.generation else None
 
     def secrets(self) -> list[bytes]:
-        """The secrets that may sign this request.
+        """Returns the secrets that may sign this request.
 
-        While the merchant's own credentials are rotated, either secret may sign.
+        During a rotation of the main credentials, both the old and the new secret may sign.
         """
         if self.key is not None:
             return [self.key.secret]
@@ -120,7 +120,7 @@ class Identity(NamedTuple):
 
 
 class SignedRequest:
-    """The parts of a request that its signature covers, byte for byte."""
+    """The parts of a request that the signature covers, exactly as sent."""
 
     __slots__ = ("body", "method", "target")
 
@@ -173,7 +173,7 @@ def _match_further(caller: Caller, api_key_hash: bytes, address: str) -> Identit
 
 
 def _check_usable(key: LiveKey, address: str) -> None:
-    """Rejects the key like an unknown one, so that a thief does not learn that it is valid."""
+    """Rejects an unusable key like an unknown key, so a thief does not learn that it is valid."""
     if not key.is_live(datetime.now(UTC)):
         raise InvalidCredentials(logged=f"The API key {key.name} has expired.")
     if not key.allows(address):

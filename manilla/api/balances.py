@@ -1,4 +1,4 @@
-"""Endpoints for the wallets: their balances and their statement."""
+"""Endpoints for wallets: balances and the statement."""
 
 from decimal import Decimal
 
@@ -82,7 +82,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             path="/api/v1/balance",
             operation_id="getBalance",
             summary="Get the balance",
-            description="Returns the balance of each wallet, and what its open payouts cost.",
+            description="Returns each wallet's balance, and its open payouts' total with fees.",
             right=Right.READ,
             answers=(Balance,),
             use_case=balance,
@@ -92,8 +92,8 @@ def endpoints(services: Services) -> list[Endpoint]:
             path=LIST,
             operation_id="listBalanceTransactions",
             summary="List balance transactions",
-            description="Lists every change of your wallets' balances, newest first: the "
-            "statement, without gaps.",
+            description="Lists every change to your wallets' balances, newest first. This is the "
+            "complete statement.",
             right=Right.READ,
             answers=(BalanceTransactionList,),
             use_case=list_balance_transactions,
@@ -103,7 +103,7 @@ def endpoints(services: Services) -> list[Endpoint]:
 
 
 async def _shared(pages: SharedReads, call: Call, after: str | None) -> Page[StatementEntry] | None:
-    """Reads the page together with others, unless it has to look for matching entries."""
+    """Loads the page in a batch with other requests. Returns None if the query filters rows."""
     wanted = call.query
     if wanted.ref_trx is not None or wanted.since is not None or wanted.until is not None:
         return None

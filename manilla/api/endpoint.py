@@ -1,4 +1,4 @@
-"""Describes the merchant API's endpoints. The kernel and the OpenAPI document use this table."""
+"""The description of an API endpoint, which the kernel and the OpenAPI document use."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,39 +20,39 @@ async def _nothing_to_check() -> None:
 
 
 class Call(msgspec.Struct, frozen=True):
-    """The input of a use case: an authenticated caller and a request whose fields are valid."""
+    """The input of a use case: the authenticated caller and the validated request."""
 
     caller: Caller
-    parameter: str  # value of the path parameter, if the endpoint has one
+    parameter: str  # value of the path parameter, or empty
     query: Any
     body: Any
     raw_body: bytes
     headers: Mapping[bytes, bytes]  # only the request headers that the kernel reads
     ticket: RateTicket
-    api_key: int | None = None  # number of the additional API key that was used, if any
-    # Checks key and permissions again. A use case that waits calls it before it reads more.
+    api_key: int | None = None  # number of the additional API key, or None for the main key
+    # Checks the API key and its rights again. A use case calls it after it has waited.
     check_again: Callable[[], Awaitable[None]] = _nothing_to_check
 
     @property
     def tenant(self) -> Tenant:
-        """The merchant and the environment whose data alone the call may read or change."""
+        """The merchant and environment. The call may access only their data."""
         return Tenant(self.caller.merchant_id, self.caller.environment)
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the table of endpoints."""
+    """A row in the table of API endpoints."""
 
     method: str
-    path: str  # URL path; the last segment or the one before may be a path parameter, `{name}`
-    # The name in the OpenAPI document; None: the words of the path.
+    path: str  # URL path; one of the last two segments may be a path parameter, `{name}`
+    # The operation's name in the OpenAPI document. None to derive it from the path.
     operation_id: str | None = None
     summary: str
     description: str
-    right: Right | None  # what the API key must be allowed to do; None: every key may call it
-    answers: tuple[type[msgspec.Struct], ...]  # the possible bodies of a successful response
+    right: Right | None  # the right that an API key needs, or None if it needs no right
+    answers: tuple[type[msgspec.Struct], ...]  # the types of a successful response's body
     use_case: Callable[[Call], Awaitable[msgspec.Struct]]
-    # True if the use case counts the request toward the rate limit, as part of a statement that it
-    # runs anyway. If the use case rejects the request before that statement, the kernel counts it.
+    # True if the use case counts the request toward the rate limit, in an SQL statement that it
+    # runs anyway. If the use case rejects the request earlier, the kernel counts it.
     counts: bool = False
     is_repeatable: bool = False  # the endpoint accepts Idempotency-Key and X-Sandbox-Scenario
     is_signed: bool = True  # False for the legacy API, which uses a bearer token and no signature

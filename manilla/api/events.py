@@ -1,4 +1,4 @@
-"""The list of a merchant's events."""
+"""The endpoint that lists a merchant's events."""
 
 from datetime import datetime
 from typing import Annotated
@@ -86,7 +86,7 @@ def _type(text: str | None) -> EventType | None:
 
 
 def _moment(text: str | None) -> datetime | None:
-    """Returns the time if the text is one, and None if it is the id of an event."""
+    """Parses a time. Returns None if the text is not a time, for example an event's id."""
     try:
         moment = None if text is None else msgspec.convert(text, Moment)
         return None if moment is None else min(max(moment, EARLIEST), LATEST)

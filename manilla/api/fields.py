@@ -1,6 +1,6 @@
 """Converts a JSON object or a query string to a struct, and reports all invalid fields at once.
 
-A struct can define a method `field_errors` to validate fields together: see `_read_one_by_one`.
+A struct can define a method `field_errors` to validate fields together, see `_read_one_by_one`.
 """
 
 import re
@@ -21,14 +21,14 @@ from manilla.kit.texts import LINE_ENDS, NO_CONTROLS, ONE_LINE, has_controls, is
 
 Given = TypeVar("Given", bound=msgspec.Struct)
 
-# An amount in major units, exactly as sent. Its range depends on the currency, so the use case
-# checks it.
+# An amount in major units, exactly as sent. The allowed range depends on the currency, so the use
+# case validates it.
 AMOUNT_TAG = "amount"
 Amount = Annotated[Decimal, msgspec.Meta(extra={AMOUNT_TAG: True})]
 
 # A function that validates a string and returns the error message, or None if it is valid.
 CHECK_TAG = "check"
-# The validation function that replaces it when only public URLs may be called (production mode).
+# The validation function for production mode, in which only public URLs are allowed.
 PUBLIC_CHECK_TAG = "public_check"
 NO_URL = "Expected a URL: https://… or http://…"
 NOT_PUBLIC = "Expected a public URL: notifications are not sent to private hosts."
@@ -44,7 +44,7 @@ def _check_public_address(text: str) -> str | None:
 
 
 def address_problem(text: str, *, is_public_only: bool) -> str | None:
-    """Returns what is wrong with a URL for notifications; None if it is valid."""
+    """Returns the error message for a notification URL, or None if the URL is valid."""
     return (_check_public_address if is_public_only else _check_address)(text)
 
 
@@ -75,7 +75,7 @@ CallbackAddress = Annotated[
 ]
 Email = Annotated[str, msgspec.Meta(max_length=100, extra={CHECK_TAG: _check_email})]
 Reference = Annotated[str, msgspec.Meta(max_length=60, extra={CHECK_TAG: _check_reference})]
-# A line that is not blank. The field that uses it sets its maximum length.
+# A line that is not blank. Each field that uses this type adds its maximum length.
 Title = Annotated[str, msgspec.Meta(extra={CHECK_TAG: _check_reference})]
 Line = Annotated[str, msgspec.Meta(extra={CHECK_TAG: _check_line})]
 Lines = Annotated[str, msgspec.Meta(extra={CHECK_TAG: _check_lines})]
@@ -87,7 +87,7 @@ CurrencyCode = Annotated[
 def read_body(
     kind: type[Given], raw: bytes, *, compressed: bool, is_public_only: bool = False
 ) -> Given:
-    """Reads a JSON body. If `is_public_only`, callback URLs with a private host are rejected."""
+    """Parses a JSON body. If `is_public_only`, callback URLs with a private host are rejected."""
     if compressed:
         raise ValidationFailed("Send the body uncompressed, without Content-Encoding.")
     if not raw and not requires_field(kind):
@@ -98,19 +98,19 @@ def read_body(
         raise ValidationFailed(str(error)) from None
     if not isinstance(document, dict):
         raise ValidationFailed("The body must be a JSON object.")
-    # Only a \\u escape can produce NUL or half a surrogate pair, so a body without one needs no
-    # check.
+    # Only a \\u escape can produce NUL or half a surrogate pair, so a body without \\u needs no
+    # check for them.
     read = None if b"\\u" in raw else _read_at_once(_checks(kind, is_public_only), document)
     return read or _read_one_by_one(kind, _fields(kind, is_public_only), document)
 
 
 def requires_field(kind: type[msgspec.Struct]) -> bool:
-    """Whether a field is required. If none is, an empty body counts as an empty object."""
+    """Returns whether any field is required. If not, an empty body counts as an empty object."""
     return any(field.is_required for field in _fields(kind))
 
 
 class _BodyChecks(msgspec.Struct, Generic[Given], frozen=True):
-    """The checks of a body that is read at once."""
+    """The checks that `_read_at_once` makes on a body of one type."""
 
     kind: type[Given]
     amounts: tuple[str, ...]
@@ -132,7 +132,7 @@ def _checks(kind: type[Given], is_public_only: bool) -> _BodyChecks[Given]:
 
 
 def _read_at_once(checks: _BodyChecks[Given], given: dict[str, Any]) -> Given | None:
-    """Fast path for a valid body. Returns None if any field must be read one by one."""
+    """Parses a valid body fast. Returns None if the fields must be validated one by one."""
     values = given.values()
     if None in values or "" in values:
         given = _without_absent(checks.optional_texts, given)
@@ -153,7 +153,7 @@ def _read_at_once(checks: _BodyChecks[Given], given: dict[str, Any]) -> Given | 
 
 
 def _without_absent(optional_texts: Collection[str], given: dict[str, Any]) -> dict[str, Any]:
-    """Omits values that count as absent: null, and empty text in an optional text field."""
+    """Removes values that count as absent: null, and empty text in an optional text field."""
     return {
         name: value
         for name, value in given.items()
@@ -162,9 +162,9 @@ def _without_absent(optional_texts: Collection[str], given: dict[str, Any]) -> d
 
 
 def read_query(kind: type[Given], raw: bytes) -> Given:
-    """Reads a query string.
+    """Parses a query string.
 
-    Unknown parameters, and those without a value, are ignored unless the struct forbids them.
+    Unknown parameters and empty values are ignored unless the struct forbids unknown fields.
     """
     return (_read_short_query if len(raw) <= SHORT_QUERY_BYTES else _read_query)(kind, raw)
 
@@ -183,7 +183,7 @@ def _read_query(kind: type[Given], raw: bytes) -> Given:
     if kind.__struct_config__.forbid_unknown_fields:
         unknown = set(names) - {field.sent_as for field in fields}
         errors |= dict.fromkeys(sorted(unknown), "There is no such parameter.")
-        # An empty cursor, for example, must not start the list again.
+        # An empty cursor, for example, must not return the first page again.
         empty = {name for name, text in pairs if not text} - errors.keys()
         errors |= dict.fromkeys(sorted(empty), NO_VALUE)
     if errors:
@@ -195,19 +195,19 @@ def _read_query(kind: type[Given], raw: bytes) -> Given:
     )
 
 
-# Cached, because merchants repeat queries such as `limit=100`. The structs are immutable.
+# Parsed queries are cached, because merchants repeat queries such as `limit=100`.
 SHORT_QUERY_BYTES = 100
 _read_short_query = lru_cache(maxsize=1000)(_read_query)
 
 
 def _read_one_by_one(kind: type[Given], fields: Sequence["_Field"], given: dict[str, Any]) -> Given:
-    """Reads each field, and raises with all errors.
+    """Converts each field. Raises one exception with the errors of all fields.
 
     Null counts as absent, and so does empty text in an optional text field. Unknown fields are
     ignored.
 
     A struct's method `field_errors` is called with the valid fields and the names of the invalid
-    ones, and returns an error message for each field that does not fit the others.
+    fields. It returns an error message for each field that does not fit the other fields.
     """
     values: dict[str, Any] = {}
     errors: dict[str, str] = {}
@@ -262,7 +262,7 @@ def _fields(kind: type[msgspec.Struct], is_public_only: bool = False) -> tuple[_
 
 
 def _number(text: str) -> int | str:
-    """Reads a whole number from a query string. Any other text is rejected later."""
+    """Converts text to a whole number. Returns other text unchanged, which is rejected later."""
     return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else text
 
 
@@ -273,7 +273,7 @@ class _FieldError(Exception):
 NO_VALUE = "Expected a value. Omit the parameter if you have none."
 NO_TIME = "Expected a time with an offset, such as 2026-01-31T12:00:00Z (RFC 3339)."
 
-# Replaces msgspec's error messages with messages for API callers.
+# Maps msgspec's error messages to messages for API callers.
 _WORDS = (
     (re.compile(r"Expected `str` of length <= (\d+)"), "Use at most {} characters."),
     (re.compile(r"Expected `str` of length >= (\d+)"), "Use at least {} characters."),
@@ -312,28 +312,28 @@ def _convert(value: Any, field: _Field) -> Any:
 
 
 def _amount(value: Any) -> Decimal:
-    # msgspec would accept "NaN" and other strings as a Decimal, and bool is an int in Python.
+    # msgspec would convert strings such as "NaN" to a Decimal, and in Python a bool is an int.
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise _FieldError("Expected a number.")
     return Decimal(value)
 
 
 def money_of(amount: Decimal, currency: str | None) -> Money:
-    """Converts to Money, or raises MoneyError.
+    """Converts an amount to `Money`. Raises `MoneyError` if the amount is not valid.
 
-    An unknown currency is reported later as not enabled.
+    An unknown currency raises no error here, because the use case rejects it as not enabled.
     """
     return Money.of(amount, currency if currency in money.DECIMALS else "NGN")
 
 
 def _takes(plain: type, kind: Any) -> bool:
-    """Whether a type is `plain`, even annotated or in a union. A list or map of it is not."""
+    """Returns whether `kind` is `plain`, `plain` with an annotation, or a union with `plain`."""
     is_part = get_origin(kind) in (Annotated, Union, UnionType)
     return kind is plain or (is_part and any(_takes(plain, part) for part in get_args(kind)))
 
 
 def _tag(kind: Any, name: str) -> Any:
-    """Returns the annotation with this name from a type, or from a member of a union."""
+    """Returns the value of this tag in a type's annotation, or in a union member's annotation."""
     for part in (kind, *get_args(kind)):
         if get_origin(part) is Annotated:
             for meta in get_args(part)[1:]:

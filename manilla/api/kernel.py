@@ -1,7 +1,7 @@
-"""The kernel of the merchant API: everything between a merchant's request and a use case.
+"""The kernel of the merchant API, which handles a request before and after the use case.
 
 It runs all checks in the documented order: body size, environment, credentials, timestamp,
-signature, rate limit, merchant availability, the API key's right, fields, use case.
+signature, rate limit, merchant availability, the API key's right and fields.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from manilla.services import Services
 
 log = structlog.get_logger(__name__)
 
-# The only request headers that the kernel reads.
+# The request headers that the kernel uses. The server drops all others.
 READ_HEADERS = frozenset(
     b"x-environment x-merchant-key x-api-key x-timestamp x-signature authorization"
     b" idempotency-key x-sandbox-scenario content-encoding content-length transfer-encoding"
@@ -72,7 +72,7 @@ class MerchantApi:
 
     def __init__(self, services: Services, endpoints: Sequence[Endpoint]) -> None:
         self._services = services
-        self._ended: list[ApiRequest] = []  # not logged yet
+        self._ended: list[ApiRequest] = []  # ended requests that are not logged yet
         self._routes: dict[str, dict[str, Endpoint]] = {}
         self._routes_with_parameter: dict[str, dict[str, Endpoint]] = {}
         for endpoint in endpoints:
@@ -120,8 +120,8 @@ class MerchantApi:
         body = sent.body
         if body is None:
             raise ValidationFailed("The body is larger than 64 KiB.")
-        # Refresh cached settings and merchants before reading them: if this process was paused,
-        # they may be outdated.
+        # Refresh cached settings and merchants before use: if this process was paused, they may be
+        # outdated.
         await services.watch.ensure_fresh()
         identity = request.identity = await self._identify(request, endpoint, body)
         caller = identity.caller
@@ -148,11 +148,10 @@ class MerchantApi:
             if isinstance(refusal, Unavailable | RateLimitExceeded):
                 raise
             if ticket.allowance is None:
-                # The use case rejected the request before the statement that counts it toward the
-                # limit.
+                # The use case rejected the request before it counted it toward the rate limit.
                 await services.limiter.spend(ticket)
             if isinstance(refusal, InsufficientPermission | InvalidCredentials):
-                raise  # the stored response is not for this key
+                raise  # this key may not get the stored response
             first = await self._first_answer(endpoint, request, caller, body)
             if first is None:
                 raise
@@ -161,9 +160,9 @@ class MerchantApi:
     async def _first_answer(
         self, endpoint: Endpoint, request: ApiRequest, caller: Caller, body: bytes
     ) -> Replayed | None:
-        """Returns the stored response to an idempotent request that succeeded before.
+        """Returns the stored response if this request repeats an earlier successful request.
 
-        A repeated request is never rejected, whatever has changed since the first one.
+        A repeated request gets the first response, even if it would be rejected now.
         """
         if not endpoint.is_repeatable or b"idempotency-key" not in request.sent.headers:
             return None
@@ -188,7 +187,7 @@ class MerchantApi:
         )
 
     async def _check_again(self, request: ApiRequest, endpoint: Endpoint) -> None:
-        """Rejects a request whose key or merchant has lost its access since the first check."""
+        """Rejects the request if its API key or merchant has lost access since the first check."""
         services, headers = self._services, request.sent.headers
         await services.watch.ensure_fresh()
         environment = authenticate.read_environment(headers)
@@ -199,9 +198,9 @@ class MerchantApi:
         rights.check(identity.rights, endpoint.right)
 
     def _log_ended(self) -> None:
-        """Logs the requests that ended in this turn of the event loop.
+        """Logs the requests that ended in this event-loop iteration.
 
-        That costs less than logging each when it ends: the processor has the code in its cache.
+        Logging them together needs less CPU time, because the code stays in the processor's cache.
         """
         ended, self._ended = self._ended, []
         requests, now = self._services.requests, datetime.now(UTC)
@@ -213,8 +212,8 @@ class MerchantApi:
             if caller is not None:
                 requests.note_use(request.key_use(), at)
             elif isinstance(request.refusal, InvalidCredentials):
-                # Log failed authentication in the request log of the merchant whose key was sent.
-                # The rate limit bounds how many such rows a caller can cause.
+                # Log the failed authentication in the request log of the merchant whose key was
+                # sent. The rate limit also limits the number of these rows.
                 caller = request.refusal.merchant
             if caller is not None:
                 requests.add(request.line(caller, at))
@@ -246,7 +245,7 @@ class MerchantApi:
         return endpoint, parameter
 
     def _with_parameter(self, path: str) -> tuple[dict[str, Endpoint] | None, str]:
-        """Finds the endpoints whose path parameter is the last segment or the one before it."""
+        """Finds the endpoints, by method, whose path has a parameter, and returns its value."""
         head, _, last = path.rpartition("/")
         methods = self._routes_with_parameter.get(head + "/{}")
         if methods is not None:
@@ -260,14 +259,14 @@ class MerchantApi:
             try:
                 refusal = await self._count_address(request, refusal)
             except Unavailable as unavailable:
-                # If failed attempts cannot be counted, do not reveal whether the credentials were
-                # valid.
+                # A failed attempt that cannot be counted must not reveal that the credentials are
+                # wrong.
                 refusal = unavailable if isinstance(refusal, InvalidCredentials) else refusal
         request.refusal = refusal
         return _refused(refusal)
 
     async def _count_address(self, request: ApiRequest, refusal: Refusal) -> Refusal:
-        """Counts failed authentications per IP address; other errors only read that count."""
+        """Counts a failed authentication per IP address. Other errors do not increase the count."""
         is_guess = isinstance(refusal, InvalidCredentials)
         allowance = request.address_allowance = await self._services.limiter.take(
             f"address:{address_bucket(request.address)}",
@@ -287,7 +286,7 @@ def _success(endpoint: Endpoint, answer: msgspec.Struct) -> ApiAnswer:
 
 
 def _transaction(answer: Any) -> tuple[http.Header, ...]:
-    """Returns the header with the transaction's id, which saves clients parsing the body."""
+    """Returns a header with the transaction's id, so clients need not parse the body for it."""
     trx_id: str | None = getattr(answer, "trx_id", None)
     return () if trx_id is None else ((b"x-transaction-id", trx_id.encode()),)
 

@@ -1,4 +1,4 @@
-"""What the API's lists have in common: their queries, and cursors that continue them."""
+"""Code that all list endpoints share: queries and pagination cursors."""
 
 import hmac
 from collections.abc import Collection, Mapping, Sequence
@@ -26,12 +26,12 @@ BAD_CURSOR = (
 _SIGNATURE_BYTES = 16
 
 
-# The structs that a list contains. msgspec cannot express a union of them.
+# The tag with the types of a list's items. msgspec does not support a union of such structs.
 ITEMS_TAG = "items"
 
 
 def items(*kinds: type[Struct]) -> Meta:
-    """Annotates a list whose items are of these kinds."""
+    """Returns the annotation of a list whose items have these types."""
     return Meta(extra={ITEMS_TAG: kinds})
 
 
@@ -53,12 +53,12 @@ class PeriodQuery(ListQuery, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def period(self) -> tuple[datetime | None, datetime | None]:
-        """The times `from` and `to`, limited to years with which all code can compute."""
+        """The times `from` and `to`, limited to the range of years that all code supports."""
         return _limited(self.since), _limited(self.until)
 
 
 class TransactionQuery(PeriodQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Lists of transactions add a field `status` with the words of their verify endpoint."""
+    """Subclasses add a field `status`, with the values that the verify endpoint returns."""
 
     ref_trx: Reference | None = None
 
@@ -68,18 +68,18 @@ def _limited(moment: datetime | None) -> datetime | None:
 
 
 class Cursors:
-    """Signs the cursors of one list.
+    """Signs and verifies the cursors of one list.
 
-    A cursor contains the key of the last row of a page. It is signed for one merchant, environment,
-    list and set of filters, so it can neither be altered nor used elsewhere. It stays valid when
-    credentials or the master key change, as long as the previous master key is configured.
+    A cursor contains the key of a page's last row. The signature covers the merchant, environment,
+    list and filters, so a cursor can neither be altered nor used elsewhere. It stays valid after a
+    change of credentials, or of the master key if the previous master key is still configured.
     """
 
     def __init__(self, keyring: Keyring, path: str) -> None:
         self._keys, self._path = keyring.derive_all("list cursor"), path
 
     def read(self, call: Call) -> str | None:
-        """Returns the requested page's cursor without its signature; None for the first page."""
+        """Returns the request's cursor without its signature, or None for the first page."""
         text: str | None = call.query.cursor
         if text is None:
             return None
@@ -96,7 +96,7 @@ class Cursors:
         return listing.encode(content)
 
     def write(self, call: Call, cursor: str | None) -> str | None:
-        """Returns the signed cursor; None if there is no next page."""
+        """Returns the signed cursor of the next page, or None if there is no next page."""
         if cursor is None:
             return None
         content = listing.decode(cursor)
@@ -104,7 +104,7 @@ class Cursors:
 
     def _scope(self, call: Call) -> bytes:
         filters = msgspec.structs.asdict(call.query)
-        for name in ("limit", "cursor", "wait"):  # these do not select rows
+        for name in ("limit", "cursor", "wait"):  # these parameters do not filter rows
             filters.pop(name, None)
         times = {name: m.timestamp() for name, m in filters.items() if isinstance(m, datetime)}
         caller = call.caller
@@ -114,7 +114,7 @@ class Cursors:
 
 
 def _sign(key: bytes, scope: bytes, content: bytes) -> bytes:
-    # JSON texts contain no NUL, so no two pairs of scope and content give the same bytes.
+    # JSON contains no NUL, so the separator is unambiguous.
     return hmac.digest(key, scope + b"\0" + content, "sha256")[:_SIGNATURE_BYTES]
 
 
@@ -134,20 +134,20 @@ class TransactionPages:
         columns: str,
         statuses: Mapping[str, Sequence[str]],
     ) -> None:
-        """`statuses`: the stored statuses for each value of the query's `status`."""
+        """`statuses` maps each value of the query's `status` to the stored statuses."""
         self._db, self._reader = services.db, services.reader
         self._table, self._columns = table, columns
         self._statuses = statuses
         self._cursors = Cursors(services.keyring, path)
 
     async def page(self, call: Call) -> tuple[list[Any], str | None]:
-        """Returns the rows of the page, and the cursor of the next page."""
+        """Returns the page's rows, and the cursor of the next page or None."""
         after = self._cursors.read(call)
         page = await self._shared(call, after) or await self._searched(call, after)
         return page.rows, self._cursors.write(call, page.next)
 
     async def _shared(self, call: Call, after: str | None) -> Page[Any] | None:
-        """Reads the page together with others, unless it has to look for matching rows."""
+        """Loads the page in a batch with other requests. Returns None if the query filters."""
         wanted = call.query
         if wanted.status or wanted.ref_trx is not None:
             return None

@@ -1,4 +1,4 @@
-"""Reads the optional headers Idempotency-Key and X-Sandbox-Scenario."""
+"""Parses the optional headers Idempotency-Key and X-Sandbox-Scenario."""
 
 from collections.abc import Mapping
 
@@ -31,7 +31,7 @@ def read_scenario(call: Call) -> Scenario | None:
         return None
     problem = "Expected `success`, `failed` or `pending`."
     if not call.caller.is_sandbox:
-        # Reject the header instead of ignoring it: the caller expects that no real money moves.
+        # Reject the header instead of ignoring it, because the caller expects a test.
         problem = "This header works in the sandbox only."
     elif raw.decode("latin-1") in set(Scenario):
         return Scenario(raw.decode("latin-1"))

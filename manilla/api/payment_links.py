@@ -1,4 +1,4 @@
-"""Endpoints of payment links."""
+"""Endpoints that manage payment links."""
 
 from collections.abc import Collection
 from decimal import Decimal
@@ -105,7 +105,7 @@ def endpoints(services: Services) -> list[Endpoint]:
 
 
 def _with_terms(services: Services) -> list[Endpoint]:
-    """The endpoints that take a link's terms: create and edit."""
+    """Returns the endpoints whose body contains a link's terms: create and edit."""
     db = services.db
 
     async def create_link(call: Call) -> Any:
@@ -141,8 +141,8 @@ def _with_terms(services: Services) -> list[Endpoint]:
             path=LINK,
             operation_id="editPaymentLink",
             summary="Edit a payment link",
-            description="Changes the fields that you send; null removes an optional one. Payments "
-            "that customers have already started stay as they are.",
+            description="Changes the fields that you send. Null removes an optional field. "
+            "Payments that customers have already started do not change.",
             right=Right.PAYMENTS,
             answers=(PaymentLinkItem,),
             use_case=edit_link,
@@ -180,7 +180,7 @@ def _reading(services: Services) -> list[Endpoint]:
             path=LINKS,
             operation_id="listPaymentLinks",
             summary="List payment links",
-            description="Returns your payment links, newest first, with what each has earned.",
+            description="Lists your payment links, newest first, each with the amount paid.",
             right=Right.READ,
             answers=(PaymentLinkList,),
             use_case=list_links,
@@ -191,7 +191,7 @@ def _reading(services: Services) -> list[Endpoint]:
             path=LINK,
             operation_id="getPaymentLink",
             summary="Get a payment link",
-            description="Returns one payment link and what it has earned.",
+            description="Returns one payment link, with the amount paid through it.",
             right=Right.READ,
             answers=(PaymentLinkItem,),
             use_case=get_link,
@@ -201,7 +201,7 @@ def _reading(services: Services) -> list[Endpoint]:
 
 
 def _switching(services: Services) -> list[Endpoint]:
-    """The endpoints that stop and allow new payments with a link."""
+    """Returns the endpoints that disable and enable a link."""
     db = services.db
 
     async def disable_link(call: Call) -> Any:
@@ -218,8 +218,8 @@ def _switching(services: Services) -> list[Endpoint]:
             path=LINK + "/disable",
             operation_id="disablePaymentLink",
             summary="Disable a payment link",
-            description="Stops new payments. Customers who have already reached checkout can still "
-            "pay.",
+            description="Stops new payments through the link. Customers who are already on "
+            "checkout can still pay.",
             right=Right.PAYMENTS,
             answers=(CreatedPaymentLink,),
             use_case=disable_link,
@@ -230,7 +230,7 @@ def _switching(services: Services) -> list[Endpoint]:
             path=LINK + "/enable",
             operation_id="enablePaymentLink",
             summary="Enable a payment link",
-            description="Allows new payments with a link that you have disabled.",
+            description="Allows new payments through a link that you have disabled.",
             right=Right.PAYMENTS,
             answers=(CreatedPaymentLink,),
             use_case=enable_link,
@@ -258,7 +258,7 @@ def _terms(body: PaymentLinkRequest) -> LinkTerms:
 
 
 def _edited(link: PaymentLink, call: Call) -> LinkTerms:
-    """Returns the link's terms, updated with the submitted fields. Null removes a field's value."""
+    """Returns the link's terms, updated with the fields in the body. Null removes a value."""
     body: PaymentLinkEditRequest = call.body
     sent = strict_json.decode(call.raw_body) if call.raw_body else {}
     terms = LinkTerms(**{name: getattr(link, name) for name in LinkTerms.__struct_fields__})

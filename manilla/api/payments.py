@@ -37,7 +37,7 @@ from manilla.payments.verify import ReportedPayment
 from manilla.services import Services
 
 CustomerName = Annotated[Line, Meta(max_length=100)]
-# Any text, because legacy clients send values that are not emails.
+# The legacy API accepts any text, because legacy clients send values that are not emails.
 LegacyEmail = Annotated[Line, Meta(max_length=100)]
 Keywords = Annotated[
     str | list[str] | None,
@@ -46,7 +46,7 @@ Keywords = Annotated[
 
 
 def amount_problem(amount: Decimal | None, currency: str | None) -> str | None:
-    """Returns what is wrong with the amount of a payment; None if it is valid or missing."""
+    """Returns the error message for a payment's amount, or None if it is valid or missing."""
     if amount is None:
         return None
     try:
@@ -56,7 +56,7 @@ def amount_problem(amount: Decimal | None, currency: str | None) -> str | None:
 
 
 class PaymentFields(Struct, frozen=True, kw_only=True):
-    """The fields that both request bodies have in common, and the validation of their amount."""
+    """The fields that the bodies of version 1 and of the legacy API share."""
 
     payment_amount: Amount
     currency_code: CurrencyCode
@@ -147,7 +147,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             path=LIST,
             operation_id="listPayments",
             summary="List payments",
-            description="Lists your payments, newest first, as verify-payment describes them.",
+            description="Lists your payments, newest first, with the fields of verify-payment.",
             right=Right.READ,
             answers=(PaymentList,),
             use_case=list_payments,

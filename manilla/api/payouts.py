@@ -67,7 +67,7 @@ def _amount_errors(values: dict[str, Any]) -> dict[str, str]:
 
 def _beneficiary_errors(values: dict[str, Any], bad: Collection[str]) -> dict[str, str]:
     if "beneficiary" in bad or "withdraw_account_id" in bad:
-        return {}  # the invalid field already has its own error
+        return {}  # the invalid field already has an error
     has_beneficiary = values.get("beneficiary") is not None
     has_account = values.get("withdraw_account_id") is not None
     if has_beneficiary and has_account:
@@ -77,7 +77,7 @@ def _beneficiary_errors(values: dict[str, Any], bad: Collection[str]) -> dict[st
     return {}
 
 
-# The payouts for each word of verify-payout.
+# The stored statuses for each `status` that verify-payout returns.
 STATUSES = {
     "pending": (PayoutStatus.PENDING,),
     "success": (PayoutStatus.COMPLETED,),
@@ -125,7 +125,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             method="GET",
             path="/api/v1/payout-methods",
             summary="List payout methods",
-            description="Lists the available methods and the beneficiary fields of each.",
+            description="Lists the available payout methods, each with its beneficiary fields.",
             right=None,
             answers=(PayoutMethods,),
             use_case=payout_methods,
@@ -160,7 +160,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             path=LIST,
             operation_id="listPayouts",
             summary="List payouts",
-            description="Lists your payouts, newest first, as verify-payout describes them.",
+            description="Lists your payouts, newest first, with the fields of verify-payout.",
             right=Right.READ,
             answers=(PayoutList,),
             use_case=list_payouts,
@@ -170,7 +170,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             method="GET",
             path="/api/v1/payout/bank-list",
             summary="List bank codes",
-            description="Lists provider B's bank codes, or those of the rail in `method_code`.",
+            description="Lists the bank codes of provider B, or of the rail `method_code`.",
             right=None,
             answers=(BankList,),
             use_case=bank_list,

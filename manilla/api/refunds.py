@@ -70,8 +70,8 @@ def endpoints(services: Services) -> list[Endpoint]:
             method="POST",
             path=INITIATE,
             summary="Initiate a refund",
-            description="Returns a payment to its customer, in full or in part. Debits the wallet "
-            "immediately.",
+            description="Refunds a payment to its customer, in full or in part. The wallet is "
+            "debited immediately.",
             right=Right.REFUNDS,
             answers=(InitiatedRefund,),
             use_case=initiate_refund,
@@ -100,7 +100,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             path=LIST,
             operation_id="listRefunds",
             summary="List refunds",
-            description="Lists your refunds, newest first, as verify-refund describes them.",
+            description="Lists your refunds, newest first, with the fields of verify-refund.",
             right=Right.READ,
             answers=(RefundList,),
             use_case=list_refunds,

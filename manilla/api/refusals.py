@@ -36,7 +36,7 @@ class MethodNotAllowed(Refusal):
 
 
 class ServerError(Refusal):
-    """A bug in Manilla, logged with its traceback. The caller sees no details."""
+    """A bug in Manilla. The traceback is logged, and the caller sees no details."""
 
     status, code = 500, "SERVER_ERROR"
     message = "Something went wrong on our side."

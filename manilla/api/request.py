@@ -1,4 +1,4 @@
-"""A request while the kernel processes it, and what is logged about it."""
+"""A request that the kernel is processing, with its response headers and log lines."""
 
 import time
 from datetime import datetime
@@ -18,12 +18,12 @@ from manilla.merchants.directory import Caller
 from manilla.merchants.requests import log as request_log
 from manilla.merchants.requests.log import KeyUse, RequestLogLine
 
-NO_ENDPOINT = "none"  # of a request that was rejected before its path was read
-OF_ADDRESS, OF_MERCHANT = "address", "merchant"  # the policies of the rate limit
+NO_ENDPOINT = "none"  # the endpoint of a request that was rejected before routing
+OF_ADDRESS, OF_MERCHANT = "address", "merchant"  # the rate limit policies
 
 
 def first_lines(request_id: str, policy: str, limit: int) -> str:
-    """Returns the header lines that every response has."""
+    """Returns the header lines that every API response has."""
     return (
         f"x-request-id: {request_id}\r\n"
         f'ratelimit-policy: "{policy}";q={limit};w={WINDOW_SECONDS}\r\n'
@@ -42,10 +42,10 @@ class ApiRequest(msgspec.Struct):
     call: Call | None = None
     answer: msgspec.Struct | None = None
     ticket: RateTicket | None = None
-    # Rate limit of an unauthenticated caller's IP address.
+    # The rate limit of the IP address, for requests that are not authenticated.
     address_allowance: Allowance | None = None
     refusal: Refusal | None = None
-    status: int = 0  # of the response
+    status: int = 0  # the response's HTTP status
     seconds: float = 0
 
     def end(self, status: int) -> None:
@@ -65,7 +65,7 @@ class ApiRequest(msgspec.Struct):
 
     @property
     def trx_id(self) -> str | None:
-        """The id of the transaction that the request creates or refers to, if known."""
+        """The id of the transaction that the request creates or refers to, or None."""
         if self.call is None:
             return None
         made = getattr(self.answer, "trx_id", None)
@@ -85,7 +85,7 @@ class ApiRequest(msgspec.Struct):
         return lines.encode()
 
     def line(self, caller: Caller, at: datetime) -> RequestLogLine:
-        """Returns the row for the merchant's request log."""
+        """Returns this request's row in the merchant's request log."""
         status, refusal = self.status, self.refusal
         code = None if status == 200 else refusal.code if refusal else "SERVER_ERROR"
         return RequestLogLine(
@@ -109,7 +109,7 @@ class ApiRequest(msgspec.Struct):
 
     @staticmethod
     def _logged(refusal: Refusal) -> str:
-        """Returns the reason for the merchant, who may learn more than the sender."""
+        """Returns the reason for the request log. It can contain more than the response does."""
         hidden = refusal.logged if isinstance(refusal, InvalidCredentials) else None
         return hidden or refusal.text
 
@@ -120,7 +120,7 @@ class ApiRequest(msgspec.Struct):
         return KeyUse(caller.merchant_id, caller.environment, number, is_further=key is not None)
 
     def record(self, now: datetime) -> None:
-        """Updates the operator's metrics and writes a line to the process's log."""
+        """Updates the metrics and writes a line to the process's log."""
         caller, refusal = self.caller, self.refusal
         metrics.request_times.add(self.endpoint, self.status, self.seconds)
         logs.write_request(

@@ -1,4 +1,4 @@
-"""Endpoints that manage a merchant's webhook endpoints."""
+"""API endpoints that manage a merchant's webhook endpoints."""
 
 from collections.abc import Collection
 from typing import Annotated, Any, Literal
@@ -49,7 +49,7 @@ class _ChecksEvents(Struct, frozen=True, kw_only=True):
 
 
 def events_problem(events: Collection[str]) -> str | None:
-    """Returns what is wrong with patterns of event types; None if they are valid."""
+    """Returns the error message for event type patterns, or None if they are valid."""
     if not events:
         return "Choose at least one event type, or `*` for all."
     unknown = [each for each in events if each not in PATTERNS]
@@ -119,7 +119,7 @@ class AcceptedResend(Struct, frozen=True):
 
 
 class WebhookEndpointCalls:
-    """What each request does."""
+    """The use cases of the webhook endpoint requests."""
 
     def __init__(self, services: Services) -> None:
         self._db, self._keyring = services.db, services.keyring
@@ -145,11 +145,11 @@ class WebhookEndpointCalls:
     async def change_endpoint(self, call: Call) -> Any:
         body: WebhookEndpointChangeRequest = call.body
         sent = strict_json.decode(call.raw_body) if call.raw_body else {}
-        # Empty text counts as absent, but here it would say that a URL was changed that was not.
+        # Empty text usually counts as absent. Here the caller could think that the URL is changed.
         if sent.get("url") == "":
             raise ValidationFailed(errors={"url": NO_URL})
         status = EndpointStatus(body.status) if body.status else None
-        # A field that is null counts as absent, but here it removes the description.
+        # Null usually counts as absent. Here it removes the description.
         is_removed = "description" in sent and body.description is None
         description = "" if is_removed else body.description
         terms = EndpointTerms(
@@ -194,8 +194,8 @@ def _managing(calls: WebhookEndpointCalls) -> list[Endpoint]:
             path=ENDPOINTS,
             operation_id="createWebhookEndpoint",
             summary="Create a webhook endpoint",
-            description="Creates a URL that receives events of your transactions as Standard "
-            "Webhooks. The secret is shown only once.",
+            description="Creates a webhook endpoint: a URL that receives your transactions' events "
+            "as Standard Webhooks. The secret is shown only once.",
             right=Right.MANAGE,
             answers=(EndpointSecret,),
             use_case=calls.create_endpoint,
@@ -207,7 +207,7 @@ def _managing(calls: WebhookEndpointCalls) -> list[Endpoint]:
             path=ENDPOINTS,
             operation_id="listWebhookEndpoints",
             summary="List webhook endpoints",
-            description="Returns your webhook endpoints of this environment, newest first.",
+            description="Lists your webhook endpoints in this environment, newest first.",
             right=Right.READ,
             answers=(WebhookEndpointList,),
             use_case=calls.list_endpoints,
@@ -229,8 +229,8 @@ def _managing(calls: WebhookEndpointCalls) -> list[Endpoint]:
             path=ENDPOINT,
             operation_id="changeWebhookEndpoint",
             summary="Change a webhook endpoint",
-            description="Changes the fields that you send. Set `status` to `enabled` to enable an "
-            "endpoint that was disabled, and `description` to null to remove it.",
+            description="Changes the fields that you send. Set `status` to `enabled` to enable a "
+            "disabled endpoint, and `description` to null to remove the description.",
             right=Right.MANAGE,
             answers=(WebhookEndpointItem,),
             use_case=calls.change_endpoint,
@@ -242,7 +242,7 @@ def _managing(calls: WebhookEndpointCalls) -> list[Endpoint]:
             path=ENDPOINT,
             operation_id="deleteWebhookEndpoint",
             summary="Delete a webhook endpoint",
-            description="Stops its deliveries and destroys its secret.",
+            description="Stops deliveries to the endpoint and deletes its secret.",
             right=Right.MANAGE,
             answers=(DeletedEndpoint,),
             use_case=calls.delete_endpoint,
@@ -252,15 +252,15 @@ def _managing(calls: WebhookEndpointCalls) -> list[Endpoint]:
 
 
 def _sending(calls: WebhookEndpointCalls) -> list[Endpoint]:
-    """What concerns the messages to an endpoint, and their signatures."""
+    """Returns the API endpoints that test, sign and resend messages to a webhook endpoint."""
     return [
         Endpoint(
             method="POST",
             path=ENDPOINT + "/test",
             operation_id="testWebhookEndpoint",
             summary="Test a webhook endpoint",
-            description="Sends an event of type `endpoint.test` once, and returns what your server "
-            "answered. Also works for a disabled endpoint.",
+            description="Sends an event of type `endpoint.test` once, and returns your server's "
+            "response. Also works for a disabled endpoint.",
             right=Right.MANAGE,
             answers=(EndpointTestResult,),
             use_case=calls.test_endpoint,
@@ -284,8 +284,8 @@ def _sending(calls: WebhookEndpointCalls) -> list[Endpoint]:
             path=ENDPOINT + "/resend",
             operation_id="resendWebhookEvents",
             summary="Resend events",
-            description="Sends the matching events since a time that the endpoint has not "
-            "received, in the background.",
+            description="Resends, in the background, the matching events since a time that the "
+            "endpoint has not received.",
             right=Right.MANAGE,
             answers=(AcceptedResend,),
             use_case=calls.resend_events,

@@ -1,6 +1,6 @@
-"""Receives provider webhooks: verifies the signature of the raw bytes and stores them.
+"""Receives webhooks from providers: verifies the signature of the raw body and stores the webhook.
 
-The worker processes them later.
+A worker processes stored webhooks later.
 """
 
 from collections.abc import Mapping
@@ -61,7 +61,7 @@ async def _receive(services: Services, inbox: WebhookInbox, scope: Any, receive:
     await services.watch.ensure_fresh()
     adapter = services.rails.adapter(provider)
     if adapter is None:
-        raise WebhookNotSigned  # without credentials the signature cannot be verified
+        raise WebhookNotSigned  # the signature cannot be verified without credentials
     match adapter.read_webhook(_headers(scope), raw):
         case Forged():
             metrics.webhooks.labels(provider, "forged").inc()
@@ -69,11 +69,11 @@ async def _receive(services: Services, inbox: WebhookInbox, scope: Any, receive:
             raise WebhookNotSigned
         case Unreadable(reason):
             # The signature is valid, but the body does not match the provider's contract. Accept
-            # the webhook, because the provider would only send a rejected one again.
+            # the webhook, because the provider would send a rejected webhook again.
             metrics.webhooks.labels(provider, "unreadable").inc()
             log.warning("webhook_unreadable", provider=provider, reason=reason)
         case event if _is_of_check(services.rails, provider, event):
-            # Nobody pays or is paid: `manilla provider check` created it with test money.
+            # No merchant's transaction: `manilla provider check` created it with test money.
             metrics.webhooks.labels(provider, "check").inc()
             log.info("webhook_of_check", provider=provider, reference=event.reference)
         case event:
