@@ -1,1 +1,1 @@
-"""The documentation for merchants' developers at /docs, and the explorer's backend."""
+"""The documentation for merchants' developers at /docs, and the API explorer's backend."""

@@ -1,4 +1,4 @@
-"""Code on the documentation pages: samples that the tests run, and highlighted responses."""
+"""Code on the documentation pages: tested samples, and syntax highlighting."""
 
 import re
 import shlex
@@ -32,7 +32,7 @@ LANGUAGES = (
     Language("Java", "java", ".java", "java"),
     Language("Python client", "python-client", ".py", "python3"),
 )
-# The code sample on an endpoint's page. The pages of the other endpoints have a command.
+# The code sample for an endpoint's page. The pages of other endpoints show a command instead.
 PROGRAMS = {
     "initiatePayment": "sign_and_pay",
     "verifyPayment": "verify_payment",
@@ -81,7 +81,7 @@ def _sample(language: Language, name: str) -> Sample:
 
 
 def command(method: str, target: str, body: str | None) -> str:
-    """Returns the command of the Python client that sends the request."""
+    """Returns the `manilla-client` command that sends the request."""
     data = ["--data", body] if body else []
     return shlex.join(["manilla-client", "request", method, target, *data])
 

@@ -1,6 +1,6 @@
-"""Examples of requests, responses and notifications for the OpenAPI document; tests verify them.
+"""Examples of requests, responses and notifications for the OpenAPI document. Tests verify them.
 
-Their bodies are JSON files, read without changing an amount.
+The bodies are JSON files. Amounts are parsed as decimals, so they stay exact.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ CURSOR = "pZ2p0mOj3S0c7bLrmV0zgFsiVFhOMDFNN0VXSkZZUTAwMDAwMDEzV0hFNlJRR001M1pQIl
 
 
 def _page(items: Iterable[Mapping[str, Any]]) -> Examples:
-    """Returns the example of a list, with items as verify responses."""
+    """Returns an example of a list, whose items are the examples of verify responses."""
     data = [{"created_at": CREATED_AT, **each} for each in items]
     return {"page": {"data": data, "next_cursor": CURSOR}}
 
@@ -46,7 +46,7 @@ ANSWERS: Mapping[str, Examples] = {
     "listRefunds": _page(_RESPONSES["verifyRefund"].values()),
 }
 
-# Examples of completed transactions; other examples differ from them in a few fields.
+# Examples of completed transactions. The other examples change a few of their fields.
 _COMPLETED = _read("notices")
 _PAYMENT, _PAYOUT = _COMPLETED["payment"], _COMPLETED["payout"]
 _COMMISSION = _PAYMENT["data"]["commission"]

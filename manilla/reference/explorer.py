@@ -1,9 +1,9 @@
-"""Sends the explorer's calls through the API's kernel, for a user of the dashboard.
+"""Sends the API explorer's requests through the API's kernel, for a user of the dashboard.
 
-API keys are stored as hashes, so the explorer cannot send one. Instead the merchant is taken from
-the dashboard session, and only the sandbox is used. Everything else is the same as for any caller:
-the request is signed with the merchant's secret, timestamp and signature are checked, it counts
-towards the rate limit, and it appears in the request log.
+API keys are stored as hashes, so the explorer cannot send an API key. Instead, the dashboard
+session identifies the merchant, and only the sandbox is used. Everything else is the same as for
+other callers: the request is signed with the merchant's secret, timestamp and signature are
+checked, the request counts toward the rate limit, and it appears in the request log.
 """
 
 import time
@@ -55,7 +55,7 @@ class ExplorerResult(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     answer_headers: Sequence[tuple[str, str]]
     answer: str
-    trx_id: str | None  # id of the transaction that the request created
+    trx_id: str | None  # id of the transaction that the request created, or None
 
 
 class ExplorerApi:
@@ -92,7 +92,7 @@ class ExplorerApi:
 
 
 class _SandboxApi(MerchantApi):
-    """The API kernel for one caller whom the dashboard session, not an API key, authenticated."""
+    """The API kernel for one caller, authenticated by the dashboard session, not by an API key."""
 
     def __init__(self, services: Services, endpoints: Sequence[Endpoint], caller: Caller) -> None:
         assert caller.is_sandbox
@@ -101,7 +101,7 @@ class _SandboxApi(MerchantApi):
 
     async def _identify(self, request: ApiRequest, endpoint: Endpoint, body: bytes) -> Identity:
         assert endpoint.is_signed
-        # No API key was used, so there is no generation.
+        # The request has no API key, so there is no generation of credentials.
         identity = Identity(self._caller, authenticate.NO_GENERATION)
         authenticate.check_signed(
             identity,
@@ -132,7 +132,7 @@ def _read_lines(head: bytes) -> list[tuple[str, str]]:
 
 
 def _target(call: ExplorerCall) -> str:
-    """Returns the endpoint's path and query string, with the parameters filled in."""
+    """Returns the endpoint's path and query string with the parameters' values."""
     given = dict(call.parameters)
     path = PARAMETER.sub(lambda name: quote(given.pop(name[1]), safe=""), call.operation.path)
     return path + (f"?{urlencode(given)}" if given else "")
@@ -148,5 +148,5 @@ def _optional(call: ExplorerCall) -> list[tuple[str, str]]:
 
 
 def example_body(operation: Operation) -> Mapping[str, Any] | None:
-    """Returns the endpoint's example body, or None if it takes no body."""
+    """Returns the endpoint's example body, or None if the endpoint has no body."""
     return next(iter(examples.REQUESTS.get(operation.id, {}).values()), None)

@@ -1,6 +1,6 @@
-"""Guidance for API callers on each error code.
+"""Guidance for API callers on each error code: its cause and its fix.
 
-A test fails if a code has no guidance, or if guidance has no code.
+A test fails if an error code has no guidance, or if guidance is for an unknown code.
 """
 
 from enum import StrEnum
@@ -14,7 +14,7 @@ from manilla.refunds.initiate import PaymentNotFound, RefundedMeanwhile
 
 
 class Repeat(StrEnum):
-    """Whether retrying the same request can help."""
+    """Whether the caller can retry the same request."""
 
     NO = "no, fix the request first"
     LATER = "yes, later"
@@ -30,16 +30,16 @@ class Guidance(msgspec.Struct, frozen=True):
 GUIDANCE: dict[str, Guidance] = {
     "VALIDATION_FAILED": Guidance(
         "The body is not JSON, or a field or header is missing or malformed.",
-        "Fix the fields that `errors` lists; it has all invalid fields.",
+        "Fix the fields in `errors`, which lists all invalid fields.",
     ),
     "INVALID_AMOUNT": Guidance(
-        "Only the amount is invalid: too small, too many decimals, not a number, or above a limit "
-        "of your account.",
+        "Only the amount is invalid: it is too small, has too many decimals, is not a number, or "
+        "is above a limit of your account.",
         "Send a JSON number, not a string, with no more decimals than the currency has.",
     ),
     "INVALID_ENVIRONMENT": Guidance(
         "`X-Environment` is neither `sandbox` nor `production`.",
-        "Send one of the two, in lower case. If omitted, it defaults to `production`.",
+        "Send one of these values, in lower case. If omitted, it defaults to `production`.",
     ),
     "INVALID_CREDENTIALS": Guidance(
         "A key is missing, unknown, revoked or expired, belongs to the other environment or is not "
@@ -49,7 +49,7 @@ GUIDANCE: dict[str, Guidance] = {
     ),
     "MERCHANT_PENDING_APPROVAL": Guidance(
         "You called production before your business was approved.",
-        "Use the sandbox until then. Your business profile in the dashboard shows what is missing.",
+        "Use the sandbox until then. Your business profile in the dashboard shows your status.",
     ),
     "MERCHANT_SUSPENDED": Guidance(
         "Your account is rejected or disabled, in both environments.",
@@ -57,8 +57,7 @@ GUIDANCE: dict[str, Guidance] = {
     ),
     "INSUFFICIENT_PERMISSION": Guidance(
         "The API key is valid, but lacks the right that `required_right` names.",
-        "Use a key that has the right. An owner or administrator creates keys in the dashboard, "
-        "under API credentials.",
+        "Use a key that has the right. You can create keys in the dashboard, under Credentials.",
     ),
     "NOT_FOUND": Guidance(
         "There is no endpoint at this URL.", "Check the path; it starts with `/api/v1`."
@@ -67,42 +66,42 @@ GUIDANCE: dict[str, Guidance] = {
         "The endpoint does not support this method.", "Use a method from the `Allow` header."
     ),
     "TRANSACTION_NOT_FOUND": Guidance(
-        "You have no such payment, payout or refund in this environment.",
-        "Check the `trx_id`, and that `X-Environment` is the one in which it was created. Use "
+        "You have no payment, payout or refund with this `trx_id` in this environment.",
+        "Check the `trx_id`, and send the `X-Environment` in which it was created. Use "
         "verify-payment for payments, verify-payout for payouts and verify-refund for refunds.",
     ),
     "WEBHOOK_ENDPOINT_NOT_FOUND": Guidance(
-        "You have no such webhook endpoint in this environment.",
-        "Check the id, and that `X-Environment` is the one in which it was created.",
+        "You have no webhook endpoint with this id in this environment.",
+        "Check the id, and send the `X-Environment` in which the endpoint was created.",
     ),
     "TOO_MANY_WEBHOOK_ENDPOINTS": Guidance(
         "You have the maximum number of webhook endpoints in this environment.",
-        "Delete one that you no longer use, or add event types to an existing one.",
+        "Delete an endpoint that you no longer use, or add event types to an existing endpoint.",
     ),
     "WEBHOOK_ENDPOINT_DISABLED": Guidance(
         "The webhook endpoint is disabled, so events cannot be resent to it.",
         "Correct your server, enable the endpoint with `status`, and repeat the request.",
     ),
     "PAYMENT_LINK_NOT_FOUND": Guidance(
-        "You have no such payment link in this environment.",
-        "Check the id, and that `X-Environment` is the one in which the link was created.",
+        "You have no payment link with this id in this environment.",
+        "Check the id, and send the `X-Environment` in which the link was created.",
     ),
     "PAYMENT_LINK_USED": Guidance(
-        "The payment link was for a single payment, which was made.",
+        "The payment link was for a single payment, and a customer has paid.",
         "Create another payment link.",
     ),
     "INVALID_CURRENCY": Guidance(
         "The currency is not enabled for your account.",
-        "Use an enabled currency in upper case, or ask the platform's support to enable it.",
+        "Use an enabled currency, in upper case, or ask the platform's support to enable it.",
     ),
     "WALLET_NOT_AVAILABLE": Guidance(
         "You have no active wallet in this currency.", "Contact the platform's support."
     ),
     "DUPLICATE_REFERENCE": Guidance(
         "The `ref_trx` was used before, or the `Idempotency-Key` with a different body.",
-        "Do not use a new reference before you know the result of the first: its `trx_id` and "
-        "`status` are in the response. To get the first response again, send the same key with the "
-        "same body.",
+        "Do not use a new reference before you know the first transaction's result. The response "
+        "contains its `trx_id` and `status`. To get the first response again, send the same key "
+        "with the same body.",
     ),
     "insufficient_balance": Guidance(
         "Your wallet cannot cover the payout and its fee, the refund or, for a payment, the "
@@ -111,9 +110,9 @@ GUIDANCE: dict[str, Guidance] = {
         "commission in the dashboard. Nothing was debited.",
     ),
     "refund_failed": Guidance(
-        "The payment is not successful, is refunded already, or less of it is left. Or refunds are "
-        "not possible now: your account or your payouts are disabled, or the wallet is inactive.",
-        "The message says which. Nothing was debited.",
+        "The payment is not successful, is already refunded, or has less left to refund. Or "
+        "refunds are not possible: your account or payouts are disabled, or a wallet is inactive.",
+        "The message contains the reason. Nothing was debited.",
     ),
     "provider_insufficient_balance": Guidance(
         "The provider's balance is too low.",
@@ -121,15 +120,15 @@ GUIDANCE: dict[str, Guidance] = {
         Repeat.LATER,
     ),
     "kyc_required": Guidance(
-        "The platform requires KYC or a verified phone number before payouts.",
-        "Complete it under Business profile; the message says which of the two is missing.",
+        "The platform requires a verified business or a verified phone number before payouts.",
+        "Complete your verification in the dashboard. The message names the missing part.",
     ),
     "merchant_payout_disabled": Guidance(
-        "Payouts are disabled, for you or for all merchants.", "Contact the platform's support."
+        "Payouts are disabled for you or for all merchants.", "Contact the platform's support."
     ),
     "payout_schedule_blocked": Guidance(
         "Payouts are not accepted on this weekday (Lagos time).",
-        "Send it on one of the days in the message.",
+        "Send the payout on one of the weekdays in the message.",
         Repeat.LATER,
     ),
     "gateway_not_configured": Guidance(
@@ -139,39 +138,39 @@ GUIDANCE: dict[str, Guidance] = {
     "invalid_beneficiary": Guidance(
         "The beneficiary is invalid: a field is missing or contradicts another, the bank code "
         "belongs to another provider, or the account cannot be verified.",
-        "Fix what the message names. Each provider has its own bank codes: call bank-list with the "
-        "`method_code` that you use.",
+        "Fix the field that the message names. Each provider has its own bank codes: call "
+        "bank-list with the `method_code` that you use.",
     ),
     "gateway_payout_failed": Guidance(
         "The transfer was rejected, failed or was reversed. verify-payout and the notification "
-        "return this code; the debit is refunded.",
+        "contain this code. The debit is refunded.",
         "Read the message, check the beneficiary, and send a new payout with a new `ref_trx`.",
     ),
     "payout_failed": Guidance(
-        "The method does not exist or has another currency, the amount is out of its range, or the "
-        "provider does not allow the platform to send payouts.",
-        "The message says which.",
+        "The method does not exist or has another currency, the amount is outside its limits, or "
+        "the provider does not allow the platform to send payouts.",
+        "The message contains the reason.",
         Repeat.LATER,
     ),
     "RATE_LIMIT_EXCEEDED": Guidance(
-        "You sent too many requests in a minute, or too many requests wait for events.",
-        "Wait for `Retry-After` seconds. The `RateLimit` header has the remaining number.",
+        "You sent too many requests in a minute, or too many of your requests wait for events.",
+        "Wait for `Retry-After` seconds. The `RateLimit` header contains the remaining quota.",
         Repeat.LATER,
     ),
     "SERVER_ERROR": Guidance(
-        "An error on our side. It is not known whether the request succeeded.",
+        "There was an error on our side. It is not known whether the request succeeded.",
         "Retry with the same key and reference. If it persists, send support the `X-Request-Id`.",
         Repeat.SAME_KEY,
     ),
     "SERVICE_UNAVAILABLE": Guidance(
-        "The platform is overloaded or its database is unavailable: it is not known whether the "
-        "request succeeded. Or the method's provider does not respond: nothing was debited.",
+        "The platform is overloaded or its database is unavailable, and it is not known whether "
+        "the request succeeded. Or the method's provider does not respond: nothing was debited.",
         "Retry with the same key and reference after `Retry-After` seconds.",
         Repeat.SAME_KEY,
     ),
 }
 
-# Reasons why a transaction can fail: `error_code` in verify responses and notifications.
+# Guidance on why a payment failed: `error_code` in verify responses and notifications.
 OUTCOMES: dict[str, Guidance] = {
     "INSUFFICIENT_FUNDS": Guidance(
         "The customer had insufficient funds at the last attempt, and the link has expired.",
@@ -182,7 +181,7 @@ OUTCOMES: dict[str, Guidance] = {
         "Let the customer try again with a new payment, and accept a later success.",
     ),
     "PAYMENT_CANCELED": Guidance(
-        "The customer canceled.",
+        "The customer canceled the payment.",
         "Mark the order as canceled, but accept a later success: the customer may still have paid.",
     ),
     "EXPIRED_SESSION": Guidance(
@@ -191,10 +190,10 @@ OUTCOMES: dict[str, Guidance] = {
     ),
 }
 
-# Rejections of a refund that a merchant creates in the dashboard.
+# Guidance on errors when a merchant creates a refund in the dashboard.
 REFUNDS: dict[type[Refusal], Guidance] = {
     RefundRefused: Guidance(
-        "The payment is not successful, is refunded already, or less of it is left.",
+        "The payment is not successful, is already refunded, or has less left to refund.",
         "The payment's page shows how much you can refund.",
     ),
     RefundNotCovered: Guidance(
@@ -203,17 +202,17 @@ REFUNDS: dict[type[Refusal], Guidance] = {
     ),
     RefundBlocked: Guidance(
         "Your account or your payouts are disabled, or the wallet is inactive.",
-        "The message says which. Contact the platform's support.",
+        "The message contains the reason. Contact the platform's support.",
     ),
     RefundedMeanwhile: Guidance(
         "Someone refunded the payment after you opened the form.",
-        "Reload the payment's page, and check whether it is the same refund.",
+        "Reload the payment's page, and check whether your refund already exists.",
     ),
     PaymentNotFound: Guidance(
-        "You have no such payment in this environment.",
+        "You have no payment with this id in this environment.",
         "Check the id, and switch to the environment in which the payment was created.",
     ),
 }
 
-# Errors of requests that match no endpoint.
+# Errors for requests that match no endpoint.
 OUTSIDE: tuple[type[Refusal], ...] = (NotFound, MethodNotAllowed)

@@ -1,4 +1,4 @@
-"""The API as text for language models: a summary at /llms.txt, everything at /llms-full.txt."""
+"""The API as text for language models: a summary at /llms.txt, all details at /llms-full.txt."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from manilla.reference.operations import notices, operations
 from manilla.reference.pages import TEMPLATES
 from manilla.reference.transitions import SANDBOX_ACCOUNTS, SANDBOX_AMOUNTS
 
-# The pattern of error codes in a response's description in the OpenAPI document.
+# Matches an error code and its text in a response's description in the OpenAPI document.
 REFUSAL = re.compile(r"`([A-Za-z_]+)`: (.+?)(?=; `[A-Za-z_]+`: |$)")
 
 
@@ -44,7 +44,7 @@ def _render(template: str, document: Mapping[str, Any]) -> str:
 
 
 def _errors(document: Mapping[str, Any]) -> list[tuple[tuple[str, str], list[str]]]:
-    """Returns the texts of each error, keyed by status and code."""
+    """Returns the messages of each error, by HTTP status and error code."""
     found: dict[tuple[str, str], list[str]] = {}
     for methods in document["paths"].values():
         for operation in methods.values():

@@ -1,4 +1,4 @@
-"""Endpoints for the pages: fields, rules, responses and errors, from the OpenAPI document."""
+"""The endpoint data that documentation pages show, extracted from the OpenAPI document."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ DEPTH_MAX = 3
 
 
 class DocumentedField(msgspec.Struct, frozen=True):
-    name: str  # name with its parent fields: `commission.base_amount`
+    name: str  # full name with parent fields: `commission.base_amount`
     depth: int
     type: str
     is_required: bool
@@ -22,7 +22,7 @@ class DocumentedField(msgspec.Struct, frozen=True):
 
 
 class DocumentedBody(msgspec.Struct, frozen=True):
-    """The body of a request, of a notification, or one of the possible bodies of a response."""
+    """The body of a request, a response or a notification. A response can have several types."""
 
     name: str
     description: str
@@ -36,7 +36,7 @@ class DocumentedError(msgspec.Struct, frozen=True):
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """An endpoint, or a notification, which has no responses. Examples are JSON texts by name."""
+    """An endpoint or a notification. `requests` and `examples` are JSON texts by name."""
 
     id: str
     slug: str
@@ -60,7 +60,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def command(self) -> str:
-        """The command that sends the first example; the reader fills in what is in braces."""
+        """The command that sends the first example. The reader replaces the text in braces."""
         needed = [
             f"{one.name}={{{one.name}}}"
             for one in self.parameters
@@ -135,7 +135,7 @@ def _body(document: Any, schema: Any) -> DocumentedBody:
 def _fields(
     document: Any, schema: Any, inside: str = "", depth: int = 0
 ) -> Iterator[DocumentedField]:
-    """Yields the fields of a schema, required fields first."""
+    """Yields a schema's fields and their nested fields. Required fields come first."""
     required_first = sorted(
         schema["properties"].items(), key=lambda one: one[0] not in schema["required"]
     )
@@ -161,7 +161,7 @@ def _fields(
 
 
 def _inner(part: Any) -> tuple[Sequence[Any], str]:
-    """Returns the schemas of a nested object or of list items, and their field names' suffix."""
+    """Returns the schemas of a nested object or of list items, and the suffix of the name."""
     if "$ref" in part:
         return (part,), ""
     items = part.get("items", {})
@@ -171,7 +171,7 @@ def _inner(part: Any) -> tuple[Sequence[Any], str]:
 
 
 def _credentials(document: Any, names: Any) -> Iterator[DocumentedField]:
-    """Returns the headers that authenticate a request."""
+    """Yields the headers that authenticate a request."""
     for name in names:
         scheme = document["components"]["securitySchemes"][name]
         header = scheme.get("name", "Authorization")
@@ -206,7 +206,7 @@ def _kind(kind: str, part: Any) -> str:
 
 
 def _rules(part: Any) -> str:
-    """Returns the field's rules in words, unless the description already contains them."""
+    """Describes a field's validation rules as text."""
     said = []
     if "enum" in part:
         said.append("One of " + ", ".join(f"`{one}`" for one in part["enum"] if one is not None))

@@ -1,4 +1,4 @@
-"""All documentation pages, rendered once and cached until a platform setting changes."""
+"""Renders all documentation pages. They are rendered again only if a platform setting changes."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -27,9 +27,9 @@ HEADING = re.compile(r'(?=<h[23] class="part-heading")')
 
 
 class DocumentationPage(msgspec.Struct, frozen=True):
-    path: str  # path below /docs
+    path: str  # path relative to /docs
     title: str
-    group: str  # group in the navigation
+    group: str  # navigation group
     template: str
     operation: Operation | None = None
 
@@ -134,7 +134,7 @@ class Documentation:
 
 
 class RenderedDocumentation:
-    """The pages rendered with one version of the settings, and their search index."""
+    """All pages, rendered with one version of the platform settings, and their search index."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class RenderedDocumentation:
 
 
 def _in_parts(content: str) -> str:
-    """Wraps each heading and its content, so that the part's code can stay beside its text."""
+    """Wraps each heading with its content in a <div>, so its code can be shown beside its text."""
     return "".join(f'<div class="part">{part}</div>' for part in HEADING.split(content))
 
 
@@ -180,7 +180,7 @@ def _entries(rendered: RenderedPage) -> list[SearchEntry]:
 
 
 def _facts(document: Mapping[str, Any], known: Sequence[Operation]) -> dict[str, Any]:
-    """Returns values that the pages mention, from the code that defines them."""
+    """Returns the template values that come from code, such as limits, states and error codes."""
     return {
         "samples": code_samples.samples,
         "programs": code_samples.PROGRAMS,
@@ -207,7 +207,7 @@ def _facts(document: Mapping[str, Any], known: Sequence[Operation]) -> dict[str,
 
 
 def _errors(known: Sequence[Operation]) -> list[tuple[DocumentedError, list[Operation]]]:
-    """Returns every error code, ordered by status, with the operations that can return it."""
+    """Returns all error codes, ordered by status, each with the endpoints that can return it."""
     found: dict[str, tuple[DocumentedError, list[Operation]]] = {}
     for operation in known:
         for error in operation.errors:

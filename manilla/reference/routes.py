@@ -1,4 +1,4 @@
-"""The URLs under /docs: cached pages, and the search with or without JavaScript."""
+"""The URLs under /docs: cached pages, and the search for browsers with and without JavaScript."""
 
 import asyncio
 import hashlib
@@ -30,7 +30,7 @@ class DocumentationRoutes:
         self._documentation = documentation
         self._platform = platform
         self._rendered: RenderedDocumentation | None = None
-        self._files: dict[str, tuple[str, CompressedFile]] = {}  # files by path, with their ETags
+        self._files: dict[str, tuple[str, CompressedFile]] = {}  # ETag and compressed file by path
         self._rendering = asyncio.Lock()
 
     def handlers(self) -> list[UrlHandler]:
@@ -53,14 +53,14 @@ class DocumentationRoutes:
         return PageResponse.html(text, headers=NO_STORE)
 
     async def suggest(self, request: WebRequest) -> PageResponse:
-        """Returns the results as JSON, for the list that opens while a user types."""
+        """Returns search results as JSON, for the list that opens as the user types."""
         found = (await self._current()).search(_query(request))[:SUGGESTIONS_MAX]
         return PageResponse.json(found, headers=NO_STORE)
 
     async def _current(self) -> RenderedDocumentation:
-        """Returns the current pages.
+        """Returns the pages for the current platform settings.
 
-        They are rendered in a thread, so that payments do not wait.
+        A thread renders them, so the event loop can serve other requests.
         """
         async with self._rendering:
             settings = self._platform.now

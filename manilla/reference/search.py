@@ -1,8 +1,8 @@
-"""Searches the documentation: a section matches if it contains every word.
+"""Searches the documentation. A section matches if it contains every word of the query.
 
-Pages whose title matches come first, then headings, then text. The page of an endpoint is also
-found by its name, such as `verify-payment`, and by its name with spaces. The legacy API comes last
-among equals.
+Matching page titles come first, then headings, then text. An endpoint's page is also found by the
+endpoint's name, such as `verify-payment` or `verify payment`. Among results of equal rank, the
+legacy API comes last.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ FOUND_MAX = 20
 WORDS_MAX = 8
 EXCERPT = 160
 ARTICLES = ("a", "an", "the")
-BETWEEN = " \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} "  # between a page and its heading
+BETWEEN = " \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} "  # separates page title and heading
 
 
 class Rank(IntEnum):
-    """Where the words occur. A lower rank comes first."""
+    """The place where the query's words occur. Results with a lower rank come first."""
 
     WHOLE_TITLE = 0
     TITLE = 1
@@ -28,13 +28,13 @@ class Rank(IntEnum):
 
 
 class SearchEntry(msgspec.Struct, frozen=True):
-    """A section of a page. The first section of a page has no heading and stands for the page."""
+    """A section of a page. A page's first section has no heading and represents the page."""
 
     page: str
     heading: str
     address: str
     text: str
-    name: str = ""  # the endpoint's name, on an endpoint's page
+    name: str = ""  # the endpoint's name, or empty for other pages
     is_legacy: bool = False
 
 
@@ -54,10 +54,10 @@ def search(index: Sequence[SearchEntry], query: str) -> list[SearchResult]:
 
 
 def _rank(entry: SearchEntry, words: Sequence[str]) -> Rank | None:
-    """Returns the entry's rank; None if it does not match.
+    """Returns the section's rank, or None if the section does not match.
 
-    Words in the page's title also count for its sections, but a section matches only if a word
-    occurs in its own heading or text.
+    Words may also occur in the page's title, but at least one word must occur in the section's own
+    heading or text.
     """
     titles = [entry.heading] if entry.heading else [entry.page, entry.name]
     is_page = not entry.heading
@@ -69,13 +69,13 @@ def _rank(entry: SearchEntry, words: Sequence[str]) -> Rank | None:
 
 
 def _plain(title: str) -> str:
-    """Returns a title without the differences that do not matter: “Verify a payment”."""
+    """Normalizes a title for comparison: lower case, without hyphens and articles."""
     words = title.lower().replace("-", " ").split()
     return " ".join(word for word in words if word not in ARTICLES)
 
 
 def _matches(words: Sequence[str], own: Sequence[str], page: str) -> bool:
-    """Whether every word occurs in the section's texts or title, and at least one in its texts."""
+    """Returns whether all words occur in the section or page title, and one in the section."""
     text = " ".join(own).lower()
     return any(word in text for word in words) and all(
         word in text or word in page.lower() for word in words

@@ -1,4 +1,4 @@
-"""Parses a rendered page: its headings for the table of contents, its text for the search."""
+"""Parses a rendered page: headings for the table of contents, and text for the search."""
 
 import re
 from html.parser import HTMLParser
@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import msgspec
 
 HEADINGS = ("h2", "h3")
-# The title is kept with the page, and the labels of tabs are not text.
+# Elements whose text is not searched. The page's title (h1) is stored separately.
 SILENT = {"script", "style", "button", "svg", "h1", "fieldset"}
 
 

@@ -1,4 +1,4 @@
-"""Status transitions and the sandbox's test values, read from the code."""
+"""Status transitions and sandbox test values for the documentation, derived from the code."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -24,14 +24,14 @@ class Transition(msgspec.Struct, frozen=True):
     after: str
 
 
-# Texts that explain why a transaction changes its status, by previous status and event.
+# The reason for each status change, by previous status and event.
 PAYMENT_TEXTS = {
     PaymentState.PENDING: {
         PaymentEvent.PAID: "the provider confirms the payment, with the correct amount",
         PaymentEvent.DECLINED: "the payment is declined in the sandbox",
         PaymentEvent.CANCELED: "the customer cancels on checkout",
         PaymentEvent.EXPIRED: (
-            "the link expires unpaid; the error code is that of the last decline, if any"
+            "the link expires unpaid; if a charge was declined, its error code is returned"
         ),
     },
     PaymentState.DECLINED: {
@@ -63,7 +63,7 @@ REFUND_TEXTS = {
 def _steps(
     table: Mapping[Any, StrEnum], texts: Mapping[Any, Mapping[Any, str]]
 ) -> list[Transition]:
-    """Returns the transitions. At startup, raises KeyError if one has no text."""
+    """Returns the transitions. Raises `KeyError` at startup if a transition has no text."""
     return [
         Transition(str(before), texts[before][event], str(after))
         for (before, event), after in table.items()

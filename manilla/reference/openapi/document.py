@@ -27,7 +27,7 @@ ALWAYS_POSSIBLE: tuple[type[Refusal], ...] = (
     Unavailable,
 )
 
-# Errors whose response has additional fields. No two of them have the same status.
+# Errors whose response has additional fields. Each of them has a different status.
 DETAILED: dict[str, schemas.BodyType] = {
     DuplicateReference.code: schemas.DuplicateError,
     InsufficientPermission.code: schemas.MissingRightError,
@@ -75,7 +75,7 @@ def _info(base_url: str, version: str) -> dict[str, Any]:
     return {
         "title": "Manilla merchant API",
         "version": version,
-        "summary": "Merchant payments and payouts.",
+        "summary": "Payments and payouts for merchants.",
         "description": DESCRIPTION,
         "contact": {"name": "The operator of this site", "url": base_url},
         "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
@@ -105,7 +105,7 @@ def operation_id(endpoint: Endpoint) -> str:
     return words if endpoint.is_signed else f"{words}Legacy"
 
 
-# The first word in an endpoint's path decides its tag.
+# Maps words to tags. An endpoint has the tag of the first word that its path contains.
 TAGS = {
     "payout": "Payouts",
     "payment": "Payments",

@@ -1,4 +1,4 @@
-"""The description and validation rules of every API field, by field name."""
+"""Descriptions and validation rules of all API fields, by field name."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ ADDRESS = {"format": "uri", "pattern": r"^https?://[^\s\\]+$"}
 CURRENCY = {"pattern": "^[A-Za-z]{3}$", "minLength": 3, "maxLength": 3}
 BEARER = {"enum": ["customer", "merchant"]}
 AMOUNT_BELOW = 10**15
-PAYMENT_BELOW = 10**14  # exclusive maximum for a currency with two decimals
+PAYMENT_BELOW = 10**14  # exclusive maximum, for a currency with two decimals
 
 EVENT_TYPES = [str(each) for each in EventType]
 LINK_STATUSES = [str(status) for status in LinkStatus]
@@ -35,7 +35,7 @@ def _amount(description: str) -> FieldDescription:
 
 
 def _or_empty(**rules: Any) -> FieldDescription:
-    """Returns rules for optional text, where empty text counts as absent."""
+    """Returns the rules for an optional text field, in which empty text counts as absent."""
     return {"anyOf": [rules, {"maxLength": 0}]}
 
 
@@ -60,9 +60,9 @@ KEYWORDS = _field(
     "list or comma-separated."
 )
 
-LISTED = "Listed"  # starts the name of a schema that adds fields to another one, for a list
+LISTED = "Listed"  # prefix of a list item's schema that adds fields to another schema
 
-# Descriptions by field name, or by `Schema.field` if the field has a different meaning in that
+# Descriptions by field name, or by `Schema.field` for a field that has a different meaning in one
 # schema.
 FIELDS: Mapping[str, FieldDescription] = {
     # errors
@@ -74,9 +74,9 @@ FIELDS: Mapping[str, FieldDescription] = {
         "The right that the API key lacks, if the error is `INSUFFICIENT_PERMISSION`.",
         enum=[str(right) for right in Right],
     ),
-    "DuplicateError.status": _field("The status of that transaction."),
+    "DuplicateError.status": _field("The status of the transaction that has this reference."),
     # lists
-    "limit": _field("The maximum number of items on a page; defaults to 20."),
+    "limit": _field("The maximum number of items on a page. Defaults to 20."),
     "cursor": _field(
         "`next_cursor` of the previous page. Send it with the same filters. Omit it for the first "
         "page.",
@@ -94,7 +94,7 @@ FIELDS: Mapping[str, FieldDescription] = {
     "RefundsQuery.ref_trx": _field("Only the refund with this reference.", maxLength=60),
     "RefundList.data": _field("The refunds, newest first."),
     "BalanceTransactionsQuery.ref_trx": _field(
-        "Only the lines of transactions with this reference.", maxLength=60
+        "Only lines of transactions with this reference.", maxLength=60
     ),
     "BalanceTransactionsQuery.currency_code": _field(
         "Only the wallet in this currency.", pattern="^([A-Za-z]{3})?$", maxLength=3
@@ -105,32 +105,32 @@ FIELDS: Mapping[str, FieldDescription] = {
         "The environment of the wallets.", enum=["sandbox", "production"]
     ),
     "balances": _field("One balance for each wallet."),
-    "available": _amount("What you can pay out or refund now."),
+    "available": _amount("The amount that you can pay out or refund now."),
     "in_flight": _amount(
-        "What your open payouts cost (`payable_amount`). It is not part of `available`."
+        "The total `payable_amount` of your open payouts. It is not part of `available`."
     ),
     "kind": _field(
-        "What changed the balance: `payment`, `commission`, `payout`, `payout_refund` (a failed "
+        "The type of change: `payment`, `commission`, `payout`, `payout_refund` (a failed "
         "payout), `refund`, `refund_returned` (a failed refund), `funding`, `adjustment`, or "
-        "another word for a correction by the operator."
+        "another value for a correction by the operator."
     ),
     "BalanceTransaction.trx_id": _field("The id of the transaction, or of its commission."),
     "BalanceTransaction.ref_trx": _field(
-        "Your reference of the transaction; null if it has none, such as for `funding`."
+        "Your reference of the transaction, or null if it has none, for example for `funding`."
     ),
-    "BalanceTransaction.amount": _amount("The change: negative if money left the wallet."),
+    "BalanceTransaction.amount": _amount("The change, which is negative if money left the wallet."),
     "balance_after": _amount("The wallet's balance after the change."),
     "BalanceTransaction.currency_code": _field("The wallet's currency.", **CURRENCY),
     "BalanceTransaction.created_at": _time("When the balance changed."),
     "WalletBalance.currency_code": _field("The wallet's currency.", **CURRENCY),
     "next_cursor": _field(
-        "The `cursor` of the next page; null on the last page. A page can have fewer items than "
-        "`limit`, or none, although there is a next page."
+        "The `cursor` of the next page, or null on the last page. A page can have fewer items than "
+        "`limit`, or no items, although there is a next page."
     ),
     # references and parties
     "trx_id": _id("The transaction's id."),
     "ref_trx": _field(
-        "Your reference; unique per transaction.",
+        "Your reference. It must be unique among your transactions of the same type.",
         minLength=1,
         maxLength=60,
         pattern=r"\S",
@@ -140,32 +140,34 @@ FIELDS: Mapping[str, FieldDescription] = {
     "customer_name": _field("The customer's name.", maxLength=100),
     "customer_email": _field("The customer's email address, as sent.", maxLength=100),
     "PaymentRequest.customer_email": _field(
-        "The customer's email address; empty text counts as absent.",
+        "The customer's email address. Empty text counts as absent.",
         **_or_empty(format="email"),
         maxLength=100,
     ),
-    "customer": _field("The customer, as given by the merchant."),
+    "customer": _field("The customer, as sent by the merchant."),
     "Customer.name": _field("The customer's name, as sent."),
     "Customer.email": _field("The customer's email address, as sent."),
     "description": _field("The merchant's description."),
     "environment": _field("The environment of the transaction.", enum=["sandbox", "production"]),
-    "is_sandbox": _field("Whether the transaction is in the sandbox, without real money."),
+    "is_sandbox": _field("Whether the transaction is in the sandbox, where no real money moves."),
     # addresses
     "payment_url": _field(
-        "The hosted checkout URL. Redirect the customer to it unchanged; it is signed and expires. "
-        "The part of its path after `/checkout/` is the payment's `trx_id`.",
+        "The hosted checkout URL. Redirect the customer to this URL without changing it: it is "
+        "signed and expires. The part of its path after `/checkout/` is the payment's `trx_id`.",
         format="uri",
     ),
     "ipn_url": _field("The URL of your server that receives notifications.", **ADDRESS),
-    "success_redirect": _field("Where the customer is redirected after success.", **ADDRESS),
+    "success_redirect": _field(
+        "The URL to which the customer is redirected after success.", **ADDRESS
+    ),
     "LegacyPaymentRequest.success_redirect": _field(
-        "Where the customer is redirected after success.", **_or_empty(**ADDRESS)
+        "The URL to which the customer is redirected after success.", **_or_empty(**ADDRESS)
     ),
     "LegacyPaymentRequest.cancel_redirect": _field(
-        "Where the customer is redirected after canceling.", **_or_empty(**ADDRESS)
+        "The URL to which the customer is redirected after canceling.", **_or_empty(**ADDRESS)
     ),
     "cancel_redirect": _field(
-        "Where the customer is redirected after canceling, or if checkout cannot continue.",
+        "The URL to which the customer is redirected if the payment is not successful.",
         **ADDRESS,
     ),
     # money
@@ -195,40 +197,40 @@ FIELDS: Mapping[str, FieldDescription] = {
     "refund_amount": _amount("The amount refunded to the customer."),
     "RefundRequest.trx_id": _field("The `trx_id` of the successful payment."),
     "RefundRequest.amount": _field(
-        "The amount to refund, at most what is left of the payment. A JSON number with no more "
-        "decimals than the currency has. If omitted, all that is left is refunded.",
+        "The amount to refund, at most the amount that is not refunded yet. A JSON number with no "
+        "more decimals than the currency has. If omitted, the remaining amount is refunded.",
         exclusiveMinimum=0,
     ),
     "RefundRequest.reason": _field(
-        "Why you refund the payment. Some providers show it to the customer.", maxLength=200
+        "The reason for the refund. Some providers show it to the customer.", maxLength=200
     ),
-    "reason": _field("The reason for the refund, as sent; null if none was given."),
+    "reason": _field("The reason for the refund, as sent, or null if you sent no reason."),
     "RefundInfo.amount": _amount("The amount that the customer gets back."),
     "VerifiedRefund.amount": _amount("The amount that the customer gets back."),
     "VerifiedRefund.ref_trx": _field(
-        "Your reference; null if the refund was created in the dashboard or by the operator."
+        "Your reference, or null if the refund was created in the dashboard or by the operator."
     ),
-    "VerifiedRefund.event": _field("The kind of transaction.", enum=["refund"]),
+    "VerifiedRefund.event": _field("The type of transaction.", enum=["refund"]),
     "VerifiedRefund.status": _field(
         "`pending`: not final yet; `success`: paid to the customer; `failed`: the amount was "
         "returned to the wallet.",
         enum=["pending", "success", "failed"],
     ),
     "InitiatedRefund.status": _field(
-        "The initial status; the result follows in a notification.", enum=["pending"]
+        "The initial status. The result follows in a notification.", enum=["pending"]
     ),
     "RefundInfo.status": _field(
-        "The initial status; the result follows in a notification.", enum=["pending"]
+        "The initial status. The result follows in a notification.", enum=["pending"]
     ),
     "payment_trx_id": _id("The `trx_id` of the payment."),
     "refund_trx_id": _id("The refund's transaction id."),
     "refund_source": _field(
-        "`customer_credit` if the refund returns a surplus or a part of the amount due, which was "
-        "never in your wallet. Otherwise the field is omitted."
+        "`customer_credit` if the refund returns a surplus or a partial payment, which was never "
+        "in your wallet. Otherwise the field is omitted."
     ),
     "VerifiedRefund.source": _field(
-        "`customer_credit` if the refund returns a surplus or a part of the amount due, which was "
-        "never in your wallet. Otherwise the field is omitted."
+        "`customer_credit` if the refund returns a surplus or a partial payment, which was never "
+        "in your wallet. Otherwise the field is omitted."
     ),
     # commission
     "commission": _field("The commission, and who paid it."),
@@ -239,37 +241,37 @@ FIELDS: Mapping[str, FieldDescription] = {
     "commission_fee": _amount("The commission."),
     "customer_pays": _amount("The amount that the customer pays on checkout."),
     "merchant_receives": _amount("The amount credited to the merchant's wallet on success."),
-    "customer_paid": _amount("The amount that the customer paid; 0 if nothing was paid."),
-    "merchant_received": _amount("The amount credited to the wallet; 0 if nothing was paid."),
+    "customer_paid": _amount("The amount that the customer paid, or 0 if there was no payment."),
+    "merchant_received": _amount("The amount credited to the wallet, or 0 if there is no payment."),
     "amount_received": _amount(
-        "What the customer has paid, if it was not the amount due. The difference goes back to the "
-        "customer, and is not part of any other amount."
+        "The amount that the customer has paid, if it was not the amount due. The difference is "
+        "refunded to the customer, and is not part of any other amount."
     ),
-    "commission_trx_id": _id("The commission's transaction id; null if no commission was charged."),
+    "commission_trx_id": _id("The commission's transaction id, or null if there is no commission."),
     # events and webhook endpoints
     "EventsQuery.since": _field(
-        "A time (RFC 3339), inclusive, or the id of an event, exclusive. To continue, send the id "
-        "of the last event that you have processed: no event is skipped."
+        "List events from this time (RFC 3339) on, or after the event with this id. To continue, "
+        "send the id of the last event that you have processed. No event is skipped."
     ),
     "EventsQuery.type": _field("Only events of this type.", enum=EVENT_TYPES),
     "EventsQuery.wait": _field(
-        "If there are no events, wait for one for up to this many seconds; defaults to 0."
+        "If there are no events, wait up to this many seconds for an event. Defaults to 0."
     ),
     "EventItem.id": _field(
         "The event's id: the `webhook-id` of its notification.", pattern=EVENT_ID_PATTERN
     ),
     "EventItem.type": _field("The event's type.", enum=EVENT_TYPES),
-    "EventItem.ref_trx": _field("Your reference of the transaction."),
-    "EventItem.trx_id": _id("The transaction. For a refund, the payment's transaction."),
+    "EventItem.ref_trx": _field("Your reference for the transaction."),
+    "EventItem.trx_id": _id("The transaction's id. For a refund, the payment's id."),
     "EventItem.created_at": _time("When the status changed."),
     "EventItem.body": _field(
-        "The exact body that was sent to `ipn_url`, or that would have been sent. It is text, so "
-        "that a signature of it can be verified."
+        "The exact body of the notification to `ipn_url`, also if there is no `ipn_url`. It is a "
+        "string, so you can verify a signature of it."
     ),
     "EventList.data": _field("The events, oldest first."),
     "EventList.next_cursor": _field(
-        "The `cursor` of the next page; null if there are no more events yet. To continue later, "
-        "send the id of the last event as `since`."
+        "The `cursor` of the next page, or null if there are no more events yet. To continue "
+        "later, send the last event's id as `since`."
     ),
     **{
         f"{schema}.{name}": description
@@ -277,13 +279,13 @@ FIELDS: Mapping[str, FieldDescription] = {
         for name, description in {
             "url": _field("The URL of your server that receives events.", **ADDRESS),
             "events": _field(
-                "The types of events to receive: types, all of a kind (`payment.*`), or all (`*`).",
+                "The event types to receive: single types, a group (`payment.*`), or all (`*`).",
                 minItems=1,
                 items={"type": "string", "enum": list(PATTERNS)},
             ),
             "description": _field("A note for you, on one line.", maxLength=200),
             "status": _field(
-                "`disabled` stops deliveries; `enabled` starts them again.",
+                "`disabled` stops deliveries, and `enabled` starts them again.",
                 enum=["enabled", "disabled"],
             ),
         }.items()
@@ -299,26 +301,26 @@ FIELDS: Mapping[str, FieldDescription] = {
         pattern="^whsec_[A-Za-z0-9+/=]+$",
     ),
     "WebhookEndpointItem.url": _field("The URL that receives events.", format="uri"),
-    "WebhookEndpointItem.events": _field("The types of events that it receives."),
+    "WebhookEndpointItem.events": _field("The event types that the endpoint receives."),
     "WebhookEndpointItem.description": _field("Your note."),
     "WebhookEndpointItem.status": _field(
-        "Whether it receives events.", enum=["enabled", "disabled"]
+        "Whether the endpoint receives events.", enum=["enabled", "disabled"]
     ),
-    "disabled_reason": _field("Why it is disabled; null if it is enabled."),
-    "failing_since": _time("The first failed attempt after the last success; null if none."),
+    "disabled_reason": _field("The reason why the endpoint is disabled, or null if it is enabled."),
+    "failing_since": _time("The time of the first failed attempt after the last success, or null."),
     "WebhookEndpointItem.created_at": _time("When the endpoint was created."),
     "WebhookEndpointList.data": _field("The webhook endpoints, newest first."),
-    "deleted": _field("True: the endpoint no longer exists.", enum=[True]),
+    "deleted": _field("Always true: the endpoint no longer exists.", enum=[True]),
     "EndpointTestResult.id": _field("The test event's id.", pattern=EVENT_ID_PATTERN),
     "EndpointTestResult.status": _field(
-        "`delivered`: your server answered 2xx; `failed`: it did not; `pending`: not known yet.",
+        "`delivered`: your server responded with 2xx. `failed`: it did not. `pending`: not known.",
         enum=["delivered", "failed", "pending"],
     ),
-    "http_status": _field("The HTTP status of your server's answer; null without an answer."),
-    "milliseconds": _field("How long the attempt took; null if there was none yet."),
-    "EndpointTestResult.error": _field("What was wrong; null if the event was delivered."),
+    "http_status": _field("The HTTP status of your server's response, or null if there was none."),
+    "milliseconds": _field("The duration of the attempt, or null if there was no attempt yet."),
+    "EndpointTestResult.error": _field("The error, or null if the event was delivered."),
     "overlap_minutes": _field(
-        "How long messages are also signed with the old secret; defaults to 1440, at most 10080."
+        "The minutes during which the old secret also signs. Defaults to 1440, at most 10080."
     ),
     "ResendEventsRequest.since": _field(
         "Resend events from this time on (RFC 3339).", format="date-time"
@@ -333,44 +335,42 @@ FIELDS: Mapping[str, FieldDescription] = {
         for schema in ("PaymentLinkRequest", "PaymentLinkEditRequest")
         for name, description in {
             "amount": _field(
-                "The amount in major units, with no more decimals than the currency has. Without "
-                "one, the customer enters an amount.",
+                "The amount in major units, with no more decimals than the currency has. If "
+                "omitted, the customer enters an amount.",
                 minimum=1,
                 exclusiveMaximum=PAYMENT_BELOW,
             ),
             "description": _field(
-                "More about it, also on several lines. Shown on the page.", maxLength=2000
+                "The description that the page shows. It can have several lines.", maxLength=2000
             ),
             "expires_at": _field(
-                "When the link expires: a time with an offset (RFC 3339), in the future and within "
-                "10 years.",
+                "The time at which the link expires, with an offset (RFC 3339). It must be in the "
+                "future and within 10 years.",
                 format="date-time",
             ),
             "success_redirect": _field(
-                "Where the customer is redirected after success.", **_or_empty(**ADDRESS)
+                "The URL to which the customer is redirected after success.", **_or_empty(**ADDRESS)
             ),
         }.items()
     },
-    "single_use": _field("Whether the link takes only one successful payment."),
+    "single_use": _field("Whether the link accepts only one successful payment."),
     "CreatedPaymentLink.id": _field("The link's id.", pattern=LINK_ID_PATTERN),
     "PaymentLinkItem.id": _field("The link's id.", pattern=LINK_ID_PATTERN),
-    "url": _field(
-        "The page to share. With `/qr.svg` or `/qr.png` added, its QR code.", format="uri"
-    ),
+    "url": _field("The URL to share. Add `/qr.svg` or `/qr.png` to get its QR code.", format="uri"),
     "CreatedPaymentLink.status": _field("The link's status.", enum=LINK_STATUSES),
     "PaymentLinkItem.status": _field(
-        "The link's status. `used`: a single-use link that was paid.", enum=LINK_STATUSES
+        "The link's status. `used` means that a single-use link was paid.", enum=LINK_STATUSES
     ),
     "PaymentLinkQuery.status": _field("Only links with this status.", enum=LINK_STATUSES),
-    "PaymentLinkItem.amount": _amount("The amount; null if the customer enters it."),
-    "PaymentLinkItem.expires_at": _time("When the link expires; null if it does not."),
+    "PaymentLinkItem.amount": _amount("The amount, or null if the customer enters an amount."),
+    "PaymentLinkItem.expires_at": _time("When the link expires, or null if it does not expire."),
     "PaymentLinkItem.created_at": _time("When the link was created."),
     "paid_count": _field("The number of successful payments."),
     "paid_amount": _amount("The sum of the successful payments, without refunds."),
     "PaymentLinkList.data": _field("The payment links, newest first."),
     # gateways and methods
     "allow_payment_methods": _field(
-        "The keywords that filter the gateways; empty if none were sent."
+        "The keywords that filter the gateways. Empty if you sent none."
     ),
     "PaymentRequest.allow_payment_methods": KEYWORDS,
     "LegacyPaymentRequest.allow_payment_methods": KEYWORDS,
@@ -388,7 +388,7 @@ FIELDS: Mapping[str, FieldDescription] = {
     ),
     "method_code": _field("The method's code, the same on every installation."),
     "min_withdraw": _amount("The minimum `payout_amount`."),
-    "max_withdraw": _amount("The maximum `payout_amount`; null if unlimited."),
+    "max_withdraw": _amount("The maximum `payout_amount`, or null if unlimited."),
     "fields": _field("The beneficiary fields of this method."),
     "BeneficiaryField.name": _field("The key in `beneficiary`."),
     "BeneficiaryField.type": _field("The form control to use.", enum=["select", "text"]),
@@ -402,16 +402,16 @@ FIELDS: Mapping[str, FieldDescription] = {
     "withdraw_method_id": _field("The method's `id` from payout-methods."),
     "withdraw_method": _field("The method's name."),
     "withdraw_account_id": _field(
-        "The id of a saved account; required if `beneficiary` is omitted."
+        "The id of a saved account. Required if `beneficiary` is omitted."
     ),
     "beneficiary": _field(
-        "The beneficiary: values for the method's `fields`. For automatic NGN methods send "
-        "`bank_code` and `account_number`; we look up the name. Required if "
+        "The beneficiary: values for the method's `fields`. For automatic NGN methods, send "
+        "`bank_code` and `account_number`, and we look up the name. Required if "
         "`withdraw_account_id` is omitted."
     ),
     "session_id": _field(
-        "The NIP session id of the interbank transfer, which banks use to trace it; null if the "
-        "provider has not reported one."
+        "The NIP session id of the interbank transfer, with which banks trace the transfer, or "
+        "null if the provider has not reported a session id."
     ),
     "processing_type": _field(
         "`auto` for automatic methods, otherwise `manual`.", enum=["auto", "manual"]
@@ -444,9 +444,9 @@ FIELDS: Mapping[str, FieldDescription] = {
         "`pending`: wait for the notification or verify later; `failed`: do not fulfill the order.",
         enum=["pending", "failed"],
     ),
-    "UnfinishedPayment.event": _field("The kind of transaction.", enum=["payment"]),
+    "UnfinishedPayment.event": _field("The type of transaction.", enum=["payment"]),
     "UnfinishedPayment.error_code": _field(
-        "Why the payment failed; absent if it is pending.",
+        "Why the payment failed. Absent if the payment is pending.",
         enum=[str(code) for code in PaymentErrorCode],
     ),
     "DeliveredPayout.status": _field("The payout was delivered.", enum=["success"]),
@@ -455,16 +455,16 @@ FIELDS: Mapping[str, FieldDescription] = {
         enum=["pending", "failed"],
     ),
     "UndeliveredPayout.error_code": _field(
-        "Why the payout failed; absent if it is pending.",
+        "Why the payout failed. Absent if the payout is pending.",
         enum=[str(code) for code in PayoutErrorCode],
     ),
-    "UndeliveredPayout.event": _field("The kind of transaction.", enum=["payout"]),
-    "DeliveredPayout.event": _field("The kind of transaction.", enum=["payout"]),
+    "UndeliveredPayout.event": _field("The type of transaction.", enum=["payout"]),
+    "DeliveredPayout.event": _field("The type of transaction.", enum=["payout"]),
     "InitiatedPayout.status": _field(
-        "The initial status; the result follows in a notification.", enum=["pending"]
+        "The initial status. The result follows in a notification.", enum=["pending"]
     ),
     "PayoutInfo.status": _field(
-        "The initial status; the result follows in a notification.", enum=["pending"]
+        "The initial status. The result follows in a notification.", enum=["pending"]
     ),
     "info": _field("The details of the transaction."),
     "message": _field("The status as a message for people."),
@@ -473,7 +473,7 @@ FIELDS: Mapping[str, FieldDescription] = {
     # notifications
     "data": _field("The transaction."),
     "timestamp": _field("The time of the event, in Unix seconds."),
-    "PaymentNotice.event": _field("The kind of transaction.", enum=["payment"]),
+    "PaymentNotice.event": _field("The type of transaction.", enum=["payment"]),
     "PaymentNotice.status": _field(
         "The payment's status.", enum=["completed", "failed", "canceled"]
     ),
@@ -482,10 +482,10 @@ FIELDS: Mapping[str, FieldDescription] = {
         enum=["Payment Completed", "Payment Failed", "Payment Canceled"],
     ),
     "PaymentNotice.error_code": _field(
-        "Why the payment failed; absent if it completed.",
+        "Why the payment failed. Absent if the payment completed.",
         enum=[str(code) for code in PaymentErrorCode],
     ),
-    "PayoutNotice.event": _field("The kind of transaction.", enum=["payout"]),
+    "PayoutNotice.event": _field("The type of transaction.", enum=["payout"]),
     "PayoutNotice.status": _field(
         "The payout's status. After a reversal, `failed` follows `completed`.",
         enum=["completed", "failed", "canceled"],
@@ -495,18 +495,18 @@ FIELDS: Mapping[str, FieldDescription] = {
         enum=["Payout Completed", "Payout Failed", "Payout Canceled", "Payout Reversed"],
     ),
     "PayoutNotice.error_code": _field(
-        "Why the payout failed; absent if it completed.",
+        "Why the payout failed. Absent if the payout completed.",
         enum=[str(code) for code in PayoutErrorCode],
     ),
     "PayoutNoticeData.error_code": _field(
-        "The same as outside `data`; absent if the payout completed.",
+        "The same as `error_code` outside `data`. Absent if the payout completed.",
         enum=[str(code) for code in PayoutErrorCode],
     ),
     "PayoutNoticeData.session_id": _field(
-        "The NIP session id of the interbank transfer; null if the provider has not reported one, "
-        "absent if the payout was not delivered."
+        "The NIP session id of the interbank transfer, or null if the provider has not reported a "
+        "session id. Absent if the payout was not delivered."
     ),
-    "RefundNotice.event": _field("The kind of transaction.", enum=["refund"]),
+    "RefundNotice.event": _field("The type of transaction.", enum=["refund"]),
     "RefundNotice.status": _field("The refund's status.", enum=["completed"]),
     "RefundNotice.message": _field(
         "The status as a message for people.", enum=["Payment Refunded"]
@@ -525,9 +525,9 @@ def describe(schema: str, field: str) -> FieldDescription:
 
 # Descriptions of schemas whose struct has no docstring.
 SCHEMAS: Mapping[str, str] = {
-    "Error": "Why a request was rejected.",
-    "DuplicateError": "Why a request was rejected, and the transaction that has the reference.",
-    "MissingRightError": "Why a request was rejected, and the right that the API key lacks.",
+    "Error": "The reason why a request was rejected.",
+    "DuplicateError": "The error for a reference that another transaction already has.",
+    "MissingRightError": "The error for an API key that lacks a right.",
     "PaymentRequest": "A new payment. Unknown fields are ignored.",
     "LegacyPaymentRequest": "A new payment through the legacy API.",
     "PayoutRequest": "A new payout. Unknown fields are ignored.",
@@ -535,26 +535,26 @@ SCHEMAS: Mapping[str, str] = {
     "EventItem": "A status change of a transaction.",
     "WebhookEndpointRequest": "A new webhook endpoint. Unknown fields are ignored.",
     "WebhookEndpointChangeRequest": "The fields to change. Unknown fields are ignored.",
-    "RotateSecretRequest": "How long the old secret stays valid.",
-    "ResendEventsRequest": "Which events to resend.",
+    "RotateSecretRequest": "The time for which the old secret stays valid.",
+    "ResendEventsRequest": "The events to resend.",
     "EndpointSecret": "The webhook endpoint's id and its new secret.",
     "WebhookEndpointItem": "A webhook endpoint.",
     "WebhookEndpointList": "A page of webhook endpoints.",
     "DeletedEndpoint": "The webhook endpoint that was deleted.",
-    "EndpointTestResult": "What the endpoint answered to a test event.",
+    "EndpointTestResult": "The webhook endpoint's response to a test event.",
     "AcceptedResend": "The webhook endpoint to which events are resent.",
     "PaymentLinkRequest": "A new payment link. Unknown fields are ignored.",
     "PaymentLinkEditRequest": "The fields to change. Unknown fields are ignored.",
     "CreatedPaymentLink": "The payment link's id, URL and status.",
-    "PaymentLinkItem": "A payment link, and what it has earned.",
+    "PaymentLinkItem": "A payment link, with the amount paid through it.",
     "PaymentLinkList": "A page of payment links.",
     "PaymentSession": "A hosted checkout session.",
-    "PaymentInfo": "The payment's details, and who pays how much.",
+    "PaymentInfo": "The payment's details and amounts.",
     "VerifiedPayment": "A completed payment.",
     "UnfinishedPayment": "A pending or failed payment.",
     "PaymentList": "A page of payments.",
     "RefundRequest": "A new refund. Unknown fields are ignored.",
-    "InitiatedRefund": "A refund that was accepted; the wallet is debited.",
+    "InitiatedRefund": "An accepted refund. The wallet is debited.",
     "RefundInfo": "The refund's details.",
     "VerifiedRefund": "A refund.",
     "RefundList": "A page of refunds.",
@@ -564,9 +564,9 @@ SCHEMAS: Mapping[str, str] = {
     "BalanceTransactionList": "A page of the statement.",
     "PayoutList": "A page of payouts.",
     "Commission": "The commission, and who paid it.",
-    "Customer": "The customer, as given by the merchant.",
-    "InitiatedPayout": "A payout that was accepted; the wallet is debited.",
-    "PayoutInfo": "The payout's details and cost.",
+    "Customer": "The customer, as sent by the merchant.",
+    "InitiatedPayout": "An accepted payout. The wallet is debited.",
+    "PayoutInfo": "The payout's details, fee and total.",
     "DeliveredPayout": "A delivered payout.",
     "UndeliveredPayout": "A pending or failed payout.",
     "PayoutMethods": "The withdrawal methods for a currency.",

@@ -1,4 +1,4 @@
-"""Describes notifications to `ipn_url` as webhooks of the OpenAPI document."""
+"""Describes the notifications to `ipn_url` as webhooks in the OpenAPI document."""
 
 from functools import partial
 from typing import Any
@@ -23,10 +23,11 @@ SUMMARIES = {
     "legacyPayment": "A legacy API payment completed or failed",
 }
 DESCRIPTION = (
-    "A POST to the `ipn_url` of the initiating request. Verify the signature over the raw bytes "
-    "of the body, then respond with 2xx within 10 seconds. Otherwise we retry: three attempts "
-    "in total, 10 seconds after the first and 60 seconds after the second. A notification can "
-    "arrive twice, so process each `event`, `trx_id` and `status` once. We may add fields."
+    "A POST request to the `ipn_url` that you sent when you created the transaction. Verify the "
+    "signature over the raw bytes of the body, then respond with 2xx within 10 seconds. Otherwise "
+    "we retry: three attempts in total, 10 seconds after the first and 60 seconds after the "
+    "second. A notification can arrive twice, so process each combination of `event`, `trx_id` and "
+    "`status` once. We may add fields."
 )
 
 
@@ -63,8 +64,8 @@ _header = partial(parts.header_parameter, required=True)
 HEADERS = {
     "NoticeSignature": _header(
         "X-Signature",
-        "Hex HMAC-SHA256 of the raw body, keyed with the API secret of the environment. Also "
-        "accept the prefix `sha256=`.",
+        "Hex HMAC-SHA256 of the raw body, keyed with the environment's API secret. Also accept the "
+        "prefix `sha256=`.",
         "0b4d9a1e7c52f3868d0ae1b9c47f25306e8bd1f4a97c03e5d26b8f10c9a4e7d3",
         pattern="^(sha256=)?[0-9a-f]{64}$",
     ),

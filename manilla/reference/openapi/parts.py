@@ -12,7 +12,7 @@ TAGS = {
     "Balance": "Read your wallets' balances and statement.",
     "Site": "Information about this site.",
     "Legacy API": "The API before version 1. Do not use it for new integrations.",
-    "Notifications": "Status changes: events, webhook endpoints, and what we send to `ipn_url`.",
+    "Notifications": "Status changes: events, webhook endpoints and notifications to `ipn_url`.",
 }
 
 
@@ -32,7 +32,7 @@ def header_parameter(
 PARAMETERS = {
     "Environment": header_parameter(
         "X-Environment",
-        "The environment; defaults to `production`. The credentials must belong to it.",
+        "The environment, by default `production`. The credentials must belong to it.",
         "sandbox",
         enum=["sandbox", "production"],
         default="production",
@@ -48,7 +48,7 @@ PARAMETERS = {
     ),
     "SandboxScenario": header_parameter(
         "X-Sandbox-Scenario",
-        "The transaction's outcome. Sandbox only.",
+        "The transaction's result. Only for the sandbox.",
         "success",
         enum=["success", "failed", "pending"],
     ),
@@ -91,7 +91,7 @@ def _header(description: str, example: Any, *, required: bool, **schema: Any) ->
 
 HEADERS = {
     "X-Request-Id": _header(
-        "The request's id; quote it when you contact the operator.",
+        "The request's id. Quote it when you contact the operator.",
         examples.REQUEST_ID,
         required=True,
         type="string",
@@ -112,7 +112,7 @@ HEADERS = {
         pattern=r'^"(merchant|address)";r=\d+;t=\d+$',
     ),
     "Retry-After": _header(
-        "Seconds to wait before retrying.", 1, required=True, type="integer", minimum=0
+        "The seconds to wait before retrying.", 1, required=True, type="integer", minimum=0
     ),
     "X-Transaction-Id": _header(
         "The `trx_id` of the payment, payout or refund.",
@@ -143,29 +143,29 @@ def _key(name: str, description: str) -> dict[str, str]:
 SECURITY_SCHEMES = {
     "MerchantKey": _key(
         "X-Merchant-Key",
-        "The merchant's key in this environment; starts with `test_` in the sandbox.",
+        "The merchant's key in this environment. Sandbox keys start with `test_`.",
     ),
     "ApiKey": _key(
-        "X-API-Key", "The API key of this environment; starts with `test_` in the sandbox."
+        "X-API-Key", "The API key of this environment. Sandbox keys start with `test_`."
     ),
     "Timestamp": _key(
         "X-Timestamp",
-        "Unix time in seconds; at most 300 seconds from the server's time by default.",
+        "Unix time in seconds. By default, at most 300 seconds from the server's time.",
     ),
     "Signature": _key(
         "X-Signature",
         "Hex HMAC-SHA256, optionally prefixed with `sha256=`, keyed with the API secret, of "
         "`<timestamp>.<METHOD>.<path_with_query>.<raw_body>`.",
     ),
-    "Bearer": {"type": "http", "scheme": "bearer", "description": "The API key; legacy API only."},
+    "Bearer": {"type": "http", "scheme": "bearer", "description": "The API key. Legacy API only."},
 }
 SIGNED: list[dict[str, list[str]]] = [
     {"MerchantKey": [], "ApiKey": [], "Timestamp": [], "Signature": []}
 ]
 BEARER: list[dict[str, list[str]]] = [{"Bearer": []}]
 
-# A value from a response can be a parameter of another request. A payment's id is the part of
-# payment_url's path after /checkout/. The suffix `#regex:` is an extension that some tools support.
+# OpenAPI links: a value from a response that is a parameter of another request. A payment's id is
+# the part of payment_url's path after /checkout/. Only some tools support the suffix `#regex:`.
 _VERIFY_PAYMENT = (
     "verifyPayment",
     "$response.body#/payment_url#regex:/checkout/(TXN[0-9A-Z]+)",

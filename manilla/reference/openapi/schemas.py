@@ -36,7 +36,7 @@ def reference(kind: BodyType) -> dict[str, str]:
 def components(
     read: Iterable[BodyType], written: Iterable[BodyType], sent: Iterable[BodyType]
 ) -> Any:
-    """Returns the schemas of request bodies, responses and notifications, with nested structs."""
+    """Returns the schemas of request bodies, responses and notifications, and of nested structs."""
     schemas: dict[str, Any] = {}
     for kinds, others in ((read, True), (written, False), (sent, True)):
         for kind in _with_parts(kinds):
@@ -69,7 +69,7 @@ def _with_parts(kinds: Iterable[BodyType]) -> list[BodyType]:
 
 
 def _items(info: Any) -> tuple[BodyType, ...]:
-    """Returns the structs that a list contains, if its type names several."""
+    """Returns the types of a list's items, or an empty tuple if the list is not annotated."""
     extra = getattr(info, "extra", None) or {}
     kinds: tuple[BodyType, ...] = extra.get(ITEMS_TAG, ())
     return kinds
@@ -100,7 +100,7 @@ def _schema(kind: BodyType, *, is_read: bool, takes_others: bool) -> dict[str, A
 
 
 def _converted(part: Any) -> Any:
-    """Rewrites msgspec's schema for OpenAPI 3.1, to match the values in our JSON."""
+    """Converts msgspec's schema to OpenAPI 3.1, so it matches the JSON that the API sends."""
     if not isinstance(part, dict):
         return part
     if part.get("format") == "decimal":

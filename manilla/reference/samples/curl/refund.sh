@@ -22,7 +22,7 @@ call() {  # call METHOD TARGET BODY [more options of curl]
     "$@"
 }
 
-# Without `amount`, all that is left of the payment is refunded.
+# If `amount` is omitted, the remaining amount is refunded.
 refund=$(call POST /api/v1/initiate-refund "{\"trx_id\": \"$1\", \"ref_trx\": \"$ref_trx\"}" \
   -H "Idempotency-Key: $ref_trx") || { echo "$refund" >&2; exit 1; }
 trx_id=$(printf '%s' "$refund" | sed -n 's/.*"trx_id":"\([^"]*\)".*/\1/p')

@@ -16,5 +16,5 @@ answer=$(curl -sS --fail-with-body "$MANILLA_URL$target" \
   -H "X-Timestamp: $timestamp" \
   -H "X-Signature: $signature") || { echo "$answer" >&2; exit 1; }
 echo "$answer"
-# Fulfill the order only on success, and only if amount and currency are those of your order.
+# Fulfill the order only on success, and only if amount and currency match your order.
 case $answer in *'"status":"success"'*) ;; *) exit 1 ;; esac

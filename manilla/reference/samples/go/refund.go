@@ -60,8 +60,8 @@ type refund struct {
 
 func main() {
 	payment := os.Args[1]
-	reference := "REFUND-" + payment // one for each refund: with the same, a retry never refunds twice
-	// Without `amount`, all that is left of the payment is refunded.
+	reference := "REFUND-" + payment // unique per refund, so a retry does not refund twice
+	// If `amount` is omitted, the remaining amount is refunded.
 	body, err := json.Marshal(map[string]any{"trx_id": payment, "ref_trx": reference})
 	if err != nil {
 		log.Fatal(err)

@@ -39,7 +39,7 @@ func post(target string, body []byte, idempotencyKey string) (string, error) {
 	request.Header.Set("X-API-Key", os.Getenv("MANILLA_API_KEY"))
 	request.Header.Set("X-Timestamp", timestamp)
 	request.Header.Set("X-Signature", sign(timestamp, "POST", target, body))
-	request.Header.Set("Idempotency-Key", idempotencyKey) // safe to send again when no answer came
+	request.Header.Set("Idempotency-Key", idempotencyKey) // makes a retry safe
 	client := http.Client{Timeout: 30 * time.Second}
 	response, err := client.Do(request)
 	if err != nil {

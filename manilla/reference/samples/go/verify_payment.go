@@ -62,7 +62,7 @@ func main() {
 		log.Fatal(err)
 	}
 	fmt.Println(string(answer))
-	// Fulfill the order only on success, and only if amount and currency are those of your order.
+	// Fulfill the order only on success, and only if amount and currency match your order.
 	if payment.Status != "success" {
 		os.Exit(1)
 	}

@@ -22,7 +22,7 @@ func verify(rawBody []byte, id, timestamp, signatures, secret string) bool {
 	mac := hmac.New(sha256.New, key)
 	fmt.Fprintf(mac, "%s.%s.%s", id, timestamp, rawBody)
 	expected := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
-	for _, given := range strings.Split(signatures, " ") { // two after a rotation
+	for _, given := range strings.Split(signatures, " ") { // there are two after a rotation
 		if hmac.Equal([]byte(expected), []byte(given)) {
 			sent, err := strconv.ParseInt(timestamp, 10, 64)
 			// A webhook that is older than five minutes could be a recording.

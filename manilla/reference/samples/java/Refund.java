@@ -48,7 +48,7 @@ public class Refund {
     public static void main(String[] arguments) throws Exception {
         String payment = arguments[0];
         String reference = "REFUND-" + payment; // one for each refund: a retry never refunds twice
-        // Without `amount`, all that is left of the payment is refunded.
+        // If `amount` is omitted, the remaining amount is refunded.
         String body = "{\"trx_id\": \"%s\", \"ref_trx\": \"%s\"}".formatted(payment, reference);
         String refund =
                 call("POST", "/api/v1/initiate-refund", body, "Idempotency-Key", reference).body();

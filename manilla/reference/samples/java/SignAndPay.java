@@ -37,7 +37,7 @@ public class SignAndPay {
                 .header("X-API-Key", System.getenv("MANILLA_API_KEY"))
                 .header("X-Timestamp", timestamp)
                 .header("X-Signature", sign(timestamp, "POST", target, body))
-                .header("Idempotency-Key", idempotencyKey) // safe to send again when no answer came
+                .header("Idempotency-Key", idempotencyKey) // makes a retry safe
                 .POST(HttpRequest.BodyPublishers.ofString(body))
                 .build();
         return CLIENT.send(request, HttpResponse.BodyHandlers.ofString());

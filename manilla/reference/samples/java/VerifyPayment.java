@@ -40,7 +40,7 @@ public class VerifyPayment {
     public static void main(String[] arguments) throws Exception {
         HttpResponse<String> answer = get("/api/v1/verify-payment/" + arguments[0]);
         System.out.println(answer.body());
-        // Fulfill the order only on success, and only if amount and currency are those of your order.
+        // Fulfill the order only on success, and only if amount and currency match your order.
         // Use a JSON library to read the fields.
         boolean isPaid = answer.statusCode() == 200 && answer.body().contains("\"status\":\"success\"");
         System.exit(isPaid ? 0 : 1);

@@ -22,10 +22,10 @@ public class VerifyWebhook {
         mac.update((id + "." + timestamp + ".").getBytes(StandardCharsets.UTF_8));
         byte[] expected = ("v1," + Base64.getEncoder().encodeToString(mac.doFinal(rawBody)))
                 .getBytes(StandardCharsets.UTF_8);
-        for (String given : signatures.split(" ")) { // two after a rotation
+        for (String given : signatures.split(" ")) { // there are two after a rotation
             if (MessageDigest.isEqual(expected, given.getBytes(StandardCharsets.UTF_8))) {
                 long age = Instant.now().getEpochSecond() - Long.parseLong(timestamp);
-                return Math.abs(age) <= 300; // an older one may be a replay
+                return Math.abs(age) <= 300; // an older webhook may be a replay
             }
         }
         return false;

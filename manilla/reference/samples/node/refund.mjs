@@ -33,7 +33,7 @@ async function call(method, target, body = "", more = {}) {
 
 const payment = process.argv[2];
 const reference = `REFUND-${payment}`; // one for each refund: a retry never refunds twice
-// Without `amount`, all that is left of the payment is refunded.
+// If `amount` is omitted, the remaining amount is refunded.
 const body = JSON.stringify({ trx_id: payment, ref_trx: reference });
 const key = { "Idempotency-Key": reference };
 const refund = JSON.parse(await call("POST", "/api/v1/initiate-refund", body, key));

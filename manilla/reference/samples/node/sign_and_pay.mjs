@@ -18,7 +18,7 @@ async function post(target, body, idempotencyKey) {
     "X-API-Key": MANILLA_API_KEY,
     "X-Timestamp": timestamp,
     "X-Signature": sign(timestamp, "POST", target, body),
-    "Idempotency-Key": idempotencyKey, // safe to send again when no answer came
+    "Idempotency-Key": idempotencyKey, // makes a retry safe
   };
   const signal = AbortSignal.timeout(30_000);
   const response = await fetch(MANILLA_URL + target, { method: "POST", headers, body, signal });

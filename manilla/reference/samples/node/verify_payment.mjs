@@ -24,5 +24,5 @@ async function get(target) {
 
 const answer = await get(`/api/v1/verify-payment/${process.argv[2]}`);
 console.log(answer);
-// Fulfill the order only on success, and only if amount and currency are those of your order.
+// Fulfill the order only on success, and only if amount and currency match your order.
 if (JSON.parse(answer).status !== "success") process.exitCode = 1;

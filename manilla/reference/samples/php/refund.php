@@ -31,8 +31,8 @@ function call(string $method, string $target, string $body = '', array $more = [
 }
 
 $payment = $argv[1];
-$reference = "REFUND-$payment"; // one for each refund: with the same, a retry never refunds twice
-// Without `amount`, all that is left of the payment is refunded.
+$reference = "REFUND-$payment"; // unique per refund, so a retry does not refund twice
+// If `amount` is omitted, the remaining amount is refunded.
 $body = json_encode(['trx_id' => $payment, 'ref_trx' => $reference], JSON_THROW_ON_ERROR);
 $refund = call('POST', '/api/v1/initiate-refund', $body, ["Idempotency-Key: $reference"]);
 $trx_id = json_decode($refund, true)['info']['trx_id'] ?? throw new RuntimeException($refund);

@@ -17,7 +17,7 @@ function post(string $target, string $body, string $idempotency_key): string
         'X-API-Key: ' . getenv('MANILLA_API_KEY'),
         'X-Timestamp: ' . $timestamp,
         'X-Signature: ' . sign($timestamp, 'POST', $target, $body),
-        'Idempotency-Key: ' . $idempotency_key, // safe to send again when no answer came
+        'Idempotency-Key: ' . $idempotency_key, // makes a retry safe
     ];
     $context = stream_context_create(['http' => [
         'method' => 'POST',

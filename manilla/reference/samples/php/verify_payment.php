@@ -27,5 +27,5 @@ function get(string $target): string
 
 $answer = get('/api/v1/verify-payment/' . $argv[1]);
 echo $answer, "\n";
-// Fulfill the order only on success, and only if amount and currency are those of your order.
+// Fulfill the order only on success, and only if amount and currency match your order.
 exit((json_decode($answer, true)['status'] ?? '') === 'success' ? 0 : 1);

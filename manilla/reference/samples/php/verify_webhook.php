@@ -8,9 +8,9 @@ function verify(
         return false;
     }
     $expected = 'v1,' . base64_encode(hash_hmac('sha256', "$id.$timestamp.$raw_body", $key, true));
-    foreach (explode(' ', $signatures) as $given) { // two after a rotation
+    foreach (explode(' ', $signatures) as $given) { // there are two after a rotation
         if (hash_equals($expected, $given)) {
-            return abs(time() - (int) $timestamp) <= 300; // an older one may be a replay
+            return abs(time() - (int) $timestamp) <= 300; // an older webhook may be a replay
         }
     }
     return false;

@@ -5,10 +5,10 @@ import sys
 from manilla_client import ApiError, Client
 
 payment = sys.argv[1]
-reference = f"REFUND-{payment}"  # one for each refund: with the same, a retry never refunds twice
+reference = f"REFUND-{payment}"  # unique per refund, so a retry does not refund twice
 with Client.from_environment() as client:
     try:
-        # Without `amount`, all that is left of the payment is refunded.
+        # If `amount` is omitted, the remaining amount is refunded.
         made = client.initiate_refund(trx_id=payment, ref_trx=reference, idempotency_key=reference)
         refund = client.verify_refund(made.trx_id)
     except ApiError as refusal:

@@ -10,5 +10,5 @@ with Client.from_environment() as client:
     except ApiError as refusal:
         sys.exit(str(refusal))
 print(payment.trx_id, payment.status)
-# Fulfill the order only on success, and only if amount and currency are those of your order.
+# Fulfill the order only on success, and only if amount and currency match your order.
 sys.exit(0 if isinstance(payment, CompletedPayment) else 1)

@@ -1,4 +1,4 @@
-"""Lists payments page by page: list_payments.py QUERY, such as limit=100. Needs Python 3.9."""
+"""Lists payments page by page: list_payments.py QUERY, e.g. limit=100. Requires Python 3.9."""
 
 import hashlib
 import hmac

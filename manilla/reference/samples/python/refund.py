@@ -37,8 +37,8 @@ def call(method: str, target: str, body: bytes = b"", **more: str) -> str:
 
 
 payment = sys.argv[1]
-reference = f"REFUND-{payment}"  # one for each refund: with the same, a retry never refunds twice
-# Without `amount`, all that is left of the payment is refunded.
+reference = f"REFUND-{payment}"  # unique per refund, so a retry does not refund twice
+# If `amount` is omitted, the remaining amount is refunded.
 body = json.dumps({"trx_id": payment, "ref_trx": reference}).encode()
 refund = json.loads(call("POST", "/api/v1/initiate-refund", body, **{"Idempotency-Key": reference}))
 

@@ -26,7 +26,7 @@ def post(target: str, body: bytes, idempotency_key: str) -> str:
         "X-API-Key": os.environ["MANILLA_API_KEY"],
         "X-Timestamp": timestamp,
         "X-Signature": sign(timestamp, "POST", target, body),
-        "Idempotency-Key": idempotency_key,  # safe to send again when no answer came
+        "Idempotency-Key": idempotency_key,  # makes a retry safe
     }
     request = urllib.request.Request(os.environ["MANILLA_URL"] + target, body, headers)
     try:

@@ -37,5 +37,5 @@ def get(target: str) -> str:
 answer = get(f"/api/v1/verify-payment/{sys.argv[1]}")
 payment = json.loads(answer, parse_float=Decimal)
 print(answer)
-# Fulfill the order only on success, and only if amount and currency are those of your order.
+# Fulfill the order only on success, and only if amount and currency match your order.
 sys.exit(0 if payment["status"] == "success" else 1)
