@@ -82,7 +82,7 @@ def _not_offered_reason(request: PageRequest, method: Method) -> str:
     if not method.active:
         return "Disabled"
     is_usable = request.services.methods.is_usable(method, Environment.PRODUCTION)
-    return "" if is_usable else "The provider is not configured, disabled or stopped"
+    return "" if is_usable else "The provider is disabled, stopped or not configured"
 
 
 def _about(request: PageRequest, method: Method) -> dict[str, Any]:
