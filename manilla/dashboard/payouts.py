@@ -216,7 +216,7 @@ async def _preview(request: PageRequest, caller: Caller, method: Method) -> Payo
     if request.form.text("account_id"):
         saved = await _saved(request, request.form.integer("account_id"))
         if saved is None or saved.method_code != method.code:
-            raise refusals.InvalidBeneficiary("This saved account does not exist.")
+            raise refusals.InvalidBeneficiary("There is no such saved account.")
         given = saved.beneficiary
     amount = request.form.money("amount", method.currency)
     return await request.services.previews.preview(caller, method, amount.amount, given)

@@ -134,7 +134,7 @@ async def test_a_file_may_name_banks_and_shows_which_bank_and_code_is_paid(
         ({"amount": "99"}, "The amount must be at least 100.00 NGN"),
         ({"amount": "4999999"}, "wallet"),
         ({"amount": "12.345"}, "at most 2 decimals"),
-        ({"account_id": "999999999"}, "This saved account does not exist."),
+        ({"account_id": "999999999"}, "There is no such saved account."),
         ({"ipn_url": "javascript:alert(1)"}, "Enter a URL that starts with https:// or http://."),
     ],
 )
@@ -207,7 +207,7 @@ async def test_another_merchants_payout_batch_and_account_are_not_found(
     assert (await other_merchant.owner.post(remove, {"environment": "sandbox"})).status == 404
     fields = await _order(other_merchant, account_id=account_id)
     assert (
-        b"This saved account does not exist."
+        b"There is no such saved account."
         in (await other_merchant.owner.post(PAYOUTS, fields)).body
     )
 
@@ -238,7 +238,7 @@ async def test_a_saved_account_is_paid_by_its_id_until_it_is_removed(
     assert removed.headers["location"] == f"/dashboard{ACCOUNTS}"
     assert await dashboard.rows(ACCOUNTS, q=number) == []
     refused = await dashboard.owner.post(PAYOUTS, {**fields, "once": new_reference()})
-    assert b"This saved account does not exist." in refused.body
+    assert b"There is no such saved account." in refused.body
     bad = await dashboard.owner.post(ACCOUNTS, await _order(dashboard, account_number="0000000002"))
     assert b"The account could not be verified." in bad.body
 
