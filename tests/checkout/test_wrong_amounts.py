@@ -81,4 +81,4 @@ async def test_a_customer_whose_part_comes_back_sees_it(shop: Shop, browser: Bro
     await _transfer(shop, checkout, 715)
     await shop.expire(checkout)
     async with opened(browser, checkout.url) as page:
-        await _sees(page, "Payment expired", "Received", "We return ₦715.00 to the account")
+        await _sees(page, "Payment expired", "Received", "We are returning ₦715.00 to the account")
