@@ -128,7 +128,7 @@ async def add(
         await dossiers.lock_to_edit(connection, merchant_id)
         if len(await list_of(connection, merchant_id)) >= DOCUMENTS_MAX:
             raise BadDocument(
-                f"A dossier has at most {DOCUMENTS_MAX} documents. Remove one before you add one."
+                f"You can add at most {DOCUMENTS_MAX} documents. Remove one before you add another."
             )
         document_id: int = await connection.value(
             "SELECT nextval(pg_get_serial_sequence('dossier_document', 'id'))"

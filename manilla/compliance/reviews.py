@@ -41,7 +41,7 @@ MAILS = {
 
 class ReasonRequired(Refusal):
     status, code = 422, "REASON_REQUIRED"
-    message = "The dossier is incomplete. Enter a reason for the approval."
+    message = "The KYC information is incomplete. Enter a reason for the approval."
 
 
 async def submit(db: Database, merchant_id: int) -> None:
