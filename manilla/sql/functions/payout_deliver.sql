@@ -79,25 +79,18 @@ BEGIN
 
     PERFORM ledger_write(
         array_agg(nextval('posting_id_seq')), array_agg(u.merchant_id), array_agg(u.trx_id),
-        array_agg('payout_delivered'::text), array_agg(u.environment), array_agg(u.currency),
+        array_agg(line.kind), array_agg(u.environment), array_agg(u.currency),
         array_agg(NULL::text), array_agg(NULL::tid), array_agg(0::bigint), array_agg(NULL::bigint),
-        array_agg('in_flight'::text), array_agg(-u.minor),
-        array_agg('clearing:' || u.provider), array_agg(u.minor))
-      FROM unnest(merchant_ids, trx_ids, environments, currencies, amounts, providers)
-           AS u (merchant_id, trx_id, environment, currency, minor, provider);
-
-    IF EXISTS (SELECT FROM unnest(fees) AS fee WHERE fee <> 0) THEN
-        PERFORM ledger_write(
-            array_agg(nextval('posting_id_seq')), array_agg(u.merchant_id), array_agg(u.trx_id),
-            array_agg('payout_provider_fee'::text), array_agg(u.environment), array_agg(u.currency),
-            array_agg(NULL::text), array_agg(NULL::tid), array_agg(0::bigint),
-            array_agg(NULL::bigint),
-            array_agg('clearing:' || u.provider), array_agg(u.minor),
-            array_agg('provider_fee:' || u.provider), array_agg(-u.minor))
-          FROM unnest(merchant_ids, trx_ids, environments, currencies, fees, providers)
-               AS u (merchant_id, trx_id, environment, currency, minor, provider)
-         WHERE u.minor <> 0;
-    END IF;
+        array_agg(line.first_account), array_agg(line.first_minor),
+        array_agg(line.second_account), array_agg(-line.first_minor))
+      FROM unnest(merchant_ids, trx_ids, environments, currencies, amounts, providers, fees)
+           AS u (merchant_id, trx_id, environment, currency, minor, provider, fee_minor)
+     CROSS JOIN LATERAL (VALUES
+           ('payout_delivered', 'in_flight', -u.minor, 'clearing:' || u.provider),
+           ('payout_provider_fee', 'clearing:' || u.provider, u.fee_minor,
+            'provider_fee:' || u.provider))
+           AS line (kind, first_account, first_minor, second_account)
+     WHERE line.first_minor <> 0;
 
     INSERT INTO timeline (merchant_id, trx_id, number, event, from_status, to_status, detail, facts)
     SELECT g.merchant_id, g.trx_id,
@@ -108,9 +101,11 @@ BEGIN
            item integer, merchant_id bigint, trx_id text, detail text)
      WHERE g.item = ANY (undisputed);
 
+    -- The kind is not a constant, so that no partial index for one kind is used instead of the key.
     DELETE FROM job
-     USING unnest(merchant_ids, trx_ids) AS u (merchant_id, trx_id)
-     WHERE job.merchant_id = u.merchant_id AND job.kind = 'transfer' AND job.subject = u.trx_id;
+     USING unnest(merchant_ids, array_fill('transfer'::text, ARRAY[number]), trx_ids)
+           AS u (merchant_id, kind, trx_id)
+     WHERE job.merchant_id = u.merchant_id AND job.kind = u.kind AND job.subject = u.trx_id;
 
     INSERT INTO notification (merchant_id, id, environment, trx_id, event, type, status, url, body,
                               state)
