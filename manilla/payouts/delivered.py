@@ -14,7 +14,7 @@ from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.notify import notification_ids
 from manilla.payouts import notices, states
-from manilla.payouts.payout import Payout, PayoutStatus
+from manilla.payouts.payout import REPORTED_COLUMNS, Payout, PayoutStatus
 from manilla.transfers.events import SettlementEvent, TransferEvent
 
 
@@ -52,9 +52,7 @@ def _item(number: int, delivered: DeliveredPayout) -> dict[str, object]:
     payout, event = delivered.payout, delivered.event
     fee = event.provider_fee
     after = msgspec.structs.replace(
-        payout,
-        status=PayoutStatus.COMPLETED,
-        session_id=event.session_id or payout.session_id,
+        payout, status=PayoutStatus.COMPLETED, **states.reported(payout, event)
     )
     return {
         "item": number,
@@ -63,9 +61,8 @@ def _item(number: int, delivered: DeliveredPayout) -> dict[str, object]:
         "environment": payout.environment,
         "provider": payout.provider,
         "amount": payout.amount.amount,
-        "known_session_id": payout.session_id,
-        "session_id": event.session_id,
-        "provider_reference": event.provider_reference,
+        "known": {name: getattr(payout, name) for name in REPORTED_COLUMNS},
+        **{name: getattr(after, name) for name in REPORTED_COLUMNS},
         "provider_fee_minor": None if fee is None else fee.minor,
         "detail": states.detail_of(event),
         "notice_id": notification_ids.new(payout.merchant_id),

@@ -37,6 +37,33 @@ class PayoutErrorCode(StrEnum):
 DETAILS = ("description",)  # terms that pages, exports and commands show as details
 
 
+class ReportedField(msgspec.Struct, frozen=True):
+    """A reference that providers report, and how pages and receipts show it."""
+
+    name: str  # of the column, and of the field in `port.Sent` and `port.TransferState`
+    label: str
+    title: str  # the label where there is room for a longer one
+    column: str  # its name among the columns of a list
+    hint: str = ""  # what merchants can do with it
+
+    @property
+    def copy_label(self) -> str:
+        return f"Copy {self.label[0].lower()}{self.label[1:]}"
+
+
+REPORTED = (
+    ReportedField(
+        name="session_id",
+        label="Session ID",
+        title="Session ID (NIP)",
+        column="session",
+        hint="The beneficiary\u2019s bank can trace the transfer with it.",
+    ),
+)
+REPORTED_NAMES = tuple(field.name for field in REPORTED)
+REPORTED_COLUMNS = ("provider_reference", *REPORTED_NAMES)  # the first is not for merchants
+
+
 class PayoutTerms(msgspec.Struct, frozen=True, kw_only=True):
     """The fields of a payout order that are stored unchanged with the payout."""
 
@@ -85,6 +112,11 @@ class Payout(NewPayout, frozen=True, kw_only=True, omit_defaults=False):
     sent_reference: str | None  # our reference as it was sent; None: the transaction id
     session_id: str | None  # of the interbank transfer (NIP)
     updated_at: datetime
+
+    @property
+    def reported(self) -> list[tuple[ReportedField, str]]:
+        """What the provider has reported of the fields that merchants see."""
+        return [(field, text) for field in REPORTED if (text := getattr(self, field.name))]
 
     @property
     def is_sandbox(self) -> bool:

@@ -6,6 +6,7 @@ from manilla.job_kinds import JobKind
 from manilla.kit import jobs
 from manilla.kit.db import Connection, Database
 from manilla.ledger import timeline
+from manilla.payouts import store
 
 
 class AttemptEnd(StrEnum):
@@ -56,11 +57,10 @@ async def give_to(
         *(merchant_id, trx_id, provider),
     )
     await connection.execute(
-        """
+        f"""
         UPDATE payout AS p
            SET provider = $3, rail_bank_code = '', began_at = now(), last_sent_at = now(),
-               sent_reference = a.sent_reference, accepted_at = NULL, provider_reference = NULL,
-               provider_fee_minor = NULL, session_id = NULL, updated_at = now()
+               sent_reference = a.sent_reference, {store.NOTHING_REPORTED}, updated_at = now()
           FROM payout_attempt a
          WHERE p.merchant_id = $1 AND p.trx_id = $2
            AND a.merchant_id = $1 AND a.trx_id = $2 AND a.provider = $3""",

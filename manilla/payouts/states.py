@@ -5,6 +5,7 @@ notification are written together or not at all, and a concurrent caller sees th
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -16,7 +17,7 @@ from manilla.kit.jobs import Job
 from manilla.ledger import timeline
 from manilla.payouts import books, notices, rail_change, store
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
-from manilla.payouts.payout import Payout, PayoutErrorCode, PayoutStatus
+from manilla.payouts.payout import REPORTED_COLUMNS, Payout, PayoutErrorCode, PayoutStatus
 from manilla.providers.claims import Claimed
 from manilla.providers.port import EventKind, RefusalCode, TransferStatus
 from manilla.transfers import conclusive, reports
@@ -127,7 +128,7 @@ async def settle_within(
         metrics.payouts_decided.labels(event.event).inc()
         payout = await _change(connection, payout, status, event)
     elif (payout.status, event.event) in AGREES:
-        await store.add_references(connection, payout, event.provider_reference, event.session_id)
+        await store.add_reported(connection, payout, event.state)
     elif event.source is not Source.ADMINISTRATOR:
         # An administrator gets an error directly, so no case is opened.
         await store.save_late_fee(connection, payout, event.provider_fee)
@@ -210,10 +211,9 @@ async def _change(
         error_code=None if is_done else code_of(event) or PayoutErrorCode.GATEWAY_PAYOUT_FAILED,
         guidance=None if is_done else event.guidance,
         is_reversed=event.event is TransferEvent.REVERSED,
-        provider_reference=event.provider_reference or before.provider_reference,
         provider_fee_minor=_fee_minor(before, event),
         bank_reference=event.bank_reference or before.bank_reference,
-        session_id=event.session_id or before.session_id,
+        **reported(before, event),
     )
     await store.change_payout(connection, after)
     crash.point("between_status_and_refund")
@@ -241,6 +241,13 @@ async def _change(
 
 def _fee_minor(before: Payout, event: SettlementEvent) -> int | None:
     return before.provider_fee_minor if event.provider_fee is None else event.provider_fee.minor
+
+
+def reported(before: Payout, event: SettlementEvent) -> dict[str, Any]:
+    """Returns the references that the provider has reported, now or before."""
+    if event.state is None:
+        return {}
+    return {name: getattr(event.state, name) or getattr(before, name) for name in REPORTED_COLUMNS}
 
 
 def code_of(event: SettlementEvent) -> PayoutErrorCode | None:

@@ -10,10 +10,20 @@ from manilla.kit.db import Connection, Database, columns
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.kit.plans import by_key
-from manilla.payouts.payout import Payout
+from manilla.payouts.payout import REPORTED_COLUMNS, Payout
+from manilla.providers.port import TransferState
 
 PAYOUT_COLUMNS = columns(Payout)
 _PAYOUT = f"SELECT {PAYOUT_COLUMNS} FROM payout"
+
+
+def _each_reported(sql: str, first: int = 0) -> str:
+    """Returns SQL for each column that the provider reports: {0} is its name, {1} its number."""
+    return ", ".join(sql.format(name, n) for n, name in enumerate(REPORTED_COLUMNS, first))
+
+
+# Clears what a provider reported, because the payout moves to another one.
+NOTHING_REPORTED = "accepted_at = NULL, provider_fee_minor = NULL, " + _each_reported("{0} = NULL")
 
 
 async def payout(
@@ -93,38 +103,36 @@ async def was_sent_within(db: Database, payout_: Payout, age: timedelta) -> bool
     return bool(was_sent)
 
 
+_CHANGE = f"""
+    UPDATE payout
+       SET status = $3, error_code = $4, guidance = $5, is_reversed = $6, provider_fee_minor = $7,
+           bank_reference = $8, {_each_reported("{0} = ${1}", 9)}, updated_at = now()
+     WHERE merchant_id = $1 AND trx_id = $2"""
+
+
 async def change_payout(connection: Connection, after: Payout) -> None:
     """Writes the columns that a transition can change. The caller must have locked the row."""
     await connection.execute(
-        """
-        UPDATE payout
-           SET status = $3, error_code = $4, guidance = $5, is_reversed = $6,
-               provider_reference = $7, provider_fee_minor = $8, bank_reference = $9,
-               session_id = $10, updated_at = now()
-         WHERE merchant_id = $1 AND trx_id = $2""",
+        _CHANGE,
         *(after.merchant_id, after.trx_id, after.status, after.error_code, after.guidance),
-        *(after.is_reversed, after.provider_reference, after.provider_fee_minor),
-        *(after.bank_reference, after.session_id),
+        *(after.is_reversed, after.provider_fee_minor, after.bank_reference),
+        *(getattr(after, name) for name in REPORTED_COLUMNS),
     )
 
 
-async def add_references(
-    db: Database | Connection,
-    payout_: Payout,
-    provider_reference: str | None,
-    session_id: str | None,
+_ADD_REPORTED = f"""
+    UPDATE payout SET {_each_reported("{0} = coalesce({0}, ${1})", 3)}
+     WHERE merchant_id = $1 AND trx_id = $2"""
+
+
+async def add_reported(
+    db: Database | Connection, payout_: Payout, state: TransferState | None
 ) -> None:
     """Saves references that the provider reports only after the payout has ended."""
-    is_new_reference = provider_reference and not payout_.provider_reference
-    is_new_session = session_id and not payout_.session_id
-    if is_new_reference or is_new_session:
-        await db.execute(
-            """
-            UPDATE payout SET provider_reference = coalesce(provider_reference, $3),
-                              session_id = coalesce(session_id, $4)
-             WHERE merchant_id = $1 AND trx_id = $2""",
-            *(payout_.merchant_id, payout_.trx_id, provider_reference, session_id),
-        )
+    reported = [getattr(state, name, None) for name in REPORTED_COLUMNS]
+    known = [getattr(payout_, name) for name in REPORTED_COLUMNS]
+    if any(now and not before for now, before in zip(reported, known, strict=True)):
+        await db.execute(_ADD_REPORTED, payout_.merchant_id, payout_.trx_id, *reported)
 
 
 async def save_late_fee(db: Database | Connection, payout_: Payout, fee: Money | None) -> None:
@@ -180,28 +188,27 @@ def read(record: Any) -> Payout:
 class Accepted(msgspec.Struct, frozen=True):
     merchant_id: int
     trx_id: str
-    provider_reference: str | None
-    fee: Money | None
-    session_id: str | None
+    state: TransferState
+
+
+_ACCEPT = f"""
+    UPDATE payout AS p
+       SET accepted_at = coalesce(p.accepted_at, now()),
+           provider_fee_minor = coalesce(a.fee_minor, p.provider_fee_minor),
+           {_each_reported("{0} = coalesce(a.{0}, p.{0})")}
+      FROM unnest($1::bigint[], $2::text[], $3::bigint[], {_each_reported("${1}::text[]", 4)})
+           AS a (merchant_id, trx_id, fee_minor, {_each_reported("{0}")})
+     WHERE p.merchant_id = a.merchant_id AND p.trx_id = a.trx_id AND p.status = 'pending'"""
 
 
 async def accept(db: Database, accepted: Sequence[Accepted]) -> list[None]:
     """Saves what the provider returned when it accepted the payouts."""
     async with by_key(db) as connection:
         await connection.execute(
-            """
-        UPDATE payout AS p
-           SET accepted_at = coalesce(p.accepted_at, now()),
-               provider_reference = coalesce(a.provider_reference, p.provider_reference),
-               provider_fee_minor = coalesce(a.fee_minor, p.provider_fee_minor),
-               session_id = coalesce(a.session_id, p.session_id)
-          FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[])
-               AS a (merchant_id, trx_id, provider_reference, fee_minor, session_id)
-         WHERE p.merchant_id = a.merchant_id AND p.trx_id = a.trx_id AND p.status = 'pending'""",
+            _ACCEPT,
             [each.merchant_id for each in accepted],
             [each.trx_id for each in accepted],
-            [each.provider_reference for each in accepted],
-            [each.fee.minor if each.fee else None for each in accepted],
-            [each.session_id for each in accepted],
+            [each.state.fee.minor if each.state.fee else None for each in accepted],
+            *([getattr(each.state, name) for each in accepted] for name in REPORTED_COLUMNS),
         )
     return [None] * len(accepted)

@@ -192,12 +192,7 @@ class PayoutTasks:
 
     async def accept(self, payout: Payout, state: ProviderState) -> None:
         assert isinstance(state, TransferState)
-        await self._accept.submit(
-            Accepted(
-                *(payout.merchant_id, payout.trx_id, state.provider_reference),
-                *(state.fee, state.session_id),
-            )
-        )
+        await self._accept.submit(Accepted(payout.merchant_id, payout.trx_id, state))
 
     async def settle(
         self, payout: Payout, event: SettlementEvent, *, holder: Job | None = None

@@ -225,8 +225,7 @@ async def _compare_transfers(db: Database, rails: Rails, provider: str) -> tuple
             differ.append(payout.trx_id)
             continue
         if states.fits(payout, state.status):
-            references = state.provider_reference, state.session_id
-            await store.add_references(db, payout, *references)
+            await store.add_reported(db, payout, state)
             continue
         differ.append(payout.trx_id)
         if state.status in (TransferStatus.REVERSED, TransferStatus.RETURNED):

@@ -70,11 +70,13 @@ class SettlementEvent(msgspec.Struct, frozen=True):
     source: Source
     error_code: RefusalCode | None = None
     guidance: str | None = None
-    provider_reference: str | None = None
-    provider_fee: Money | None = None
+    state: TransferState | None = None  # what the provider reported about the transfer
     bank_reference: str | None = None
-    session_id: str | None = None
     circumstance: str = ""  # added to the source's text
+
+    @property
+    def provider_fee(self) -> Money | None:
+        return None if self.state is None else self.state.fee
 
     @property
     def source_text(self) -> str:
@@ -92,8 +94,4 @@ def event_of(state: ProviderState) -> SettlementEvent:
     code = None if event is TransferEvent.DELIVERED else RefusalCode.GATEWAY_PAYOUT_FAILED
     if isinstance(state, RefundState):
         return SettlementEvent(event, Source.STATUS_QUERY, code)
-    return SettlementEvent(
-        *(event, Source.STATUS_QUERY, code, state.message or None),
-        *(state.provider_reference, state.fee),
-        session_id=state.session_id,
-    )
+    return SettlementEvent(event, Source.STATUS_QUERY, code, state.message or None, state)

@@ -6,6 +6,7 @@ A transfer is never paid twice, and never ends without a conclusive response.
 from functools import partial
 
 import msgspec
+from msgspec.structs import asdict
 
 from manilla.kit import crash
 from manilla.kit.batch import Batcher
@@ -175,16 +176,7 @@ class TransferMachine:
         answer = await adapter.send(msgspec.structs.replace(order, reference=reference))
         if not isinstance(answer, Done):
             return answer
-        sent = answer.value
-        return Done(
-            TransferState(
-                TransferStatus.PENDING,
-                fee=sent.fee,
-                provider_reference=sent.provider_reference,
-                session_id=sent.session_id,
-                needs_action=sent.needs_action,
-            )
-        )
+        return Done(TransferState(TransferStatus.PENDING, **asdict(answer.value)))
 
     async def _after_send(self, transfer: Transfer, answer: ProviderAnswer) -> Step:
         if isinstance(answer, Done) and answer.value.status not in EVENTS:

@@ -16,7 +16,7 @@ from manilla.kit import crash, jobs
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.jobs import Job
 from manilla.ledger import timeline
-from manilla.payouts import rail_change
+from manilla.payouts import rail_change, store
 from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.payouts.rail_change import AttemptEnd
 from manilla.payouts.routing.choice import RouteDecision
@@ -204,11 +204,10 @@ async def _start(connection: Connection, payout: Payout, route: PayoutRoute) -> 
     if route.account.name_enquiry_reference:
         beneficiary["name_enquiry_reference"] = route.account.name_enquiry_reference
     await connection.execute(
-        """
+        f"""
         UPDATE payout SET provider = $3, rail_bank_code = $4, beneficiary = $5::jsonb,
                account_name = $6, began_at = NULL, last_sent_at = NULL, sent_reference = NULL,
-               accepted_at = NULL, provider_reference = NULL, provider_fee_minor = NULL,
-               session_id = NULL, updated_at = now()
+               {store.NOTHING_REPORTED}, updated_at = now()
          WHERE merchant_id = $1 AND trx_id = $2""",
         *(payout.merchant_id, payout.trx_id, route.provider, route.bank_code),
         *(msgspec.json.encode(beneficiary).decode(), route.account.account_name),

@@ -3,7 +3,7 @@
 -- more than that, and changes nothing of it:
 --   - the payout has ended, or is on another rail
 --   - a signed webhook contradicts the delivery, its amount or its currency
---   - the payout's session id has changed, so that the notification would lack it
+--   - the provider's references have changed, so that the notification would lack them
 --
 -- Payouts are locked in sorted order, so statements cannot deadlock.
 CREATE OR REPLACE FUNCTION payout_deliver(p_items jsonb) RETURNS TABLE (item integer)
@@ -38,13 +38,15 @@ BEGIN
     SELECT array_agg(g.item) INTO undisputed
       FROM jsonb_to_recordset(p_items) AS g (
            item integer, merchant_id bigint, trx_id text, provider text, amount numeric,
-           known_session_id text)
+           known jsonb)
      CROSS JOIN LATERAL (
-           SELECT payout.status, payout.provider, payout.session_id, payout.currency FROM payout
+           SELECT payout.status, payout.provider, payout.provider_reference, payout.session_id,
+                  payout.currency FROM payout
             WHERE payout.merchant_id = g.merchant_id AND payout.trx_id = g.trx_id
             LIMIT 1) AS p
      WHERE p.status = 'pending' AND p.provider = g.provider
-       AND p.session_id IS NOT DISTINCT FROM g.known_session_id
+       AND g.known = jsonb_build_object('provider_reference', p.provider_reference,
+                                        'session_id', p.session_id)
        AND NOT EXISTS (
            SELECT FROM webhook w
             WHERE w.merchant_id = g.merchant_id AND w.reference = g.trx_id
@@ -59,9 +61,8 @@ BEGIN
     WITH changed AS (
         UPDATE payout p
            SET status = 'completed', updated_at = now(),
-               provider_reference = coalesce(g.provider_reference, p.provider_reference),
                provider_fee_minor = coalesce(g.provider_fee_minor, p.provider_fee_minor),
-               session_id = coalesce(g.session_id, p.session_id)
+               provider_reference = g.provider_reference, session_id = g.session_id
           FROM jsonb_to_recordset(p_items) AS g (
                item integer, merchant_id bigint, trx_id text, provider_reference text,
                provider_fee_minor bigint, session_id text)
