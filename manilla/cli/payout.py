@@ -15,7 +15,7 @@ from manilla.ledger.scope import Everyone
 from manilla.payouts import decisions, listing, queue
 from manilla.payouts.beneficiaries.banks import Banks
 from manilla.payouts.listing import PayoutFilter
-from manilla.payouts.payout import DETAILS, Payout, PayoutStatus
+from manilla.payouts.payout import DETAILS, REPORTED_NAMES, Payout, PayoutStatus
 from manilla.payouts.queue import QueueFilter, Waiting
 from manilla.payouts.routing.explanation import ExplainedAttempt, explain_attempts
 from manilla.proofs import restored
@@ -31,7 +31,8 @@ _ROW = (
 ROW = queue.ON_HOLD_FIELDS.select(_ROW)
 COLUMNS = queue.ON_HOLD_FIELDS.select(
     f"{_ROW} on_hold_reason payable_amount beneficiary account_name {' '.join(DETAILS)} guidance"
-    " reversed session_id provider_reference bank_reference remarks sent_at accepted_at updated_at"
+    f" reversed {' '.join(REPORTED_NAMES)} provider_reference bank_reference remarks sent_at"
+    " accepted_at updated_at"
 )
 EVENTS = timeline.FIELDS.select("at event status detail")
 

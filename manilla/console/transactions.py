@@ -21,7 +21,7 @@ from manilla.payments import listing as payments
 from manilla.payments.listing import PaymentFilter
 from manilla.payments.payment import Payment
 from manilla.payouts import listing as payouts
-from manilla.payouts.payout import Payout
+from manilla.payouts.payout import REPORTED_COLUMNS, Payout
 from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
 from manilla.web import exports, record_list, timeline
@@ -46,7 +46,7 @@ COLUMNS: dict[TransactionKind, Columns[Any]] = {
     ),
     TransactionKind.PAYOUT: payouts.FIELDS.select(
         "trx_id ref_trx merchant_id environment status error_code currency amount fee"
-        " method provider provider_reference session_id bank account_number account_name created_at"
+        f" method provider {' '.join(REPORTED_COLUMNS)} bank account_number account_name created_at"
         " updated_at"
     ),
     TransactionKind.REFUND: refunds.FIELDS.select(

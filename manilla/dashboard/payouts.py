@@ -25,7 +25,7 @@ from manilla.payouts.beneficiaries.accounts import SavedAccount
 from manilla.payouts.initiate import PayoutOrder
 from manilla.payouts.listing import AccountFilter
 from manilla.payouts.ordering import AccountHolder, PayoutPreview
-from manilla.payouts.payout import DETAILS
+from manilla.payouts.payout import DETAILS, REPORTED_NAMES
 from manilla.payouts.protection import allowance
 from manilla.people.roles import Permission
 from manilla.web import record_list, timeline
@@ -54,7 +54,7 @@ MADE_BEFORE = "This payout already exists. No second payout was created."
 
 COLUMNS = payouts.FIELDS.select(
     "trx_id ref_trx status error_code currency payout_amount fee payable_amount withdraw_method"
-    f" bank account_number account_name {' '.join(DETAILS)} session_id ordered_by created_at"
+    f" bank account_number account_name {' '.join(DETAILS + REPORTED_NAMES)} ordered_by created_at"
     " updated_at"
 )
 

@@ -57,7 +57,7 @@ REPORTED = (
         label="Session ID",
         title="Session ID (NIP)",
         column="session",
-        hint="The beneficiary\u2019s bank can trace the transfer with it.",
+        hint="The beneficiary\u2019s bank can trace the transfer with this ID.",
     ),
 )
 REPORTED_NAMES = tuple(field.name for field in REPORTED)

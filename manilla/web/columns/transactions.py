@@ -1,5 +1,7 @@
 """Columns and filters of the payment, payout and refund lists in dashboard and console."""
 
+from operator import attrgetter
+
 import msgspec
 from markupsafe import Markup
 
@@ -11,7 +13,7 @@ from manilla.methods.method import MethodKind
 from manilla.payments.listing import ListedPayment, ListedStatus
 from manilla.payments.payment import Payment, PaymentStatus
 from manilla.payouts.listing import BankCodes, PayoutFilter
-from manilla.payouts.payout import Payout, PayoutStatus
+from manilla.payouts.payout import REPORTED, Payout, PayoutStatus, ReportedField
 from manilla.people.roles import Realm
 from manilla.refunds.refund import Refund, RefundStatus
 from manilla.web import cells, record_list
@@ -53,6 +55,13 @@ def _refund_status(_request: PageRequest, row: Refund) -> Markup:
 
 def _bank(request: PageRequest, row: Payout) -> str:
     return cells.text(request.services.banks.name_of(row))
+
+
+def _reported_column(field: ReportedField) -> ListColumn:
+    value = attrgetter(field.name)
+    return ListColumn(
+        field.column, field.label, lambda _, row: cells.identifier(value(row)), is_default=False
+    )
 
 
 CREATED = time_column("Created", "created_at")
@@ -97,9 +106,7 @@ PAYOUT_COLUMNS = (
     ListColumn("account", "Account number", lambda _, row: cells.text(row.account_number)),
     ListColumn("bank", "Bank", _bank, is_default=False),
     ListColumn("method", "Method", lambda _, row: cells.text(row.method_name), is_default=False),
-    ListColumn(
-        "session", "Session ID", lambda _, row: cells.identifier(row.session_id), is_default=False
-    ),
+    *(_reported_column(field) for field in REPORTED),
     DESCRIPTION,
     ListColumn("status", "Status", _payout_status, Place.STATUS, sorts=(SortOrder.STATUS,)),
     ListColumn("fee", "Fee", lambda _, row: money(row.fee), is_number=True, is_default=False),

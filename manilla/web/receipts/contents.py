@@ -163,9 +163,8 @@ def _references(row: Payment | Payout) -> Lines:
 
 
 def _payout_references(payout: Payout) -> Lines:
-    if payout.session_id is None:
-        return _references(payout)
-    return [*_references(payout), ("Session ID (NIP)", clean(payout.session_id, 60))]
+    reported = ((field.title, clean(text, 60)) for field, text in payout.reported)
+    return [*_references(payout), *reported]
 
 
 def _when(since: datetime) -> str:
