@@ -29,11 +29,11 @@ from manilla.ledger.transactions import (
     TransactionNotFound,
 )
 from manilla.merchants.rights import Right
-from manilla.payments import commission, initiate, verify
+from manilla.payments import commission, fields, initiate
 from manilla.payments.eligibility import read_keywords
+from manilla.payments.fields import ReportedPayment
 from manilla.payments.initiate import PaymentOrder, PaymentSession
 from manilla.payments.payment import PaymentStatus
-from manilla.payments.verify import ReportedPayment
 from manilla.services import Services
 
 CustomerName = Annotated[Line, Meta(max_length=100)]
@@ -41,7 +41,10 @@ CustomerName = Annotated[Line, Meta(max_length=100)]
 LegacyEmail = Annotated[Line, Meta(max_length=100)]
 Keywords = Annotated[
     str | list[str] | None,
-    Meta(description="Parts of gateway names or codes, as a list or comma-separated."),
+    Meta(
+        description="Keywords that filter the merchant's gateways: parts of names or codes, "
+        "case-insensitive, as a list or comma-separated."
+    ),
 ]
 
 
@@ -89,7 +92,7 @@ class PaymentsQuery(TransactionQuery, frozen=True, kw_only=True, forbid_unknown_
 
 
 class PaymentList(Struct, frozen=True):
-    data: Annotated[list[Any], items(verify.VerifiedPayment, verify.ListedUnfinishedPayment)]
+    data: Annotated[list[Any], items(fields.VerifiedPayment, fields.ListedUnfinishedPayment)]
     next_cursor: str | None
 
 
@@ -99,7 +102,7 @@ def endpoints(services: Services) -> list[Endpoint]:
         services,
         LIST,
         table="payment",
-        columns=verify.COLUMNS,
+        columns=fields.COLUMNS,
         statuses={status: (status,) for status in PaymentStatus},
     )
 
@@ -111,11 +114,11 @@ def endpoints(services: Services) -> list[Endpoint]:
         return await initiation.initiate(call.caller, order, call.ticket)
 
     async def verify_payment(call: Call) -> Any:
-        return await verify.verify(reader, call.tenant, call.parameter)
+        return await fields.verify(reader, call.tenant, call.parameter)
 
     async def list_payments(call: Call) -> PaymentList:
         rows, cursor = await payments.page(call)
-        found = [verify.describe_listed(ReportedPayment(*row)) for row in rows]
+        found = [fields.describe_listed(ReportedPayment(*row)) for row in rows]
         return PaymentList(found, cursor)
 
     return [
@@ -138,7 +141,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             summary="Verify a payment",
             description="Returns a payment's status. Use the environment in which it was created.",
             right=Right.READ,
-            answers=(verify.VerifiedPayment, verify.UnfinishedPayment),
+            answers=(fields.VerifiedPayment, fields.UnfinishedPayment),
             use_case=verify_payment,
             refusals=(TransactionNotFound,),
         ),

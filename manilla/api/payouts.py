@@ -18,13 +18,13 @@ from manilla.ledger.transactions import (
     TransactionNotFound,
 )
 from manilla.merchants.rights import Right
-from manilla.payouts import refusals, verify
+from manilla.payouts import fields, refusals
 from manilla.payouts.beneficiaries import methods
 from manilla.payouts.beneficiaries.banks import BankList
 from manilla.payouts.beneficiaries.methods import PayoutMethods
+from manilla.payouts.fields import ReportedPayout
 from manilla.payouts.initiate import InitiatedPayout, PayoutOrder
 from manilla.payouts.payout import PayoutStatus
-from manilla.payouts.verify import ReportedPayout
 from manilla.services import Services
 
 INITIATE, LIST = "/api/v1/initiate-payout", "/api/v1/payouts"
@@ -90,7 +90,7 @@ class PayoutsQuery(TransactionQuery, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class PayoutList(Struct, frozen=True):
-    data: Annotated[list[Any], items(verify.DeliveredPayout, verify.ListedUndeliveredPayout)]
+    data: Annotated[list[Any], items(fields.DeliveredPayout, fields.ListedUndeliveredPayout)]
     next_cursor: str | None
 
 
@@ -99,13 +99,13 @@ def endpoints(services: Services) -> list[Endpoint]:
         services,
         LIST,
         table="payout",
-        columns=verify.COLUMNS,
+        columns=fields.COLUMNS,
         statuses=STATUSES,
     )
 
     async def list_payouts(call: Call) -> PayoutList:
         rows, cursor = await payouts.page(call)
-        found = [verify.describe_listed(ReportedPayout(*row)) for row in rows]
+        found = [fields.describe_listed(ReportedPayout(*row)) for row in rows]
         return PayoutList(found, cursor)
 
     async def payout_methods(call: Call) -> PayoutMethods:
@@ -118,7 +118,7 @@ def endpoints(services: Services) -> list[Endpoint]:
         return await services.payouts.initiate(call.caller, _order(call), call.ticket)
 
     async def verify_payout(call: Call) -> Any:
-        return await verify.verify(services.reader, call.tenant, call.parameter)
+        return await fields.verify(services.reader, call.tenant, call.parameter)
 
     return [
         Endpoint(
@@ -151,7 +151,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             summary="Verify a payout",
             description="Returns a payout's status. Use the environment in which it was created.",
             right=Right.READ,
-            answers=(verify.DeliveredPayout, verify.UndeliveredPayout),
+            answers=(fields.DeliveredPayout, fields.UndeliveredPayout),
             use_case=verify_payout,
             refusals=(TransactionNotFound,),
         ),

@@ -13,11 +13,11 @@ from manilla.api.optional_headers import read_repeat_key, read_scenario
 from manilla.api.refusals import InvalidAmount
 from manilla.ledger.transactions import DuplicateReference, TransactionNotFound
 from manilla.merchants.rights import Right
-from manilla.refunds import order, verify
+from manilla.refunds import fields, order
 from manilla.refunds.books import RefundNotCovered, RefundRefused
+from manilla.refunds.fields import ReportedRefund, VerifiedRefund
 from manilla.refunds.order import InitiatedRefund, OrderedRefund
 from manilla.refunds.refund import REASON_LENGTH_MAX
-from manilla.refunds.verify import ReportedRefund, VerifiedRefund
 from manilla.services import Services
 
 INITIATE, LIST = "/api/v1/initiate-refund", "/api/v1/refunds"
@@ -51,19 +51,19 @@ def endpoints(services: Services) -> list[Endpoint]:
         services,
         LIST,
         table="refund",
-        columns=verify.COLUMNS,
-        statuses={word: (status,) for word, status in verify.STATUSES.items()},
+        columns=fields.COLUMNS,
+        statuses={word: (status,) for word, status in fields.STATUSES.items()},
     )
 
     async def initiate_refund(call: Call) -> InitiatedRefund:
         return await order.place(db, call.caller, _order(call))
 
     async def verify_refund(call: Call) -> VerifiedRefund:
-        return await verify.verify(services.reader, call.tenant, call.parameter)
+        return await fields.verify(services.reader, call.tenant, call.parameter)
 
     async def list_refunds(call: Call) -> RefundList:
         rows, cursor = await refunds.page(call)
-        return RefundList([verify.describe(ReportedRefund(*row)) for row in rows], cursor)
+        return RefundList([fields.describe(ReportedRefund(*row)) for row in rows], cursor)
 
     return [
         Endpoint(

@@ -4,9 +4,7 @@ Only the final status of a payment, and a completed refund, are sent to `ipn_url
 are events, which the merchant's endpoints receive.
 """
 
-import time
 from datetime import UTC, datetime
-from decimal import Decimal
 
 import msgspec
 
@@ -21,65 +19,15 @@ from manilla.merchants import queries as merchants
 from manilla.merchants.directory import Caller
 from manilla.notify import outbox
 from manilla.notify.events.kinds import EventType
-from manilla.payments.payment import NewPayment, Payment, PaymentErrorCode, PaymentStatus
-from manilla.payments.verify import Commission, describe_commission
-
-EVENT = "payment"
-REFUND_MESSAGES = {
-    "pending": "Refund Pending",
-    "completed": "Payment Refunded",
-    "failed": "Refund Failed",
-}
-
-
-class PaymentNoticeData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The payment. It has `amount_received` if the customer paid a wrong amount."""
-
-    ref_trx: str
-    trx_id: str
-    description: str | None
-    ipn_url: str
-    customer_name: str | None
-    customer_email: str | None
-    merchant_name: str
-    amount: Decimal
-    base_amount: Decimal
-    currency_code: str
-    environment: str
-    is_sandbox: bool
-    commission: Commission
-    amount_received: Decimal | None = None
-
-
-class RefundNoticeData(PaymentNoticeData, frozen=True, kw_only=True, omit_defaults=True):
-    refund_amount: Decimal
-    refund_trx_id: str
-    refund_source: str | None = None  # None: the wallet
-
-
-class PaymentNotice(msgspec.Struct, frozen=True, omit_defaults=True):
-    event: str
-    data: PaymentNoticeData
-    message: str
-    status: str
-    timestamp: int
-    error_code: str | None = None
-
-
-class RefundNotice(msgspec.Struct, frozen=True):
-    event: str
-    data: RefundNoticeData
-    message: str
-    status: str
-    timestamp: int
-
-
-class LegacyNotice(msgspec.Struct, frozen=True):
-    event: str
-    trx_id: str
-    amount: Decimal
-    currency: str
-    status: str
+from manilla.payments.fields import (
+    EVENT,
+    LegacyNotice,
+    PaymentNotice,
+    RefundNotice,
+    describe_notice,
+    describe_refund,
+)
+from manilla.payments.payment import NewPayment, Payment, PaymentStatus
 
 
 async def enqueue_payment(connection: Connection, payment: Payment) -> None:
@@ -89,7 +37,7 @@ async def enqueue_payment(connection: Connection, payment: Payment) -> None:
     """
     assert payment.status is not PaymentStatus.PENDING
     merchant_name = await _merchant_name(connection, payment)
-    notice = _notice(payment, merchant_name)
+    notice = describe_notice(payment, merchant_name)
     event_type = EventType(f"{EVENT}.{payment.status}")
     await _enqueue(connection, payment, notice, event_type, payment.ipn_url)
 
@@ -108,7 +56,7 @@ def pending(caller: Caller, new: NewPayment) -> dict[str, str]:
         credited_charge=None,
         refunded_minor=0,
     )
-    notice = _notice(payment, caller.name)
+    notice = describe_notice(payment, caller.name)
     return outbox.pending(caller.merchant_id, notice.event, notice)
 
 
@@ -158,14 +106,8 @@ async def enqueue_refund(
         connection, payment.merchant_id, payment.environment, event_type
     ):
         return
-    about = msgspec.structs.asdict(_data(payment, await _merchant_name(connection, payment)))
-    data = RefundNoticeData(
-        **about,
-        refund_amount=amount.amount,
-        refund_trx_id=refund_trx_id,
-        refund_source=source,
-    )
-    notice = RefundNotice("refund", data, REFUND_MESSAGES[status], status, int(time.time()))
+    merchant_name = await _merchant_name(connection, payment)
+    notice = describe_refund(payment, merchant_name, refund_trx_id, amount, status, source)
     url = payment.ipn_url if status == "completed" else ""
     await _enqueue(connection, payment, notice, event_type, url)
 
@@ -194,52 +136,3 @@ async def _merchant_name(connection: Connection, payment: Payment) -> str:
     merchant = await merchants.merchant(connection, payment.merchant_id)
     assert merchant is not None
     return merchant.name
-
-
-def _notice(payment: Payment, merchant_name: str) -> PaymentNotice | LegacyNotice:
-    status = _status(payment)
-    if payment.is_legacy:
-        return _legacy(payment, "failed" if status == "canceled" else status)
-    return PaymentNotice(
-        EVENT,
-        _data(payment, merchant_name),
-        f"Payment {status.title()}",
-        status,
-        int(time.time()),
-        error_code=payment.error_code,
-    )
-
-
-def _status(payment: Payment) -> str:
-    if payment.error_code is PaymentErrorCode.PAYMENT_CANCELED:
-        return "canceled"
-    return "completed" if payment.status is PaymentStatus.SUCCESS else payment.status
-
-
-def _data(payment: Payment, merchant_name: str) -> PaymentNoticeData:
-    return PaymentNoticeData(
-        ref_trx=payment.ref_trx,
-        trx_id=payment.trx_id,
-        description=payment.description,
-        ipn_url=payment.ipn_url,
-        customer_name=payment.customer_name,
-        customer_email=payment.customer_email,
-        merchant_name=merchant_name,
-        amount=payment.amount.amount,
-        base_amount=payment.amount.amount,
-        currency_code=payment.currency,
-        environment=payment.environment,
-        is_sandbox=payment.is_sandbox,
-        commission=describe_commission(payment),
-        amount_received=None if payment.received_minor is None else payment.received.amount,
-    )
-
-
-def _legacy(payment: Payment, status: str) -> LegacyNotice:
-    return LegacyNotice(
-        event="payment.success" if status == "completed" else f"payment.{status}",
-        trx_id=payment.trx_id,
-        amount=payment.amount.amount,
-        currency=payment.currency,
-        status=status,
-    )

@@ -13,7 +13,8 @@ from manilla.kit import crash, strict_json
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.notify import notification_ids
-from manilla.payouts import notices, states
+from manilla.payouts import states
+from manilla.payouts.fields import describe_notice
 from manilla.payouts.payout import REPORTED_COLUMNS, Payout, PayoutStatus
 from manilla.transfers.events import SettlementEvent, TransferEvent
 
@@ -67,5 +68,5 @@ def _item(number: int, delivered: DeliveredPayout) -> dict[str, object]:
         "detail": states.detail_of(event),
         "notice_id": notification_ids.new(payout.merchant_id),
         "ipn_url": payout.ipn_url,
-        "notice": strict_json.encode(notices.notice_of(after)).decode(),
+        "notice": strict_json.encode(describe_notice(after)).decode(),
     }

@@ -8,10 +8,15 @@ from decimal import Decimal
 from importlib import resources
 from typing import Any
 
+import msgspec
+
 from manilla.kit import strict_json
 from manilla.kit.errors import Refusal
 from manilla.merchants import rights
 from manilla.merchants.rights import Right
+from manilla.payments.fields import PaymentNoticeData, VerifiedPayment
+from manilla.payouts.fields import DeliveredPayout, PayoutNoticeData
+from manilla.refunds.fields import VerifiedRefund
 
 Examples = Mapping[str, Any]  # example bodies by name
 
@@ -39,16 +44,38 @@ def _page(items: Iterable[Mapping[str, Any]]) -> Examples:
     return {"page": {"data": data, "next_cursor": CURSOR}}
 
 
+def _with_own(kind: type[msgspec.Struct], body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Adds the examples that the struct's fields declare, in the order of the fields."""
+    whole = dict(body)
+    for field in msgspec.inspect.type_info(kind).fields:  # type: ignore[attr-defined]
+        declared = getattr(field.type, "extra_json_schema", None) or {}
+        for example in declared.get("examples", ()):
+            whole[field.name] = example
+    return {name: whole[name] for name in kind.__struct_fields__ if name in whole}
+
+
+def _verified(operation: str, kind: type[msgspec.Struct]) -> Examples:
+    bodies = _RESPONSES[operation]
+    return {**bodies, "success": _with_own(kind, bodies["success"])}
+
+
+_VERIFIED: Mapping[str, Examples] = {
+    "verifyPayment": _verified("verifyPayment", VerifiedPayment),
+    "verifyPayout": _verified("verifyPayout", DeliveredPayout),
+    "verifyRefund": _verified("verifyRefund", VerifiedRefund),
+}
 ANSWERS: Mapping[str, Examples] = {
     **_RESPONSES,
-    "listPayments": _page(_RESPONSES["verifyPayment"].values()),
-    "listPayouts": _page(_RESPONSES["verifyPayout"].values()),
-    "listRefunds": _page(_RESPONSES["verifyRefund"].values()),
+    **_VERIFIED,
+    "listPayments": _page(_VERIFIED["verifyPayment"].values()),
+    "listPayouts": _page(_VERIFIED["verifyPayout"].values()),
+    "listRefunds": _page(_VERIFIED["verifyRefund"].values()),
 }
 
 # Examples of completed transactions. The other examples change a few of their fields.
 _COMPLETED = _read("notices")
 _PAYMENT, _PAYOUT = _COMPLETED["payment"], _COMPLETED["payout"]
+_PAYMENT["data"] = _with_own(PaymentNoticeData, _PAYMENT["data"])
 _COMMISSION = _PAYMENT["data"]["commission"]
 _UNPAID = {
     **_COMMISSION,
@@ -70,7 +97,6 @@ def _unpaid(code: str, **changed: str) -> Any:
 def _undelivered(code: str, timestamp: int, **changed: str) -> Any:
     refunded = {"refunded_amount": Decimal("5050.00"), "error_code": code}
     data = {**_PAYOUT["data"], **refunded}
-    del data["session_id"]
     return {**_PAYOUT, "data": data, **changed, "timestamp": timestamp, **refunded}
 
 
@@ -81,7 +107,7 @@ NOTICES: Mapping[str, Examples] = {
         "canceled": _unpaid("PAYMENT_CANCELED", message="Payment Canceled", status="canceled"),
     },
     "payout": {
-        "completed": _PAYOUT,
+        "completed": {**_PAYOUT, "data": _with_own(PayoutNoticeData, _PAYOUT["data"])},
         "failed": _undelivered(
             "gateway_payout_failed", 1794724969, message="Payout Failed", status="failed"
         ),

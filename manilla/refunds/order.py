@@ -23,7 +23,7 @@ from manilla.merchants import api_keys
 from manilla.merchants.directory import Caller
 from manilla.payments import store as payments
 from manilla.payments.payment import Payment
-from manilla.refunds import initiate, store, verify
+from manilla.refunds import fields, initiate, store
 from manilla.refunds.refund import NO_REASON, Refund
 
 
@@ -104,7 +104,7 @@ async def _locked(connection: Connection, tenant: Tenant, trx_id: str) -> Paymen
 async def _check_reference(connection: Connection, tenant: Tenant, ref_trx: str) -> None:
     first = await store.refund_by_reference(connection, tenant, ref_trx)
     if first is not None:
-        details: dict[str, Any] = {"trx_id": first.trx_id, "status": verify.WORDS[first.status]}
+        details: dict[str, Any] = {"trx_id": first.trx_id, "status": fields.WORDS[first.status]}
         raise DuplicateReference(details=details)
 
 

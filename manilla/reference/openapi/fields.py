@@ -5,9 +5,7 @@ from typing import Any
 
 from manilla.merchants.rights import Right
 from manilla.notify.events.kinds import PATTERNS, EventType
-from manilla.payments.payment import PaymentErrorCode
 from manilla.payments.payment_links.link import LinkStatus
-from manilla.payouts.payout import PayoutErrorCode
 
 TRX_ID_PATTERN = "^TXN[0-9A-HJKMNP-TV-Z]{30}$"
 ENDPOINT_ID_PATTERN = "^we_[0-9A-HJKMNP-TV-Z]{30}$"
@@ -55,15 +53,8 @@ def _moment(description: str) -> FieldDescription:
     return _field(f"{description} RFC 3339 with any offset, such as `2026-01-31T12:00:00+01:00`.")
 
 
-KEYWORDS = _field(
-    "Keywords that filter the merchant's gateways: parts of names or codes, case-insensitive, as a "
-    "list or comma-separated."
-)
-
-LISTED = "Listed"  # prefix of a list item's schema that adds fields to another schema
-
-# Descriptions by field name, or by `Schema.field` for a field that has a different meaning in one
-# schema.
+# Descriptions by field name, or by `Schema.field` if the field has a different meaning in that
+# schema. A struct can also describe its fields itself: see `payouts/fields.py`.
 FIELDS: Mapping[str, FieldDescription] = {
     # errors
     "error": _field("A message for people. The text may change, so use `error_code` in your code."),
@@ -206,16 +197,6 @@ FIELDS: Mapping[str, FieldDescription] = {
     ),
     "reason": _field("The reason for the refund, as sent, or null if you sent no reason."),
     "RefundInfo.amount": _amount("The amount that the customer gets back."),
-    "VerifiedRefund.amount": _amount("The amount that the customer gets back."),
-    "VerifiedRefund.ref_trx": _field(
-        "Your reference, or null if the refund was created in the dashboard or by the operator."
-    ),
-    "VerifiedRefund.event": _field("The type of transaction.", enum=["refund"]),
-    "VerifiedRefund.status": _field(
-        "`pending`: not final yet; `success`: paid to the customer; `failed`: the amount was "
-        "returned to the wallet.",
-        enum=["pending", "success", "failed"],
-    ),
     "InitiatedRefund.status": _field(
         "The initial status. The result follows in a notification.", enum=["pending"]
     ),
@@ -225,10 +206,6 @@ FIELDS: Mapping[str, FieldDescription] = {
     "payment_trx_id": _id("The `trx_id` of the payment."),
     "refund_trx_id": _id("The refund's transaction id."),
     "refund_source": _field(
-        "`customer_credit` if the refund returns a surplus or a partial payment, which was never "
-        "in your wallet. Otherwise the field is omitted."
-    ),
-    "VerifiedRefund.source": _field(
         "`customer_credit` if the refund returns a surplus or a partial payment, which was never "
         "in your wallet. Otherwise the field is omitted."
     ),
@@ -372,8 +349,6 @@ FIELDS: Mapping[str, FieldDescription] = {
     "allow_payment_methods": _field(
         "The keywords that filter the gateways. Empty if you sent none."
     ),
-    "PaymentRequest.allow_payment_methods": KEYWORDS,
-    "LegacyPaymentRequest.allow_payment_methods": KEYWORDS,
     "merchant_payment_methods_restricted": _field(
         "Whether the merchant selected specific gateways in API Config."
     ),
@@ -409,10 +384,6 @@ FIELDS: Mapping[str, FieldDescription] = {
         "`bank_code` and `account_number`, and we look up the name. Required if "
         "`withdraw_account_id` is omitted."
     ),
-    "session_id": _field(
-        "The NIP session id of the interbank transfer, with which banks trace the transfer, or "
-        "null if the provider has not reported a session id."
-    ),
     "processing_type": _field(
         "`auto` for automatic methods, otherwise `manual`.", enum=["auto", "manual"]
     ),
@@ -439,27 +410,6 @@ FIELDS: Mapping[str, FieldDescription] = {
     "api_version": _field("The version of the API.", enum=["1.0"]),
     "SiteInfo.status": _field("The site's status.", enum=["active"]),
     # states
-    "VerifiedPayment.status": _field("The payment completed.", enum=["success"]),
-    "UnfinishedPayment.status": _field(
-        "`pending`: wait for the notification or verify later; `failed`: do not fulfill the order.",
-        enum=["pending", "failed"],
-    ),
-    "UnfinishedPayment.event": _field("The type of transaction.", enum=["payment"]),
-    "UnfinishedPayment.error_code": _field(
-        "Why the payment failed. Absent if the payment is pending.",
-        enum=[str(code) for code in PaymentErrorCode],
-    ),
-    "DeliveredPayout.status": _field("The payout was delivered.", enum=["success"]),
-    "UndeliveredPayout.status": _field(
-        "`pending`: not final yet; `failed`: the amount was returned to the wallet.",
-        enum=["pending", "failed"],
-    ),
-    "UndeliveredPayout.error_code": _field(
-        "Why the payout failed. Absent if the payout is pending.",
-        enum=[str(code) for code in PayoutErrorCode],
-    ),
-    "UndeliveredPayout.event": _field("The type of transaction.", enum=["payout"]),
-    "DeliveredPayout.event": _field("The type of transaction.", enum=["payout"]),
     "InitiatedPayout.status": _field(
         "The initial status. The result follows in a notification.", enum=["pending"]
     ),
@@ -473,54 +423,11 @@ FIELDS: Mapping[str, FieldDescription] = {
     # notifications
     "data": _field("The transaction."),
     "timestamp": _field("The time of the event, in Unix seconds."),
-    "PaymentNotice.event": _field("The type of transaction.", enum=["payment"]),
-    "PaymentNotice.status": _field(
-        "The payment's status.", enum=["completed", "failed", "canceled"]
-    ),
-    "PaymentNotice.message": _field(
-        "The status as a message for people.",
-        enum=["Payment Completed", "Payment Failed", "Payment Canceled"],
-    ),
-    "PaymentNotice.error_code": _field(
-        "Why the payment failed. Absent if the payment completed.",
-        enum=[str(code) for code in PaymentErrorCode],
-    ),
-    "PayoutNotice.event": _field("The type of transaction.", enum=["payout"]),
-    "PayoutNotice.status": _field(
-        "The payout's status. After a reversal, `failed` follows `completed`.",
-        enum=["completed", "failed", "canceled"],
-    ),
-    "PayoutNotice.message": _field(
-        "The status as a message for people.",
-        enum=["Payout Completed", "Payout Failed", "Payout Canceled", "Payout Reversed"],
-    ),
-    "PayoutNotice.error_code": _field(
-        "Why the payout failed. Absent if the payout completed.",
-        enum=[str(code) for code in PayoutErrorCode],
-    ),
-    "PayoutNoticeData.error_code": _field(
-        "The same as `error_code` outside `data`. Absent if the payout completed.",
-        enum=[str(code) for code in PayoutErrorCode],
-    ),
-    "PayoutNoticeData.session_id": _field(
-        "The NIP session id of the interbank transfer, or null if the provider has not reported a "
-        "session id. Absent if the payout was not delivered."
-    ),
-    "RefundNotice.event": _field("The type of transaction.", enum=["refund"]),
-    "RefundNotice.status": _field("The refund's status.", enum=["completed"]),
-    "RefundNotice.message": _field(
-        "The status as a message for people.", enum=["Payment Refunded"]
-    ),
-    "LegacyNotice.event": _field("The event.", enum=["payment.success", "payment.failed"]),
-    "LegacyNotice.status": _field("The payment's status.", enum=["completed", "failed"]),
 }
 
 
 def describe(schema: str, field: str) -> FieldDescription:
-    own = FIELDS.get(f"{schema}.{field}")
-    if own is None and schema.startswith(LISTED):
-        return describe(schema.removeprefix(LISTED), field)
-    return own or FIELDS.get(field) or {}
+    return FIELDS.get(f"{schema}.{field}") or FIELDS.get(field) or {}
 
 
 # Descriptions of schemas whose struct has no docstring.

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from manilla.payments.notices import LegacyNotice, PaymentNotice, RefundNotice
-from manilla.payouts.notices import PayoutNotice
+from manilla.payments.fields import LegacyNotice, PaymentNotice, RefundNotice
+from manilla.payouts.fields import PayoutNotice
 from manilla.reference import examples
 from manilla.reference.openapi import parts, schemas
 

@@ -12,6 +12,7 @@ from manilla.reference.openapi import fields
 BodyType = type[msgspec.Struct]
 
 PLACE = "#/components/schemas/"
+HIDDEN = ("default", "title", "examples")  # `examples.py` has examples of whole bodies
 
 
 class Error(msgspec.Struct, omit_defaults=True):
@@ -89,7 +90,8 @@ def _schema(kind: BodyType, *, is_read: bool, takes_others: bool) -> dict[str, A
                 required.append(sent)
             elif field.default is None:
                 part = _not_null(part)  # the API omits the field instead of sending null
-        properties[sent] = _described(part, fields.describe(kind.__name__, sent))
+        is_own = "description" in part  # the struct describes it
+        properties[sent] = _described(part, {} if is_own else fields.describe(kind.__name__, sent))
     return {
         "type": "object",
         "description": fields.SCHEMAS.get(kind.__name__) or (kind.__doc__ or "").strip(),
@@ -103,10 +105,12 @@ def _converted(part: Any) -> Any:
     """Converts msgspec's schema to OpenAPI 3.1, so it matches the JSON that the API sends."""
     if not isinstance(part, dict):
         return part
-    if part.get("format") == "decimal":
+    shown = {key: value for key, value in part.items() if key not in HIDDEN}
+    if shown.get("format") == "decimal":
         # msgspec describes a Decimal as a string, but the API uses numbers.
-        return {"type": "number"}
-    converted = {key: value for key, value in part.items() if key not in ("default", "title")}
+        shown |= {"type": "number"}
+        del shown["format"]
+    converted = {**({"type": shown["type"]} if "type" in shown else {}), **shown}
     if "$ref" in converted:
         converted["$ref"] = PLACE + converted["$ref"]
     if "items" in converted:

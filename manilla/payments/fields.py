@@ -1,12 +1,18 @@
-"""The response of verify-payment, and the item of a payment in a list."""
+"""The fields of a payment that merchants see: in verify-payment, in lists and in notifications.
 
+A refund's notification shows the payment, too.
+"""
+
+import time
 from decimal import Decimal
+from typing import Annotated
 
 import msgspec
 
 from manilla.kit.clock import iso_of_sql
 from manilla.kit.db import columns, only_if
-from manilla.kit.money import amount_of
+from manilla.kit.fields import api_field
+from manilla.kit.money import Money, amount_of
 from manilla.ledger.reader import TransactionReader
 from manilla.ledger.scope import Tenant
 from manilla.merchants.merchants import CommissionBearer
@@ -16,9 +22,18 @@ from manilla.payments.payment import Payment, PaymentErrorCode, PaymentStatus
 EVENT = "payment"
 PENDING = "Payment is still pending."
 FAILED = "Payment failed or was canceled."
+REFUND_MESSAGES = {
+    "pending": "Refund Pending",
+    "completed": "Payment Refunded",
+    "failed": "Refund Failed",
+}
+ERROR_CODES = [str(code) for code in PaymentErrorCode]
 
 # Looked up once, because access to enum members is slow, and a page has many payments.
 _SUCCESS, _PENDING = PaymentStatus.SUCCESS, PaymentStatus.PENDING
+
+
+PaymentEvent = Annotated[str, api_field("The kind of transaction.", enum=[EVENT])]
 
 
 class Commission(msgspec.Struct, frozen=True):
@@ -38,7 +53,7 @@ class Customer(msgspec.Struct, frozen=True):
 class VerifiedPayment(msgspec.Struct, frozen=True, omit_defaults=True):
     """A successful payment. It has `amount_received` if the customer paid a wrong amount."""
 
-    status: str
+    status: Annotated[str, api_field("The payment completed.", enum=["success"])]
     trx_id: str
     amount: Decimal
     fee: Decimal
@@ -58,12 +73,22 @@ class UnfinishedPayment(msgspec.Struct, frozen=True, gc=False, omit_defaults=Tru
     It has `amount_received` if the customer has paid a part of the amount due.
     """
 
-    status: str
-    event: str
+    status: Annotated[
+        str,
+        api_field(
+            "`pending`: wait for the notification or verify later; `failed`: do not fulfill the"
+            " order.",
+            enum=["pending", "failed"],
+        ),
+    ]
+    event: PaymentEvent
     trx_id: str
     ref_trx: str
     message: str
-    error_code: str | None = None
+    error_code: Annotated[
+        str | None,
+        api_field("Why the payment failed; absent if it is pending.", enum=ERROR_CODES),
+    ] = None
     amount_received: Decimal | None = None
 
 
@@ -185,4 +210,133 @@ def describe_commission(payment: Payment | ReportedPayment) -> Commission:
         customer_paid=paid,
         merchant_received=received,
         commission_trx_id=payment.commission_trx_id,
+    )
+
+
+class PaymentNoticeData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The payment. It has `amount_received` if the customer paid a wrong amount."""
+
+    ref_trx: str
+    trx_id: str
+    description: str | None
+    ipn_url: str
+    customer_name: str | None
+    customer_email: str | None
+    merchant_name: str
+    amount: Decimal
+    base_amount: Decimal
+    currency_code: str
+    environment: str
+    is_sandbox: bool
+    commission: Commission
+    amount_received: Decimal | None = None
+
+
+class RefundNoticeData(PaymentNoticeData, frozen=True, kw_only=True, omit_defaults=True):
+    refund_amount: Decimal
+    refund_trx_id: str
+    refund_source: str | None = None  # None: the wallet
+
+
+class PaymentNotice(msgspec.Struct, frozen=True, omit_defaults=True):
+    event: PaymentEvent
+    data: PaymentNoticeData
+    message: Annotated[
+        str,
+        api_field(
+            "The status as a message for people.",
+            enum=["Payment Completed", "Payment Failed", "Payment Canceled"],
+        ),
+    ]
+    status: Annotated[
+        str, api_field("The payment's status.", enum=["completed", "failed", "canceled"])
+    ]
+    timestamp: int
+    error_code: Annotated[
+        str | None,
+        api_field("Why the payment failed; absent if it completed.", enum=ERROR_CODES),
+    ] = None
+
+
+class RefundNotice(msgspec.Struct, frozen=True):
+    event: Annotated[str, api_field("The kind of transaction.", enum=["refund"])]
+    data: RefundNoticeData
+    message: Annotated[
+        str, api_field("The status as a message for people.", enum=["Payment Refunded"])
+    ]
+    status: Annotated[str, api_field("The refund's status.", enum=["completed"])]
+    timestamp: int
+
+
+class LegacyNotice(msgspec.Struct, frozen=True):
+    event: Annotated[str, api_field("The event.", enum=["payment.success", "payment.failed"])]
+    trx_id: str
+    amount: Decimal
+    currency: str
+    status: Annotated[str, api_field("The payment's status.", enum=["completed", "failed"])]
+
+
+def describe_notice(payment: Payment, merchant_name: str) -> PaymentNotice | LegacyNotice:
+    status = _status(payment)
+    if payment.is_legacy:
+        return _legacy(payment, "failed" if status == "canceled" else status)
+    return PaymentNotice(
+        EVENT,
+        _data(payment, merchant_name),
+        f"Payment {status.title()}",
+        status,
+        int(time.time()),
+        error_code=payment.error_code,
+    )
+
+
+def describe_refund(
+    payment: Payment,
+    merchant_name: str,
+    refund_trx_id: str,
+    amount: Money,
+    status: str,
+    source: str | None,
+) -> RefundNotice:
+    data = RefundNoticeData(
+        **msgspec.structs.asdict(_data(payment, merchant_name)),
+        refund_amount=amount.amount,
+        refund_trx_id=refund_trx_id,
+        refund_source=source,
+    )
+    return RefundNotice("refund", data, REFUND_MESSAGES[status], status, int(time.time()))
+
+
+def _status(payment: Payment) -> str:
+    if payment.error_code is PaymentErrorCode.PAYMENT_CANCELED:
+        return "canceled"
+    return "completed" if payment.status is PaymentStatus.SUCCESS else payment.status
+
+
+def _data(payment: Payment, merchant_name: str) -> PaymentNoticeData:
+    return PaymentNoticeData(
+        ref_trx=payment.ref_trx,
+        trx_id=payment.trx_id,
+        description=payment.description,
+        ipn_url=payment.ipn_url,
+        customer_name=payment.customer_name,
+        customer_email=payment.customer_email,
+        merchant_name=merchant_name,
+        amount=payment.amount.amount,
+        base_amount=payment.amount.amount,
+        currency_code=payment.currency,
+        environment=payment.environment,
+        is_sandbox=payment.is_sandbox,
+        commission=describe_commission(payment),
+        amount_received=None if payment.received_minor is None else payment.received.amount,
+    )
+
+
+def _legacy(payment: Payment, status: str) -> LegacyNotice:
+    return LegacyNotice(
+        event="payment.success" if status == "completed" else f"payment.{status}",
+        trx_id=payment.trx_id,
+        amount=payment.amount.amount,
+        currency=payment.currency,
+        status=status,
     )

@@ -1,11 +1,16 @@
-"""The response of verify-refund, and the item of a refund in a list."""
+"""The fields of a refund that merchants see in verify-refund and in lists.
+
+`payments/fields.py` has those of its notification.
+"""
 
 from decimal import Decimal
+from typing import Annotated
 
 import msgspec
 
 from manilla.kit.clock import iso_of_sql
 from manilla.kit.db import columns
+from manilla.kit.fields import api_field
 from manilla.kit.money import Money
 from manilla.ledger.posting import CUSTOMER_CREDIT
 from manilla.ledger.reader import TransactionReader
@@ -30,18 +35,42 @@ UNDER_REVIEW = "Refund failed. The operator reviews what happens with the money.
 class VerifiedRefund(msgspec.Struct, frozen=True, omit_defaults=True):
     """A refund. It has a `source` if its money does not come from the wallet."""
 
-    status: str
-    event: str
+    status: Annotated[
+        str,
+        api_field(
+            "`pending`: not final yet; `success`: paid to the customer; `failed`: the amount was"
+            " returned to the wallet.",
+            enum=list(STATUSES),
+        ),
+    ]
+    event: Annotated[str, api_field("The kind of transaction.", enum=["refund"])]
     trx_id: str
-    ref_trx: str | None
+    ref_trx: Annotated[
+        str | None,
+        api_field(
+            "Your reference; null if the refund was created in the dashboard or by the operator."
+        ),
+    ]
     payment_trx_id: str
-    amount: Decimal
+    amount: Annotated[
+        Decimal,
+        api_field(
+            "The amount that the customer gets back. In major units, exact to the currency's minor"
+            " unit."
+        ),
+    ]
     currency: str
     reason: str | None
     message: str
     created_at: str
     updated_at: str
-    source: str | None = None
+    source: Annotated[
+        str | None,
+        api_field(
+            "`customer_credit` if the refund returns a surplus or a part of the amount due, which"
+            " was never in your wallet. Otherwise the field is omitted."
+        ),
+    ] = None
 
 
 class ReportedRefund(msgspec.Struct, frozen=True):
