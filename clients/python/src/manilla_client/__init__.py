@@ -5,7 +5,7 @@ The client is a separate package, so it imports nothing from the platform.
 
 from typing import TYPE_CHECKING, Any
 
-from manilla_client.answers import (
+from manilla_client.bodies import (
     AcceptedResend,
     Balance,
     BalanceTransaction,
@@ -24,14 +24,18 @@ from manilla_client.answers import (
     MethodField,
     PaymentInfo,
     PaymentLink,
+    PaymentLinkOrder,
     PaymentLinkPage,
+    PaymentOrder,
     PaymentSession,
     Payout,
     PayoutInfo,
     PayoutMethod,
     PayoutMethods,
+    PayoutOrder,
     Refund,
     RefundInfo,
+    RefundOrder,
     SiteInfo,
     UndeliveredPayout,
     UnfinishedPayment,
@@ -40,7 +44,6 @@ from manilla_client.answers import (
     WebhookEndpoint,
     WebhookEndpointPage,
 )
-from manilla_client.calls import PaymentLinkOrder, PaymentOrder, PayoutOrder, RefundOrder
 from manilla_client.credentials import Credentials
 from manilla_client.errors import (
     ApiError,

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
 from manilla_client import calls, lists, polling
-from manilla_client.answers import (
+from manilla_client.bodies import (
     AcceptedResend,
     Balance,
     BalanceTransaction,
@@ -22,15 +22,22 @@ from manilla_client.answers import (
     CreatedPaymentLink,
     DeletedEndpoint,
     DeliveredPayout,
+    EndpointChange,
+    EndpointOrder,
     EndpointSecret,
     EndpointTest,
     EventPage,
     PaymentLink,
+    PaymentLinkChange,
+    PaymentLinkOrder,
     PaymentLinkPage,
+    PaymentOrder,
     PaymentSession,
     Payout,
     PayoutMethods,
+    PayoutOrder,
     Refund,
+    RefundOrder,
     SiteInfo,
     UndeliveredPayout,
     UnfinishedPayment,
@@ -38,19 +45,7 @@ from manilla_client.answers import (
     WebhookEndpoint,
     WebhookEndpointPage,
 )
-from manilla_client.calls import (
-    Call,
-    EndpointChange,
-    EndpointOrder,
-    EventQuery,
-    PaymentLinkChange,
-    PaymentLinkOrder,
-    PaymentLinkQuery,
-    PaymentOrder,
-    PayoutOrder,
-    RefundOrder,
-    Scenario,
-)
+from manilla_client.calls import Call, EventQuery, PaymentLinkQuery, Scenario
 from manilla_client.conversation import converse
 from manilla_client.credentials import Credentials, url_of_environment
 from manilla_client.lists import Item, PageCall, StatementQuery, TransactionQuery

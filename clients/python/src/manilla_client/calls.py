@@ -1,15 +1,14 @@
 """The API's calls as data: the request to send, and how to parse the response."""
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
-from typing import Any, Generic, Literal, NotRequired, TypedDict, TypeVar
+from typing import Any, Generic, Literal, TypedDict, TypeVar
 from urllib.parse import quote, urlencode
 
 from manilla_client import exact_json
-from manilla_client.answers import (
+from manilla_client.bodies import (
     AcceptedResend,
     Balance,
     BankList,
@@ -17,15 +16,22 @@ from manilla_client.answers import (
     CreatedPaymentLink,
     DeletedEndpoint,
     DeliveredPayout,
+    EndpointChange,
+    EndpointOrder,
     EndpointSecret,
     EndpointTest,
     EventPage,
     PaymentLink,
+    PaymentLinkChange,
+    PaymentLinkOrder,
     PaymentLinkPage,
+    PaymentOrder,
     PaymentSession,
     Payout,
     PayoutMethods,
+    PayoutOrder,
     Refund,
+    RefundOrder,
     SiteInfo,
     UndeliveredPayout,
     UnfinishedPayment,
@@ -40,48 +46,6 @@ Scenario = Literal["success", "failed", "pending"]
 KEY_LENGTH_MAX = 255
 LINKS = "/api/v1/payment-links"
 ENDPOINTS = "/api/v1/webhook-endpoints"
-
-
-class PaymentOrder(TypedDict):
-    payment_amount: Decimal | int
-    currency_code: str
-    ref_trx: str
-    success_redirect: str
-    cancel_redirect: str
-    ipn_url: str
-    description: NotRequired[str | None]
-    customer_name: NotRequired[str | None]
-    customer_email: NotRequired[str | None]
-    allow_payment_methods: NotRequired[str | Sequence[str] | None]
-
-
-class RefundOrder(TypedDict):
-    """A refund request. Without `amount`, the whole remaining amount of the payment is refunded."""
-
-    trx_id: str
-    ref_trx: str
-    amount: NotRequired[Decimal | int | None]
-    reason: NotRequired[str | None]
-
-
-class PaymentLinkOrder(TypedDict):
-    title: str
-    currency_code: str
-    amount: NotRequired[Decimal | int | None]
-    description: NotRequired[str | None]
-    expires_at: NotRequired[datetime | None]
-    single_use: NotRequired[bool | None]
-    success_redirect: NotRequired[str | None]
-
-
-class PaymentLinkChange(TypedDict, total=False):
-    """The fields to change. None removes an optional field."""
-
-    title: str
-    amount: Decimal | int | None
-    description: str | None
-    expires_at: datetime | None
-    success_redirect: str | None
 
 
 class PaymentLinkQuery(TypedDict, total=False):
@@ -102,32 +66,6 @@ class EventQuery(TypedDict, total=False):
     wait: int
     limit: int
     cursor: str | None
-
-
-class EndpointOrder(TypedDict):
-    url: str
-    events: Sequence[str]
-    description: NotRequired[str | None]
-
-
-class EndpointChange(TypedDict, total=False):
-    url: str | None
-    events: Sequence[str] | None
-    description: str | None
-    status: Literal["enabled", "disabled"] | None
-
-
-class PayoutOrder(TypedDict):
-    """A payout request. Set either `beneficiary` or `withdraw_account_id`."""
-
-    payout_amount: Decimal | int
-    currency_code: str
-    ref_trx: str
-    ipn_url: str
-    withdraw_method_id: int
-    beneficiary: NotRequired[Mapping[str, str] | None]
-    withdraw_account_id: NotRequired[int | None]
-    description: NotRequired[str | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Generic, TypedDict, TypeVar
 
 from manilla_client import calls
-from manilla_client.answers import (
+from manilla_client.bodies import (
     BalanceTransaction,
     CompletedPayment,
     DeliveredPayout,

@@ -4,7 +4,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from manilla_client import calls, exact_json
-from manilla_client.answers import EventPage
+from manilla_client.bodies import EventPage
 from manilla_client.calls import Call
 from manilla_client.command.accounts import Account
 from manilla_client.conversation import error_of, may_be_repeated, retry_after_seconds, signed

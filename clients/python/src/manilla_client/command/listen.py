@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NoReturn
 
-from manilla_client.answers import Event
+from manilla_client.bodies import Event
 from manilla_client.command import accounts
 from manilla_client.command.feed import WAIT_SECONDS_MAX, Feed, Unreachable
 from manilla_client.command.output import printable

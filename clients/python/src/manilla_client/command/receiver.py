@@ -2,7 +2,7 @@
 
 from urllib.parse import urlsplit
 
-from manilla_client.answers import Event
+from manilla_client.bodies import Event
 from manilla_client.command.failure import CommandFailed
 from manilla_client.command.request import check_target
 from manilla_client.credentials import Credentials

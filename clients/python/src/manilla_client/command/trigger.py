@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
-from manilla_client.answers import MethodField, PayoutMethod
-from manilla_client.calls import PaymentOrder, PayoutOrder, Scenario
+from manilla_client.bodies import MethodField, PaymentOrder, PayoutMethod, PayoutOrder
+from manilla_client.calls import Scenario
 from manilla_client.command import accounts
 from manilla_client.command.failure import CommandFailed
 from manilla_client.command.output import print_fields

@@ -1,10 +1,82 @@
-"""The API's responses as dataclasses. Unknown fields, which later versions may add, are ignored."""
+"""The API's requests as typed dictionaries, and its responses as dataclasses.
 
+Unknown fields in responses, which later versions may add, are ignored.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, NotRequired, TypedDict
 from urllib.parse import urlsplit
+
+
+class PaymentOrder(TypedDict):
+    payment_amount: Decimal | int
+    currency_code: str
+    ref_trx: str
+    success_redirect: str
+    cancel_redirect: str
+    ipn_url: str
+    description: NotRequired[str | None]
+    customer_name: NotRequired[str | None]
+    customer_email: NotRequired[str | None]
+    allow_payment_methods: NotRequired[str | Sequence[str] | None]
+
+
+class PayoutOrder(TypedDict):
+    """A payout request. Give either `beneficiary` or `withdraw_account_id`."""
+
+    payout_amount: Decimal | int
+    currency_code: str
+    ref_trx: str
+    ipn_url: str
+    withdraw_method_id: int
+    beneficiary: NotRequired[Mapping[str, str] | None]
+    withdraw_account_id: NotRequired[int | None]
+    description: NotRequired[str | None]
+
+
+class RefundOrder(TypedDict):
+    """A refund request. Without `amount`, all that is left of the payment is refunded."""
+
+    trx_id: str
+    ref_trx: str
+    amount: NotRequired[Decimal | int | None]
+    reason: NotRequired[str | None]
+
+
+class PaymentLinkOrder(TypedDict):
+    title: str
+    currency_code: str
+    amount: NotRequired[Decimal | int | None]
+    description: NotRequired[str | None]
+    expires_at: NotRequired[datetime | None]
+    single_use: NotRequired[bool | None]
+    success_redirect: NotRequired[str | None]
+
+
+class PaymentLinkChange(TypedDict, total=False):
+    """The fields to change. None removes an optional one."""
+
+    title: str
+    amount: Decimal | int | None
+    description: str | None
+    expires_at: datetime | None
+    success_redirect: str | None
+
+
+class EndpointOrder(TypedDict):
+    url: str
+    events: Sequence[str]
+    description: NotRequired[str | None]
+
+
+class EndpointChange(TypedDict, total=False):
+    url: str | None
+    events: Sequence[str] | None
+    description: str | None
+    status: Literal["enabled", "disabled"] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
