@@ -7,12 +7,13 @@ import msgspec
 from msgspec import Meta, Struct
 
 from manilla.api.endpoint import Call, Endpoint
-from manilla.api.fields import CHECK_TAG, NO_TIME
+from manilla.api.fields import NO_TIME
 from manilla.api.lists import Cursors, ListQuery
 from manilla.api.refusals import ValidationFailed
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.listing import Moment, read_cursor
+from manilla.kit.texts import CHECK_TAG
 from manilla.ledger.transaction_lists import EARLIEST, LATEST
 from manilla.merchants.rights import Right
 from manilla.notify import notification_ids

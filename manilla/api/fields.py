@@ -17,7 +17,14 @@ import msgspec
 from manilla.api.refusals import InvalidAmount, ValidationFailed
 from manilla.kit import http, money, outbound, strict_json
 from manilla.kit.money import Money
-from manilla.kit.texts import LINE_ENDS, NO_CONTROLS, ONE_LINE, has_controls, is_email
+from manilla.kit.texts import (
+    CHECK_TAG,
+    LINE_ENDS,
+    NO_CONTROLS,
+    check_line,
+    has_controls,
+    is_email,
+)
 
 Given = TypeVar("Given", bound=msgspec.Struct)
 
@@ -26,8 +33,6 @@ Given = TypeVar("Given", bound=msgspec.Struct)
 AMOUNT_TAG = "amount"
 Amount = Annotated[Decimal, msgspec.Meta(extra={AMOUNT_TAG: True})]
 
-# A function that validates a string and returns the error message, or None if it is valid.
-CHECK_TAG = "check"
 # The validation function for production mode, in which only public URLs are allowed.
 PUBLIC_CHECK_TAG = "public_check"
 NO_URL = "Expected a URL: https://… or http://…"
@@ -56,16 +61,12 @@ def _check_letters(text: str) -> str | None:
     return None if text.isascii() and text.isalpha() else "Expected a three-letter code."
 
 
-def _check_line(text: str) -> str | None:
-    return ONE_LINE if has_controls(text) else None
-
-
 def _check_lines(text: str) -> str | None:
     return NO_CONTROLS if has_controls(text, allowed=LINE_ENDS) else None
 
 
 def _check_reference(text: str) -> str | None:
-    return _check_line(text) if text.strip() else "This field is required."
+    return check_line(text) if text.strip() else "This field is required."
 
 
 WebAddress = Annotated[str, msgspec.Meta(extra={CHECK_TAG: _check_address})]
@@ -77,7 +78,6 @@ Email = Annotated[str, msgspec.Meta(max_length=100, extra={CHECK_TAG: _check_ema
 Reference = Annotated[str, msgspec.Meta(max_length=60, extra={CHECK_TAG: _check_reference})]
 # A line that is not blank. Each field that uses this type adds its maximum length.
 Title = Annotated[str, msgspec.Meta(extra={CHECK_TAG: _check_reference})]
-Line = Annotated[str, msgspec.Meta(extra={CHECK_TAG: _check_line})]
 Lines = Annotated[str, msgspec.Meta(extra={CHECK_TAG: _check_lines})]
 CurrencyCode = Annotated[
     str, msgspec.Meta(min_length=3, max_length=3, extra={CHECK_TAG: _check_letters})

@@ -13,7 +13,6 @@ from manilla.api.fields import (
     CallbackAddress,
     CurrencyCode,
     Email,
-    Line,
     Lines,
     Reference,
     WebAddress,
@@ -23,6 +22,7 @@ from manilla.api.lists import TransactionPages, TransactionQuery, items
 from manilla.api.optional_headers import read_repeat_key, read_scenario
 from manilla.api.refusals import InvalidAmount
 from manilla.kit.money import MoneyError
+from manilla.kit.texts import Line
 from manilla.ledger.transactions import (
     CurrencyNotEnabled,
     DuplicateReference,

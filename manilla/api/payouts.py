@@ -4,10 +4,10 @@ from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from manilla.api.endpoint import Call, Endpoint
-from manilla.api.fields import Amount, CallbackAddress, CurrencyCode, Line, Reference, money_of
+from manilla.api.fields import Amount, CallbackAddress, CurrencyCode, Reference, money_of
 from manilla.api.lists import TransactionPages, TransactionQuery, items
 from manilla.api.optional_headers import read_repeat_key, read_scenario
 from manilla.api.refusals import InvalidAmount
@@ -24,7 +24,7 @@ from manilla.payouts.beneficiaries.banks import BankList
 from manilla.payouts.beneficiaries.methods import PayoutMethods
 from manilla.payouts.fields import ReportedPayout
 from manilla.payouts.initiate import InitiatedPayout, PayoutOrder
-from manilla.payouts.payout import PayoutStatus
+from manilla.payouts.payout import PayoutDetails, PayoutStatus
 from manilla.services import Services
 
 INITIATE, LIST = "/api/v1/initiate-payout", "/api/v1/payouts"
@@ -40,7 +40,7 @@ class BanksQuery(Struct, frozen=True):
     method_code: str | None = None
 
 
-class PayoutRequest(Struct, frozen=True, kw_only=True):
+class PayoutRequest(PayoutDetails, frozen=True):
     payout_amount: Amount
     currency_code: CurrencyCode
     ref_trx: Reference
@@ -48,7 +48,6 @@ class PayoutRequest(Struct, frozen=True, kw_only=True):
     withdraw_method_id: int
     withdraw_account_id: int | None = None
     beneficiary: dict[str, Any] | None = None
-    description: Annotated[Line, Meta(max_length=255)] | None = None
 
     @classmethod
     def field_errors(cls, values: dict[str, Any], bad: Collection[str] = ()) -> dict[str, str]:

@@ -6,13 +6,14 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from manilla.api.endpoint import Call, Endpoint
-from manilla.api.fields import NO_URL, CallbackAddress, Line
+from manilla.api.fields import NO_URL, CallbackAddress
 from manilla.api.lists import Cursors, ListQuery
 from manilla.api.refusals import ValidationFailed
 from manilla.audit.actor import API, acting
 from manilla.kit import strict_json
 from manilla.kit.clock import iso
 from manilla.kit.listing import Moment
+from manilla.kit.texts import Line
 from manilla.merchants.rights import Right
 from manilla.notify.endpoints import changes, deliveries, store
 from manilla.notify.endpoints.deliveries import EndpointTest

@@ -1,6 +1,9 @@
 """Validates text that people enter."""
 
 import re
+from typing import Annotated
+
+from msgspec import Meta
 
 # Characters that start a new line or change how text is displayed: control characters, line and
 # paragraph separators, and direction marks.
@@ -26,6 +29,18 @@ def has_controls(text: str, *, allowed: str = "") -> bool:
     if text.isprintable():
         return False  # a fast check that most texts pass
     return any(found not in allowed for found in _CONTROLS.findall(text))
+
+
+# A function that validates a string and returns the error message, or None if it is valid.
+CHECK_TAG = "check"
+
+
+def check_line(text: str) -> str | None:
+    return ONE_LINE if has_controls(text) else None
+
+
+# A line of text in a request. The field that uses it sets its maximum length.
+Line = Annotated[str, Meta(extra={CHECK_TAG: check_line})]
 
 
 def is_email(text: str) -> bool:

@@ -2,12 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
+from manilla.kit.texts import Line
 from manilla.ledger.transactions import Scenario
 from manilla.methods.method import AUTO
 from manilla.providers.port import KnownAs
@@ -34,7 +36,13 @@ class PayoutErrorCode(StrEnum):
     PAYOUT_FAILED = "payout_failed"
 
 
-DETAILS = ("description",)  # terms that pages, exports and commands show as details
+class PayoutDetails(msgspec.Struct, frozen=True, kw_only=True):
+    """Optional texts that merchants send; pages, exports and commands show them as details."""
+
+    description: Annotated[Line, Meta(max_length=255)] | None = None
+
+
+DETAILS = PayoutDetails.__struct_fields__
 
 
 class ReportedField(msgspec.Struct, frozen=True):
@@ -65,7 +73,10 @@ REPORTED_COLUMNS = ("provider_reference", *REPORTED_NAMES)  # the first is not f
 
 
 class PayoutTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of a payout order that are stored unchanged with the payout."""
+    """The fields of a payout order that are stored unchanged with the payout.
+
+    They include the details, which were validated before.
+    """
 
     ref_trx: str
     ipn_url: str  # if empty, no notification is sent
