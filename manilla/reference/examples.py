@@ -76,6 +76,7 @@ ANSWERS: Mapping[str, Examples] = {
 _COMPLETED = _read("notices")
 _PAYMENT, _PAYOUT = _COMPLETED["payment"], _COMPLETED["payout"]
 _PAYMENT["data"] = _with_own(PaymentNoticeData, _PAYMENT["data"])
+_PAYOUT["data"] = _with_own(PayoutNoticeData, _PAYOUT["data"])
 _COMMISSION = _PAYMENT["data"]["commission"]
 _UNPAID = {
     **_COMMISSION,
@@ -96,7 +97,9 @@ def _unpaid(code: str, **changed: str) -> Any:
 
 def _undelivered(code: str, timestamp: int, **changed: str) -> Any:
     refunded = {"refunded_amount": Decimal("5050.00"), "error_code": code}
-    data = {**_PAYOUT["data"], **refunded}
+    fields = msgspec.structs.fields(PayoutNoticeData)
+    always = {field.name: _PAYOUT["data"][field.name] for field in fields if field.required}
+    data = {**always, **refunded}
     return {**_PAYOUT, "data": data, **changed, "timestamp": timestamp, **refunded}
 
 
@@ -107,7 +110,7 @@ NOTICES: Mapping[str, Examples] = {
         "canceled": _unpaid("PAYMENT_CANCELED", message="Payment Canceled", status="canceled"),
     },
     "payout": {
-        "completed": {**_PAYOUT, "data": _with_own(PayoutNoticeData, _PAYOUT["data"])},
+        "completed": _PAYOUT,
         "failed": _undelivered(
             "gateway_payout_failed", 1794724969, message="Payout Failed", status="failed"
         ),
