@@ -34,6 +34,14 @@ _SUCCESS, _PENDING = PaymentStatus.SUCCESS, PaymentStatus.PENDING
 
 
 PaymentEvent = Annotated[str, api_field("The kind of transaction.", enum=[EVENT])]
+# None: the wallet.
+RefundSource = Annotated[
+    str | None,
+    api_field(
+        "`customer_credit` if the refund returns a surplus or a part of the amount due, which was"
+        " never in your wallet. Otherwise the field is omitted."
+    ),
+]
 
 
 class Commission(msgspec.Struct, frozen=True):
@@ -235,7 +243,7 @@ class PaymentNoticeData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 class RefundNoticeData(PaymentNoticeData, frozen=True, kw_only=True, omit_defaults=True):
     refund_amount: Decimal
     refund_trx_id: str
-    refund_source: str | None = None  # None: the wallet
+    refund_source: RefundSource = None
 
 
 class PaymentNotice(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -33,7 +33,7 @@ REQUEST_ID = "4f1d0c2ab97e35c860d1f2a7"
 
 # Examples by operation id.
 REQUESTS: Mapping[str, Examples] = _read("requests")
-_RESPONSES: Mapping[str, Examples] = _read("responses")
+_RESPONSES: Mapping[str, dict[str, Any]] = _read("responses")
 CREATED_AT = "2026-11-15T05:58:35.479114Z"
 CURSOR = "pZ2p0mOj3S0c7bLrmV0zgFsiVFhOMDFNN0VXSkZZUTAwMDAwMDEzV0hFNlJRR001M1pQIl0"
 
@@ -54,22 +54,17 @@ def _with_own(kind: type[msgspec.Struct], body: Mapping[str, Any]) -> Mapping[st
     return {name: whole[name] for name in kind.__struct_fields__ if name in whole}
 
 
-def _verified(operation: str, kind: type[msgspec.Struct]) -> Examples:
-    bodies = _RESPONSES[operation]
-    return {**bodies, "success": _with_own(kind, bodies["success"])}
-
-
-_VERIFIED: Mapping[str, Examples] = {
-    "verifyPayment": _verified("verifyPayment", VerifiedPayment),
-    "verifyPayout": _verified("verifyPayout", DeliveredPayout),
-    "verifyRefund": _verified("verifyRefund", VerifiedRefund),
-}
+_PAYMENTS, _PAYOUTS, _REFUNDS = (
+    _RESPONSES[operation] for operation in ("verifyPayment", "verifyPayout", "verifyRefund")
+)
+_PAYMENTS["success"] = _with_own(VerifiedPayment, _PAYMENTS["success"])
+_PAYOUTS["success"] = _with_own(DeliveredPayout, _PAYOUTS["success"])
+_REFUNDS["success"] = _with_own(VerifiedRefund, _REFUNDS["success"])
 ANSWERS: Mapping[str, Examples] = {
     **_RESPONSES,
-    **_VERIFIED,
-    "listPayments": _page(_VERIFIED["verifyPayment"].values()),
-    "listPayouts": _page(_VERIFIED["verifyPayout"].values()),
-    "listRefunds": _page(_VERIFIED["verifyRefund"].values()),
+    "listPayments": _page(_PAYMENTS.values()),
+    "listPayouts": _page(_PAYOUTS.values()),
+    "listRefunds": _page(_REFUNDS.values()),
 }
 
 # Examples of completed transactions. The other examples change a few of their fields.

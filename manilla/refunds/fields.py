@@ -15,6 +15,7 @@ from manilla.kit.money import Money
 from manilla.ledger.posting import CUSTOMER_CREDIT
 from manilla.ledger.reader import TransactionReader
 from manilla.ledger.scope import Tenant
+from manilla.payments.fields import RefundSource
 from manilla.refunds.refund import NO_REASON, RefundStatus
 
 # The stored status for each status in the response of verify-refund.
@@ -64,13 +65,7 @@ class VerifiedRefund(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str
     created_at: str
     updated_at: str
-    source: Annotated[
-        str | None,
-        api_field(
-            "`customer_credit` if the refund returns a surplus or a part of the amount due, which"
-            " was never in your wallet. Otherwise the field is omitted."
-        ),
-    ] = None
+    source: RefundSource = None
 
 
 class ReportedRefund(msgspec.Struct, frozen=True):

@@ -197,18 +197,8 @@ FIELDS: Mapping[str, FieldDescription] = {
     ),
     "reason": _field("The reason for the refund, as sent, or null if you sent no reason."),
     "RefundInfo.amount": _amount("The amount that the customer gets back."),
-    "InitiatedRefund.status": _field(
-        "The initial status. The result follows in a notification.", enum=["pending"]
-    ),
-    "RefundInfo.status": _field(
-        "The initial status. The result follows in a notification.", enum=["pending"]
-    ),
     "payment_trx_id": _id("The `trx_id` of the payment."),
     "refund_trx_id": _id("The refund's transaction id."),
-    "refund_source": _field(
-        "`customer_credit` if the refund returns a surplus or a partial payment, which was never "
-        "in your wallet. Otherwise the field is omitted."
-    ),
     # commission
     "commission": _field("The commission, and who paid it."),
     "api_fee_bearer": _field("Who pays the commission.", **BEARER),
@@ -410,12 +400,12 @@ FIELDS: Mapping[str, FieldDescription] = {
     "api_version": _field("The version of the API.", enum=["1.0"]),
     "SiteInfo.status": _field("The site's status.", enum=["active"]),
     # states
-    "InitiatedPayout.status": _field(
-        "The initial status. The result follows in a notification.", enum=["pending"]
-    ),
-    "PayoutInfo.status": _field(
-        "The initial status. The result follows in a notification.", enum=["pending"]
-    ),
+    **{
+        f"{schema}.status": _field(
+            "The initial status. The result follows in a notification.", enum=["pending"]
+        )
+        for schema in ("InitiatedPayout", "PayoutInfo", "InitiatedRefund", "RefundInfo")
+    },
     "info": _field("The details of the transaction."),
     "message": _field("The status as a message for people."),
     "created_at": _time("When the transaction was created."),
