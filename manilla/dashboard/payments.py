@@ -8,6 +8,7 @@ from manilla.lookup.story import PaymentStory, payment_story
 from manilla.methods.method import MethodKind
 from manilla.payments import listing as payments
 from manilla.payments.listing import PaymentFilter
+from manilla.payments.payment import DETAILS
 from manilla.refunds import initiate
 from manilla.refunds.books import RefundNotCovered, RefundRefused
 from manilla.refunds.refund import REASON_LENGTH_MAX
@@ -22,7 +23,8 @@ AT_AMOUNT = ((RefundRefused, "amount"), (RefundNotCovered, "amount"))
 
 COLUMNS = payments.FIELDS.select(
     "trx_id ref_trx status error_code currency amount commission_fee commission_bearer"
-    " customer_paid refunded customer_name customer_email description created_at updated_at"
+    f" customer_paid refunded customer_name customer_email {' '.join(DETAILS)} created_at"
+    " updated_at"
 )
 
 

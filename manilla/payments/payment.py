@@ -32,6 +32,9 @@ class PaymentErrorCode(StrEnum):
     PAYMENT_CANCELED = "PAYMENT_CANCELED"
 
 
+DETAILS = ("description",)  # terms that pages and exports show as details
+
+
 class PaymentTerms(msgspec.Struct, frozen=True, kw_only=True):
     """Fields of a payment request that are stored unchanged with the payment."""
 
@@ -46,6 +49,10 @@ class PaymentTerms(msgspec.Struct, frozen=True, kw_only=True):
     is_legacy: bool = False
     scenario: Scenario | None = None
     link_id: str | None = None  # the payment link that the customer used
+
+    @property
+    def details(self) -> dict[str, str | None]:
+        return {name: getattr(self, name) for name in DETAILS}
 
 
 class NewPayment(PaymentTerms, frozen=True, kw_only=True, omit_defaults=True):
