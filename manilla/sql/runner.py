@@ -4,6 +4,9 @@ A migration is a numbered SQL file. Its statements run in one transaction, which
 migration's number, up to the first `CREATE INDEX CONCURRENTLY` or `DROP INDEX CONCURRENTLY`. From
 there on, each statement runs in a separate transaction, so that building an index does not block
 writes.
+
+The first file is the baseline, which creates the tables of a new database. A database that is older
+than the baseline is rejected.
 """
 
 import asyncio
@@ -31,6 +34,14 @@ TRY_PAUSE_SECONDS = 1
 BUSY = (
     "Another process has been migrating this database for 10 minutes. Nothing was changed. "
     "Run `manilla migrate` again when that process has ended."
+)
+UNKNOWN = (
+    "The database is at version {version}, which this version of Manilla does not know. "
+    "Run `manilla migrate` from the version that migrated it."
+)
+TOO_OLD = (
+    "The database is at version {version}, which is too old for this version of Manilla. Nothing "
+    "was changed: upgrade to 0.7.0 first, then to this version."
 )
 
 # Alembic ran the migrations of earlier releases. Its table is still used, because processes of the
@@ -107,12 +118,12 @@ async def _version(connection: Any, migrations: list[Migration]) -> str:
     await connection.execute(VERSION_TABLE)
     rows = await connection.fetch("SELECT version_num FROM alembic_version")
     version = ", ".join(row["version_num"] for row in rows)
-    known = {each.number for each in migrations} | {each.half for each in migrations}
+    baseline, *later = migrations
+    known = {each.number for each in migrations} | {each.half for each in later}
+    if version and version < baseline.number:
+        raise MigrationFailed(TOO_OLD.format(version=version))
     if version and version not in known:
-        raise MigrationFailed(
-            f"The database is at version {version}, which this version of Manilla does not know. "
-            "Run `manilla migrate` from the version that migrated it."
-        )
+        raise MigrationFailed(UNKNOWN.format(version=version))
     return version
 
 

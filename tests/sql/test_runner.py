@@ -14,6 +14,8 @@ from manilla.sql.runner import MigrationFailed
 from tests.databases import database
 from tests.limits import LONG_SECONDS
 
+BASELINE = "0042"
+
 
 @pytest.fixture
 async def on(cluster: Cluster, settings: Settings) -> Settings:
@@ -32,7 +34,8 @@ async def _versions(owner: Any) -> list[str]:
 
 
 def test_migrations_are_numbered_without_gaps() -> None:
-    assert runner.numbers() == [f"{n:04}" for n in range(1, len(runner.numbers()) + 1)]
+    first = int(BASELINE)
+    assert runner.numbers() == [f"{first + n:04}" for n in range(len(runner.numbers()))]
 
 
 @pytest.mark.parametrize("number", runner.numbers())
@@ -54,7 +57,7 @@ async def test_a_database_that_an_earlier_version_migrated_is_continued(
         "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL,"
         " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
     )
-    for number in ("0001", "0026", "0031", "0046"):
+    for number in ("0042", "0046", "0057"):
         await runner.run(on.migration_url, last=number)
         assert await _versions(owner) == [number]
         with pytest.raises(migrate.NotMigrated):
@@ -66,21 +69,21 @@ async def test_a_database_that_an_earlier_version_migrated_is_continued(
 
 
 async def test_a_migration_that_fails_changes_nothing(on: Settings, owner: Any) -> None:
-    await runner.run(on.migration_url, last="0005")
-    # The migration creates this table after other tables.
-    await owner.execute("CREATE TABLE session ()")
-    with pytest.raises(MigrationFailed, match=r'be migrated: relation "session" already exists'):
+    await runner.run(on.migration_url, last=BASELINE)
+    await owner.execute("CREATE TABLE endpoint_secret ()")  # created after other tables
+    exists = r'be migrated: relation "endpoint_secret" already exists'
+    with pytest.raises(MigrationFailed, match=exists):
         await migrate.upgrade(on.migration_url, on.database_url)
-    assert await _versions(owner) == ["0005"]
-    assert await owner.fetchval("SELECT to_regclass('person')") is None
-    await owner.execute("DROP TABLE session")
+    assert await _versions(owner) == [BASELINE]
+    assert await owner.fetchval("SELECT to_regclass('event_epoch')") is None
+    await owner.execute("DROP TABLE endpoint_secret")
     await migrate.upgrade(on.migration_url, on.database_url)
     assert await migrate.is_current(on.database_url)
 
 
 async def test_a_migration_that_requests_block_is_repeated(on: Settings, owner: Any) -> None:
     """A request holds a lock until the migration has failed once."""
-    await runner.run(on.migration_url, last="0005")
+    await runner.run(on.migration_url, last=BASELINE)
     request = await asyncpg.connect(on.migration_url)
     await request.execute("BEGIN; LOCK TABLE merchant IN ACCESS SHARE MODE")
     migrating = asyncio.create_task(runner.run(on.migration_url))
@@ -107,7 +110,7 @@ async def test_a_migration_that_stays_blocked_changes_nothing(
     on: Settings, owner: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "TRIES_MAX", 2)
-    await runner.run(on.migration_url, last="0005")
+    await runner.run(on.migration_url, last=BASELINE)
     async with owner.transaction():
         await owner.execute("LOCK TABLE merchant IN ACCESS SHARE MODE")
         with pytest.raises(MigrationFailed, match="lock timeout"):
@@ -116,26 +119,37 @@ async def test_a_migration_that_stays_blocked_changes_nothing(
 
 
 async def test_a_migration_whose_index_build_failed_is_resumed(on: Settings, owner: Any) -> None:
-    """The migration's tables are kept, and only the indexes are built again."""
-    await runner.run(on.migration_url, last="0035")
-    await owner.execute("CREATE TABLE refund_provider_reference ()")
+    """Its tables are kept, and only the indexes are built again."""
+    await runner.run(on.migration_url, last="0043")
+    await owner.execute("CREATE TABLE payout_open ()")
     with pytest.raises(MigrationFailed, match="is not an index"):
         await migrate.upgrade(on.migration_url, on.database_url)
-    assert await _versions(owner) == ["0035+"]
+    assert await _versions(owner) == ["0043+"]
     with pytest.raises(migrate.NotMigrated):
         await migrate.check_ready(on.migration_url)
-    await owner.execute("DROP TABLE refund_provider_reference")
+    await owner.execute("DROP TABLE payout_open")
     await migrate.upgrade(on.migration_url, on.database_url)
     assert await migrate.is_current(on.database_url)
 
 
-@pytest.mark.parametrize("versions", [["9000"], ["0001", "0002"]])
+@pytest.mark.parametrize("versions", [["9000"], ["0043", "0044"]])
 async def test_an_unknown_version_is_refused(on: Settings, owner: Any, versions: list[str]) -> None:
     await owner.execute(runner.VERSION_TABLE)
     await owner.executemany("INSERT INTO alembic_version VALUES ($1)", [(v,) for v in versions])
     with pytest.raises(MigrationFailed, match=f"is at version {', '.join(versions)}, which"):
         await migrate.upgrade(on.migration_url, on.database_url)
     assert await _versions(owner) == versions
+    assert await owner.fetchval("SELECT to_regclass('merchant')") is None
+
+
+@pytest.mark.parametrize("version", ["0001", "0035+", "0041+"])
+async def test_a_database_older_than_the_baseline_is_refused(
+    on: Settings, owner: Any, version: str
+) -> None:
+    await owner.execute(f"{runner.VERSION_TABLE}; INSERT INTO alembic_version VALUES ('{version}')")
+    with pytest.raises(MigrationFailed, match=r"is too old .* upgrade to 0\.7\.0 first"):
+        await migrate.upgrade(on.migration_url, on.database_url)
+    assert await _versions(owner) == [version]
     assert await owner.fetchval("SELECT to_regclass('merchant')") is None
 
 
