@@ -62,10 +62,11 @@ _SELECT = f"SELECT {columns(RailBank)} FROM provider_bank"
 
 
 async def load(db: Database | Connection, provider: str | None = None) -> list[RailBank]:
-    records = await db.records(
-        f"{_SELECT} WHERE $1::text IS NULL OR provider = $1 ORDER BY provider, code", provider
+    return await db.rows(
+        RailBank,
+        f"{_SELECT} WHERE $1::text IS NULL OR provider = $1 ORDER BY provider, code",
+        provider,
     )
-    return [msgspec.convert(dict(record), RailBank) for record in records]
 
 
 async def learn(db: Database, provider: str, listed: Iterable[tuple[str, str]]) -> bool:

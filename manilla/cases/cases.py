@@ -197,8 +197,8 @@ async def find(db: Database | Connection, case_id: int) -> Case:
 async def history(db: Database, case: Case) -> list[CaseEvent]:
     return await db.rows(
         CaseEvent,
-        """
-        SELECT at, event, detail FROM case_event
+        f"""
+        SELECT {columns(CaseEvent)} FROM case_event
          WHERE merchant_id = $1 AND case_id = $2 ORDER BY id""",
         *(case.merchant_id, case.id),
     )

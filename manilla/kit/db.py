@@ -11,8 +11,9 @@ from contextlib import (
     nullcontext,
     suppress,
 )
-from functools import lru_cache, partial
-from typing import Any, Self, TypeVar
+from enum import Enum
+from functools import cache, lru_cache, partial
+from typing import Any, Self, TypeVar, get_args, get_type_hints
 
 import asyncpg
 import msgspec
@@ -51,6 +52,25 @@ def columns(kind: type[msgspec.Struct], **computed: str) -> str:
     )
 
 
+@cache
+def _reader(kind: type[Row]) -> Callable[[Any], Row]:
+    """Returns a function that converts a record to the struct.
+
+    An enum is text in the database. Only structs with enums cost more than their constructor.
+    """
+    if _has_enum(kind):
+        return lambda record: msgspec.convert(dict(record), kind)
+    return lambda record: kind(**record)
+
+
+def _has_enum(kind: type[msgspec.Struct]) -> bool:
+    return any(
+        isinstance(each, type) and issubclass(each, Enum)
+        for hint in get_type_hints(kind).values()
+        for each in (hint, *get_args(hint))
+    )
+
+
 def only_if(condition: str, *names: str, **computed: str) -> dict[str, str]:
     """Returns SQL that selects each column only if the condition is met, and null otherwise.
 
@@ -77,11 +97,11 @@ class Queries(ABC):
         """Opens an asyncpg session for one statement."""
 
     async def rows(self, kind: type[Row], sql: str, *values: Any) -> list[Row]:
-        return [kind(**record) for record in await self.records(sql, *values)]
+        return list(map(_reader(kind), await self.records(sql, *values)))
 
     async def row(self, kind: type[Row], sql: str, *values: Any) -> Row | None:
         record = await self.record(sql, *values)
-        return None if record is None else kind(**record)
+        return None if record is None else _reader(kind)(record)
 
     async def records(self, sql: str, *values: Any) -> list[Any]:
         async with self._session(sql) as raw:
@@ -148,7 +168,7 @@ class KeptConnection:
         self._raw: Any = None
 
     async def rows(self, kind: type[Row], sql: str, *values: Any) -> list[Row]:
-        return [kind(**record) for record in await self.records(sql, *values)]
+        return list(map(_reader(kind), await self.records(sql, *values)))
 
     async def records(self, sql: str, *values: Any) -> list[Any]:
         self._check()

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from manilla.kit import listing
-from manilla.kit.db import Database
+from manilla.kit.db import Database, columns
 from manilla.kit.fields import Fields
 from manilla.kit.listing import INTEGER_MAX, PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
 from manilla.kit.listing.sorting import AmountFilter, RecordFilter, Selection, Totals
@@ -319,7 +319,7 @@ async def _wallet_entries(
     return await db.rows(
         _WalletEntry,
         f"""
-        SELECT posting_id, amount_minor, balance_minor FROM entry
+        SELECT {columns(_WalletEntry)} FROM entry
          WHERE account = 'wallet' AND {conditions.sql}
          ORDER BY posting_id DESC LIMIT {limit}""",
         *conditions.values,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from manilla.audit import audit
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Connection, Database, columns
 from manilla.kit.errors import Refusal
 from manilla.kit.texts import is_email
 
@@ -51,14 +51,12 @@ class Branding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def find(db: Database | Connection, merchant_id: int) -> Branding:
-    record = await db.record(
-        """
-        SELECT merchant_id, accent, support_email, support_phone, logo_version
-          FROM merchant_branding WHERE merchant_id = $1""",
+    found = await db.row(
+        Branding,
+        f"SELECT {columns(Branding)} FROM merchant_branding WHERE merchant_id = $1",
         merchant_id,
     )
-    found = {"merchant_id": merchant_id} if record is None else dict(record)
-    return msgspec.convert(found, Branding)
+    return found or Branding(merchant_id=merchant_id)
 
 
 async def read_logo(db: Database, merchant_id: int, version: str) -> bytes | None:

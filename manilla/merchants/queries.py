@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import msgspec
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Connection, Database, columns
 from manilla.kit.environment import Environment
 
 
@@ -253,8 +253,8 @@ async def open_wallets(
 async def wallets(db: Database | Connection, merchant_id: int) -> list[WalletRow]:
     return await db.rows(
         WalletRow,
-        """
-        SELECT environment, currency, balance_minor, status FROM wallet
+        f"""
+        SELECT {columns(WalletRow)} FROM wallet
          WHERE merchant_id = $1 ORDER BY environment, currency""",
         merchant_id,
     )
@@ -265,8 +265,8 @@ async def wallet(
 ) -> WalletRow | None:
     return await db.row(
         WalletRow,
-        """
-        SELECT environment, currency, balance_minor, status FROM wallet
+        f"""
+        SELECT {columns(WalletRow)} FROM wallet
          WHERE merchant_id = $1 AND environment = $2 AND currency = $3""",
         merchant_id,
         environment,

@@ -1,7 +1,5 @@
 """Reads and writes payments and their charges."""
 
-import msgspec
-
 from manilla.kit.db import Connection, Database, columns
 from manilla.ledger import trx_ids
 from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentErrorCode
@@ -14,12 +12,12 @@ _PAYMENT = f"SELECT {PAYMENT_COLUMNS} FROM payment"
 async def payment(
     db: Database | Connection, merchant_id: int, trx_id: str, *, lock: bool = False
 ) -> Payment | None:
-    record = await db.record(
+    return await db.row(
+        Payment,
         _PAYMENT + " WHERE merchant_id = $1 AND trx_id = $2" + (" FOR UPDATE" if lock else ""),
         merchant_id,
         trx_id,
     )
-    return None if record is None else msgspec.convert(dict(record), Payment)
 
 
 async def payment_about(db: Database, reference: str) -> Payment | None:
@@ -68,18 +66,19 @@ _CHARGE = f"SELECT {columns(Charge)} FROM charge"
 
 
 async def charge(db: Database | Connection, merchant_id: int, reference: str) -> Charge | None:
-    record = await db.record(
-        _CHARGE + " WHERE merchant_id = $1 AND reference = $2", merchant_id, reference
+    return await db.row(
+        Charge, _CHARGE + " WHERE merchant_id = $1 AND reference = $2", merchant_id, reference
     )
-    return None if record is None else msgspec.convert(dict(record), Charge)
 
 
 async def charges(db: Database | Connection, merchant_id: int, trx_id: str) -> list[Charge]:
     """Returns all charges of a payment, oldest first."""
-    records = await db.records(
-        _CHARGE + " WHERE merchant_id = $1 AND trx_id = $2 ORDER BY number", merchant_id, trx_id
+    return await db.rows(
+        Charge,
+        _CHARGE + " WHERE merchant_id = $1 AND trx_id = $2 ORDER BY number",
+        merchant_id,
+        trx_id,
     )
-    return [msgspec.convert(dict(record), Charge) for record in records]
 
 
 async def insert_charge(connection: Connection, new: Charge) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from manilla.kit import listing
-from manilla.kit.db import Database
+from manilla.kit.db import Database, columns
 from manilla.kit.environment import Environment
 from manilla.kit.listing import PAGE_ROWS, Conditions, Page
 from manilla.kit.listing.sorting import AmountFilter, Selection, SortKeys, SortOrder, Totals
@@ -165,8 +165,8 @@ async def progress(db: Database, payout: Payout) -> Progress | None:
     """Returns the job's progress, or None if the payout has no job, or no longer has one."""
     return await db.row(
         Progress,
-        """
-        SELECT attempts, failures, due_at, parked_at, last_error FROM job
+        f"""
+        SELECT {columns(Progress)} FROM job
          WHERE merchant_id = $1 AND kind = $2 AND subject = $3""",
         *(payout.merchant_id, SEND, payout.trx_id),
     )

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Connection, Database, columns
 from manilla.kit.errors import Refusal
 from manilla.people import passwords, queries, second_factor, throttle, tokens
 from manilla.people.roles import Realm
@@ -123,9 +123,8 @@ async def person_of(db: Database, realm: Realm, token: str) -> int | None:
 async def list_of(db: Database, person_id: int) -> list[OpenSession]:
     return await db.rows(
         OpenSession,
-        """
-        SELECT id, merchant_id, created_at, seen_at, expires_at, second_factor, address, user_agent
-          FROM session
+        f"""
+        SELECT {columns(OpenSession)} FROM session
          WHERE person_id = $1 AND expires_at > now()
            AND seen_at > now() - CASE realm WHEN 'console' THEN $2::interval ELSE $3 END
          ORDER BY seen_at DESC, id DESC""",

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import msgspec
 
-from manilla.kit.db import Database
+from manilla.kit.db import Database, columns
 
 
 class ReceivedWebhook(msgspec.Struct, frozen=True):
@@ -32,10 +32,8 @@ async def webhooks_about(
 ) -> list[ReceivedWebhook]:
     return await db.rows(
         ReceivedWebhook,
-        """
-        SELECT provider, kind, reference, claimed_amount, claimed_currency, claimed_status,
-               received_at
-          FROM webhook
+        f"""
+        SELECT {columns(ReceivedWebhook)} FROM webhook
          WHERE merchant_id = $1 AND reference = ANY($2::text[])
          ORDER BY received_at LIMIT 500""",
         *(merchant_id, list(references)),

@@ -8,7 +8,7 @@ import msgspec
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
 from manilla.kit.clock import start_of_day
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Connection, Database, columns
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
@@ -74,7 +74,7 @@ async def find_unmatched(
     return await db.rows(
         Unmatched,
         OPEN_SIDES
-        + """,
+        + f""",
         summed AS (
             SELECT $1 AS provider, currency::text, reference, trx_id,
                    min(booked_at) AS booked_at, max(kind) AS kind,
@@ -82,9 +82,7 @@ async def find_unmatched(
                    array_remove(array_agg(line_id ORDER BY line_id), NULL) AS line_ids,
                    max(description) AS description, array_agg(kind) AS kinds
               FROM sides GROUP BY currency, reference, trx_id)
-        SELECT provider, currency, reference, trx_id, booked_at, kind, ledger_minor,
-               statement_minor, line_ids, description
-          FROM summed s
+        SELECT {columns(Unmatched)} FROM summed s
          WHERE ($2::text IS NULL OR currency = $2)
            AND ($3::timestamptz IS NULL OR booked_at >= $3)
            AND ($4::timestamptz IS NULL OR booked_at < $4)

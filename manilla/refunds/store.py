@@ -2,8 +2,6 @@
 
 from datetime import timedelta
 
-import msgspec
-
 from manilla.kit.db import Connection, Database, columns
 from manilla.ledger.scope import Scope, Tenant, scope_conditions
 from manilla.providers.port import KnownAs
@@ -14,30 +12,30 @@ _REFUND = f"SELECT {REFUND_COLUMNS} FROM refund"
 
 
 async def refund(db: Database | Connection, merchant_id: int, trx_id: str) -> Refund | None:
-    record = await db.record(
-        _REFUND + " WHERE merchant_id = $1 AND trx_id = $2", merchant_id, trx_id
+    return await db.row(
+        Refund, _REFUND + " WHERE merchant_id = $1 AND trx_id = $2", merchant_id, trx_id
     )
-    return None if record is None else msgspec.convert(dict(record), Refund)
 
 
 async def waiting(db: Database, scope: Scope, limit: int) -> list[Refund]:
     """Returns pending refunds that an administrator must pay, oldest first."""
     conditions = scope_conditions(scope).add("by_operator AND status = 'pending'")
-    records = await db.records(
-        f"{_REFUND} WHERE {conditions.sql} ORDER BY trx_id LIMIT {limit}", *conditions.values
+    return await db.rows(
+        Refund,
+        f"{_REFUND} WHERE {conditions.sql} ORDER BY trx_id LIMIT {limit}",
+        *conditions.values,
     )
-    return [msgspec.convert(dict(record), Refund) for record in records]
 
 
 async def refunds_of(
     db: Database | Connection, merchant_id: int, payment_trx_id: str
 ) -> list[Refund]:
     """Returns all refunds of a payment, oldest first."""
-    records = await db.records(
+    return await db.rows(
+        Refund,
         _REFUND + " WHERE merchant_id = $1 AND payment_trx_id = $2 ORDER BY trx_id",
         *(merchant_id, payment_trx_id),
     )
-    return [msgspec.convert(dict(record), Refund) for record in records]
 
 
 async def refund_by_reference(
@@ -45,14 +43,14 @@ async def refund_by_reference(
 ) -> Refund | None:
     """Returns the merchant's refund with this reference."""
     # The same as an equality, but in the order of the unique index, so that the planner uses it.
-    record = await connection.record(
+    return await connection.row(
+        Refund,
         _REFUND
         + """
          WHERE merchant_id = $1 AND environment = $2 AND ref_trx BETWEEN $3 AND $3
          ORDER BY ref_trx LIMIT 1""",
         *(tenant.merchant_id, tenant.environment, ref_trx),
     )
-    return None if record is None else msgspec.convert(dict(record), Refund)
 
 
 async def insert(connection: Connection, new: Refund) -> bool:

@@ -87,15 +87,14 @@ def subject(environment: Environment, currency: str) -> str:
 
 async def find(db: Database | Connection, tenant: Tenant, currency: str) -> SettlementPlan:
     """Returns the merchant's plan, or a plan for manual settlements if none is set."""
-    record = await db.record(
+    plan = await db.row(
+        SettlementPlan,
         f"""
         SELECT {columns(SettlementPlan)} FROM settlement_plan
          WHERE merchant_id = $1 AND environment = $2 AND currency = $3""",
         *(tenant.merchant_id, tenant.environment, currency),
     )
-    if record is not None:
-        return msgspec.convert(dict(record), SettlementPlan)
-    return SettlementPlan(
+    return plan or SettlementPlan(
         merchant_id=tenant.merchant_id, environment=tenant.environment, currency=currency
     )
 

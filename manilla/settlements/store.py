@@ -2,7 +2,6 @@
 
 from datetime import date, datetime
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
@@ -18,6 +17,7 @@ from manilla.kit.listing.sorting import (
     SortKeys,
     SortOrder,
     Totals,
+    read_as,
 )
 from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant, scope_conditions
@@ -96,16 +96,16 @@ _SETTLEMENT = f"SELECT {_COLUMNS} FROM settlement WHERE merchant_id = $1 AND env
 
 
 async def newest(db: Database | Connection, tenant: Tenant, currency: str) -> Settlement | None:
-    return await _row(
-        db,
+    return await db.row(
+        Settlement,
         _SETTLEMENT + " AND currency = $3 ORDER BY id DESC LIMIT 1",
         *(tenant.merchant_id, tenant.environment, currency),
     )
 
 
 async def find(db: Database, tenant: Tenant, settlement_id: int) -> Settlement | None:
-    return await _row(
-        db,
+    return await db.row(
+        Settlement,
         _SETTLEMENT + " AND id = $3",
         *(tenant.merchant_id, tenant.environment, settlement_id),
     )
@@ -117,8 +117,8 @@ async def find_by_reference(db: Database, tenant: Tenant, ref_trx: str) -> Settl
 
 async def before(db: Database | Connection, settlement: Settlement) -> Settlement | None:
     """Returns the previous paid settlement, after which this settlement's statement starts."""
-    return await _row(
-        db,
+    return await db.row(
+        Settlement,
         _SETTLEMENT + " AND currency = $3 AND id < $4 AND state = 'paid' ORDER BY id DESC LIMIT 1",
         *(settlement.merchant_id, settlement.environment, settlement.currency, settlement.id),
     )
@@ -145,7 +145,7 @@ async def page(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Settlement]:
-    return await _selected(tenant, wanted).page(db, _read, wanted.sort, after, limit)
+    return await _selected(tenant, wanted).page(db, read_as(Settlement), wanted.sort, after, limit)
 
 
 async def totals(db: Database, tenant: Tenant, wanted: SettlementFilter) -> Totals:
@@ -168,8 +168,8 @@ def _selected(tenant: Tenant, wanted: SettlementFilter) -> Selection:
 
 async def start(connection: Connection, order: SettlementOrder) -> Settlement | None:
     """Creates a settlement. Returns None if one is open, or if this attempt already exists."""
-    return await _row(
-        connection,
+    return await connection.row(
+        Settlement,
         f"""
         INSERT INTO settlement (merchant_id, environment, currency, day, attempt, amount_minor,
                is_partial, account_id, ordered_by)
@@ -216,8 +216,8 @@ async def set_request(connection: Connection, settlement: Settlement, batch_id: 
 
 async def of_request(db: Database, tenant: Tenant, batch_id: str) -> Settlement | None:
     """Returns the open settlement that waits for the approval of this batch."""
-    return await _row(
-        db,
+    return await db.row(
+        Settlement,
         _SETTLEMENT + " AND state = 'open' AND batch_id = $3",
         *(tenant.merchant_id, tenant.environment, batch_id),
     )
@@ -234,12 +234,3 @@ async def end(
         RETURNING id""",
         *(settlement.merchant_id, settlement.id, state, remark),
     )
-
-
-async def _row(db: Database | Connection, sql: str, *values: Any) -> Settlement | None:
-    record = await db.record(sql, *values)
-    return None if record is None else _read(record)
-
-
-def _read(record: Any) -> Settlement:
-    return msgspec.convert(dict(record), Settlement)

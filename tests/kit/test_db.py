@@ -1,12 +1,14 @@
-"""Database connections are returned to the pool in a clean state."""
+"""Database connections are returned to the pool in a clean state, and rows become structs."""
 
 import asyncio
 from functools import partial
 
 import asyncpg
+import msgspec
 import pytest
 
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.settings import Settings
 from tests.waiting import until
 
@@ -40,3 +42,35 @@ async def test_a_caller_that_stops_waiting_leaves_a_usable_session(
         assert not await db.has_row(is_asleep)
     finally:
         await one.close()
+
+
+class _Owned(msgspec.Struct, frozen=True):
+    merchant_id: int
+    environment: Environment
+    other: Environment | None
+    third: Environment | None = None
+
+
+OWNED = "SELECT 1::bigint AS merchant_id, 'sandbox' AS environment, $1::text AS other"
+
+
+@pytest.mark.parametrize("other", [Environment.PRODUCTION, None])
+async def test_an_enum_of_a_struct_is_an_enum_in_its_rows(
+    db: Database, other: Environment | None
+) -> None:
+    expected = _Owned(1, Environment.SANDBOX, other)
+    kept = db.keep_connection()
+    found = await db.row(_Owned, OWNED, other)
+    for each in (
+        found,
+        *await db.rows(_Owned, OWNED, other),
+        *await kept.rows(_Owned, OWNED, other),
+    ):
+        assert each == expected
+        assert each is not None
+        assert (type(each.environment), type(each.other)) == (Environment, type(other))
+
+
+async def test_a_row_with_an_unknown_value_of_an_enum_is_not_read(db: Database) -> None:
+    with pytest.raises(msgspec.ValidationError, match="Invalid enum value 'staging'"):
+        await db.row(_Owned, OWNED, "staging")

@@ -1,11 +1,10 @@
 """Reads and writes webhook endpoints."""
 
 from datetime import timedelta
-from typing import Any
 
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.listing import Page
-from manilla.kit.listing.sorting import Selection, SortKeys, SortOrder
+from manilla.kit.listing.sorting import Selection, SortKeys, SortOrder, read_as
 from manilla.ledger.scope import Tenant, scope_conditions
 from manilla.notify.endpoints.endpoint import EndpointNotFound, WebhookEndpoint
 
@@ -18,11 +17,7 @@ async def page(
 ) -> Page[WebhookEndpoint]:
     owned = scope_conditions(tenant).add("deleted_at IS NULL")
     found = Selection("webhook_endpoint", _COLUMNS, _ORDERS, owned)
-    return await found.page(db, _read, SortOrder.NEWEST, after, limit)
-
-
-def _read(record: Any) -> WebhookEndpoint:
-    return WebhookEndpoint(**record)
+    return await found.page(db, read_as(WebhookEndpoint), SortOrder.NEWEST, after, limit)
 
 
 async def of_merchant(db: Database, merchant_id: int) -> list[WebhookEndpoint]:

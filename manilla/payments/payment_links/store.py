@@ -8,7 +8,7 @@ from manilla.audit import audit
 from manilla.kit import listing
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.listing import PAGE_ROWS, Moment, Page
-from manilla.kit.listing.sorting import KeyIndex, Selection, SortOrder
+from manilla.kit.listing.sorting import KeyIndex, Selection, SortOrder, read_as
 from manilla.kit.money import Money
 from manilla.ledger import transaction_lists
 from manilla.ledger.scope import Tenant, merchant_condition, scope_conditions
@@ -62,7 +62,8 @@ async def create(db: Database, tenant: Tenant, terms: LinkTerms) -> PaymentLink:
     link_id, created_at = LINK_IDS.new_with_time(tenant.merchant_id)
     names = msgspec.structs.fields(LinkTerms)
     async with db.transaction() as connection:
-        record = await connection.record(
+        link = await connection.row(
+            PaymentLink,
             f"""
             INSERT INTO payment_link (merchant_id, id, environment, created_at, slug,
                                       {columns(LinkTerms)})
@@ -72,7 +73,7 @@ async def create(db: Database, tenant: Tenant, terms: LinkTerms) -> PaymentLink:
             new_slug(tenant.merchant_id),
             *(getattr(terms, field.name) for field in names),
         )
-        link = _read(record)
+        assert link is not None
         await _audit(connection, "payment_link.create", link)
     return link
 
@@ -88,13 +89,14 @@ async def find(db: Database | Connection, address: str) -> PaymentLink:
         merchant_id, column, address = owner_of_slug(address), "slug", address.lower()
     if merchant_id is None:
         raise LinkNotFound
-    record = await db.record(
+    link = await db.row(
+        PaymentLink,
         f"SELECT {_COLUMNS} FROM payment_link WHERE merchant_id = $1 AND {column} = $2",
         *(merchant_id, address),
     )
-    if record is None:
+    if link is None:
         raise LinkNotFound
-    return _read(record)
+    return link
 
 
 async def find_own(db: Database, tenant: Tenant, link_id: str) -> PaymentLink:
@@ -129,7 +131,8 @@ async def _update(
     db: Database, tenant: Tenant, link_id: str, action: str, assignments: str, *values: Any
 ) -> PaymentLink:
     async with db.transaction() as connection:
-        record = await connection.record(
+        link = await connection.row(
+            PaymentLink,
             f"""
             UPDATE payment_link SET {assignments}
              WHERE merchant_id = $1 AND environment = $2 AND id = $3
@@ -137,9 +140,8 @@ async def _update(
             *(tenant.merchant_id, tenant.environment, link_id),
             *values,
         )
-        if record is None:
+        if link is None:
             raise LinkNotFound
-        link = _read(record)
         if link.status is LinkStatus.USED and action != "payment_link.disable":
             raise LinkUsed
         await _audit(connection, action, link)
@@ -166,7 +168,9 @@ async def links(
     limit: int = PAGE_ROWS,
 ) -> Page[PaymentLink]:
     """Lists links, newest first by the time in their ids."""
-    return await _selected(tenant, wanted).page(db, _read, SortOrder.NEWEST, after, limit)
+    return await _selected(tenant, wanted).page(
+        db, read_as(PaymentLink), SortOrder.NEWEST, after, limit
+    )
 
 
 async def totals(db: Database, tenant: Tenant, wanted: LinkFilter) -> LinkTotals:
@@ -195,14 +199,14 @@ async def count_payments(db: Database, link: PaymentLink) -> int:
 
 async def open_payment(db: Database, link: PaymentLink) -> Payment | None:
     """Returns the latest payment of the link that can still be paid on checkout."""
-    record = await db.record(
+    return await db.row(
+        Payment,
         f"""
         SELECT {PAYMENT_COLUMNS} FROM payment
          WHERE merchant_id = $1 AND link_id = $2 AND status = 'pending' AND expires_at > now()
          ORDER BY trx_id DESC LIMIT 1""",
         *(link.merchant_id, link.id),
     )
-    return None if record is None else msgspec.convert(dict(record), Payment)
 
 
 def _selected(tenant: Tenant, wanted: LinkFilter) -> Selection:
@@ -217,7 +221,3 @@ def _selected(tenant: Tenant, wanted: LinkFilter) -> Selection:
     return Selection(
         _TABLE, _COLUMNS, _ORDERS, conditions, KeyIndex(merchant_condition(tenant), bounds)
     )
-
-
-def _read(record: Any) -> PaymentLink:
-    return msgspec.convert(dict(record), PaymentLink)
