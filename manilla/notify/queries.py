@@ -10,7 +10,6 @@ import msgspec
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
-from manilla.kit.plans import by_key
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
 from manilla.notify import notification_ids
@@ -103,13 +102,13 @@ async def due(db: Database, jobs: Sequence[Job]) -> list[DueNotification | None]
           FROM unnest($1::bigint[], $2::text[]) AS j (merchant_id, trx_id)
          CROSS JOIN LATERAL (
                SELECT *, lead(id) OVER (ORDER BY id) IS NOT NULL AS has_more
-                 -- This order forces a plan on the index by transaction, and OFFSET keeps the
-                 -- state out of it, so that no plan reads all waiting notifications.
+                 -- This order forces a plan on the index by transaction. `|| ''` excludes the
+                 -- index by state, so that no plan reads all waiting notifications.
                  FROM (SELECT * FROM notification
                         WHERE notification.merchant_id = j.merchant_id
                           AND notification.trx_id BETWEEN j.trx_id AND j.trx_id
-                        ORDER BY notification.trx_id OFFSET 0) AS of_transaction
-                WHERE state = 'waiting'
+                        ORDER BY notification.trx_id) AS of_transaction
+                WHERE state || '' = 'waiting'
                 ORDER BY id LIMIT 1) AS n
           LEFT JOIN LATERAL (
                SELECT number, at, milliseconds FROM delivery_attempt
@@ -153,7 +152,7 @@ STORED = f"""
 
 
 async def record(db: Database, attempts: Sequence[AttemptResult]) -> list[None]:
-    async with by_key(db) as connection:
+    async with db.transaction() as connection:
         changed = await connection.records(
             f"""{STORED}
         UPDATE notification AS n

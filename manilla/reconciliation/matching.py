@@ -21,7 +21,7 @@ CHECK_MINOR_MAX = AMOUNT.minor + 100_00
 # The movements and lines of the account $1 that do not match or were not compared yet. `place` is
 # the line's ctid, and `reference` is the line's transaction or else the line itself.
 OPEN_SIDES = """
-        WITH open AS MATERIALIZED (
+        WITH open AS (
             SELECT ARRAY(SELECT trx_id FROM unmatched_transaction
                           WHERE merchant_id = 0 AND provider = $1) AS trx_ids),
         sides AS (

@@ -201,7 +201,7 @@ async def hold_job(
     """
     fence = await db.value(
         """
-        WITH new AS MATERIALIZED (SELECT nextval('job_fence') AS fence)
+        WITH new AS (SELECT nextval('job_fence') AS fence)
         INSERT INTO job AS j (merchant_id, kind, subject, due_at, fence, lease, leased_until)
         SELECT $1, $2, $3, now(), fence, fence, now() + $4::interval FROM new
             ON CONFLICT (merchant_id, kind, subject) DO UPDATE

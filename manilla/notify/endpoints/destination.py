@@ -12,7 +12,6 @@ from manilla.job_kinds import JobKind
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
-from manilla.kit.plans import by_key
 from manilla.mail import outbox as mail
 from manilla.mail.kinds import MailKind
 from manilla.merchants import merchants
@@ -87,7 +86,7 @@ class EndpointDestination:
         )
 
     async def record(self, attempts: Sequence[AttemptResult]) -> list[None]:
-        async with by_key(self._db) as connection:
+        async with self._db.transaction() as connection:
             changed = await connection.records(
                 f"""{queries.STORED}
         UPDATE endpoint_delivery AS d
@@ -132,7 +131,7 @@ async def _due(db: Database, jobs: Sequence[Job]) -> list[DueDelivery]:
                         WHERE endpoint_delivery.merchant_id = j.merchant_id
                           AND endpoint_delivery.endpoint_id = j.endpoint_id
                           AND endpoint_delivery.trx_id BETWEEN j.trx_id AND j.trx_id
-                        ORDER BY endpoint_delivery.trx_id OFFSET 0) AS of_transaction
+                        ORDER BY endpoint_delivery.trx_id) AS of_transaction
                 WHERE state = 'waiting'
                 ORDER BY notification_id LIMIT 1) AS d
          CROSS JOIN LATERAL (

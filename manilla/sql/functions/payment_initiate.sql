@@ -18,7 +18,7 @@ LANGUAGE plpgsql
 -- One generic plan that uses the keys, however many rows there are.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
-SET enable_sort = off  -- see the lookup of the reference
+SET enable_sort = off  -- see the lookups of the reference and of the day
 AS $$
 #variable_conflict use_column
 BEGIN
@@ -41,7 +41,7 @@ BEGIN
     END IF;
 
     RETURN QUERY
-    WITH given AS MATERIALIZED (
+    WITH given AS (
         SELECT * FROM jsonb_to_recordset(p_items) AS g (
                item integer, repeats boolean, merchant_id bigint, bucket text, cost bigint,
                behind bigint, rate_limit bigint,
@@ -55,13 +55,13 @@ BEGIN
                endpoint text, key text, body_hash text, answer text,
                day_limit_minor bigint, day_from text, ahead_minor bigint,
                event_id text, event text, event_body text)
-    ), taken AS MATERIALIZED (
+    ), taken AS (
         SELECT t.* FROM (
                SELECT array_agg(b.bucket) AS buckets, array_agg(b.cost) AS costs
                  FROM (SELECT bucket, sum(coalesce(cost, 1))::bigint AS cost
                          FROM given GROUP BY bucket) AS b)
                AS b, rate_take(b.buckets, b.costs, p_window) AS t
-    ), judged AS MATERIALIZED (
+    ), judged AS (
         SELECT g.*, g.same_key[2] AS first_answer, g.same_reference[1] AS first_trx_id,
                g.same_reference[2] AS first_status,
                CASE
@@ -103,7 +103,7 @@ BEGIN
                              FROM (SELECT o.amount_minor FROM payment o
                                     WHERE o.merchant_id = g.merchant_id
                                       AND o.trx_id >= g.day_from
-                                      AND o.environment || '' = g.environment
+                                      AND o.environment = g.environment::environment
                                       AND o.currency = g.currency
                                       AND o.status IN ('pending', 'success')
                                     ORDER BY o.trx_id) AS day)

@@ -26,7 +26,7 @@ RETURNS TABLE (
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
-SET enable_sort = off  -- see the lookup of the reference
+SET enable_sort = off  -- see the lookups of the reference and of the day
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -147,13 +147,13 @@ BEGIN
                         LIMIT 1) AS same_reference,
                       -- Only the primary key fits the order without a sort, so that only this day
                       -- is read: with another index, a plan that was made for an empty table reads
-                      -- the whole merchant. `|| ''` excludes indexes with the environment.
+                      -- the whole merchant.
                       CASE WHEN g.day_limit_minor IS NOT NULL THEN (
                            SELECT coalesce(sum(day.amount_minor), 0)
                              FROM (SELECT o.amount_minor FROM payout o
                                     WHERE o.merchant_id = g.merchant_id
                                       AND o.trx_id >= g.day_from
-                                      AND o.environment || '' = g.environment
+                                      AND o.environment = g.environment::environment
                                       AND o.currency = g.currency
                                       AND o.status IN ('pending', 'completed')
                                     ORDER BY o.trx_id) AS day)
