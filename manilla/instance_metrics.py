@@ -16,12 +16,12 @@ from manilla.kit import health
 from manilla.kit.db import Database
 from manilla.kit.jobs.queues import job_queues
 from manilla.notify.outbox import DELIVER
-from manilla.payouts.routing import deliveries
 from manilla.proofs import proofs
 from manilla.providers import accounts as provider_accounts
 from manilla.providers import queries as providers
 from manilla.providers.health import FIGURES_MINUTES
 from manilla.providers.port import Direction
+from manilla.routing import deliveries
 from manilla.transfers import holding
 
 STATES = ("unsent", "sent")

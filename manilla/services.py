@@ -7,6 +7,8 @@ from pathlib import Path
 import msgspec
 
 from manilla.banks.registry import BankRegistry
+from manilla.beneficiaries.banks import Banks
+from manilla.beneficiaries.beneficiary import AccountResolver
 from manilla.kit.batch import SharedReads
 from manilla.kit.changes import ChangeWatch
 from manilla.kit.crypto import Keyring
@@ -25,16 +27,14 @@ from manilla.payments.checkout import Checkout
 from manilla.payments.link import CheckoutLinks
 from manilla.payments.payment_links.paying import LinkPayments
 from manilla.payouts import initiate as pay_out
-from manilla.payouts.beneficiaries.banks import Banks
-from manilla.payouts.beneficiaries.beneficiary import AccountResolver
+from manilla.payouts.failover import Failover
 from manilla.payouts.ordering import PayoutPreviews
-from manilla.payouts.routing.deliveries import Deliveries
-from manilla.payouts.routing.failover import Failover
-from manilla.payouts.routing.router import Router
 from manilla.people import demo_login
 from manilla.people.demo_login import DemoLogin
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.rails import Rails
+from manilla.routing.deliveries import Deliveries
+from manilla.routing.router import Router
 from manilla.settlements.settling import Settling
 
 

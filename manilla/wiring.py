@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator
 import aiohttp
 
 from manilla.banks.registry import BankRegistry
+from manilla.beneficiaries.banks import Banks
+from manilla.beneficiaries.beneficiary import AccountResolver
 from manilla.kit import crash, prometheus
 from manilla.kit.batch import SharedReads
 from manilla.kit.changes import ChangeWatch
@@ -31,15 +33,13 @@ from manilla.payments.charges import ChargeService
 from manilla.payments.checkout import Checkout
 from manilla.payments.link import CheckoutLinks
 from manilla.payouts import initiate as pay_out
-from manilla.payouts.beneficiaries.banks import Banks
-from manilla.payouts.beneficiaries.beneficiary import AccountResolver
 from manilla.payouts.ordering import PayoutPreviews
-from manilla.payouts.routing.deliveries import Deliveries
-from manilla.payouts.routing.router import Router
-from manilla.payouts.rules import ProviderFunds
 from manilla.platform import master_key
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.rails import Rails, open_session
+from manilla.routing.deliveries import Deliveries
+from manilla.routing.funds import ProviderFunds
+from manilla.routing.router import Router
 from manilla.services import Services
 from manilla.settings import Settings
 from manilla.sql import epochs, migrate

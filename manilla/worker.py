@@ -33,7 +33,6 @@ from manilla.notify.endpoints.deliveries import ResendTasks
 from manilla.notify.endpoints.destination import EndpointDestination
 from manilla.notify.ipn import IpnDestination
 from manilla.payments.tasks import PaymentTasks
-from manilla.payouts.routing import deliveries
 from manilla.payouts.tasks import PayoutTasks
 from manilla.people import queries as people
 from manilla.people.tasks import ResetTasks
@@ -43,6 +42,7 @@ from manilla.providers import queries as providers
 from manilla.reconciliation.balance_tasks import BalanceTasks
 from manilla.reconciliation.tasks import StatementTasks
 from manilla.refunds.tasks import RefundTasks
+from manilla.routing import deliveries
 from manilla.services import Services
 from manilla.settings import Settings
 from manilla.settlements import statement

@@ -13,6 +13,9 @@ from pathlib import Path
 TESTS = {
     "manilla/sql": ("tests/sql", "tests/ledger", "tests/payments", "tests/payouts"),
     "manilla/methods": ("tests/test_fees.py", "tests/payouts", "tests/payments"),
+    "manilla/beneficiaries": ("tests/payouts/beneficiaries", "tests/payouts/test_nuban.py"),
+    "manilla/routing": ("tests/payouts/routing",),
+    "manilla/transfers": ("tests/payouts", "tests/refunds"),
     "manilla/platform": ("tests/cli", "tests/api"),
     "manilla/approvals": ("tests/audit", "tests/console"),
     "clients/python": ("tests/client_library", "tests/samples"),

@@ -33,7 +33,7 @@ SHARED = {
     # One statement inserts a webhook and its job.
     "job": TableUse(
         "kit",
-        "instance_metrics payments payouts proofs reconciliation transfers",
+        "instance_metrics payments payouts proofs reconciliation routing transfers",
         writers="providers",
     ),
     "membership": TableUse("people", "mail"),
@@ -46,7 +46,7 @@ SHARED = {
     # The session id from a webhook is saved before the webhook's job runs, for the notification.
     "payout": TableUse(
         "payouts",
-        "bulk instance_metrics ledger lookup notify proofs reconciliation transfers",
+        "bulk instance_metrics ledger lookup notify proofs reconciliation routing transfers",
         writers="providers",
     ),
     "payout_attempt": TableUse("payouts", "bulk providers transfers"),

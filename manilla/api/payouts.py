@@ -11,6 +11,9 @@ from manilla.api.fields import Amount, CallbackAddress, CurrencyCode, Reference,
 from manilla.api.lists import TransactionPages, TransactionQuery, items
 from manilla.api.optional_headers import read_repeat_key, read_scenario
 from manilla.api.refusals import InvalidAmount
+from manilla.beneficiaries import methods
+from manilla.beneficiaries.banks import BankList
+from manilla.beneficiaries.methods import PayoutMethods
 from manilla.kit.money import MoneyError
 from manilla.ledger.transactions import (
     CurrencyNotEnabled,
@@ -18,14 +21,12 @@ from manilla.ledger.transactions import (
     TransactionNotFound,
 )
 from manilla.merchants.rights import Right
-from manilla.payouts import fields, refusals
-from manilla.payouts.beneficiaries import methods
-from manilla.payouts.beneficiaries.banks import BankList
-from manilla.payouts.beneficiaries.methods import PayoutMethods
+from manilla.payouts import fields
 from manilla.payouts.fields import ReportedPayout
 from manilla.payouts.initiate import InitiatedPayout, PayoutOrder
 from manilla.payouts.payout import PayoutDetails, PayoutStatus
 from manilla.services import Services
+from manilla.transfers import refusals
 
 INITIATE, LIST = "/api/v1/initiate-payout", "/api/v1/payouts"
 NEITHER = "Send either `beneficiary` or `withdraw_account_id`."

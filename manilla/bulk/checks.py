@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from manilla.beneficiaries import banks, beneficiary, methods
 from manilla.bulk.file import FileRow
 from manilla.bulk.store import NewBatchRow
 from manilla.kit.amount_input import parse_amount
@@ -11,7 +12,6 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money, MoneyError
 from manilla.kit.texts import has_controls
 from manilla.methods.method import Method
-from manilla.payouts.beneficiaries import banks, beneficiary, methods, nuban
 from manilla.payouts.rules import check_amount
 from manilla.providers.port import Bank
 
@@ -61,7 +61,7 @@ class RowChecks:
             return CheckedRow(row, zero, zero, faults)
         amount = self._amount(row)
         code, number = row.bank_code, row.account_number
-        is_odd = not self._method.is_manual and nuban.fits(code, number) is False
+        is_odd = not self._method.is_manual and beneficiary.check_digit_fits(code, number) is False
         fee = self._method.fee.of(amount)
         return CheckedRow(row, amount, fee, {}, ODD_NUMBER if is_odd else None)
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from manilla.beneficiaries import beneficiary, sandbox
 from manilla.bulk import checks, store
 from manilla.bulk.store import BatchRow, BatchStatus, NameCheck, NewBatchRow, RowState
 from manilla.job_kinds import JobKind
@@ -14,9 +15,8 @@ from manilla.kit.jobs import Job, Work
 from manilla.merchants.directory import Caller, Directory
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method, MethodKind
-from manilla.payouts.beneficiaries import names, sandbox
 from manilla.payouts.ordering import PayoutPreviews
-from manilla.payouts.refusals import PROVIDER_RETRY_SECONDS, ProviderUnavailable, UnknownBank
+from manilla.transfers.refusals import PROVIDER_RETRY_SECONDS, ProviderUnavailable, UnknownBank
 
 CHECK = JobKind.BULK_NAMES
 CONCURRENCY = 2  # files at once
@@ -87,7 +87,7 @@ async def resolve_name(
     except Refusal as refusal:
         column = "bank_code" if isinstance(refusal, UnknownBank) else "account_number"
         return _with_fault(row, column, refusal.text)
-    is_same = not row.name or names.agree(row.name, name)
+    is_same = not row.name or beneficiary.names_agree(row.name, name)
     if caller.is_sandbox:
         is_same = row.account_number != sandbox.OTHER_NAME
     check = NameCheck.AGREES if is_same else NameCheck.DIFFERS

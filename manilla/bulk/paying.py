@@ -26,7 +26,7 @@ from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method, MethodKind
 from manilla.payouts import ordering
 from manilla.payouts.initiate import PayoutInitiation, PayoutOrder
-from manilla.payouts.refusals import (
+from manilla.transfers.refusals import (
     PROVIDER_RETRY_SECONDS,
     InsufficientBalance,
     ProviderUnavailable,

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from manilla.beneficiaries import accounts, beneficiary
 from manilla.cli.instance import InstanceRefusal, Tools, command
 from manilla.cli.options import MerchantId
 from manilla.cli.output import as_row, as_rows
@@ -13,7 +14,6 @@ from manilla.kit.fields import insert_after
 from manilla.merchants import merchants
 from manilla.methods import catalogue
 from manilla.methods.method import Method, MethodKind
-from manilla.payouts.beneficiaries import accounts, beneficiary
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from manilla.beneficiaries.banks import Banks
 from manilla.cli.instance import Tools, command
 from manilla.cli.options import InEnvironment, OfMerchant, TrxId
 from manilla.cli.output import as_row, as_rows
@@ -13,11 +14,10 @@ from manilla.kit.listing import first, in_pages
 from manilla.ledger import timeline
 from manilla.ledger.scope import Everyone
 from manilla.payouts import decisions, listing, queue
-from manilla.payouts.beneficiaries.banks import Banks
+from manilla.payouts.explanation import ExplainedAttempt, explain_attempts
 from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.payout import DETAILS, REPORTED_NAMES, Payout, PayoutStatus
 from manilla.payouts.queue import QueueFilter, Waiting
-from manilla.payouts.routing.explanation import ExplainedAttempt, explain_attempts
 from manilla.proofs import restored
 from manilla.transfers import holding
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from manilla.beneficiaries import beneficiary
 from manilla.compliance import documents, dossiers
 from manilla.compliance.documents import Document
 from manilla.compliance.dossiers import Dossier, DossierState
@@ -18,7 +19,6 @@ from manilla.kit.http import is_web_address
 from manilla.kit.money import MoneyError
 from manilla.kit.texts import has_controls, is_line
 from manilla.merchants.queries import MerchantRow
-from manilla.payouts.beneficiaries import names
 from manilla.settlements import accounts
 from manilla.settlements.accounts import SettlementAccount
 
@@ -180,7 +180,7 @@ def _account_state(
     legal_name = _legal_name(merchant, dossier)
     text = f"{account.account_name}, {account.bank_name} …{account.number[-4:]}"
     warning = ""
-    if not names.agree(account.account_name, legal_name):
+    if not beneficiary.names_agree(account.account_name, legal_name):
         warning = f"The account's name differs from the legal name, {legal_name}."
     return SectionState(Section.SETTLEMENT, is_complete=True, text=text, warning=warning)
 
@@ -194,7 +194,7 @@ async def other_name(
 ) -> str | None:
     """Returns the legal name if the account's name differs from it, otherwise None."""
     legal_name = _legal_name(merchant, await dossiers.find(db, merchant.id))
-    return None if names.agree(account_name, legal_name) else legal_name
+    return None if beneficiary.names_agree(account_name, legal_name) else legal_name
 
 
 def _papers_state(papers: Sequence[Document]) -> SectionState:

@@ -5,6 +5,8 @@ from typing import Any
 
 from manilla.approvals import changes
 from manilla.approvals.changes import ApprovalRequested
+from manilla.beneficiaries import accounts
+from manilla.beneficiaries.accounts import ID_MAX
 from manilla.dashboard.payouts import AT_FIELD, bank_options, check_beneficiary, given_beneficiary
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
@@ -12,8 +14,6 @@ from manilla.kit.fields import insert_after
 from manilla.merchants.directory import Caller
 from manilla.methods.method import Method, MethodKind
 from manilla.payouts import listing as payouts
-from manilla.payouts.beneficiaries import accounts
-from manilla.payouts.beneficiaries.accounts import ID_MAX
 from manilla.payouts.listing import AccountFilter
 from manilla.payouts.protection.protection import AccountAddition
 from manilla.web import lists

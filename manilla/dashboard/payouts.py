@@ -4,6 +4,8 @@ import secrets
 from typing import Any
 
 from manilla.banks.nigeria import with_code
+from manilla.beneficiaries import accounts, beneficiary, methods
+from manilla.beneficiaries.accounts import SavedAccount
 from manilla.bulk import batches
 from manilla.bulk import store as bulk
 from manilla.kit import ids
@@ -19,15 +21,14 @@ from manilla.merchants.directory import Caller
 from manilla.merchants.requests import limit as request_limit
 from manilla.methods.method import Method
 from manilla.payouts import listing as payouts
-from manilla.payouts import ordering, refusals
-from manilla.payouts.beneficiaries import accounts, beneficiary, methods
-from manilla.payouts.beneficiaries.accounts import SavedAccount
+from manilla.payouts import ordering
 from manilla.payouts.initiate import PayoutOrder
 from manilla.payouts.listing import AccountFilter
 from manilla.payouts.ordering import AccountHolder, PayoutPreview
 from manilla.payouts.payout import DETAILS, REPORTED_NAMES
 from manilla.payouts.protection import allowance
 from manilla.people.roles import Permission
+from manilla.transfers import refusals
 from manilla.web import record_list, timeline
 from manilla.web.columns import transactions as transaction_columns
 from manilla.web.forms import BadForm, Form

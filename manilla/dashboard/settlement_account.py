@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from manilla.beneficiaries.accounts import ID_MAX
 from manilla.dashboard.payouts import AT_FIELD, bank_options, check_beneficiary, given_beneficiary
 from manilla.kit.errors import Refusal
 from manilla.kit.ratelimit import RateLimitExceeded
@@ -9,16 +10,15 @@ from manilla.merchants.availability import MerchantSuspended
 from manilla.merchants.directory import Caller
 from manilla.merchants.merchants import MerchantStatus
 from manilla.methods.method import Method
-from manilla.payouts.beneficiaries.accounts import ID_MAX
 from manilla.payouts.ordering import AccountHolder
 from manilla.payouts.protection import protection
-from manilla.payouts.refusals import PayoutFailed
 from manilla.settlements import accounts
 from manilla.settlements.accounts import (
     NewSettlementAccount,
     SettlementAccountNotFound,
     SettlementAccountUnchanged,
 )
+from manilla.transfers.refusals import PayoutFailed
 from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse

@@ -4,6 +4,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from manilla.beneficiaries import beneficiary
 from manilla.compliance import sections
 from manilla.kit.display import money
 from manilla.kit.environment import Environment
@@ -11,7 +12,6 @@ from manilla.kit.errors import Refusal
 from manilla.kit.listing.sorting import SortOrder
 from manilla.ledger.listing import STATEMENT_COLUMNS
 from manilla.merchants import merchants
-from manilla.payouts.beneficiaries import names
 from manilla.platform.settings import WEEKDAYS
 from manilla.settlements import accounts, plans, store
 from manilla.settlements import statement as statements
@@ -212,7 +212,7 @@ async def _review(
     values: dict[str, Any] = {
         "offer": offer,
         "holder": holder,
-        "has_changed": not names.agree(name, offer.account.account_name),
+        "has_changed": not beneficiary.names_agree(name, offer.account.account_name),
         "legal_name": await _other_name(request, name),
         "needs_second": await settling.needs_second(request.tenant, offer, request.visitor.email),
     }

@@ -24,8 +24,8 @@ from manilla.payments.listing import ListedStatus, listed_status
 from manilla.payments.payment import Charge, Payment, PaymentStatus
 from manilla.payments.suspense import HeldMoney, held_money
 from manilla.payouts import store as payouts
+from manilla.payouts.explanation import ExplainedAttempt, explain_attempts
 from manilla.payouts.payout import Payout
-from manilla.payouts.routing.explanation import ExplainedAttempt, explain_attempts
 from manilla.providers import listing as providers
 from manilla.providers.listing import ReceivedWebhook
 from manilla.refunds import store as refund_queries

@@ -23,10 +23,9 @@ from manilla.kit.texts import is_line
 from manilla.ledger import trx_ids
 from manilla.merchants import outgoing
 from manilla.merchants.outgoing import OutgoingHold
-from manilla.payouts import states, store
+from manilla.payouts import dead, states, store
 from manilla.payouts.initiate import SEND
 from manilla.payouts.payout import Payout, PayoutStatus
-from manilla.payouts.routing import dead
 from manilla.payouts.states import NEXT
 from manilla.providers.port import (
     Done,

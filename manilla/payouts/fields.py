@@ -13,7 +13,8 @@ from manilla.kit.fields import api_field
 from manilla.kit.money import amount_of
 from manilla.ledger.reader import TransactionReader
 from manilla.ledger.scope import Tenant
-from manilla.payouts.payout import Payout, PayoutErrorCode, PayoutStatus
+from manilla.payouts.payout import Payout, PayoutStatus
+from manilla.transfers.refusals import PayoutErrorCode
 
 EVENT = "payout"
 PENDING = "Payout is still pending."

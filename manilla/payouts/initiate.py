@@ -7,6 +7,10 @@ from typing import Any
 
 import msgspec
 
+from manilla.beneficiaries import accounts, beneficiary, sandbox
+from manilla.beneficiaries.accounts import SavedAccount
+from manilla.beneficiaries.beneficiary import AccountResolver, Beneficiary
+from manilla.beneficiaries.methods import BANK_CODE, processing_type
 from manilla.job_kinds import JobKind
 from manilla.kit import strict_json
 from manilla.kit.db import Database, common_fields
@@ -31,19 +35,15 @@ from manilla.merchants.directory import Caller
 from manilla.merchants.merchants import MerchantStatus
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method, MethodKind
-from manilla.payouts import notices, refusals, rules
-from manilla.payouts.beneficiaries import accounts, beneficiary, names, sandbox
-from manilla.payouts.beneficiaries.accounts import SavedAccount
-from manilla.payouts.beneficiaries.beneficiary import AccountResolver, Beneficiary
-from manilla.payouts.beneficiaries.methods import BANK_CODE, processing_type
+from manilla.payouts import notices, rules
 from manilla.payouts.payout import NewPayout, PayoutStatus, PayoutTerms
-from manilla.payouts.routing.attempts import PayoutRoute
-from manilla.payouts.routing.choice import RouteDecision
-from manilla.payouts.routing.router import PayoutTarget, Router
-from manilla.payouts.rules import ProviderFunds
 from manilla.platform.settings import CurrentSettings, LimitKind
 from manilla.providers.port import Direction, ResolvedAccount
 from manilla.providers.rails import Rails
+from manilla.routing.choice import RouteDecision
+from manilla.routing.funds import ProviderFunds
+from manilla.routing.router import PayoutRoute, PayoutTarget, Router
+from manilla.transfers import refusals
 
 SEND, COMPLETE_IN_SANDBOX = JobKind.TRANSFER, JobKind.SANDBOX_PAYOUT
 
@@ -290,7 +290,7 @@ def _check_holder(order: PayoutOrder, account: ResolvedAccount | None) -> None:
     """Rejects an account whose holder is not the one that users were shown."""
     if order.expected_name is None or account is None:
         return
-    if not names.agree(order.expected_name, account.account_name):
+    if not beneficiary.names_agree(order.expected_name, account.account_name):
         raise refusals.InvalidBeneficiary(
             f"The bank now names {account.account_name} as the account's holder, "
             f"not {order.expected_name}."

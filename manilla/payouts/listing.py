@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from manilla.beneficiaries import accounts
+from manilla.beneficiaries.accounts import SavedAccount
 from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.fields import Fields
@@ -12,10 +14,9 @@ from manilla.kit.listing.sorting import NUMBERED, Selection, SortOrder, Totals
 from manilla.ledger import transaction_lists, trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant
 from manilla.ledger.transaction_lists import IndexedMatch, TransactionFilter
-from manilla.payouts.beneficiaries import accounts
-from manilla.payouts.beneficiaries.accounts import SavedAccount
-from manilla.payouts.payout import Payout, PayoutErrorCode, PayoutStatus
+from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.payouts.store import PAYOUT_COLUMNS, read
+from manilla.transfers.refusals import PayoutErrorCode
 
 # The names of the account number field on automatic methods and on the manual method.
 _ACCOUNT_NUMBER = "coalesce(beneficiary ->> 'account_number', beneficiary ->> 'Account Number')"

@@ -13,6 +13,9 @@ import msgspec
 
 from manilla.audit import audit
 from manilla.banks.nigeria import NigerianBank, with_code
+from manilla.beneficiaries import beneficiary, methods
+from manilla.beneficiaries.banks import Banks
+from manilla.beneficiaries.beneficiary import AccountResolver, Beneficiary
 from manilla.kit.db import Database
 from manilla.kit.money import Money, MoneyError
 from manilla.kit.ratelimit import RateTicket
@@ -22,17 +25,15 @@ from manilla.merchants import queries as merchants
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method, MethodKind
-from manilla.payouts import refusals, rules
-from manilla.payouts.beneficiaries import beneficiary, methods, nuban
-from manilla.payouts.beneficiaries.banks import Banks
-from manilla.payouts.beneficiaries.beneficiary import AccountResolver, Beneficiary
+from manilla.payouts import rules
 from manilla.payouts.initiate import PayoutInitiation, PayoutOrder
-from manilla.payouts.routing import warnings
-from manilla.payouts.routing.deliveries import Deliveries
-from manilla.payouts.routing.router import PayoutTarget, Router
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import Bank, Direction, ResolvedAccount
 from manilla.providers.rails import Rails
+from manilla.routing import outcomes
+from manilla.routing.deliveries import Deliveries
+from manilla.routing.router import PayoutTarget, Router
+from manilla.transfers import refusals
 
 ODD_NUMBER = (
     "The last digit of this account number does not match the bank. Some banks issue such "
@@ -153,7 +154,7 @@ class PayoutPreviews:
         if method.provider is None:
             return AccountHolder(who, None, who.fields[methods.MANUAL_BANK_NAME])
         account = await self._account(caller, method, who)
-        is_odd = nuban.fits(who.bank_code, who.account_number) is False
+        is_odd = beneficiary.check_digit_fits(who.bank_code, who.account_number) is False
         return AccountHolder(
             who=who,
             account_name=account.account_name,
@@ -190,7 +191,7 @@ class PayoutPreviews:
         return sorted(text for text in found if text)
 
     async def _failing(self, caller: Caller, method: Method, bank: NigerianBank) -> str | None:
-        rails, where = [method.provider or ""], warnings.ALL_RAILS
+        rails, where = [method.provider or ""], outcomes.ALL_RAILS
         if method.is_auto:
             offered = self._catalogue.offered_rails(method, caller.environment)
             rails = [
@@ -200,10 +201,10 @@ class PayoutPreviews:
             ]
         else:
             where = self._rails.credentials(rails[0]).title
-        since = warnings.all_failing_since(rails, bank.code, await self._deliveries.failing())
+        since = outcomes.all_failing_since(rails, bank.code, await self._deliveries.failing())
         if since is None:
             return None
-        return warnings.text(bank.name, where, since, datetime.now(UTC))
+        return outcomes.warning(bank.name, where, since, datetime.now(UTC))
 
     async def _resolve(self, caller: Caller, method: Method, who: Beneficiary) -> ResolvedAccount:
         """Resolves an account on the rail that would send the smallest payout to it."""

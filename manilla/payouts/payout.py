@@ -13,6 +13,7 @@ from manilla.kit.texts import Line
 from manilla.ledger.transactions import Scenario
 from manilla.methods.method import AUTO
 from manilla.providers.port import KnownAs
+from manilla.transfers.refusals import PayoutErrorCode
 
 
 class PayoutStatus(StrEnum):
@@ -20,20 +21,6 @@ class PayoutStatus(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"  # rejected by the provider, failed or reversed; the wallet was refunded
     CANCELED = "canceled"  # rejected by an administrator; the wallet was refunded
-
-
-class PayoutErrorCode(StrEnum):
-    """Why a payout was rejected, or why it failed."""
-
-    INSUFFICIENT_BALANCE = "insufficient_balance"
-    PROVIDER_INSUFFICIENT_BALANCE = "provider_insufficient_balance"
-    KYC_REQUIRED = "kyc_required"
-    MERCHANT_PAYOUT_DISABLED = "merchant_payout_disabled"
-    PAYOUT_SCHEDULE_BLOCKED = "payout_schedule_blocked"
-    GATEWAY_NOT_CONFIGURED = "gateway_not_configured"
-    INVALID_BENEFICIARY = "invalid_beneficiary"
-    GATEWAY_PAYOUT_FAILED = "gateway_payout_failed"
-    PAYOUT_FAILED = "payout_failed"
 
 
 class PayoutDetails(msgspec.Struct, frozen=True, kw_only=True):

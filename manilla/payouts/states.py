@@ -17,11 +17,12 @@ from manilla.kit.jobs import Job
 from manilla.ledger import timeline
 from manilla.payouts import books, notices, rail_change, store
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
-from manilla.payouts.payout import REPORTED_COLUMNS, Payout, PayoutErrorCode, PayoutStatus
+from manilla.payouts.payout import REPORTED_COLUMNS, Payout, PayoutStatus
 from manilla.providers.claims import Claimed
 from manilla.providers.port import EventKind, RefusalCode, TransferStatus
 from manilla.transfers import conclusive, reports
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.refusals import PayoutErrorCode
 
 # Transitions that are not listed move no money. Transitions that contradict the current status open
 # a case.

@@ -151,34 +151,6 @@ async def save_late_fee(db: Database | Connection, payout_: Payout, fee: Money |
         )
 
 
-async def transfer_fee_minor(db: Database, provider: str, currency: str) -> int:
-    """Returns the provider's fee for its most recent transfer; 0 if it has not reported one yet."""
-    minor: int | None = await db.value(
-        "SELECT minor FROM transfer_fee WHERE provider = $1 AND currency = $2",
-        *(provider, currency),
-    )
-    return minor or 0
-
-
-async def transfer_fees_minor(db: Database, currency: str) -> dict[str, int]:
-    """Returns each provider's fee for its most recent transfer, if it has reported one."""
-    records = await db.records(
-        "SELECT provider, minor FROM transfer_fee WHERE currency = $1", currency
-    )
-    return {record["provider"]: record["minor"] for record in records}
-
-
-async def set_transfer_fee(db: Database, provider: str, currency: str, minor: int) -> None:
-    """Takes no connection, because all payouts of a rail would wait until its transaction ends."""
-    await db.execute(
-        """
-        INSERT INTO transfer_fee (provider, currency, minor) VALUES ($1, $2, $3)
-            ON CONFLICT (provider, currency) DO UPDATE SET minor = excluded.minor
-         WHERE transfer_fee.minor <> excluded.minor""",
-        *(provider, currency, minor),
-    )
-
-
 def read(record: Any) -> Payout:
     fields = dict(record)
     fields["beneficiary"] = msgspec.json.decode(fields["beneficiary"])

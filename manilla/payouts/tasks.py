@@ -3,6 +3,7 @@
 from datetime import timedelta
 from functools import partial
 
+from manilla.beneficiaries import sandbox
 from manilla.cases.cases import CaseKind
 from manilla.job_kinds import JobKind
 from manilla.kit import jobs
@@ -11,14 +12,11 @@ from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
 from manilla.ledger.transactions import Scenario
 from manilla.merchants import outgoing
-from manilla.payouts import notices, states, store
-from manilla.payouts.beneficiaries import sandbox
+from manilla.payouts import dead, notices, states, store
 from manilla.payouts.delivered import DeliveredPayouts
+from manilla.payouts.failover import Failover
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Payout
-from manilla.payouts.routing import dead
-from manilla.payouts.routing.deliveries import Deliveries
-from manilla.payouts.routing.failover import Failover
 from manilla.payouts.store import Accepted
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import (
@@ -33,6 +31,8 @@ from manilla.providers.port import (
 )
 from manilla.providers.rails import Rails
 from manilla.providers.schedule import Schedule
+from manilla.routing.deliveries import Deliveries
+from manilla.routing.outcomes import RailBank
 from manilla.transfers import holding, reports, sending
 from manilla.transfers.events import (
     ProviderAnswer,
@@ -202,7 +202,7 @@ class PayoutTasks:
             self._db, *key, event, holder=holder, provider=payout.provider
         )
         if is_changed:
-            self._deliveries.record(payout, event)
+            self._record_result(payout, event)
         return is_changed
 
     async def _is_moved(
@@ -221,15 +221,34 @@ class PayoutTasks:
             return False
         is_moved = await self._failover.move(payout, answer, job, was_sent=was_sent)
         if is_moved and was_sent:
-            self._record_failure(payout, answer)
+            match answer:
+                case Refused(code, guidance):
+                    self._record_failure(payout, code, guidance)
+                case Unknown(reason):
+                    self._record_failure(payout, None, reason)
         return is_moved
 
-    def _record_failure(self, payout: Payout, answer: Refused | Unknown) -> None:
-        match answer:
-            case Refused(code, guidance):
-                self._deliveries.record_failure(payout, code, guidance)
-            case Unknown(reason):
-                self._deliveries.record_failure(payout, None, reason)
+    def _record_result(self, payout: Payout, event: SettlementEvent) -> None:
+        """Counts how an open payout ended, after the commit."""
+        if event.event is not TransferEvent.DELIVERED:
+            self._record_failure(payout, event.error_code, event.guidance or "")
+        elif (rail_bank := self._rail_bank(payout)) is not None:
+            self._deliveries.record_delivery(rail_bank, payout.age.total_seconds())
+            fee = event.provider_fee
+            minor = payout.provider_fee_minor if fee is None else fee.minor
+            if minor:
+                self._deliveries.record_fee(rail_bank[0], payout.currency, minor)
+
+    def _record_failure(self, payout: Payout, code: RefusalCode | None, error: str) -> None:
+        if (rail_bank := self._rail_bank(payout)) is not None:
+            self._deliveries.record_failure(rail_bank, code, error)
+
+    def _rail_bank(self, payout: Payout) -> RailBank | None:
+        """Returns the rail and the bank that the payout counts for, or None if no rail was used."""
+        if payout.is_sandbox or payout.provider is None or not payout.is_open:
+            return None
+        provider = payout.provider
+        return provider, self._deliveries.bank_code(provider, payout.bank, payout.is_routed)
 
     async def check_left(self, payout: Payout) -> bool:
         """Checks the reports of rails that the payout was moved away from.

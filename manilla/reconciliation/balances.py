@@ -14,9 +14,8 @@ from manilla.kit import time_limits
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import posting
-from manilla.payouts import states, store
+from manilla.payouts import dead, states, store
 from manilla.payouts.payout import Payout
-from manilla.payouts.routing import dead
 from manilla.providers import balances
 from manilla.providers.port import (
     Answer,

@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
+from manilla.beneficiaries import sandbox
 from manilla.kit.money import Money
 from manilla.payments import sandbox_amounts
 from manilla.payments import states as payments
 from manilla.payments.states import PaymentEvent, PaymentState
 from manilla.payouts import states as payouts
-from manilla.payouts.beneficiaries import sandbox
 from manilla.payouts.payout import PayoutStatus
 from manilla.refunds import states as refunds
 from manilla.refunds.refund import RefundStatus

@@ -20,9 +20,9 @@ from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
 from manilla.payments import store as payments
 from manilla.payments import suspense
 from manilla.payments.payment import ChargeStatus
+from manilla.payouts import attempts
 from manilla.payouts import store as payouts
 from manilla.payouts.payout import Payout, PayoutStatus
-from manilla.payouts.routing import attempts
 
 Options = dict[CaseAction, str]
 

@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 
 from manilla.audit import audit
+from manilla.beneficiaries import accounts
+from manilla.beneficiaries.beneficiary import Beneficiary
 from manilla.kit.clock import LAGOS
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.environment import Environment
@@ -21,8 +23,6 @@ from manilla.ledger.scope import Tenant
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
 from manilla.methods.method import Method
-from manilla.payouts.beneficiaries import accounts
-from manilla.payouts.beneficiaries.beneficiary import Beneficiary
 from manilla.payouts.protection import protection
 from manilla.people import second_person
 from manilla.people.second_person import Decider

@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 import structlog
 
 from manilla.audit import audit
+from manilla.beneficiaries import beneficiary
 from manilla.bulk import batches
 from manilla.bulk import store as batch_store
 from manilla.bulk.store import BatchStatus
@@ -27,15 +28,13 @@ from manilla.merchants.directory import Caller, Directory
 from manilla.merchants.requests import limit as request_limit
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method
-from manilla.payouts import ordering, refusals
+from manilla.payouts import ordering
 from manilla.payouts import store as payouts
-from manilla.payouts.beneficiaries import names
 from manilla.payouts.initiate import PayoutInitiation, PayoutOrder
 from manilla.payouts.listing import ids_of_reference
 from manilla.payouts.ordering import AccountHolder, PayoutPreview, PayoutPreviews
 from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.payouts.protection import allowance
-from manilla.payouts.refusals import PROVIDER_RETRY_SECONDS, ProviderUnavailable
 from manilla.people import queries as people
 from manilla.people.roles import Realm
 from manilla.people.second_person import Decider
@@ -45,6 +44,8 @@ from manilla.settlements.accounts import SettlementAccount
 from manilla.settlements.offers import NotSettled, SettlementOffer, SettlementOffers
 from manilla.settlements.plans import SettlementMode, SettlementPlan
 from manilla.settlements.store import AUTOMATIC, Settlement, SettlementOrder, SettlementState
+from manilla.transfers import refusals
+from manilla.transfers.refusals import PROVIDER_RETRY_SECONDS, ProviderUnavailable
 
 log = structlog.get_logger(__name__)
 
@@ -315,7 +316,7 @@ class Settling:
         """Resolves the account's name again. It must match the name that the merchant confirmed."""
         holder = await self._previews.holder(caller, method, dict(account.beneficiary))
         name = holder.account_name or ""
-        if not names.agree(name, account.account_name):
+        if not beneficiary.names_agree(name, account.account_name):
             raise refusals.InvalidBeneficiary(NAME_CHANGED.format(name))
         return holder
 

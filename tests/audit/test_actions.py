@@ -8,6 +8,7 @@ from manilla.audit import audit
 from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.audit.audit import AuditFilter
 from manilla.audit.entry import AuditEntry
+from manilla.beneficiaries import accounts
 from manilla.cases import cases
 from manilla.cases.cases import CaseAction
 from manilla.kit import jobs
@@ -24,7 +25,6 @@ from manilla.methods import catalogue
 from manilla.methods.method import MethodKind
 from manilla.notify import redeliver
 from manilla.payouts import decisions
-from manilla.payouts.beneficiaries import accounts
 from manilla.platform import settings
 from manilla.providers import credentials
 from manilla.refunds import decisions as refund_decisions

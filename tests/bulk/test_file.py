@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from manilla.beneficiaries import sandbox
 from manilla.bulk import file
 from manilla.bulk.checks import CheckedRow, RowChecks
 from manilla.kit.money import Money
 from manilla.methods.catalogue import load
 from manilla.methods.method import Method
-from manilla.payouts.beneficiaries import sandbox
 from manilla.services import Services
 
 HEADER = ",".join(file.COLUMNS)

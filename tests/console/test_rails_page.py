@@ -7,11 +7,11 @@ import pytest
 from playwright.async_api import Browser
 
 from manilla.audit import audit
-from manilla.payouts.routing import deliveries
-from manilla.payouts.routing.outcomes import Outcomes
 from manilla.people.roles import ConsoleRole
 from manilla.providers import draining
 from manilla.providers.port import Direction
+from manilla.routing import deliveries
+from manilla.routing.outcomes import Outcomes
 from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations, overflow
 from tests.console.conftest import SCRIPT, PopulatedConsole

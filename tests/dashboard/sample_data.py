@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from manilla.approvals import approvals
 from manilla.audit.actor import Actor, ActorKind, acting
+from manilla.beneficiaries import accounts
 from manilla.bulk import drafts
 from manilla.bulk.drafts import Drafting
 from manilla.bulk.file import COLUMNS
@@ -23,7 +24,6 @@ from manilla.notify.endpoints.endpoint import EndpointTerms
 from manilla.payments.checkout import SandboxOutcome
 from manilla.payments.payment_links import store as payment_links
 from manilla.payments.payment_links.link import LinkTerms
-from manilla.payouts.beneficiaries import accounts
 from manilla.payouts.protection.protection import ThresholdChange
 from manilla.people.roles import Realm
 from manilla.services import Services

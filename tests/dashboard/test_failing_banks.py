@@ -8,8 +8,8 @@ from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.merchants import wallets
 from manilla.payouts import rail_change
-from manilla.payouts.routing import deliveries
-from manilla.payouts.routing.outcomes import Outcomes
+from manilla.routing import deliveries
+from manilla.routing.outcomes import Outcomes
 from manilla.services import Services
 from tests.client import Site
 from tests.dashboard.bulk_upload import GTBANK, HEADER, upload

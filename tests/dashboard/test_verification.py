@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser
 
+from manilla.beneficiaries.beneficiary import Beneficiary
 from manilla.compliance import documents, dossiers, reviews
 from manilla.compliance.dossiers import DossierState
 from manilla.dashboard.uploads import UPLOADS_A_MINUTE
@@ -16,7 +17,6 @@ from manilla.ledger.scope import Tenant
 from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantUpdate
 from manilla.methods.method import MethodKind
-from manilla.payouts.beneficiaries.beneficiary import Beneficiary
 from manilla.people.roles import Role
 from manilla.services import Services
 from manilla.settlements import accounts

@@ -9,8 +9,8 @@ import pytest
 
 from manilla.kit import db as kit
 from manilla.kit.db import Database
-from manilla.payouts.routing.deliveries import Deliveries
 from manilla.providers.health import Health
+from manilla.routing.deliveries import Deliveries
 
 # Each row of these tables belongs to one merchant, person or client.
 OWNED = ("merchant", "person", "session", "invitation", "password_reset", "rate_window")

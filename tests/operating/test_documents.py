@@ -13,11 +13,11 @@ import pytest
 import typer
 import yaml  # type: ignore[import-untyped]
 
+from manilla.beneficiaries import beneficiary
 from manilla.cases.cases import CaseKind
 from manilla.cli.main import COMMANDS, build
 from manilla.console import routes as console
 from manilla.dashboard import routes as dashboard
-from manilla.payouts.beneficiaries import nuban
 from manilla.variables import VARIABLES
 from tests.operating import tables
 from tests.operating.tables import MADE, Made
@@ -230,4 +230,4 @@ def test_the_tour_names_buttons_that_exist_and_an_account_without_a_warning(proj
     for name in names - {"Provider A bank transfer"}:  # this is a method, not a button
         assert re.search(rf"[ >]{name}[ <]", pages), f"no page has the button {name}"
     [account] = re.findall(r"account `(\d{10})`", tour)
-    assert nuban.fits("058", account)
+    assert beneficiary.check_digit_fits("058", account)

@@ -7,12 +7,12 @@ from manilla.cases import cases
 from manilla.cases.cases import CaseAction, CaseKind
 from manilla.kit import prometheus
 from manilla.kit.db import Database
-from manilla.payouts.routing import deliveries
-from manilla.payouts.routing.outcomes import Outcomes
 from manilla.proofs import restored
 from manilla.providers import draining, queries
 from manilla.providers.port import Direction
 from manilla.resolutions import resolutions
+from manilla.routing import deliveries
+from manilla.routing.outcomes import Outcomes
 from manilla.services import Services
 from manilla.transfers import holding
 from tests.payouts.payout_merchant import PayoutMerchant

@@ -12,6 +12,8 @@ import msgspec
 
 from manilla.api import v1
 from manilla.api.kernel import MerchantApi
+from manilla.beneficiaries.banks import Banks
+from manilla.beneficiaries.beneficiary import AccountResolver
 from manilla.kit.money import Money
 from manilla.ledger.timeline import TimelineEvent, steps
 from manilla.merchants import merchants, wallets
@@ -19,15 +21,13 @@ from manilla.merchants.merchants import MerchantUpdate
 from manilla.methods import catalogue
 from manilla.methods.method import Method, MethodKind
 from manilla.payouts import store
-from manilla.payouts.beneficiaries.banks import Banks
-from manilla.payouts.beneficiaries.beneficiary import AccountResolver
 from manilla.payouts.initiate import PayoutInitiation
 from manilla.payouts.payout import Payout
-from manilla.payouts.routing.deliveries import Deliveries
-from manilla.payouts.routing.router import Router
-from manilla.payouts.rules import ProviderFunds
 from manilla.platform import settings as platform
 from manilla.providers import credentials
+from manilla.routing.deliveries import Deliveries
+from manilla.routing.funds import ProviderFunds
+from manilla.routing.router import Router
 from manilla.services import Services
 from tests import kinds
 from tests.client import Merchant, Reply, Site

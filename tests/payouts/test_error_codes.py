@@ -13,11 +13,12 @@ from manilla.kit.environment import Environment
 from manilla.merchants import wallets
 from manilla.merchants.merchants import MerchantUpdate
 from manilla.merchants.wallets import WalletStatus
-from manilla.payouts import rules, store
-from manilla.payouts.refusals import ScheduleBlocked
+from manilla.payouts import rules
 from manilla.platform.settings import WEEKDAYS, PlatformSettings
 from manilla.providers.health import FAILURES_TO_TRIP
+from manilla.routing import funds
 from manilla.services import Services
+from manilla.transfers.refusals import ScheduleBlocked
 from tests.client import Reply
 from tests.payouts.payout_merchant import (
     BANKS,
@@ -101,7 +102,7 @@ async def test_a_provider_with_too_low_a_balance_is_reported_before_the_debit(
     """The provider's balance must cover the amount and the provider's transfer fee."""
     await payer.check_until(await payer.pay_out(rail), "completed")
     await payer.services.deliveries.flush()
-    fee_minor = await store.transfer_fee_minor(payer.services.db, f"provider{rail}", "NGN")
+    fee_minor = await funds.transfer_fee_minor(payer.services.db, f"provider{rail}", "NGN")
     assert fee_minor == int(PROVIDER_FEES[rail].replace(".", ""))
     for missing, is_taken in ((1, False), (0, True)):
         available = (100_000 + fee_minor - missing) / 100

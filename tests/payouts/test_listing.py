@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from manilla.beneficiaries import accounts
 from manilla.kit.clock import last_days
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
@@ -11,10 +12,10 @@ from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant
 from manilla.lookup.story import payout_story
 from manilla.payouts import decisions, figures, listing
-from manilla.payouts.beneficiaries import accounts
 from manilla.payouts.listing import AccountFilter, PayoutFilter
-from manilla.payouts.payout import PayoutErrorCode, PayoutStatus
+from manilla.payouts.payout import PayoutStatus
 from manilla.services import Services
+from manilla.transfers.refusals import PayoutErrorCode
 from tests.payouts.payout_merchant import MANUAL, PayoutMerchant
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from manilla.payouts.beneficiaries import nuban
+from manilla.beneficiaries import beneficiary
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from manilla.payouts.beneficiaries import nuban
 def test_the_check_digit_of_an_account_number(
     bank: str, account: str, is_right: bool | None
 ) -> None:
-    assert nuban.fits(bank, account) is is_right
+    assert beneficiary.check_digit_fits(bank, account) is is_right

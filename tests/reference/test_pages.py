@@ -11,12 +11,12 @@ import msgspec
 from manilla.kit.errors import Refusal
 from manilla.notify.events.kinds import EventType
 from manilla.payments.payment import PaymentErrorCode
-from manilla.payouts.payout import PayoutErrorCode
 from manilla.platform.settings import PlatformSettings
 from manilla.reference import code_samples, guidance
 from manilla.reference.pages import Documentation
 from manilla.reference.search import BETWEEN
 from manilla.refunds import books, initiate
+from manilla.transfers.refusals import PayoutErrorCode
 from tests.client import Site
 from tests.web import markup
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from manilla.beneficiaries.beneficiary import Beneficiary
 from manilla.kit.clock import LAGOS
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
 from manilla.ledger.scope import Tenant
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.methods.method import MethodKind
-from manilla.payouts.beneficiaries.beneficiary import Beneficiary
 from manilla.settlements import accounts, plans, statement, store
 from manilla.settlements.accounts import NewSettlementAccount
 from manilla.settlements.offers import NotSettled

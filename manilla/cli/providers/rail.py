@@ -9,10 +9,10 @@ from manilla.cli.instance import Tools, command
 from manilla.cli.options import ProviderName
 from manilla.cli.providers.rails import check_provider
 from manilla.kit.changes import ChangeWatch
-from manilla.payouts.routing.deliveries import Deliveries
-from manilla.payouts.routing.overview import BankReport, RailReport, overview
 from manilla.providers import credentials, draining, queries
 from manilla.providers.port import Direction
+from manilla.routing.deliveries import Deliveries
+from manilla.routing.overview import BankReport, RailReport, overview
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import typer
 
 from manilla.banks.registry import BankRegistry
+from manilla.beneficiaries.banks import Banks
 from manilla.cli.instance import Tools
 from manilla.kit.changes import ChangeWatch
 from manilla.methods.catalogue import Catalogue
-from manilla.payouts.beneficiaries.banks import Banks
 from manilla.providers import accounts
 from manilla.providers.rails import Rails, open_session
 

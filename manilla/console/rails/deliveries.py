@@ -1,9 +1,9 @@
 """The page of rails: health and success rates for each bank, and draining of a provider."""
 
 from manilla.console.providers import titles
-from manilla.payouts.routing.overview import overview
 from manilla.providers import draining
 from manilla.providers.port import Direction
+from manilla.routing.overview import overview
 from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound

@@ -9,12 +9,12 @@ import msgspec
 
 from manilla.audit import audit
 from manilla.audit.actor import current
+from manilla.beneficiaries import accounts
 from manilla.kit.db import Connection, Database
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.merchants import merchants
-from manilla.payouts.beneficiaries import accounts
 from manilla.people import members, second_person
 
 

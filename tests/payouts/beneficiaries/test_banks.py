@@ -8,8 +8,8 @@ from manilla_simulator import banks as simulated_banks
 
 from manilla.banks import learning
 from manilla.banks.nigeria import BY_CODE
-from manilla.payouts.beneficiaries import banks as bank_lists
-from manilla.payouts.beneficiaries.banks import Banks
+from manilla.beneficiaries import banks as bank_lists
+from manilla.beneficiaries.banks import Banks
 from manilla.services import Services
 from tests.client import Reply
 from tests.payouts.payout_merchant import (

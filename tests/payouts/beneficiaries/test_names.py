@@ -1,6 +1,6 @@
 import pytest
 
-from manilla.payouts.beneficiaries.names import agree
+from manilla.beneficiaries.beneficiary import names_agree
 
 
 @pytest.mark.parametrize(
@@ -20,5 +20,5 @@ from manilla.payouts.beneficiaries.names import agree
 def test_names_agree_in_any_order_and_without_middle_names(
     first: str, second: str, is_same: bool
 ) -> None:
-    assert agree(first, second) is is_same
-    assert agree(second, first) is is_same
+    assert names_agree(first, second) is is_same
+    assert names_agree(second, first) is is_same

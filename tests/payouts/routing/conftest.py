@@ -2,7 +2,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from manilla.payouts.beneficiaries.beneficiary import AccountResolver
+from manilla.beneficiaries.beneficiary import AccountResolver
 from tests.payouts.conftest import payer, sandbox_payer, simulator
 from tests.payouts.payout_merchant import PayoutMerchant
 from tests.payouts.routing.routed import RoutedPayouts

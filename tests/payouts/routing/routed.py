@@ -3,8 +3,8 @@
 from typing import Any
 
 from manilla.kit.jobs import Job, claims
-from manilla.payouts.routing import attempts
-from manilla.payouts.routing.attempts import Attempt
+from manilla.payouts import attempts
+from manilla.payouts.attempts import Attempt
 from manilla.providers.port import TransferOrder
 from tests.client import Reply
 from tests.payouts.payout_merchant import ACCOUNT, BANKS, PayoutMerchant

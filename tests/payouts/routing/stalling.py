@@ -8,11 +8,10 @@ from typing import Any, cast
 from manilla.banks.nigeria import NigerianBank
 from manilla.kit.jobs import Job
 from manilla.kit.jobs.runner import Runner
+from manilla.payouts.failover import Failover
 from manilla.payouts.payout import Payout
-from manilla.payouts.routing.attempts import PayoutRoute
-from manilla.payouts.routing.failover import Failover
-from manilla.payouts.routing.router import PayoutTarget, Router
 from manilla.payouts.tasks import PayoutTasks
+from manilla.routing.router import PayoutRoute, PayoutTarget, Router
 from manilla.services import Services
 from manilla.transfers.events import ProviderAnswer, SettlementEvent
 from tests.timeouts import TIMEOUT_SECONDS

@@ -18,9 +18,8 @@ from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job
 from manilla.kit.jobs.runner import Runner
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
-from manilla.payouts import decisions
+from manilla.payouts import dead, decisions
 from manilla.payouts.payout import Payout
-from manilla.payouts.routing import dead
 from manilla.providers.claims import CONFIRMATION_SECONDS
 from manilla.providers.port import Direction
 from manilla.reconciliation.balances import LOOK_BACK

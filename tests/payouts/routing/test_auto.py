@@ -2,10 +2,10 @@
 
 import pytest
 
-from manilla.payouts.beneficiaries.beneficiary import Beneficiary
-from manilla.payouts.refusals import UnknownBank
+from manilla.beneficiaries.beneficiary import Beneficiary
 from manilla.providers import draining
 from manilla.providers.port import ResolvedAccount
+from manilla.transfers.refusals import UnknownBank
 from tests.payouts.payout_merchant import ACCOUNT, RAILS, PayoutMerchant, method, see_changes
 from tests.payouts.routing.routed import AUTO, GTBANK, RoutedPayouts
 

@@ -6,13 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from manilla.payouts.routing.choice import (
-    RailSnapshot,
-    RouteDecision,
-    RoutingSnapshot,
-    SkipReason,
-    choose,
-)
+from manilla.routing.choice import RailSnapshot, RouteDecision, RoutingSnapshot, SkipReason, choose
 
 AMOUNT = 100_000
 OBSTACLES: dict[SkipReason, dict[str, Any]] = {

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from manilla.kit.errors import Unavailable
-from manilla.payouts.routing import deliveries
-from manilla.payouts.routing.deliveries import Deliveries
-from manilla.payouts.routing.outcomes import Outcomes
+from manilla.routing import deliveries
+from manilla.routing.deliveries import Deliveries
+from manilla.routing.outcomes import Outcomes
 from manilla.services import Services
 from tests.payouts.payout_merchant import PayoutMerchant
 from tests.payouts.routing.routed import BAD_ACCOUNT, GTBANK, REFUSED, RoutedPayouts

@@ -7,7 +7,7 @@ from manilla.audit import audit
 from manilla.kit.changes import ChangeWatch
 from manilla.kit.environment import Environment
 from manilla.methods.method import MethodKind
-from manilla.payouts.routing.explanation import explain_attempts
+from manilla.payouts.explanation import explain_attempts
 from manilla.providers import draining
 from manilla.providers.rails import Rails, open_session
 from manilla.services import Services

@@ -3,10 +3,9 @@
 import pytest
 
 from manilla.lookup.story import payout_story
-from manilla.payouts import rail_change
-from manilla.payouts.routing import explanation
-from manilla.payouts.routing.choice import RailSnapshot
-from manilla.payouts.routing.explanation import AttemptState, chosen_because, explain_attempts
+from manilla.payouts import explanation, rail_change
+from manilla.payouts.explanation import AttemptState, chosen_because, explain_attempts
+from manilla.routing.choice import RailSnapshot
 from manilla.web import timeline
 from tests.payouts.routing.routed import REFUSED, RoutedPayouts
 from tests.payouts.routing.test_choice import chosen, rail

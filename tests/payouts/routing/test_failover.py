@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from manilla.payouts.beneficiaries.beneficiary import Beneficiary
-from manilla.payouts.routing.explanation import AttemptState, explain_attempts
+from manilla.beneficiaries.beneficiary import Beneficiary
+from manilla.payouts.explanation import AttemptState, explain_attempts
 from manilla.platform import settings as platform
 from manilla.proofs import restored
 from manilla.providers import credentials

@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
+from manilla.beneficiaries import beneficiary
+from manilla.beneficiaries.beneficiary import Beneficiary
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs.runner import Runner
-from manilla.payouts import decisions, rail_change, states
-from manilla.payouts.beneficiaries import names
-from manilla.payouts.beneficiaries.beneficiary import Beneficiary
-from manilla.payouts.routing import attempts, dead, failover
+from manilla.payouts import attempts, dead, decisions, failover, rail_change, states
 from manilla.payouts.tasks import PayoutTasks
 from manilla.platform import settings as platform
 from manilla.providers import wire
@@ -330,7 +329,7 @@ REMOVALS: dict[str, Removal] = {
         wire, "NOT_CONNECTED", (Exception,)
     ),
     "only the first send moves": _no_check_of_earlier_sends,
-    "the names agree": lambda patch: patch.setattr(names, "agree", lambda *_: True),
+    "the names agree": lambda patch: patch.setattr(beneficiary, "names_agree", lambda *_: True),
     "rails that were left are checked": lambda patch: patch.setattr(
         PayoutTasks, "check_left", _always(True)
     ),

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from manilla.payouts.routing.outcomes import (
+from manilla.routing.outcomes import (
     BOUNDS_SECONDS,
     MinuteOutcomes,
     Outcomes,

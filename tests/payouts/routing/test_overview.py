@@ -3,9 +3,9 @@
 import itertools
 from datetime import UTC, datetime
 
-from manilla.payouts.routing import deliveries
-from manilla.payouts.routing.outcomes import Outcomes
-from manilla.payouts.routing.overview import BankReport, RailReport, overview
+from manilla.routing import deliveries
+from manilla.routing.outcomes import Outcomes
+from manilla.routing.overview import BankReport, RailReport, overview
 from manilla.services import Services
 from tests.payouts.routing.routed import GTBANK, RoutedPayouts
 from tests.provider_simulator import forget_outcomes

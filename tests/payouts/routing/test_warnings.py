@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from manilla.payouts.routing.warnings import all_failing_since, text
+from manilla.routing.outcomes import all_failing_since, warning
 
 NOW = datetime(2026, 1, 31, 13, 10, tzinfo=UTC)
 RAILS = ("a", "b", "c")
@@ -36,4 +36,4 @@ def test_the_time_is_that_of_lagos_with_the_day_unless_it_is_today(
     since: datetime, shown: str
 ) -> None:
     expected = f"Transfers to Example Bank are failing on all rails since {shown}."
-    assert text("Example Bank", "all rails", since, NOW) == expected
+    assert warning("Example Bank", "all rails", since, NOW) == expected

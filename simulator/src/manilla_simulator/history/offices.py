@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 
 from manilla.audit.actor import Actor, ActorKind, acting
+from manilla.beneficiaries import beneficiary
 from manilla.compliance import documents, dossiers, reviews, sections
 from manilla.compliance.documents import DocumentPurpose
 from manilla.compliance.sections import Section
@@ -22,7 +23,6 @@ from manilla.ledger.settlements import NOBODY, SettlementKind
 from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantUpdate
 from manilla.methods.method import MethodKind
-from manilla.payouts.beneficiaries import nuban
 from manilla.people import demo_login
 from manilla.reconciliation import days as imported
 from manilla.reconciliation import importing, signing
@@ -83,7 +83,7 @@ async def choose_settlement_account(services: Services, tenant: Tenant, by: str)
     assert method is not None
     caller = await services.directory.of(tenant.environment, tenant.merchant_id)
     texts = (f"3{tenant.merchant_id:08d}{digit}" for digit in range(10))
-    account = next(text for text in texts if nuban.fits(BANK, text))
+    account = next(text for text in texts if beneficiary.check_digit_fits(BANK, text))
     given = {"bank_code": BANK, "account_number": account}
     holder = await services.previews.holder_of_own(caller, method, given)
     assert holder.account_name is not None

@@ -7,11 +7,11 @@ from random import Random
 
 import msgspec
 
+from manilla.beneficiaries import beneficiary
 from manilla.kit.clock import LAGOS
 from manilla.kit.environment import Environment
 from manilla.ledger.daily import DAYS
 from manilla.methods.method import Flow
-from manilla.payouts.beneficiaries import nuban
 from manilla_simulator import names
 from manilla_simulator.history.businesses import (
     BANKS,
@@ -142,7 +142,7 @@ def _payout(random: Random, business: Business, day: date, environment: Environm
 def _account(number: int, bank: str) -> str:
     """Returns an account number whose check digit matches the bank."""
     texts = (f"2{number:08d}{digit}" for digit in range(10))
-    return next(text for text in texts if nuban.fits(bank, text))
+    return next(text for text in texts if beneficiary.check_digit_fits(bank, text))
 
 
 def _moment(random: Random, business: Business, day: date) -> datetime:

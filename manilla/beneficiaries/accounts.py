@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from manilla.audit import audit
+from manilla.beneficiaries import methods
 from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.fields import Fields
-from manilla.payouts.beneficiaries import methods
 
 
 class SavedAccount(msgspec.Struct, frozen=True):

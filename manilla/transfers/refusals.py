@@ -1,9 +1,24 @@
 """Errors for which a payout can be rejected. Each message says what to do next."""
 
+from enum import StrEnum
+
 from manilla.kit.errors import Refusal
-from manilla.payouts.payout import PayoutErrorCode
 
 PROVIDER_RETRY_SECONDS = 10
+
+
+class PayoutErrorCode(StrEnum):
+    """Why a payout was rejected, or why it failed."""
+
+    INSUFFICIENT_BALANCE = "insufficient_balance"
+    PROVIDER_INSUFFICIENT_BALANCE = "provider_insufficient_balance"
+    KYC_REQUIRED = "kyc_required"
+    MERCHANT_PAYOUT_DISABLED = "merchant_payout_disabled"
+    PAYOUT_SCHEDULE_BLOCKED = "payout_schedule_blocked"
+    GATEWAY_NOT_CONFIGURED = "gateway_not_configured"
+    INVALID_BENEFICIARY = "invalid_beneficiary"
+    GATEWAY_PAYOUT_FAILED = "gateway_payout_failed"
+    PAYOUT_FAILED = "payout_failed"
 
 
 class InsufficientBalance(Refusal):

@@ -1,23 +1,18 @@
 """Beneficiaries: read from a request or saved account, validated, and resolved by the provider."""
 
+import re
 import time
+import unicodedata
 from collections.abc import Mapping, Sequence
+from operator import mul
 from typing import Any
 
 import msgspec
 
+from manilla.beneficiaries import methods, sandbox
+from manilla.beneficiaries.banks import Banks, suggestion
 from manilla.kit.texts import ONE_LINE, has_controls
 from manilla.methods.method import Method
-from manilla.payouts.beneficiaries import methods, nuban, sandbox
-from manilla.payouts.beneficiaries.banks import Banks, suggestion
-from manilla.payouts.refusals import (
-    GatewayNotConfigured,
-    InvalidBeneficiary,
-    PayoutFailed,
-    ProviderInsufficientBalance,
-    ProviderUnavailable,
-    UnknownBank,
-)
 from manilla.providers.kind import Credentials
 from manilla.providers.port import (
     Bank,
@@ -28,6 +23,14 @@ from manilla.providers.port import (
     Unknown,
 )
 from manilla.providers.rails import Rails
+from manilla.transfers.refusals import (
+    GatewayNotConfigured,
+    InvalidBeneficiary,
+    PayoutFailed,
+    ProviderInsufficientBalance,
+    ProviderUnavailable,
+    UnknownBank,
+)
 
 ALIASES = {
     "bank": methods.BANK_CODE,
@@ -45,6 +48,10 @@ TEXT_LENGTH_MAX = 200
 NUBAN_DIGITS = 10
 KEEP_SECONDS = 600
 KEPT_MAX = 20_000
+_WEIGHTS = (3, 7, 3) * 4
+_VALUES = bytes.maketrans(b"0123456789", bytes(range(10)))
+_WORDS = re.compile(r"\w+")
+SHARED_WORDS_MIN = 2
 
 
 class Beneficiary(msgspec.Struct, frozen=True):
@@ -106,8 +113,42 @@ def _canonical(method: Method, name: str) -> str | None:
 
 
 def check_account_number(text: str) -> None:
-    if len(text) != NUBAN_DIGITS or not (text.isascii() and text.isdigit()):
+    if not _is_number(text, NUBAN_DIGITS):
         raise InvalidBeneficiary(f"The account number must have {NUBAN_DIGITS} digits.")
+
+
+def check_digit_fits(cbn_code: str, account_number: str) -> bool | None:
+    """Whether the check digit of a Nigerian account number (NUBAN) matches.
+
+    Returns None if the bank has no three-digit code to check with. Many banks deviate from the
+    check digit, so a mismatch is reported but never rejected.
+    """
+    if not _is_number(cbn_code, 3) or not _is_number(account_number, NUBAN_DIGITS):
+        return None
+    digits = (cbn_code + account_number).encode().translate(_VALUES)
+    total: int = sum(map(mul, digits, _WEIGHTS))
+    return (10 - total % 10) % 10 == digits[-1]
+
+
+def _is_number(text: str, digits: int) -> bool:
+    return len(text) == digits and text.isascii() and text.isdigit()
+
+
+def names_agree(first: str, second: str) -> bool:
+    """Whether both names, from two rails or from a merchant and the bank, can be of one holder.
+
+    Names are written in different orders, and some leave out a middle name. Every word of the
+    shorter name must be in the longer one.
+    """
+    words = sorted((_words(first), _words(second)), key=len)
+    is_contained = words[0] <= words[1] and bool(words[0])
+    return is_contained and (words[0] == words[1] or len(words[0]) >= SHARED_WORDS_MIN)
+
+
+def _words(name: str) -> set[str]:
+    plain = unicodedata.normalize("NFKD", name.casefold())
+    letters = "".join(each for each in plain if not unicodedata.combining(each))
+    return set(_WORDS.findall(letters))
 
 
 def note(who: Beneficiary, account: ResolvedAccount | None) -> str:
@@ -124,8 +165,7 @@ def note(who: Beneficiary, account: ResolvedAccount | None) -> str:
     ]
     if given is not None and given.casefold() != account.account_name.casefold():
         parts.append(f"The name given was {given}.")
-    if nuban.fits(who.bank_code, who.account_number) is False:
-        # Many banks deviate from the check digit, so a wrong one is only a warning.
+    if check_digit_fits(who.bank_code, who.account_number) is False:
         parts.append("The account number's check digit does not match the bank.")
     return " ".join(parts)
 

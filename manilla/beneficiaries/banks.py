@@ -3,6 +3,7 @@
 import difflib
 import time
 from collections.abc import Sequence
+from typing import Protocol
 
 import msgspec
 import structlog
@@ -10,19 +11,17 @@ import structlog
 from manilla.banks import learning, names
 from manilla.banks.nigeria import BANKS, BY_CODE, SANDBOX_BANKS, NigerianBank, with_code
 from manilla.banks.registry import AmbiguousBankCode, BankRegistry
+from manilla.beneficiaries import methods, sandbox
+from manilla.beneficiaries.accounts import SavedAccount
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import AUTO, Method, MethodKind
-from manilla.payouts import rules
-from manilla.payouts.beneficiaries import sandbox
-from manilla.payouts.beneficiaries.accounts import SavedAccount
-from manilla.payouts.payout import Payout
-from manilla.payouts.refusals import PayoutFailed, ProviderUnavailable
 from manilla.providers.kind import Credentials
 from manilla.providers.port import Bank, Direction, Done
 from manilla.providers.rails import Rails
+from manilla.transfers.refusals import PayoutFailed, ProviderUnavailable
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +35,19 @@ DEFAULT_METHOD = "providerb_ngn_transfer"
 class ListedBank(msgspec.Struct, frozen=True):
     bank_code: str
     bank_name: str
+
+
+class PaidAccount(Protocol):
+    """The beneficiary of a payout."""
+
+    @property
+    def bank(self) -> str: ...
+
+    @property
+    def bank_list(self) -> str | None: ...
+
+    @property
+    def is_sandbox(self) -> bool: ...
 
 
 class BankList(msgspec.Struct, frozen=True):
@@ -82,7 +94,7 @@ class Banks:
             raise PayoutFailed(
                 "This method has no bank list: an administrator processes its payouts."
             )
-        rules.check_usable(self._catalogue, caller, method)
+        methods.check_usable(self._catalogue, caller, method)
         banks = await self.of_rail(method.provider, is_sandbox=caller.is_sandbox)
         if banks is None:
             raise ProviderUnavailable("The provider is not responding right now.")
@@ -197,15 +209,15 @@ class Banks:
         """Returns the bank with its code, as in `Guaranty Trust Bank (058)`."""
         return with_code(self.name_at(provider, code, is_sandbox=is_sandbox), code)
 
-    def name_of(self, account: Payout | SavedAccount) -> str:
+    def name_of(self, account: PaidAccount | SavedAccount) -> str:
         """Returns the name of the beneficiary's bank; its code if the name is not known."""
-        if isinstance(account, Payout):
-            name = self.name_at(account.bank_list, account.bank, is_sandbox=account.is_sandbox)
-        else:
+        if isinstance(account, SavedAccount):
             name = self._name_of_saved(account)
+        else:
+            name = self.name_at(account.bank_list, account.bank, is_sandbox=account.is_sandbox)
         return name or account.bank
 
-    def text_of(self, account: Payout | SavedAccount) -> str:
+    def text_of(self, account: PaidAccount | SavedAccount) -> str:
         """Returns the beneficiary's bank with its code, as in `Guaranty Trust Bank (058)`."""
         return with_code(self.name_of(account), account.bank)
 

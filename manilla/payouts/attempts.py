@@ -19,14 +19,13 @@ from manilla.ledger import timeline
 from manilla.payouts import rail_change, store
 from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.payouts.rail_change import AttemptEnd
-from manilla.payouts.routing.choice import RouteDecision
 from manilla.providers.port import (
     EventKind,
     KnownAs,
-    ResolvedAccount,
     TransferState,
     TransferStatus,
 )
+from manilla.routing.router import PayoutRoute
 from manilla.transfers import conclusive, reports
 
 
@@ -48,15 +47,6 @@ class Attempt(msgspec.Struct, frozen=True):
     @property
     def known_as(self) -> KnownAs:
         return KnownAs(sent_reference=self.sent_reference)
-
-
-class PayoutRoute(msgspec.Struct, frozen=True):
-    """The rail that a payout is sent with, and the beneficiary as the rail identifies it."""
-
-    decision: RouteDecision
-    provider: str
-    bank_code: str
-    account: ResolvedAccount
 
 
 _COLUMNS = columns(Attempt)

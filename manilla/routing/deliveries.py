@@ -15,9 +15,9 @@ import structlog
 from manilla.banks.registry import BankRegistry
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
-from manilla.payouts import store
-from manilla.payouts.payout import Payout
-from manilla.payouts.routing.outcomes import (
+from manilla.providers.port import RefusalCode
+from manilla.routing import funds
+from manilla.routing.outcomes import (
     BOUNDS_SECONDS,
     FAILING_WINDOW,
     FAILURES_MIN,
@@ -26,8 +26,6 @@ from manilla.payouts.routing.outcomes import (
     RailBank,
     failing_since,
 )
-from manilla.providers.port import RefusalCode
-from manilla.transfers.events import SettlementEvent, TransferEvent
 
 log = structlog.get_logger(__name__)
 
@@ -48,32 +46,19 @@ class Deliveries:
         self._failing: Mapping[RailBank, datetime] = {}
         self._read_again_at = 0.0
 
-    def record(self, payout: Payout, event: SettlementEvent) -> None:
-        """Counts how an open payout ended. Call it after the commit."""
-        if event.event is TransferEvent.DELIVERED:
-            if (outcomes := self._of(payout)) is not None:
-                outcomes.add_delivery(payout.age.total_seconds())
-                self._keep_fee(payout, event)
-        else:
-            self.record_failure(payout, event.error_code, event.guidance or "")
+    def record_delivery(self, rail_bank: RailBank, seconds: float) -> None:
+        self._outcomes(rail_bank).add_delivery(seconds)
 
-    def _keep_fee(self, payout: Payout, event: SettlementEvent) -> None:
-        fee = event.provider_fee
-        minor = payout.provider_fee_minor if fee is None else fee.minor
-        if minor and payout.provider is not None:
-            self._fees[payout.provider, payout.currency] = minor
+    def record_failure(self, rail_bank: RailBank, code: RefusalCode | None, error: str) -> None:
+        if code not in NOT_THE_RAIL:
+            error = error or "No reason was given."
+            self._outcomes(rail_bank).add_failure(error, datetime.now(UTC))
 
-    def record_failure(self, payout: Payout, code: RefusalCode | None, error: str) -> None:
-        outcomes = self._of(payout)
-        if outcomes is not None and code not in NOT_THE_RAIL:
-            outcomes.add_failure(error or "No reason was given.", datetime.now(UTC))
+    def record_fee(self, provider: str, currency: str, minor: int) -> None:
+        self._fees[provider, currency] = minor
 
-    def _of(self, payout: Payout) -> Outcomes | None:
-        """Returns the counts of the payout's rail and bank; None if no rail was used."""
-        if payout.is_sandbox or payout.provider is None or not payout.is_open:
-            return None
-        key = payout.provider, self.bank_code(payout.provider, payout.bank, payout.is_routed)
-        return self._counted.setdefault(key, Outcomes())
+    def _outcomes(self, rail_bank: RailBank) -> Outcomes:
+        return self._counted.setdefault(rail_bank, Outcomes())
 
     def bank_code(self, provider: str, code: str, is_routed: bool) -> str:
         """Returns the bank's code in the registry; empty if the provider's code is not known."""
@@ -93,7 +78,7 @@ class Deliveries:
     async def flush(self) -> None:
         """Writes all counts and fees to the database, so that they can be read."""
         for key, minor in list(self._fees.items()):
-            await store.set_transfer_fee(self._db, *key, minor)
+            await funds.set_transfer_fee(self._db, *key, minor)
             if self._fees[key] == minor:
                 del self._fees[key]
         counted, self._counted = self._counted, {}

@@ -9,10 +9,10 @@ import msgspec
 from manilla.banks.nigeria import BY_CODE, with_code
 from manilla.job_kinds import JobKind
 from manilla.kit.db import Database
-from manilla.payouts.routing import deliveries
-from manilla.payouts.routing.outcomes import Outcomes, RailBank, quantile_seconds
 from manilla.providers import queries
 from manilla.providers.port import Direction
+from manilla.routing import deliveries
+from manilla.routing.outcomes import Outcomes, RailBank, quantile_seconds
 
 SHOWN = timedelta(hours=24)
 UNKNOWN_BANK = "Unknown bank"

@@ -8,6 +8,7 @@ from manilla.ledger.transactions import CurrencyNotEnabled
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method, MethodKind
+from manilla.transfers.refusals import GatewayNotConfigured, GatewaySwitchedOff
 
 BANK_CODE, ACCOUNT_NUMBER, ACCOUNT_NAME = "bank_code", "account_number", "account_name"
 MANUAL_BANK_NAME, MANUAL_ACCOUNT_NUMBER = "Bank Name", "Account Number"
@@ -72,3 +73,9 @@ def describe(method: Method) -> WithdrawalMethod:
 
 def processing_type(method: Method) -> str:
     return "manual" if method.is_manual else "auto"
+
+
+def check_usable(catalogue: Catalogue, caller: Caller, method: Method) -> None:
+    if catalogue.is_usable(method, caller.environment):
+        return
+    raise GatewaySwitchedOff if catalogue.is_switched_off(method) else GatewayNotConfigured

@@ -5,9 +5,9 @@ from enum import StrEnum
 import msgspec
 
 from manilla.kit.db import Database, columns
+from manilla.payouts.attempts import Attempt
 from manilla.payouts.rail_change import AttemptEnd
-from manilla.payouts.routing.attempts import Attempt
-from manilla.payouts.routing.choice import RouteDecision, SkipReason
+from manilla.routing.choice import RouteDecision, SkipReason
 
 ONLY = "It was the only rail that could send the payout."
 FIRST = "It was the first in the order of the rails that could send the payout."

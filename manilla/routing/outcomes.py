@@ -1,16 +1,19 @@
 """How payouts of a rail to a bank ended, and what follows from it: pure functions."""
 
 import bisect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
+
+from manilla.kit.clock import LAGOS
 
 # Upper bounds of the slots of durations. A longer duration counts in the last slot.
 BOUNDS_SECONDS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 86_400, 604_800)
 ERROR_LENGTH_MAX = 200
 FAILING_WINDOW = timedelta(minutes=30)
 FAILURES_MIN = 3
+ALL_RAILS = "all rails"
 
 RailBank = tuple[str, str]  # provider account, and the bank's code in the registry
 
@@ -91,3 +94,18 @@ def failing_since(minutes: Iterable[MinuteOutcomes], now: datetime) -> datetime 
 
 def _is_failing(delivered: int, failed: int) -> bool:
     return failed >= FAILURES_MIN and delivered < failed
+
+
+def all_failing_since(
+    rails: Sequence[str], bank: str, failing: Mapping[RailBank, datetime]
+) -> datetime | None:
+    """Returns since when every one of these rails fails to deliver; None if one delivers."""
+    since = [failing[rail, bank] for rail in rails if (rail, bank) in failing]
+    return max(since) if since and len(since) == len(rails) else None
+
+
+def warning(bank_name: str, where: str, since: datetime, now: datetime) -> str:
+    """Returns the warning for a merchant, with the time in Lagos, like all times on the pages."""
+    at, today = since.astimezone(LAGOS), now.astimezone(LAGOS).date()
+    shown = f"{at:%H:%M}" if at.date() == today else f"{at.day} {at:%b, %H:%M}"
+    return f"Transfers to {bank_name} are failing on {where} since {shown}."

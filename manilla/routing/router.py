@@ -7,28 +7,21 @@ import msgspec
 
 from manilla.banks.nigeria import NigerianBank
 from manilla.banks.registry import AmbiguousBankCode, BankRegistry
+from manilla.beneficiaries import beneficiary, methods
+from manilla.beneficiaries.banks import Banks
+from manilla.beneficiaries.beneficiary import AccountResolver, Beneficiary
 from manilla.kit import time_limits
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method
-from manilla.payouts import refusals
-from manilla.payouts.beneficiaries import methods, names
-from manilla.payouts.beneficiaries.banks import Banks
-from manilla.payouts.beneficiaries.beneficiary import AccountResolver, Beneficiary
-from manilla.payouts.routing.attempts import PayoutRoute
-from manilla.payouts.routing.choice import (
-    RailSnapshot,
-    RouteDecision,
-    RoutingSnapshot,
-    SkipReason,
-    choose,
-)
-from manilla.payouts.routing.deliveries import Deliveries
-from manilla.payouts.rules import ProviderFunds
 from manilla.providers.port import Direction, ResolvedAccount
 from manilla.providers.rails import Rails
+from manilla.routing.choice import RailSnapshot, RouteDecision, RoutingSnapshot, SkipReason, choose
+from manilla.routing.deliveries import Deliveries
+from manilla.routing.funds import ProviderFunds
+from manilla.transfers import refusals
 
 
 class PayoutTarget(msgspec.Struct, frozen=True):
@@ -39,6 +32,15 @@ class PayoutTarget(msgspec.Struct, frozen=True):
     account_number: str
     environment: Environment
     account_names: tuple[str, ...] = ()  # as earlier rails resolved it
+
+
+class PayoutRoute(msgspec.Struct, frozen=True):
+    """The rail that a payout is sent with, and the beneficiary as the rail identifies it."""
+
+    decision: RouteDecision
+    provider: str
+    bank_code: str
+    account: ResolvedAccount
 
 
 class Router:
@@ -121,7 +123,8 @@ class Router:
         except Refusal:
             return SkipReason.UNVERIFIED
         # It is compared with every name: two longer names can both match a shorter one.
-        if not all(names.agree(each, account.account_name) for each in target.account_names):
+        name = account.account_name
+        if not all(beneficiary.names_agree(each, name) for each in target.account_names):
             return SkipReason.OTHER_NAME
         return PayoutRoute(decision, provider, code, account)
 

@@ -4,10 +4,9 @@ from datetime import timedelta
 
 from manilla.cases.cases import CaseKind
 from manilla.kit.db import Database
-from manilla.payouts import rail_change, store
+from manilla.payouts import attempts, rail_change, store
+from manilla.payouts.attempts import Attempt
 from manilla.payouts.payout import Payout
-from manilla.payouts.routing import attempts
-from manilla.payouts.routing.attempts import Attempt
 from manilla.providers import claims
 from manilla.providers.port import Done, EventKind, TransferState, TransferStatus
 from manilla.providers.rails import Rails

@@ -3,12 +3,12 @@
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job
+from manilla.payouts import attempts
+from manilla.payouts.attempts import Death
 from manilla.payouts.payout import Payout
 from manilla.payouts.rail_change import AttemptEnd
-from manilla.payouts.routing import attempts
-from manilla.payouts.routing.attempts import Death
-from manilla.payouts.routing.router import PayoutTarget, Router
 from manilla.providers.port import RefusalCode, Refused, Unknown
+from manilla.routing.router import PayoutTarget, Router
 
 # Every rail would reject the transfer for these reasons.
 ABOUT_THE_BENEFICIARY = (RefusalCode.INVALID_BENEFICIARY,)

@@ -1,1 +1,0 @@
-"""Automatic rails: which provider sends a payout, and when it may move to another one."""

@@ -1,0 +1,1 @@
+"""Chooses the rail that sends a payout, and counts how rails deliver."""
