@@ -1,7 +1,7 @@
 """The whole life of a payout, from the request to the last delivery, next to an earlier version."""
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -79,7 +79,7 @@ Make = Callable[[str, int], Contender]
 
 @asynccontextmanager
 async def _contenders(
-    stage: Stage, database: str, order: dict[str, float]
+    stage: Stage, database: str, order: Mapping[str, float]
 ) -> AsyncIterator[tuple[Make, Make]]:
     async with AsyncExitStack() as stack:
         makers = []
@@ -99,7 +99,7 @@ async def _contenders(
         yield makers[0], makers[1]
 
 
-def _maker(stage: Stage, world: Worker, running: Running, order: dict[str, float]) -> Make:
+def _maker(stage: Stage, world: Worker, running: Running, order: Mapping[str, float]) -> Make:
     sent = {
         **order,
         "port": running.port,

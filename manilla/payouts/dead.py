@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from manilla.cases.cases import CaseKind
 from manilla.kit.db import Database
-from manilla.payouts import attempts, rail_change, store
+from manilla.payouts import attempts, store
 from manilla.payouts.attempts import Attempt
 from manilla.payouts.payout import Payout
 from manilla.providers import claims
@@ -67,7 +67,7 @@ async def _check(db: Database, rails: Rails, payout: Payout, attempt: Attempt) -
         await reports.report(db, payout, CaseKind.CONTRADICTION, detail, provider=rail)
     if answer is not None and answer not in NOT_PAID:
         key = attempt.merchant_id, attempt.trx_id
-        await rail_change.adopt(db, *key, attempt.provider, only_unsent=True)
+        await attempts.adopt(db, *key, attempt.provider, only_unsent=True)
     return not contradicting
 
 

@@ -19,7 +19,7 @@ from manilla.payouts.payout import REPORTED_COLUMNS, Payout, PayoutStatus
 from manilla.transfers.events import SettlementEvent, TransferEvent
 
 
-class DeliveredPayout(msgspec.Struct, frozen=True):
+class ReportedDelivery(msgspec.Struct, frozen=True):
     """A payout, as it was read before the provider's response, and the provider's report."""
 
     payout: Payout
@@ -29,15 +29,15 @@ class DeliveredPayout(msgspec.Struct, frozen=True):
 class DeliveredPayouts:
     def __init__(self, db: Database) -> None:
         self._connection = db.keep_connection(writes=True)
-        self._batcher: Batcher[DeliveredPayout, bool] = Batcher(self._complete)
+        self._batcher: Batcher[ReportedDelivery, bool] = Batcher(self._complete)
 
     async def complete(self, payout: Payout, event: SettlementEvent) -> bool:
         """Returns False if the payout was not completed, because it needs more than that."""
         if event.event is not TransferEvent.DELIVERED or not payout.is_open or payout.is_sandbox:
             return False
-        return await self._batcher.submit(DeliveredPayout(payout, event))
+        return await self._batcher.submit(ReportedDelivery(payout, event))
 
-    async def _complete(self, delivered: Sequence[DeliveredPayout]) -> list[bool]:
+    async def _complete(self, delivered: Sequence[ReportedDelivery]) -> list[bool]:
         items = msgspec.json.encode([_item(*each) for each in enumerate(delivered)]).decode()
         crash.point("before_payout_commit")
         records = await self._connection.records(
@@ -49,11 +49,11 @@ class DeliveredPayouts:
         return [number in completed for number in range(len(delivered))]
 
 
-def _item(number: int, delivered: DeliveredPayout) -> dict[str, object]:
+def _item(number: int, delivered: ReportedDelivery) -> dict[str, object]:
     payout, event = delivered.payout, delivered.event
     fee = event.provider_fee
     after = msgspec.structs.replace(
-        payout, status=PayoutStatus.COMPLETED, **states.reported(payout, event)
+        payout, status=PayoutStatus.COMPLETED, **states.references_after(payout, event)
     )
     return {
         "item": number,

@@ -5,8 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from manilla.kit.db import Database, columns
-from manilla.payouts.attempts import Attempt
-from manilla.payouts.rail_change import AttemptEnd
+from manilla.payouts.attempts import Attempt, AttemptEnd
 from manilla.routing.choice import RouteDecision, SkipReason
 
 ONLY = "It was the only rail that could send the payout."

@@ -4,9 +4,8 @@ from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job
 from manilla.payouts import attempts
-from manilla.payouts.attempts import Death
+from manilla.payouts.attempts import AttemptEnd, Death
 from manilla.payouts.payout import Payout
-from manilla.payouts.rail_change import AttemptEnd
 from manilla.providers.port import RefusalCode, Refused, Unknown
 from manilla.routing.router import PayoutTarget, Router
 

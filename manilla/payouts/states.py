@@ -15,7 +15,7 @@ from manilla.kit import crash, jobs
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.ledger import timeline
-from manilla.payouts import books, notices, rail_change, store
+from manilla.payouts import attempts, books, notices, store
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import REPORTED_COLUMNS, Payout, PayoutStatus
 from manilla.providers.claims import Claimed
@@ -156,7 +156,7 @@ async def _is_doubtful(connection: Connection, payout: Payout, event: Settlement
     if left_rail is None or event.source is Source.ADMINISTRATOR:
         return False  # an administrator's decision begins with a query to each of these rails
     because = f"{payout.provider} {event.event} it: {detail_of(event).rstrip('.')}."
-    await rail_change.give_to(connection, *key, left_rail, because)
+    await attempts.give_to(connection, *key, left_rail, because)
     return True
 
 
@@ -214,7 +214,7 @@ async def _change(
         is_reversed=event.event is TransferEvent.REVERSED,
         provider_fee_minor=_fee_minor(before, event),
         bank_reference=event.bank_reference or before.bank_reference,
-        **reported(before, event),
+        **references_after(before, event),
     )
     await store.change_payout(connection, after)
     crash.point("between_status_and_refund")
@@ -244,7 +244,7 @@ def _fee_minor(before: Payout, event: SettlementEvent) -> int | None:
     return before.provider_fee_minor if event.provider_fee is None else event.provider_fee.minor
 
 
-def reported(before: Payout, event: SettlementEvent) -> dict[str, Any]:
+def references_after(before: Payout, event: SettlementEvent) -> dict[str, Any]:
     """Returns the references that the provider has reported, now or before."""
     if event.state is None:
         return {}

@@ -19,7 +19,7 @@ from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
-from manilla.payouts import rail_change
+from manilla.payouts import attempts
 from manilla.platform import settings
 from manilla.providers.port import (
     Done,
@@ -157,7 +157,7 @@ async def _look_everywhere(db: Database, rails: Rails, payout: OpenTransfer) -> 
         problem = f"no usable answer from {', '.join(silent)}" if silent else "more than one has it"
         return FoundTransfer(EventKind.TRANSFER, payout, own, problem, other_providers_doubt=True)
     if paying and paying[0] != payout.provider:
-        await rail_change.adopt(db, payout.merchant_id, payout.trx_id, paying[0])
+        await attempts.adopt(db, payout.merchant_id, payout.trx_id, paying[0])
         own = states[paying[0]]
     elif own is not None and is_known(own):
         await sending.note_sent(db, PAYOUTS, payout.merchant_id, payout.trx_id)

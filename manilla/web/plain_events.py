@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from manilla.ledger.timeline import TimelineEvent
 from manilla.payments.choice import Reason
-from manilla.payouts.rail_change import AttemptEnd
+from manilla.payouts.attempts import AttemptEnd
 
 Facts = Mapping[str, str]
 

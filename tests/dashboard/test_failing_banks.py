@@ -7,7 +7,7 @@ import pytest
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.merchants import wallets
-from manilla.payouts import rail_change
+from manilla.payouts import attempts
 from manilla.routing import deliveries
 from manilla.routing.outcomes import Outcomes
 from manilla.services import Services
@@ -115,7 +115,7 @@ async def test_a_payout_that_moved_shows_its_routes_in_plain_words(
     fields |= {"amount": "1000", "once": new_reference()}
     made = redirect_target(await dashboard.owner.post("/production/payouts", fields))
     trx_id = made.rsplit("/", 1)[1]
-    await rail_change.adopt(db, dashboard.merchant.new.id, trx_id, "providerb")
+    await attempts.adopt(db, dashboard.merchant.new.id, trx_id, "providerb")
     await db.execute(
         "UPDATE payout_attempt SET ended_as = 'rejected', dead_because = $2"
         " WHERE trx_id = $1 AND number = 1",

@@ -6,7 +6,7 @@ import pytest
 
 from manilla.ledger.timeline import TimelineEvent
 from manilla.payments.choice import Reason
-from manilla.payouts.rail_change import AttemptEnd
+from manilla.payouts.attempts import AttemptEnd
 from manilla.web import plain_events
 
 FOR_ADMINISTRATORS = "providera: rejected the transfer: Not enabled. Sent by providerb."

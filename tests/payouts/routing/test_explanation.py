@@ -3,7 +3,7 @@
 import pytest
 
 from manilla.lookup.story import payout_story
-from manilla.payouts import explanation, rail_change
+from manilla.payouts import attempts, explanation
 from manilla.payouts.explanation import AttemptState, chosen_because, explain_attempts
 from manilla.routing.choice import RailSnapshot
 from manilla.web import timeline
@@ -60,7 +60,7 @@ async def test_an_attempt_on_a_rail_that_we_did_not_choose_is_explained(
 ) -> None:
     trx_id = await routed.pay_out()
     key = routed.services.db, routed.payer.merchant.new.id, trx_id
-    await rail_change.adopt(*key, "providerc")
+    await attempts.adopt(*key, "providerc")
     first, second = await explain_attempts(*key)
     assert (first.provider, first.state) == ("providera", AttemptState.ELSEWHERE)
     assert (second.provider, second.state) == ("providerc", AttemptState.CURRENT)

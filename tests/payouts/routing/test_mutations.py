@@ -15,7 +15,7 @@ from manilla.beneficiaries import beneficiary
 from manilla.beneficiaries.beneficiary import Beneficiary
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs.runner import Runner
-from manilla.payouts import attempts, dead, decisions, failover, rail_change, states
+from manilla.payouts import attempts, dead, decisions, failover, states
 from manilla.payouts.tasks import PayoutTasks
 from manilla.platform import settings as platform
 from manilla.providers import wire
@@ -282,7 +282,7 @@ async def _moved_before_a_failure_is_saved(scene: Scene) -> bool:
     await scene.work(trx_id)
     await scene.routed.payer.settle("a", trx_id, "failed")
     stalled = await scene.stall(trx_id, stalling.BEFORE_SETTLE)
-    await rail_change.adopt(scene.db, stalled.job.merchant_id, trx_id, SECOND)
+    await attempts.adopt(scene.db, stalled.job.merchant_id, trx_id, SECOND)
     await stalled.resume()
     has_job = await scene.db.value("SELECT count(*) FROM job WHERE subject = $1", trx_id)
     return await scene.is_not_refunded(trx_id) and has_job == 1
