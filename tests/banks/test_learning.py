@@ -15,6 +15,7 @@ from manilla.banks.registry import AmbiguousBankCode, BankRegistry
 from manilla.kit.changes import ChangeWatch
 from manilla.kit.db import Database
 from manilla.services import Services
+from tests.freshness import outdate
 
 ACCESS, ZENITH = BY_CODE["044"], BY_CODE["057"]
 PROVIDER_C = [(bank.code, bank.name) for bank in simulated.PROVIDER_C.values()]
@@ -59,7 +60,7 @@ async def test_a_running_process_sees_what_another_learns(
     services: Services, db: Database, account: str
 ) -> None:
     await learning.learn(db, account, PROVIDER_C)
-    services.watch._as_of = float("-inf")
+    await outdate(services)
     await services.watch.ensure_fresh()
     assert services.registry.code_at(account, ZENITH) == "C057"
 

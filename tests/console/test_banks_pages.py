@@ -12,6 +12,7 @@ from manilla.people.roles import ConsoleRole
 from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations, overflow
 from tests.console.conftest import SCRIPT, PopulatedConsole
+from tests.freshness import outdate
 from tests.web.signed_in_user import SignedInUser
 
 PROVIDER = "kora"
@@ -62,7 +63,7 @@ async def test_an_administrator_maps_and_unmaps_a_code(
     assert "Name at the provider" in form
     mapped = await visitor.post(AT, {"code": "X/1?&", "bank": "50211"})
     assert "now means Kuda Microfinance Bank" in await visitor.follow(mapped)
-    services.watch._as_of = float("-inf")
+    await outdate(services)
     await services.watch.ensure_fresh()
     assert services.registry.code_at(PROVIDER, BY_CODE["50211"]) == "X/1?&"
     entry = (await audit.latest(services.db, "bank.map"))[f"provider:{PROVIDER}"]

@@ -18,6 +18,7 @@ from tests.checkout.page_checks import accessibility_violations
 from tests.client import Site
 from tests.dashboard.bulk_upload import GTBANK
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
+from tests.freshness import outdate
 from tests.payouts.payout_merchant import MANUAL, new_account
 from tests.provider_simulator import running_simulator
 from tests.web.signed_in_user import PASSWORD, member
@@ -178,7 +179,7 @@ async def test_a_pending_merchant_may_set_its_own_account_and_a_disabled_one_may
     for status, expected in ((MerchantStatus.PENDING, 303), (MerchantStatus.DISABLED, 403)):
         change = MerchantUpdate(status=status)
         await merchants.change(services.db, services.keyring, merchant_id, change)
-        services.watch._as_of = float("-inf")  # makes the change visible immediately
+        await outdate(services)
         assert await _set(dashboard, number if expected == 303 else new_account()) == expected
     assert await _numbers(dashboard) == (number, None)
 

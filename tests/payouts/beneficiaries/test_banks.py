@@ -12,6 +12,7 @@ from manilla.beneficiaries import banks as bank_lists
 from manilla.beneficiaries.banks import Banks
 from manilla.services import Services
 from tests.client import Reply
+from tests.freshness import outdate
 from tests.payouts.payout_merchant import (
     MANUAL,
     RAILS,
@@ -163,7 +164,7 @@ async def test_a_provider_that_never_responded_has_no_bank_list(payer: PayoutMer
 
 async def seen(services: Services) -> None:
     """Makes this process reload changes immediately, instead of within a second."""
-    services.watch._as_of = float("-inf")
+    await outdate(services)
     await services.watch.ensure_fresh()
 
 
