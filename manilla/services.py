@@ -27,11 +27,14 @@ from manilla.payments.checkout import Checkout
 from manilla.payments.link import CheckoutLinks
 from manilla.payments.payment_links.paying import LinkPayments
 from manilla.payouts import initiate as pay_out
+from manilla.payouts.delivered import DeliveredPayouts
 from manilla.payouts.failover import Failover
 from manilla.payouts.ordering import PayoutPreviews
 from manilla.people import demo_login
 from manilla.people.demo_login import DemoLogin
 from manilla.platform.settings import CurrentSettings
+from manilla.providers.claims import ClaimReader
+from manilla.providers.inbox import WebhookInbox
 from manilla.providers.rails import Rails
 from manilla.routing.deliveries import Deliveries
 from manilla.routing.router import Router
@@ -57,6 +60,9 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     banks: Banks
     resolver: AccountResolver
     deliveries: Deliveries
+    inbox: WebhookInbox
+    claims: ClaimReader
+    delivered: DeliveredPayouts
     router: Router
     previews: PayoutPreviews
     payments: pay_in.PaymentInitiation

@@ -33,9 +33,12 @@ from manilla.payments.charges import ChargeService
 from manilla.payments.checkout import Checkout
 from manilla.payments.link import CheckoutLinks
 from manilla.payouts import initiate as pay_out
+from manilla.payouts.delivered import DeliveredPayouts
 from manilla.payouts.ordering import PayoutPreviews
 from manilla.platform import master_key
 from manilla.platform.settings import CurrentSettings
+from manilla.providers.claims import ClaimReader
+from manilla.providers.inbox import WebhookInbox
 from manilla.providers.rails import Rails, open_session
 from manilla.routing.deliveries import Deliveries
 from manilla.routing.funds import ProviderFunds
@@ -131,6 +134,9 @@ def build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> S
         banks=banks,
         resolver=resolver,
         deliveries=deliveries,
+        inbox=WebhookInbox(db),
+        claims=ClaimReader(db),
+        delivered=DeliveredPayouts(db),
         router=router,
         previews=PayoutPreviews(db, platform, methods, rails, banks, resolver, router, deliveries),
         payments=pay_in.PaymentInitiation(db, platform, methods, rails, links),

@@ -127,13 +127,15 @@ def works(services: Services) -> dict[str, Work]:
     """Returns all jobs that the worker runs, except deliveries of notifications."""
     return {
         **PaymentTasks(services.db, services.charges).works(),
-        **RefundTasks(services.db, services.rails).works(),
+        **RefundTasks(services.db, services.rails, services.claims).works(),
         **PayoutTasks(
             services.db,
             services.platform,
             services.rails,
             services.failover,
             services.deliveries,
+            services.claims,
+            services.delivered,
             services.base_url,
         ).works(),
         **ResetTasks(services.db, services.keyring).works(),

@@ -20,6 +20,8 @@ async def opened(services: Services) -> AsyncIterator[dict[str, Work]]:
         services.rails,
         services.failover,
         services.deliveries,
+        services.claims,
+        services.delivered,
         services.base_url,
     ).works()
 

@@ -34,11 +34,9 @@ class WebhookNotSigned(Refusal):
 def build(services: Services) -> Any:
     """Builds the ASGI application that handles every path under /webhooks/."""
 
-    inbox = WebhookInbox(services.db)
-
     async def app(scope: Any, receive: Any, send: Any) -> None:
         try:
-            await _receive(services, inbox, scope, receive)
+            await _receive(services, scope, receive)
         except http.ClientGone:
             return
         except Exception as error:
@@ -53,7 +51,7 @@ def build(services: Services) -> Any:
     return app
 
 
-async def _receive(services: Services, inbox: WebhookInbox, scope: Any, receive: Any) -> None:
+async def _receive(services: Services, scope: Any, receive: Any) -> None:
     provider = _provider(services.rails, scope["path"])
     if scope["method"] != "POST":
         raise MethodNotAllowed("POST")
@@ -77,7 +75,7 @@ async def _receive(services: Services, inbox: WebhookInbox, scope: Any, receive:
             metrics.webhooks.labels(provider, "check").inc()
             log.info("webhook_of_check", provider=provider, reference=event.reference)
         case event:
-            await _store(inbox, provider, event, raw)
+            await _store(services.inbox, provider, event, raw)
             crash.point("after_webhook_stored")
 
 

@@ -19,6 +19,7 @@ from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Payout
 from manilla.payouts.store import Accepted
 from manilla.platform.settings import CurrentSettings
+from manilla.providers.claims import ClaimReader
 from manilla.providers.port import (
     Direction,
     Done,
@@ -80,6 +81,8 @@ class PayoutTasks:
         rails: Rails,
         failover: Failover,
         deliveries: Deliveries,
+        claims: ClaimReader,
+        delivered: DeliveredPayouts,
         base_url: str,
     ) -> None:
         self._db = db
@@ -89,9 +92,9 @@ class PayoutTasks:
         self._deliveries = deliveries
         self._base_url = base_url
         self._find: Batcher[Job, Payout | None] = Batcher(partial(store.payouts_of, db))
-        self._delivered = DeliveredPayouts(db)
+        self._delivered = delivered
         self._accept: Batcher[Accepted, None] = Batcher(partial(store.accept, db))
-        self.machine = TransferMachine(db, rails, PAYOUTS, SCHEDULE, Direction.PAY_OUT)
+        self.machine = TransferMachine(db, rails, claims, PAYOUTS, SCHEDULE, Direction.PAY_OUT)
 
     def works(self) -> dict[str, Work]:
         return {

@@ -8,6 +8,7 @@ from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
 from manilla.ledger.transactions import Scenario
 from manilla.merchants import outgoing
+from manilla.providers.claims import ClaimReader
 from manilla.providers.port import (
     EventKind,
     RefundOrder,
@@ -53,9 +54,9 @@ WATCH_SECONDS = 3600.0
 
 
 class RefundTasks:
-    def __init__(self, db: Database, rails: Rails) -> None:
+    def __init__(self, db: Database, rails: Rails, claims: ClaimReader) -> None:
         self._db = db
-        self.machine = TransferMachine(db, rails, REFUNDS, SCHEDULE)
+        self.machine = TransferMachine(db, rails, claims, REFUNDS, SCHEDULE)
 
     def works(self) -> dict[str, Work]:
         return {

@@ -115,6 +115,7 @@ class TransferMachine:
         self,
         db: Database,
         rails: Rails,
+        claims: ClaimReader,
         table: TransferTable,
         schedule: Schedule,
         direction: Direction | None = None,
@@ -124,7 +125,7 @@ class TransferMachine:
         self._table = table
         self._schedule = schedule
         self._direction = direction
-        self._claims = ClaimReader(db)
+        self._claims = claims
         self._mark: Batcher[Mark, bool] = Batcher(partial(sending.mark, db, self._table))
 
     def obstacle(self, transfer: Transfer) -> Unknown | None:

@@ -54,6 +54,8 @@ class StalledWorker:
             cast(Rails, _Rails(self, services.rails)),
             services.failover,
             services.deliveries,
+            services.claims,
+            services.delivered,
             services.base_url,
         )
         tasks.machine._mark = cast(Any, _Mark(self, tasks.machine._mark))

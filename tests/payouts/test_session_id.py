@@ -7,7 +7,6 @@ from manilla.ledger.scope import Everyone, Tenant
 from manilla.lookup.find import find
 from manilla.payouts import listing
 from manilla.payouts.listing import PayoutFilter
-from manilla.providers.inbox import WebhookInbox
 from manilla.providers.port import EventKind, WebhookEvent
 from manilla.reconciliation import balances
 from manilla.services import Services
@@ -78,7 +77,7 @@ async def test_a_session_id_reported_after_completion_is_saved(
         await balances.compare_all(services.db, services.rails)
     else:  # a webhook about a completed payout schedules a query
         event = WebhookEvent(EventKind.TRANSFER, trx_id)
-        await WebhookInbox(services.db).store("providerb", event, b"{}")
+        await services.inbox.store("providerb", event, b"{}")
         await payer.check_now(trx_id)
     after = await payer.payout(trx_id)
     session = await session_at_provider(payer, trx_id)
@@ -95,7 +94,7 @@ async def test_a_session_id_that_only_a_webhook_reports_is_saved_once(
 
     async def receive(provider: str, session: str) -> str | None:
         event = WebhookEvent(EventKind.TRANSFER, trx_id, session_id=session)
-        await WebhookInbox(services.db).store(provider, event, session.encode())
+        await services.inbox.store(provider, event, session.encode())
         return (await payer.payout(trx_id)).session_id
 
     assert await receive("providerc", "of-another-provider") is None

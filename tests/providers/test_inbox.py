@@ -14,6 +14,7 @@ from manilla.providers import claims, inbox
 from manilla.providers.claims import CONFIRMATION_SECONDS, Claimed
 from manilla.providers.inbox import QUERY_INTERVAL_SECONDS, StoredWebhook, WebhookInbox
 from manilla.providers.port import Claim, EventKind, TransferStatus, WebhookEvent
+from manilla.services import Services
 
 NOW = datetime.now(UTC)
 PAID = Money("NGN", 1015_50)
@@ -44,11 +45,16 @@ async def due_in(db: Database, reference: str) -> float:
     return found
 
 
+@pytest.fixture
+def webhooks(services: Services) -> WebhookInbox:
+    return services.inbox
+
+
 async def test_every_delivery_is_counted_and_schedules_a_query(
-    db: Database, reference: str
+    db: Database, webhooks: WebhookInbox, reference: str
 ) -> None:
     for number in (1, 2):
-        stored = await WebhookInbox(db).store("providera", event(reference), b"the same bytes")
+        stored = await webhooks.store("providera", event(reference), b"the same bytes")
         assert stored == StoredWebhook(is_ignored=False, deliveries=number)
     jobs = await db.records(
         "SELECT kind, fence, due_at <= now() AS due FROM job WHERE subject = $1", reference
@@ -57,10 +63,9 @@ async def test_every_delivery_is_counted_and_schedules_a_query(
 
 
 async def test_concurrent_webhooks_are_stored_as_if_each_had_arrived_alone(
-    db: Database, reference: str
+    db: Database, webhooks: WebhookInbox, reference: str
 ) -> None:
     """Among them: the same bytes twice, one transaction twice, and another kind of transaction."""
-    webhooks = WebhookInbox(db)
     charge = WebhookEvent(EventKind.CHARGE, reference)
     stored = await asyncio.gather(
         webhooks.store("providera", event(reference), b"same"),
@@ -74,24 +79,26 @@ async def test_concurrent_webhooks_are_stored_as_if_each_had_arrived_alone(
 
 
 async def test_queries_about_one_transaction_are_an_interval_apart(
-    db: Database, reference: str
+    db: Database, webhooks: WebhookInbox, reference: str
 ) -> None:
-    await WebhookInbox(db).store("providera", event(reference), b"first")
+    await webhooks.store("providera", event(reference), b"first")
     assert await due_in(db, reference) == 0
     for raw in (b"second", b"third"):  # both wait for the same query
-        await WebhookInbox(db).store("providera", event(reference), raw)
+        await webhooks.store("providera", event(reference), raw)
         assert await due_in(db, reference) >= QUERY_INTERVAL_SECONDS
 
 
-async def test_a_webhook_during_a_query_causes_another_one(db: Database, reference: str) -> None:
-    await WebhookInbox(db).store("providera", event(reference), b"first")
+async def test_a_webhook_during_a_query_causes_another_one(
+    db: Database, webhooks: WebhookInbox, reference: str
+) -> None:
+    await webhooks.store("providera", event(reference), b"first")
     await db.execute(
         """
         UPDATE job SET due_at = now() + interval '1 day', leased_until = now() + interval '1 day'
          WHERE subject = $1""",
         reference,
     )
-    await WebhookInbox(db).store("providera", event(reference), b"second")
+    await webhooks.store("providera", event(reference), b"second")
     job = await db.record(
         "SELECT fence, due_at < now() + interval '1 hour' AS soon FROM job WHERE subject = $1",
         reference,
@@ -101,9 +108,9 @@ async def test_a_webhook_during_a_query_causes_another_one(db: Database, referen
 
 
 async def test_old_webhooks_are_deleted_unless_a_job_is_about_them(
-    db: Database, owner: Database, reference: str
+    db: Database, owner: Database, webhooks: WebhookInbox, reference: str
 ) -> None:
-    await WebhookInbox(db).store("providera", event(reference), b"raw")
+    await webhooks.store("providera", event(reference), b"raw")
     await owner.execute(
         """
         UPDATE webhook SET received_at = now() - interval '1000 days',
@@ -124,10 +131,10 @@ async def test_old_webhooks_are_deleted_unless_a_job_is_about_them(
 
 
 async def test_claims_of_another_provider_or_kind_do_not_count(
-    db: Database, reference: str
+    db: Database, webhooks: WebhookInbox, reference: str
 ) -> None:
-    await WebhookInbox(db).store("providera", event(reference, "7"), b"a")
-    await WebhookInbox(db).store("providerb", event(reference, "8"), b"b")
+    await webhooks.store("providera", event(reference, "7"), b"a")
+    await webhooks.store("providerb", event(reference, "8"), b"b")
     [claimed] = await claims.claims_of(db, EventKind.TRANSFER, 0, reference, "providera")
     assert (claimed.amount, claimed.currency, claimed.status) == (Decimal(7), "NGN", "delivered")
     assert await claims.claims_of(db, EventKind.CHARGE, 0, reference, "providera") == []

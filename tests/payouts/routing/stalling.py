@@ -88,8 +88,10 @@ def runner(services: Services) -> Runner:
     """Returns a runner of payout jobs whose workers can stall."""
     db, platform, rails = services.db, services.platform, services.rails
     failover = Failover(db, cast(Router, _StallingRouter(services.router)))
-    deliveries, base_url = services.deliveries, services.base_url
-    tasks = StallingTasks(db, platform, rails, failover, deliveries, base_url)
+    tasks = StallingTasks(
+        *(db, platform, rails, failover, services.deliveries),
+        *(services.claims, services.delivered, services.base_url),
+    )
     machine = cast(Any, tasks.machine)
     machine._send = _StallingSend(machine._send)
     return Runner(db, tasks.works())
