@@ -7,8 +7,7 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.ledger import queries as ledger
-from manilla.ledger import trx_ids
+from manilla.ledger import posting, trx_ids
 from manilla.ledger.posting import ADJUSTMENT, Line, Posting, PostingOutcome
 from manilla.merchants import credentials, queries
 from manilla.merchants.credentials import NewCredentials
@@ -47,7 +46,7 @@ async def add(
             await credentials.insert(connection, keyring, new, merchant_id, environment, 1)
             await queries.open_wallets(connection, merchant_id, environment, [CURRENCY])
             seeded.append(Seeded(merchant_id, new))
-        posted = await ledger.post(connection, [_funding(each.id, environment) for each in seeded])
+        posted = await posting.post(connection, [_funding(each.id, environment) for each in seeded])
         assert all(each.outcome is PostingOutcome.POSTED for each in posted)
     assert seeded[-1].id - seeded[0].id == number - 1
     return seeded

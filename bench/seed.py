@@ -8,8 +8,7 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.ledger import queries as ledger
-from manilla.ledger import trx_ids
+from manilla.ledger import posting, trx_ids
 from manilla.ledger.posting import ADJUSTMENT, Line, Posting
 from manilla.merchants import merchants
 from manilla.merchants.credentials import NewCredentials
@@ -60,7 +59,7 @@ async def wallets(db: Database) -> None:
     async with db.transaction() as connection:
         for merchant_id in owners:
             await open_wallets(connection, merchant_id, Environment.PRODUCTION, ["NGN"])
-        await ledger.post(connection, [_funding(merchant_id) for merchant_id in owners])
+        await posting.post(connection, [_funding(merchant_id) for merchant_id in owners])
 
 
 def _funding(merchant_id: int) -> Posting:

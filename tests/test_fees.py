@@ -3,7 +3,7 @@ from decimal import Decimal
 import pytest
 
 from manilla.kit.money import Money
-from manilla.methods.fees import Fee
+from manilla.methods.method import Fee
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.ledger import queries, trx_ids
+from manilla.ledger import posting, trx_ids
 from manilla.ledger.posting import (
     IN_FLIGHT,
     PAYOUT_FEE,
@@ -38,7 +38,7 @@ class Order(msgspec.Struct, frozen=True):
 
 async def main() -> None:
     db = await Database.open(os.environ["MANILLA_DATABASE_URL"], size=CONNECTIONS, name="bench")
-    batcher: Batcher[Posting, Posted] = Batcher(partial(queries.post, db))
+    batcher: Batcher[Posting, Posted] = Batcher(partial(posting.post, db))
     print("{}", flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
         work = await _work(batcher, msgspec.json.decode(line, type=Order))

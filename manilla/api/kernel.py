@@ -18,14 +18,13 @@ from manilla import metrics
 from manilla.api import authenticate, fields, refusals
 from manilla.api.authenticate import Identity, SignedRequest
 from manilla.api.endpoint import PARAMETER, Call, Endpoint
-from manilla.api.optional_headers import read_repeat_key
 from manilla.api.refusals import (
     MethodNotAllowed,
     NotFound,
     ServerError,
     ValidationFailed,
 )
-from manilla.api.request import NO_ENDPOINT, OF_ADDRESS, ApiRequest, first_lines
+from manilla.api.request import NO_ENDPOINT, OF_ADDRESS, ApiRequest, first_lines, read_repeat_key
 from manilla.kit import deadline, http, ids, strict_json
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.ratelimit import RateLimitExceeded, RateTicket, address_bucket
@@ -33,10 +32,9 @@ from manilla.kit.server import direct
 from manilla.kit.server.direct import HttpRequest, HttpResponse
 from manilla.ledger import idempotency
 from manilla.ledger.idempotency import Replayed
-from manilla.merchants import availability, rights
+from manilla.merchants import availability, limits, rights
 from manilla.merchants.credentials import InvalidCredentials
 from manilla.merchants.directory import Caller
-from manilla.merchants.requests import limit as request_limit
 from manilla.merchants.rights import InsufficientPermission
 from manilla.services import Services
 
@@ -220,7 +218,7 @@ class MerchantApi:
 
     def _ticket(self, request: ApiRequest, caller: Caller) -> RateTicket:
         limit = self._services.platform.now.rate_limit_per_minute
-        return request_limit.ticket(caller.merchant_id, address_bucket(request.address), limit)
+        return limits.rate_ticket(caller.merchant_id, address_bucket(request.address), limit)
 
     def _read_fields(self, endpoint: Endpoint, request: ApiRequest, body: bytes) -> Any:
         if endpoint.body is None:

@@ -19,8 +19,8 @@ from manilla.api.fields import (
     money_of,
 )
 from manilla.api.lists import TransactionPages, TransactionQuery, items
-from manilla.api.optional_headers import read_repeat_key, read_scenario
 from manilla.api.refusals import InvalidAmount
+from manilla.api.request import read_repeat_key, read_scenario
 from manilla.kit.money import MoneyError
 from manilla.kit.texts import Line
 from manilla.ledger.transactions import (

@@ -9,8 +9,8 @@ from msgspec import Struct
 from manilla.api.endpoint import Call, Endpoint
 from manilla.api.fields import Amount, CallbackAddress, CurrencyCode, Reference, money_of
 from manilla.api.lists import TransactionPages, TransactionQuery, items
-from manilla.api.optional_headers import read_repeat_key, read_scenario
 from manilla.api.refusals import InvalidAmount
+from manilla.api.request import read_repeat_key, read_scenario
 from manilla.beneficiaries import methods
 from manilla.beneficiaries.banks import BankList
 from manilla.beneficiaries.methods import PayoutMethods

@@ -9,8 +9,8 @@ from msgspec import Meta, Struct
 from manilla.api.endpoint import Call, Endpoint
 from manilla.api.fields import Amount, Reference
 from manilla.api.lists import TransactionPages, TransactionQuery
-from manilla.api.optional_headers import read_repeat_key, read_scenario
 from manilla.api.refusals import InvalidAmount
+from manilla.api.request import read_repeat_key, read_scenario
 from manilla.kit.texts import Line
 from manilla.ledger.transactions import DuplicateReference, TransactionNotFound
 from manilla.merchants.rights import Right

@@ -1,6 +1,7 @@
-"""A request that the kernel is processing, with its response headers and log lines."""
+"""A request that the kernel is processing, with its headers and log lines."""
 
 import time
+from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
@@ -8,15 +9,22 @@ import msgspec
 from manilla import metrics
 from manilla.api.authenticate import Identity
 from manilla.api.endpoint import Call
+from manilla.api.refusals import ValidationFailed
 from manilla.kit import ids, logs
 from manilla.kit.errors import Refusal
 from manilla.kit.ratelimit import WINDOW_SECONDS, Allowance, RateTicket
 from manilla.kit.server.direct import HttpRequest
 from manilla.ledger import trx_ids
+from manilla.ledger.idempotency import RepeatKey
+from manilla.ledger.transactions import Scenario
 from manilla.merchants.credentials import InvalidCredentials
 from manilla.merchants.directory import Caller
 from manilla.merchants.requests import log as request_log
 from manilla.merchants.requests.log import KeyUse, RequestLogLine
+
+IDEMPOTENCY_KEY = "Idempotency-Key"
+KEY_LENGTH_MAX = 255
+SANDBOX_SCENARIO = "X-Sandbox-Scenario"
 
 NO_ENDPOINT = "none"  # the endpoint of a request that was rejected before routing
 OF_ADDRESS, OF_MERCHANT = "address", "merchant"  # the rate limit policies
@@ -139,3 +147,29 @@ class ApiRequest(msgspec.Struct):
     @property
     def _milliseconds(self) -> float:
         return round(self.seconds * 1000, 3)
+
+
+def read_repeat_key(
+    headers: Mapping[bytes, bytes], endpoint: str, raw_body: bytes
+) -> RepeatKey | None:
+    raw = headers.get(b"idempotency-key")
+    if raw is None:
+        return None
+    key = raw.decode("latin-1")
+    if not 1 <= len(key) <= KEY_LENGTH_MAX or not (key.isascii() and key.isprintable()):
+        expected = f"Expected 1 to {KEY_LENGTH_MAX} printable characters."
+        raise ValidationFailed(errors={IDEMPOTENCY_KEY: expected})
+    return RepeatKey.of(endpoint, key, raw_body)
+
+
+def read_scenario(call: Call) -> Scenario | None:
+    raw = call.headers.get(b"x-sandbox-scenario")
+    if raw is None:
+        return None
+    problem = "Expected `success`, `failed` or `pending`."
+    if not call.caller.is_sandbox:
+        # Reject the header instead of ignoring it, because the caller expects a test.
+        problem = "This header works in the sandbox only."
+    elif raw.decode("latin-1") in set(Scenario):
+        return Scenario(raw.decode("latin-1"))
+    raise ValidationFailed(errors={SANDBOX_SCENARIO: problem})

@@ -20,8 +20,8 @@ from manilla.ledger.idempotency import RepeatKey
 from manilla.ledger.transactions import DuplicateReference
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
+from manilla.merchants import limits
 from manilla.merchants.directory import Caller, Directory
-from manilla.merchants.requests import limit as request_limit
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method, MethodKind
 from manilla.payouts import ordering
@@ -96,7 +96,7 @@ class BulkPayoutTasks:
         if method is None:
             await self._refuse(batch, row, NO_METHOD)
             return True
-        ticket = request_limit.ticket(batch.merchant_id, "bulk", NO_LIMIT)
+        ticket = limits.rate_ticket(batch.merchant_id, "bulk", NO_LIMIT)
         try:
             trx_id = await ordering.place(
                 self._initiation, caller, _order(batch, row, method), ticket

@@ -17,8 +17,8 @@ from manilla.kit.http import is_web_address
 from manilla.ledger.transactions import DuplicateReference
 from manilla.lookup.story import payout_story
 from manilla.lookup.waiting import waiting_reason
+from manilla.merchants import limits
 from manilla.merchants.directory import Caller
-from manilla.merchants.requests import limit as request_limit
 from manilla.methods.method import Method
 from manilla.payouts import listing as payouts
 from manilla.payouts import ordering
@@ -178,7 +178,7 @@ async def pay(request: PageRequest) -> PageResponse:
     method = _method(request, caller, request.form)
     # The API's rate limit also applies to payouts created in the dashboard.
     limit = request.services.platform.now.rate_limit_per_minute
-    ticket = request_limit.ticket(request.merchant_id, "dashboard", limit)
+    ticket = limits.rate_ticket(request.merchant_id, "dashboard", limit)
     try:
         _check_form(request.form, method)
         order = await _order(request, caller, method)

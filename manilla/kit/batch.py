@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from manilla.kit import deadline, plans, time_limits
-from manilla.kit.db import CONFLICTS, Database
+from manilla.kit import deadline, time_limits
+from manilla.kit.db import BY_KEY, CONFLICTS, Database
 from manilla.kit.errors import Unavailable
 
 Item = TypeVar("Item")
@@ -150,7 +150,7 @@ class SharedReads:
     """
 
     def __init__(self, db: Database, *, batch_max: int = 128) -> None:
-        self._connection = db.keep_connection(plans.BY_KEY)
+        self._connection = db.keep_connection(BY_KEY)
         self._batcher = Batcher(self._read, batch_max=batch_max)
 
     async def records(self, sql: str, *values: Any) -> list[Any]:

@@ -12,7 +12,6 @@ from manilla.kit.fields import Fields
 from manilla.kit.listing import INTEGER_MAX, PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
 from manilla.kit.listing.sorting import AmountFilter, RecordFilter, Selection, Totals
 from manilla.kit.money import Money
-from manilla.kit.plans import by_key
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, Tenant, scope_conditions
 
@@ -358,7 +357,7 @@ async def _heads(db: Database, merchant_id: int, numbers: Sequence[int]) -> list
         )
     # OFFSET 0 separates the conditions, so that the planner starts with the ids. Otherwise the
     # query would read all of the merchant's postings.
-    async with by_key(db) as connection:
+    async with db.by_key() as connection:
         return await connection.records(
             f"""
             {head} FROM (SELECT * FROM posting WHERE id BETWEEN $2 AND $3 OFFSET 0) AS near

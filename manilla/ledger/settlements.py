@@ -11,7 +11,6 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.kit.texts import is_line
 from manilla.ledger import posting, trx_ids
-from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
 
 NOBODY = 0  # merchant id of postings without a merchant
@@ -66,7 +65,7 @@ async def settle(
         reason=note,
     )
     async with db.transaction() as connection:
-        [posted] = await ledger.post(connection, [order])
+        [posted] = await posting.post(connection, [order])
         if posted.outcome is PostingOutcome.DUPLICATE:
             return SettlementResult(trx_id, kind, provider, amount)
         assert posted.outcome is PostingOutcome.POSTED

@@ -10,7 +10,6 @@ import msgspec
 from manilla.kit.db import Database
 from manilla.kit.ids import TimedIds
 from manilla.kit.listing.sorting import AmountFilter, KeyIndex, Selection, SortKeys, SortOrder
-from manilla.kit.plans import by_key
 from manilla.ledger.scope import Scope, Tenant, collation_of, merchant_condition, scope_conditions
 from manilla.ledger.trx_ids import TRX_IDS
 
@@ -120,7 +119,7 @@ async def first_match(
     db: Database, steps: Selection, matches: Sequence[IndexedMatch], otherwise: Selection
 ) -> Selection:
     """Returns the rows of the first match that has any, or `otherwise` if no match has rows."""
-    async with by_key(db) as connection:
+    async with db.by_key() as connection:
         for match in matches:
             narrowed = steps.narrowed(match.sql, *match.values)
             found = f"SELECT EXISTS (SELECT FROM {steps.table} WHERE {narrowed.wanted.sql})"

@@ -16,7 +16,6 @@ from manilla.kit.db import Connection, Database
 from manilla.kit.listing import Conditions
 from manilla.kit.listing.sorting import read_as
 from manilla.kit.money import Money, MoneyError
-from manilla.kit.plans import by_key
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, collation_of, scope_conditions
 from manilla.ledger.transaction_lists import IndexedMatch
@@ -120,7 +119,7 @@ async def transactions(
     arms, conditions = _arms(scope, text, _amounts(text, currencies))
     if not arms:
         return []
-    async with by_key(db) as connection:
+    async with db.by_key() as connection:
         found = await _fields(connection, arms, conditions)
         return [
             _hit(searched.kind, row, fields[row.trx_id], text)

@@ -1,10 +1,11 @@
-"""Limits on payments and payouts in production, which depend on the merchant's level."""
+"""A merchant's limits: on payments and payouts in production, and on the rate of its requests."""
 
 from datetime import UTC, datetime
 from typing import Any
 
 from manilla.kit.clock import LAGOS, start_of_day
 from manilla.kit.money import Money
+from manilla.kit.ratelimit import RateTicket
 from manilla.ledger import trx_ids
 from manilla.merchants.directory import Caller
 from manilla.platform.settings import LimitKind, PlatformSettings
@@ -26,3 +27,14 @@ def of_day(
         return {}
     today = start_of_day(datetime.now(UTC).astimezone(LAGOS).date())
     return {"day_limit_minor": limit.minor, "day_from": trx_ids.floor(today)}
+
+
+def rate_ticket(merchant_id: int, source: str, limit: int) -> RateTicket:
+    """Returns the rate limit ticket of a request.
+
+    Both environments share one bucket, because the specified limit does not distinguish them.
+    `source` is the caller's IP address or network, or the part of Manilla that sends the request.
+    """
+    # Pad the merchant id with zeros, so that buckets sort like merchant ids. Every statement then
+    # locks the rows of both in the same order, which prevents deadlocks.
+    return RateTicket(f"{merchant_id:011d}:{source}", limit)

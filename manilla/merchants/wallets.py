@@ -13,7 +13,6 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.kit.texts import is_line
 from manilla.ledger import posting, trx_ids
-from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
 from manilla.merchants import queries
 from manilla.merchants.queries import WalletRow
@@ -65,7 +64,7 @@ async def open_all(connection: Connection, merchant_id: int, currencies: Sequenc
         for currency in new
     ]
     if starting_balances:
-        results = await ledger.post(connection, starting_balances)
+        results = await posting.post(connection, starting_balances)
         assert all(result.outcome is PostingOutcome.POSTED for result in results)
 
 
@@ -117,7 +116,7 @@ def check(amount: Money, reason: str, *, may_take: bool) -> None:
 
 async def _post(db: Database | Connection, order: Posting) -> FundingResult:
     async with transaction_of(db) as connection:
-        [result] = await ledger.post(connection, [order])
+        [result] = await posting.post(connection, [order])
         match result.outcome:
             case PostingOutcome.NO_WALLET:
                 raise WalletNotFound(

@@ -14,8 +14,7 @@ from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.methods import queries
-from manilla.methods.fees import Fee
-from manilla.methods.method import AUTO, Flow, Method, MethodKind
+from manilla.methods.method import AUTO, Fee, Flow, Method, MethodKind
 from manilla.providers import accounts
 from manilla.providers.kind import Credentials, ProviderKind
 from manilla.providers.rails import Rails

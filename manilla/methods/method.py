@@ -1,11 +1,11 @@
 """A deposit or withdrawal method."""
 
+from decimal import Decimal
 from enum import StrEnum
 
 import msgspec
 
 from manilla.kit.money import Money
-from manilla.methods.fees import Fee
 from manilla.providers.port import Direction
 
 AUTO = "auto"  # used instead of a provider, if one is chosen for each payout
@@ -22,6 +22,23 @@ class Flow(StrEnum):
     HOSTED = "hosted"  # the customer pays on the provider's own page
     # The customer pays by bank transfer to an account created for this payment.
     VIRTUAL_ACCOUNT = "virtual_account"
+
+
+class Fee(msgspec.Struct, frozen=True):
+    """A fixed part and a percentage, with optional minimum and maximum."""
+
+    fixed_minor: int = 0
+    percent: Decimal = Decimal(0)
+    minimum_minor: int | None = None
+    maximum_minor: int | None = None
+
+    def of(self, amount: Money) -> Money:
+        minor = self.fixed_minor + amount.percent(self.percent).minor
+        if self.minimum_minor is not None:
+            minor = max(minor, self.minimum_minor)
+        if self.maximum_minor is not None:
+            minor = min(minor, self.maximum_minor)
+        return Money(amount.currency, minor)
 
 
 class Method(msgspec.Struct, frozen=True):

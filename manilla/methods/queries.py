@@ -5,8 +5,7 @@ from decimal import Decimal
 import msgspec
 
 from manilla.kit.db import Connection, Database
-from manilla.methods.fees import Fee
-from manilla.methods.method import Flow, Method, MethodKind
+from manilla.methods.method import Fee, Flow, Method, MethodKind
 
 
 class _Row(msgspec.Struct, frozen=True):

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from manilla.kit.db import Connection
 from manilla.kit.money import Money
 from manilla.ledger import posting
-from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
 from manilla.merchants.merchants import CommissionBearer
 from manilla.payments.payment import Charge, Payment
@@ -150,7 +149,7 @@ def _posting(
 
 
 async def _post(connection: Connection, postings: Sequence[Posting]) -> None:
-    for posted in await ledger.post(connection, postings):
+    for posted in await posting.post(connection, postings):
         if posted.outcome is PostingOutcome.BALANCE_LIMIT:
             raise WalletLimitReached
         # A duplicate is impossible, because the status that prevents it is written under the row

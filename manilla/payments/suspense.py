@@ -10,7 +10,6 @@ from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import posting, timeline
-from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
 from manilla.payments import store
 from manilla.payments.payment import Charge, ChargeStatus
@@ -60,7 +59,7 @@ async def release(
         raise NothingInSuspense
     amount = Money(held.currency, held.amount_minor)
     to = {CaseAction.RETURN: held.clearing, CaseAction.KEEP: posting.ADJUSTMENT}.get(action)
-    [posted] = await ledger.post(
+    [posted] = await posting.post(
         connection,
         [
             Posting(

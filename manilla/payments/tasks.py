@@ -13,7 +13,7 @@ from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
 from manilla.payments.payment import Charge, Payment, PaymentStatus
 from manilla.payments.states import PaymentEvent
 from manilla.providers.port import Answer, ChargeState, Done, ReportedChargeStatus, Unknown
-from manilla.providers.schedule import Schedule
+from manilla.providers.rails import Schedule
 
 # A case is opened for a charge that stays open longer. The charge is then queried less and less
 # often, until the case is resolved.

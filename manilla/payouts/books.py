@@ -6,7 +6,6 @@ Each is posted exactly once, however often it is requested.
 from manilla.kit.db import Connection
 from manilla.kit.money import Money
 from manilla.ledger import posting
-from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
 from manilla.payouts.payout import Payout
 
@@ -88,7 +87,7 @@ def _posting(
 
 
 async def _post(connection: Connection, postings: list[Posting]) -> None:
-    for posted in await ledger.post(connection, postings):
+    for posted in await posting.post(connection, postings):
         # A duplicate is impossible: we hold the lock on the payout's row, and its status says that
         # this was not posted before.
         assert posted.outcome is PostingOutcome.POSTED, posted.outcome

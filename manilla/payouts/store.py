@@ -9,7 +9,6 @@ import msgspec
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
-from manilla.kit.plans import by_key
 from manilla.payouts.payout import REPORTED_COLUMNS, Payout
 from manilla.providers.port import TransferState
 
@@ -175,7 +174,7 @@ _ACCEPT = f"""
 
 async def accept(db: Database, accepted: Sequence[Accepted]) -> list[None]:
     """Saves what the provider returned when it accepted the payouts."""
-    async with by_key(db) as connection:
+    async with db.by_key() as connection:
         await connection.execute(
             _ACCEPT,
             [each.merchant_id for each in accepted],

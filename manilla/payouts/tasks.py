@@ -30,8 +30,7 @@ from manilla.providers.port import (
     TransferState,
     Unknown,
 )
-from manilla.providers.rails import Rails
-from manilla.providers.schedule import Schedule
+from manilla.providers.rails import Rails, Schedule
 from manilla.routing.deliveries import Deliveries
 from manilla.routing.outcomes import RailBank
 from manilla.transfers import holding, reports, sending
@@ -41,6 +40,7 @@ from manilla.transfers.events import (
     SettlementEvent,
     Source,
     TransferEvent,
+    is_unsent,
     rejection,
 )
 from manilla.transfers.machine import (
@@ -57,7 +57,6 @@ from manilla.transfers.machine import (
     WillNotPay,
 )
 from manilla.transfers.sending import PAYOUTS
-from manilla.transfers.transfer import is_unsent
 
 # A case is opened for a payout that stays open longer, and its status is still queried.
 SCHEDULE = Schedule(

@@ -6,6 +6,7 @@ Everywhere else, `provider` means the account's name. Each kind has an account w
 
 import asyncio
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from importlib import resources
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,7 +17,15 @@ import msgspec
 from manilla.banks.nigeria import NigerianBank
 from manilla.providers.checks.check import ProviderCheck, Samples
 from manilla.providers.health import Rail
-from manilla.providers.port import Adapter, Channel, Direction, LineKind
+from manilla.providers.port import (
+    NO_STATEMENTS,
+    Adapter,
+    Answer,
+    Channel,
+    Direction,
+    LineKind,
+    StatementPage,
+)
 from manilla.providers.replies import Envelope, read_flag
 from manilla.providers.wire import ProviderApi, Recorder, Wire
 
@@ -208,3 +217,21 @@ class AdapterContext(msgspec.Struct, frozen=True):
         """Returns the HTTP clients for pay-ins and for pay-outs."""
         api = self.api(envelope)
         return Wire(self.pay_in, api, headers), Wire(self.pay_out, api, headers)
+
+
+class BaseAdapter:
+    """An adapter for a provider that accepts our references unchanged and has no statements."""
+
+    def __init__(
+        self, context: AdapterContext, headers: Mapping[str, str], envelope: Envelope = read_flag
+    ) -> None:
+        self.provider = context.credentials.provider
+        self._pay_in, self._pay_out = context.wires(headers, envelope)
+
+    async def statement(
+        self, since: datetime, until: datetime, currency: str, start: str | None = None
+    ) -> Answer[StatementPage]:
+        return NO_STATEMENTS
+
+    def transfer_reference(self, trx_id: str) -> str:
+        return trx_id

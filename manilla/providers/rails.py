@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, overload
 
 import aiohttp
+import msgspec
 
 from manilla.kit import changes, time_limits
 from manilla.kit.crypto import Keyring
@@ -36,6 +37,30 @@ PROBE_REFERENCE = "PROBE"
 NO_REFUND_STATUS = Refused(
     RefusalCode.NOT_SUPPORTED, "The provider has no status query for refunds."
 )
+
+
+class Schedule(msgspec.Struct, frozen=True):
+    """How often we query a provider about a transaction: older ones are queried less often."""
+
+    # Each step is a maximum age, and the seconds between two status queries up to that age.
+    steps: tuple[tuple[timedelta, float], ...]
+    # The interval for overdue transactions, or None for an eighth of the age. Queries never stop.
+    overdue_seconds: float | None = None
+
+    @property
+    def first_seconds(self) -> float:
+        return self.steps[0][1]
+
+    @property
+    def last_seconds(self) -> float:
+        return self.overdue_seconds or self.steps[-1][1]
+
+    def is_overdue(self, age: timedelta) -> bool:
+        return age >= self.steps[-1][0]
+
+    def seconds(self, age: timedelta) -> float:
+        overdue_seconds = self.overdue_seconds or age.total_seconds() / 8
+        return next((seconds for limit, seconds in self.steps if age < limit), overdue_seconds)
 
 
 class Rails:

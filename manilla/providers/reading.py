@@ -1,5 +1,10 @@
-"""Parses providers' responses without rounding. Rejects everything that is not documented."""
+"""Parses providers' responses without rounding. Rejects everything that is not documented.
 
+Verifies the signatures of providers' webhooks. All comparisons take constant time.
+"""
+
+import base64
+import hmac
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -9,7 +14,7 @@ from typing import Any, TypeVar
 from manilla.kit import strict_json
 from manilla.kit.http import is_web_address
 from manilla.kit.money import DECIMALS, Money, MoneyError, exact_decimal
-from manilla.providers.port import Bank, Claim, ResolvedAccount, Unreadable, Webhook
+from manilla.providers.port import Bank, Claim, Headers, ResolvedAccount, Unreadable, Webhook
 
 Status = TypeVar("Status")
 
@@ -247,3 +252,32 @@ def webhook(raw: bytes, read: Callable[[Any], Webhook]) -> Webhook:
         return read(strict_json.decode(raw))
     except (strict_json.JsonError, Malformed) as error:
         return Unreadable(str(error))
+
+
+def is_hex_hmac(
+    headers: Headers, name: bytes, secret: bytes, signed: bytes, digest: str = "sha256"
+) -> bool:
+    """Whether the header is the hex HMAC of the signed bytes: the body or a part of it."""
+    given = _given(headers, name)
+    expected = hmac.digest(secret, signed, digest).hex().encode()
+    return bool(secret) and given is not None and hmac.compare_digest(expected, given.lower())
+
+
+def is_base64_hmac(
+    headers: Headers, name: bytes, secret: bytes, signed: bytes, digest: str = "sha256"
+) -> bool:
+    given = _given(headers, name)
+    expected = base64.b64encode(hmac.digest(secret, signed, digest))
+    return bool(secret) and given is not None and hmac.compare_digest(expected, given)
+
+
+def is_shared_secret(headers: Headers, name: bytes, secret: bytes) -> bool:
+    """Whether the header equals the secret, which identifies the sender but signs no body."""
+    given = _given(headers, name)
+    return bool(secret) and given is not None and hmac.compare_digest(secret, given)
+
+
+def _given(headers: Headers, name: bytes) -> bytes | None:
+    """Returns the header, or None if it is missing or repeated."""
+    given = headers.get(name, ())
+    return given[0] if len(given) == 1 else None

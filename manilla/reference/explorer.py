@@ -18,8 +18,7 @@ from manilla.api import authenticate, v1
 from manilla.api.authenticate import Identity, SignedRequest
 from manilla.api.endpoint import PARAMETER, Endpoint
 from manilla.api.kernel import MerchantApi
-from manilla.api.optional_headers import IDEMPOTENCY_KEY, SANDBOX_SCENARIO
-from manilla.api.request import ApiRequest
+from manilla.api.request import IDEMPOTENCY_KEY, SANDBOX_SCENARIO, ApiRequest
 from manilla.kit.environment import Environment
 from manilla.kit.server.direct import HttpRequest
 from manilla.merchants.directory import Caller

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from manilla.api.optional_headers import IDEMPOTENCY_KEY
+from manilla.api.request import IDEMPOTENCY_KEY
 from manilla.reference import code_samples
 
 DEPTH_MAX = 3

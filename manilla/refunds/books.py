@@ -4,7 +4,6 @@ from manilla.kit.db import Connection
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import posting
-from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
 from manilla.merchants.outgoing import OutgoingHold
 from manilla.refunds.refund import Refund
@@ -82,7 +81,7 @@ async def _post(
         lines=(Line(posting.IN_FLIGHT, -refund.amount_minor), *posting.nonzero(other)),
         reason=refund.reason,
     )
-    [posted] = await ledger.post(connection, [new])
+    [posted] = await posting.post(connection, [new])
     # A duplicate is impossible: we hold the lock on the payment's row, and the refund's status says
     # that this was not posted before.
     assert posted.outcome is PostingOutcome.POSTED, posted.outcome

@@ -17,8 +17,7 @@ from manilla.providers.port import (
     Refused,
     Unknown,
 )
-from manilla.providers.rails import Rails
-from manilla.providers.schedule import Schedule
+from manilla.providers.rails import Rails, Schedule
 from manilla.refunds import decisions, returns, states, store
 from manilla.refunds.refund import SEND, Refund
 from manilla.transfers import reports, sending

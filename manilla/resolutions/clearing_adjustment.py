@@ -15,7 +15,6 @@ from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import posting, timeline
-from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
 from manilla.payments import store as payments
 from manilla.payments import suspense
@@ -229,7 +228,7 @@ async def _write_off(
 
 
 async def _post(connection: Connection, postings: list[Posting]) -> None:
-    for posted in await ledger.post(connection, postings):
+    for posted in await posting.post(connection, postings):
         if posted.outcome is PostingOutcome.INSUFFICIENT_BALANCE:
             raise LossNotCovered
         assert posted.outcome is PostingOutcome.POSTED, posted.outcome

@@ -24,8 +24,8 @@ from manilla.kit.jobs import Job, Work
 from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
 from manilla.ledger.transactions import DuplicateReference
+from manilla.merchants import limits
 from manilla.merchants.directory import Caller, Directory
-from manilla.merchants.requests import limit as request_limit
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method
 from manilla.payouts import ordering
@@ -255,7 +255,7 @@ class Settling:
         )
         if not await self._may_order(settlement, account, caller, holder, wanted):
             return None
-        ticket = request_limit.ticket(tenant.merchant_id, "settlement", NO_LIMIT)
+        ticket = limits.rate_ticket(tenant.merchant_id, "settlement", NO_LIMIT)
         try:
             await ordering.place(self._initiation, caller, wanted, ticket)
         except DuplicateReference:

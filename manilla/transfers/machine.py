@@ -29,20 +29,20 @@ from manilla.providers.port import (
     Unknown,
     after_unknown,
 )
-from manilla.providers.rails import Rails
-from manilla.providers.schedule import Schedule
+from manilla.providers.rails import Rails, Schedule
 from manilla.transfers import reports, sending
 from manilla.transfers.events import (
     EVENTS,
     ProviderAnswer,
     ProviderState,
     SettlementEvent,
+    Transfer,
     event_of,
     is_known,
+    is_unsent,
     will_not_pay,
 )
 from manilla.transfers.sending import Mark, TransferTable
-from manilla.transfers.transfer import Transfer, is_unsent
 
 DECIDED_SECONDS = 60.0
 RAIL_DOWN_SECONDS = 3.0

@@ -11,8 +11,7 @@ from manilla.kit.money import Money
 from manilla.providers import claims
 from manilla.providers.claims import Claimed, ClaimReader
 from manilla.providers.port import EventKind
-from manilla.transfers.events import ProviderState
-from manilla.transfers.transfer import Transfer
+from manilla.transfers.events import ProviderState, Transfer
 
 
 async def report(

@@ -11,7 +11,6 @@ import msgspec
 from manilla.job_kinds import JobKind
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job
-from manilla.kit.plans import by_key
 from manilla.providers.port import EventKind
 from manilla.transfers import conclusive
 
@@ -79,7 +78,7 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
     merchant's money is on hold. A worker that takes over the job of a marked transfer queries the
     provider before it sends.
     """
-    async with by_key(db) as connection:
+    async with db.by_key() as connection:
         rows = await connection.rows(
             _Marked,
             f"""

@@ -16,10 +16,9 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
-from manilla.merchants import api_keys, merchants
+from manilla.merchants import api_keys, limits, merchants
 from manilla.merchants.api_keys import LIVE_MAX, ApiKeyRow, ApiKeyTerms
 from manilla.merchants.credentials import InvalidCredentials
-from manilla.merchants.requests import limit
 from manilla.merchants.rights import GRANTABLE, Right
 from manilla.payouts.initiate import PayoutOrder
 from manilla.refunds import order as refunds
@@ -318,7 +317,7 @@ async def test_a_payout_is_rejected_at_once_if_the_cached_key_has_ended(
             api_key=1,
         )
         return await services.payouts.initiate(
-            cached, made, limit.ticket(merchant.new.id, "tests", 100)
+            cached, made, limits.rate_ticket(merchant.new.id, "tests", 100)
         )
 
     balance = "SELECT balance_minor FROM wallet WHERE merchant_id = $1 AND environment = 'sandbox'"

@@ -16,7 +16,7 @@ from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.ledger import posting, queries, trx_ids
+from manilla.ledger import posting, trx_ids
 from manilla.ledger.posting import Line, Posted, Posting, PostingOutcome
 from tests.waiting import until
 
@@ -32,7 +32,7 @@ async def open_wallets(db: Database, merchant_id: int, balance_minor: int = 0) -
     )
     if balance_minor:
         first = [move(merchant_id, balance_minor, environment) for environment in Environment]
-        assert {r.outcome for r in await queries.post(db, first)} == {PostingOutcome.POSTED}
+        assert {r.outcome for r in await posting.post(db, first)} == {PostingOutcome.POSTED}
 
 
 def batched_postings(db: Database) -> Batcher[Posting, Posted]:
@@ -41,7 +41,7 @@ def batched_postings(db: Database) -> Batcher[Posting, Posted]:
     After `Unavailable`, a posting can be submitted again: a stored posting is reported as a
     duplicate.
     """
-    return Batcher(partial(queries.post, db))
+    return Batcher(partial(posting.post, db))
 
 
 def move(
@@ -79,7 +79,7 @@ async def test_one_statement_can_have_every_outcome_independently(
     await open_wallets(db, merchant, 1000)
     await open_wallets(db, other)
     once = move(merchant, 5)
-    results = await queries.post(
+    results = await posting.post(
         db,
         [
             once,
@@ -116,15 +116,15 @@ async def test_a_posting_between_platform_accounts_needs_no_wallet(db: Database)
         wallet=Money("NGN", 0),
         lines=(Line(posting.BANK, -500), Line(posting.clearing("providera"), 500)),
     )
-    assert [r.outcome for r in await queries.post(db, [settled])] == [PostingOutcome.POSTED]
-    assert [r.outcome for r in await queries.post(db, [settled])] == [PostingOutcome.DUPLICATE]
+    assert [r.outcome for r in await posting.post(db, [settled])] == [PostingOutcome.POSTED]
+    assert [r.outcome for r in await posting.post(db, [settled])] == [PostingOutcome.DUPLICATE]
 
 
 async def test_a_wallet_has_a_maximum_balance(db: Database) -> None:
     merchant = next(_merchants)
     await open_wallets(db, merchant)
     largest = [move(merchant, 10**17 - 1) for _ in range(91)]
-    outcomes = Counter(result.outcome for result in await queries.post(db, largest))
+    outcomes = Counter(result.outcome for result in await posting.post(db, largest))
     assert outcomes == {PostingOutcome.POSTED: 90, PostingOutcome.BALANCE_LIMIT: 1}
 
 
@@ -135,7 +135,7 @@ async def test_the_database_rejects_a_posting_that_does_not_sum_to_zero(db: Data
     # Bypass the struct's own assertion, as a faulty caller might.
     msgspec.structs.force_setattr(crooked, "lines", (Line(posting.ADJUSTMENT, -9),))
     with pytest.raises(asyncpg.RaiseError, match="sum to zero"):
-        await queries.post(db, [crooked])
+        await posting.post(db, [crooked])
 
 
 async def test_an_unknown_account_is_rejected(db: Database) -> None:
@@ -150,14 +150,14 @@ async def test_an_unknown_account_is_rejected(db: Database) -> None:
         lines=(Line("petty cash", -1),),
     )
     with pytest.raises(asyncpg.CheckViolationError):
-        await queries.post(db, [stray])
+        await posting.post(db, [stray])
 
 
 async def test_parallel_debits_never_overdraw_and_sum_exactly(db: Database) -> None:
     """200 concurrent debits of 7 from a wallet of 1000 over 20 connections: 142 succeed."""
     merchant = next(_merchants)
     await open_wallets(db, merchant, 1000)
-    results = await asyncio.gather(*(queries.post(db, [move(merchant, -7)]) for _ in range(200)))
+    results = await asyncio.gather(*(posting.post(db, [move(merchant, -7)]) for _ in range(200)))
     outcomes = Counter(result.outcome for [result] in results)
     assert outcomes == {PostingOutcome.POSTED: 142, PostingOutcome.INSUFFICIENT_BALANCE: 58}
     assert await balance(db, merchant) == 1000 - 142 * 7
@@ -170,14 +170,14 @@ async def test_a_posting_waiting_for_a_wallet_locks_none_that_comes_later(db: Da
         await open_wallets(db, merchant)
     async with db.transaction() as holder:
         await holder.execute("SELECT FROM wallet WHERE merchant_id = $1 FOR UPDATE", first)
-        waiting = asyncio.create_task(queries.post(db, [move(second, 3), move(first, 3)]))
+        waiting = asyncio.create_task(posting.post(db, [move(second, 3), move(first, 3)]))
         await until(
             lambda: db.value(
                 "SELECT EXISTS (SELECT FROM pg_stat_activity"
                 " WHERE wait_event_type = 'Lock' AND query LIKE '%ledger_post%')"
             )
         )
-        [done] = await queries.post(db, [move(second, 4)])
+        [done] = await posting.post(db, [move(second, 4)])
         assert (done.outcome, done.balance_minor) == (PostingOutcome.POSTED, 4)
         assert not waiting.done()
     assert [result.balance_minor for result in await waiting] == [7, 3]
@@ -201,7 +201,7 @@ async def test_the_first_of_two_equal_postings_counts_whichever_wallet_it_has(
     merchant, once = next(_merchants), trx_ids.new(1)
     await open_wallets(db, merchant)
     order = sorted(Environment, key=lambda environment: environment is not first)
-    results = await queries.post(db, [move(merchant, 3, where, trx_id=once) for where in order])
+    results = await posting.post(db, [move(merchant, 3, where, trx_id=once) for where in order])
     assert [r.outcome for r in results] == [PostingOutcome.POSTED, PostingOutcome.DUPLICATE]
 
 
@@ -323,7 +323,7 @@ async def _compare_batch(db: Database, chosen: list[Order]) -> None:
     together = [next(_merchants) for _ in range(3)]
     for merchant in one_by_one + together:
         await open_wallets(db, merchant, 500)
-    singly = [(await queries.post(db, [item]))[0] for item in as_postings(one_by_one, chosen)]
+    singly = [(await posting.post(db, [item]))[0] for item in as_postings(one_by_one, chosen)]
     batcher = batched_postings(db)
     batched = await asyncio.gather(
         *(batcher.submit(item) for item in as_postings(together, chosen))
@@ -341,7 +341,7 @@ async def test_a_posting_to_a_wallet_that_changed_without_its_lock_is_retried(
     await open_wallets(db, merchant_id)
     place = "SELECT ctid FROM wallet WHERE merchant_id = $1 AND environment = 'sandbox'"
     earlier = await db.value(place, merchant_id)
-    await queries.post(db, [move(merchant_id, 5)])
+    await posting.post(db, [move(merchant_id, 5)])
     with pytest.raises(asyncpg.SerializationError):
         await db.execute(
             "SELECT ledger_write("

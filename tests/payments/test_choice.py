@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manilla.kit.money import Money
-from manilla.methods.fees import Fee
-from manilla.methods.method import Flow, Method, MethodKind
+from manilla.methods.method import Fee, Flow, Method, MethodKind
 from manilla.payments.choice import Candidate, choose
 
 DOWN = datetime(2026, 11, 16, 14, 5, tzinfo=UTC)

@@ -5,7 +5,6 @@ import pytest
 from manilla.cases.cases import CaseAction
 from manilla.kit.money import Money
 from manilla.ledger import balances, posting, trx_ids
-from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Line, Posting
 from manilla.payments.suspense import WalletTooFull
 from manilla.payouts import decisions
@@ -31,7 +30,7 @@ async def _fill(shop: Shop, room_minor: int) -> None:
 
 async def _fund(shop: Shop, minor: int) -> None:
     merchant = shop.merchant
-    [posted] = await ledger.post(
+    [posted] = await posting.post(
         shop.services.db,
         [
             Posting(

@@ -10,7 +10,6 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import posting, trx_ids
-from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Line, Posting
 from manilla.providers.port import EVERY_MOVEMENT, LineKind, StatementLine
 from manilla.reconciliation import importing, lines, unmatched
@@ -49,7 +48,7 @@ class Account:
             lines=(Line(posting.clearing(self.name), -minor), Line(posting.BANK, minor)),
         )
         async with self.db.transaction() as connection:
-            await ledger.post(connection, [order])
+            await posting.post(connection, [order])
         # The ledger is append-only even for its owner, so the test disables the trigger.
         async with self.owner.transaction() as connection:
             await connection.execute("ALTER TABLE posting DISABLE TRIGGER append_only")

@@ -7,8 +7,7 @@ import pytest
 
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.methods.fees import Fee
-from manilla.methods.method import Method, MethodKind
+from manilla.methods.method import Fee, Method, MethodKind
 from manilla.platform import settings as platform
 from manilla.platform.settings import BadSetting, PlatformSettings
 from manilla.settlements import amounts

@@ -11,11 +11,10 @@ from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import RateLimiter, RateLimitExceeded, RateTicket, address_bucket
 from manilla.ledger.transactions import CurrencyNotEnabled, DuplicateReference
-from manilla.merchants import branding
+from manilla.merchants import branding, limits
 from manilla.merchants.branding import Branding
 from manilla.merchants.directory import Caller, Directory
 from manilla.merchants.merchants import CommissionBearer
-from manilla.merchants.requests import limit as request_limit
 from manilla.payments import commission, eligibility
 from manilla.payments.commission import Quote
 from manilla.payments.initiate import (
@@ -131,7 +130,7 @@ class LinkPayments:
         amount = link.amount or given.amount
         assert amount is not None
         assert amount.currency == link.currency
-        ticket = request_limit.ticket(link.merchant_id, f"link:{link.id}", LINK_LIMIT)
+        ticket = limits.rate_ticket(link.merchant_id, f"link:{link.id}", LINK_LIMIT)
         order = self._order(link, amount, given)
         if link.single_use:
             return await self._start_single(caller, link, order, ticket)

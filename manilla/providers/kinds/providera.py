@@ -3,11 +3,11 @@
 from typing import Any
 
 from manilla.kit.money import Money
-from manilla.providers import port, reading, replies, signatures
-from manilla.providers.adapter import BaseAdapter
+from manilla.providers import port, reading, replies
 from manilla.providers.kind import (
     SANDBOX,
     AdapterContext,
+    BaseAdapter,
     Capabilities,
     CredentialField,
     ProviderKind,
@@ -152,7 +152,7 @@ class ProviderA(BaseAdapter):
         )
 
     def read_webhook(self, headers: port.Headers, raw: bytes) -> port.Webhook:
-        if not signatures.is_hex_hmac(headers, b"x-providera-signature", self._webhook_secret, raw):
+        if not reading.is_hex_hmac(headers, b"x-providera-signature", self._webhook_secret, raw):
             return port.Forged()
         return reading.webhook(raw, _event)
 

@@ -3,9 +3,15 @@
 from typing import Any
 
 from manilla.kit.money import Money
-from manilla.providers import port, reading, replies, signatures
-from manilla.providers.adapter import BaseAdapter
-from manilla.providers.kind import SWITCHES, AdapterContext, CredentialField, ProviderKind, base_url
+from manilla.providers import port, reading, replies
+from manilla.providers.kind import (
+    SWITCHES,
+    AdapterContext,
+    BaseAdapter,
+    CredentialField,
+    ProviderKind,
+    base_url,
+)
 from manilla.providers.port import Answer, Refused
 from manilla.providers.reading import Malformed
 
@@ -129,7 +135,7 @@ class ProviderB(BaseAdapter):
 
     def read_webhook(self, headers: port.Headers, raw: bytes) -> port.Webhook:
         given = [name for name in SIGNATURES if name in headers]
-        if len(given) != 1 or not signatures.is_hex_hmac(
+        if len(given) != 1 or not reading.is_hex_hmac(
             headers, given[0], self._webhook_secret, raw, digest="sha512"
         ):
             return port.Forged()

@@ -3,11 +3,11 @@
 from typing import Any
 
 from manilla.kit.money import Money
-from manilla.providers import port, reading, replies, signatures
-from manilla.providers.adapter import BaseAdapter
+from manilla.providers import port, reading, replies
 from manilla.providers.kind import (
     SWITCHES,
     AdapterContext,
+    BaseAdapter,
     Capabilities,
     CredentialField,
     ProviderKind,
@@ -124,7 +124,7 @@ class ProviderC(BaseAdapter):
         )
 
     def read_webhook(self, headers: port.Headers, raw: bytes) -> port.Webhook:
-        if not signatures.is_hex_hmac(headers, b"x-providerc-signature", self._webhook_secret, raw):
+        if not reading.is_hex_hmac(headers, b"x-providerc-signature", self._webhook_secret, raw):
             return port.Forged()
         return reading.webhook(raw, _event)
 

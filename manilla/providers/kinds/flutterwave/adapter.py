@@ -3,9 +3,8 @@
 from typing import Any
 
 from manilla.kit.money import Money
-from manilla.providers import port, reading, signatures
-from manilla.providers.adapter import BaseAdapter
-from manilla.providers.kind import AdapterContext
+from manilla.providers import port, reading
+from manilla.providers.kind import AdapterContext, BaseAdapter
 from manilla.providers.kinds.flutterwave import answers
 from manilla.providers.port import Answer, Done, Unknown
 from manilla.providers.reading import Malformed
@@ -150,7 +149,7 @@ class Flutterwave(BaseAdapter):
 
     def read_webhook(self, headers: port.Headers, raw: bytes) -> port.Webhook:
         """Checks the header, which proves who sent the webhook. The body has no signature."""
-        if not signatures.is_shared_secret(headers, b"verif-hash", self._secret_hash):
+        if not reading.is_shared_secret(headers, b"verif-hash", self._secret_hash):
             return port.Forged()
         return reading.webhook(raw, self._event)
 

@@ -6,8 +6,7 @@ from typing import Any, TypeVar
 
 from manilla.kit.money import Money
 from manilla.providers import port, reading
-from manilla.providers.adapter import BaseAdapter
-from manilla.providers.kind import AdapterContext
+from manilla.providers.kind import AdapterContext, BaseAdapter
 from manilla.providers.kinds.kora import answers, statement, webhooks
 from manilla.providers.port import Answer, Unknown
 from manilla.providers.wire import Wire

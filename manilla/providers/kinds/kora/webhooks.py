@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from manilla.ledger import trx_ids
-from manilla.providers import port, reading, signatures
+from manilla.providers import port, reading
 from manilla.providers.checks import references
 from manilla.providers.reading import Malformed
 
@@ -37,7 +37,7 @@ def read(provider: str, secret_key: bytes, headers: port.Headers, raw: bytes) ->
         signed = bytes(msgspec.json.decode(raw, type=SignedData).data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return port.Forged()  # the body has no valid `data` that could be signed
-    if not signatures.is_hex_hmac(headers, SIGNATURE, secret_key, signed):
+    if not reading.is_hex_hmac(headers, SIGNATURE, secret_key, signed):
         _log_other_signature(provider, secret_key, headers, raw, signed)
         return port.Forged()
     # The strict decoder rejects repeated keys, so it parses the same `data` that was verified.
@@ -84,5 +84,5 @@ def _log_other_signature(
         ("body, SHA-512", raw, "sha512"),
     )
     for way, content, digest in ways:
-        if signatures.is_hex_hmac(headers, SIGNATURE, secret_key, content, digest):
+        if reading.is_hex_hmac(headers, SIGNATURE, secret_key, content, digest):
             log.error("kora_webhook_signed_differently", provider=provider, signed=way)

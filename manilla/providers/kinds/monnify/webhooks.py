@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from manilla.providers import port, reading, signatures
+from manilla.providers import port, reading
 from manilla.providers.reading import Malformed
 
 SIGNATURE = b"monnify-signature"
@@ -44,7 +44,7 @@ def read(headers: port.Headers, raw: bytes, secret_key: bytes, *, is_sandbox: bo
     """Parses a webhook. Ignores unsigned webhooks of the sandbox, which anyone could send."""
     if is_sandbox and SIGNATURE not in headers:
         return UNSIGNED_IN_SANDBOX
-    if not signatures.is_hex_hmac(headers, SIGNATURE, secret_key, raw, "sha512"):
+    if not reading.is_hex_hmac(headers, SIGNATURE, secret_key, raw, "sha512"):
         return port.Forged()
     return reading.webhook(raw, _event)
 

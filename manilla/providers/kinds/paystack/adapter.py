@@ -5,8 +5,7 @@ from typing import Any
 
 from manilla.kit.money import Money
 from manilla.providers import port, replies
-from manilla.providers.adapter import BaseAdapter
-from manilla.providers.kind import AdapterContext
+from manilla.providers.kind import AdapterContext, BaseAdapter
 from manilla.providers.kinds.paystack import answers, statement, webhooks
 from manilla.providers.kinds.paystack.recipients import Recipients
 from manilla.providers.kinds.paystack.refunds import Refunds

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from manilla.providers import port, reading, signatures
+from manilla.providers import port, reading
 from manilla.providers.kinds.paystack import answers
 from manilla.providers.reading import Malformed
 
@@ -19,7 +19,7 @@ REFUND_EVENTS = frozenset(
 
 
 def read(headers: port.Headers, raw: bytes, secret_key: bytes) -> port.Webhook:
-    if not signatures.is_hex_hmac(headers, SIGNATURE, secret_key, raw, "sha512"):
+    if not reading.is_hex_hmac(headers, SIGNATURE, secret_key, raw, "sha512"):
         return port.Forged()
     return reading.webhook(raw, _event)
 
