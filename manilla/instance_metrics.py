@@ -15,6 +15,7 @@ from manilla.job_kinds import JobKind
 from manilla.kit import health
 from manilla.kit.db import Database
 from manilla.kit.jobs.queues import job_queues
+from manilla.merchants import outgoing
 from manilla.notify.outbox import DELIVER
 from manilla.proofs import proofs
 from manilla.providers import accounts as provider_accounts
@@ -22,7 +23,6 @@ from manilla.providers import queries as providers
 from manilla.providers.health import FIGURES_MINUTES
 from manilla.providers.port import Direction
 from manilla.routing import deliveries
-from manilla.transfers import holding
 
 STATES = ("unsent", "sent")
 
@@ -74,7 +74,7 @@ async def _measure_payouts(db: Database, accounts: Collection[str]) -> None:
         for state in STATES:
             number = numbers.get((provider, state), 0)
             metrics.payouts_open.labels(provider, state).set(number)
-    metrics.payouts_held.set(await holding.hold_start(db) is not None)
+    metrics.payouts_held.set(await outgoing.hold_start(db) is not None)
     metrics.payouts_without_rail.set(await _count_without_rail(db))
 
 

@@ -55,7 +55,7 @@ SHARED = {
     "provider_bank": TableUse("banks", "console"),
     "refund": TableUse("refunds", "lookup payments payouts providers reconciliation"),
     "reported_balance": TableUse("providers", "reconciliation"),
-    "setting": TableUse("platform", "transfers"),
+    "setting": TableUse("platform", "merchants"),
     "timeline": TableUse("ledger", "payments payouts"),
     "wallet": TableUse("merchants", "bulk ledger lookup payouts"),
     "webhook": TableUse("providers", "console transfers"),

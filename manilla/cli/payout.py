@@ -13,13 +13,13 @@ from manilla.kit.fields import Columns, insert_after
 from manilla.kit.listing import first, in_pages
 from manilla.ledger import timeline
 from manilla.ledger.scope import Everyone
+from manilla.merchants import outgoing
 from manilla.payouts import decisions, listing, queue
 from manilla.payouts.explanation import ExplainedAttempt, explain_attempts
 from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.payout import DETAILS, REPORTED_NAMES, Payout, PayoutStatus
 from manilla.payouts.queue import QueueFilter, Waiting
 from manilla.proofs import restored
-from manilla.transfers import holding
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -112,7 +112,7 @@ async def requeue(tools: Tools, trx_id: TrxId) -> None:
 @command(app)
 async def hold(tools: Tools) -> None:
     """Put all payouts and refunds on hold; providers are still queried about sent transfers."""
-    await holding.hold(tools.db)
+    await outgoing.hold_all(tools.db)
     await _print_hold(tools)
 
 
@@ -125,7 +125,7 @@ async def release(tools: Tools) -> None:
 
 
 async def _print_hold(tools: Tools) -> None:
-    since, waiting = await holding.hold_start(tools.db), await restored.waiting(tools.db)
+    since, waiting = await outgoing.hold_start(tools.db), await restored.waiting(tools.db)
     tools.print_fields({"held": since is not None, "since": since, "waiting": waiting})
 
 

@@ -1,11 +1,14 @@
-"""Holds on a merchant's outgoing money, which affect both payouts and refunds."""
+"""Holds on outgoing money of one merchant or of all, which affect both payouts and refunds."""
 
 from collections.abc import Collection
+from datetime import datetime
 from enum import StrEnum
 
 from manilla.job_kinds import JobKind
 from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
+from manilla.kit.errors import Refusal
+from manilla.platform import settings
 
 # The kinds of jobs that send money. They wait during a hold.
 JOB_KINDS = (JobKind.TRANSFER, JobKind.SANDBOX_PAYOUT, JobKind.REFUND, JobKind.RETURN)
@@ -13,6 +16,10 @@ JOB_KINDS = (JobKind.TRANSFER, JobKind.SANDBOX_PAYOUT, JobKind.REFUND, JobKind.R
 # Seconds until a waiting job checks again whether there is a hold. When a merchant is enabled, its
 # jobs become due immediately.
 WAIT_SECONDS = 30.0
+
+
+class NotHeld(Refusal):
+    message = "Payouts are not on hold."
 
 
 class OutgoingHold(StrEnum):
@@ -78,3 +85,23 @@ async def holds(db: Database | Connection, whose: Collection[Whose]) -> dict[Who
         (each["merchant_id"], Environment(each["environment"])): OutgoingHold(each["code"])
         for each in records
     }
+
+
+async def hold_all(db: Database) -> None:
+    """Puts all transfers on hold. During the hold, no worker sends anything."""
+    await settings.change(db, "payouts_held", "true")
+
+
+async def hold_start(db: Database | Connection) -> datetime | None:
+    """Returns when all transfers were put on hold, or None. Always reads from the database."""
+    since: datetime | None = await db.value(
+        "SELECT updated_at FROM setting WHERE key = 'payouts_held' AND value = 'true'"
+    )
+    return since
+
+
+async def held_since(db: Database) -> datetime:
+    since = await hold_start(db)
+    if since is None:
+        raise NotHeld
+    return since

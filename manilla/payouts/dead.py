@@ -4,13 +4,14 @@ from datetime import timedelta
 
 from manilla.cases.cases import CaseKind
 from manilla.kit.db import Database
+from manilla.merchants import outgoing
 from manilla.payouts import attempts, store
 from manilla.payouts.attempts import Attempt
 from manilla.payouts.payout import Payout
 from manilla.providers import claims
 from manilla.providers.port import Done, EventKind, TransferState, TransferStatus
 from manilla.providers.rails import Rails
-from manilla.transfers import holding, reports
+from manilla.transfers import reports
 
 NOT_PAID = (TransferStatus.FAILED, TransferStatus.NOT_FOUND)
 
@@ -26,7 +27,7 @@ async def check_reported(db: Database, rails: Rails, payout: Payout) -> bool:
 
 async def doubt(db: Database, rails: Rails, payout: Payout) -> str | None:
     """Returns why another rail than the payout's own may have it; None if none can."""
-    if payout.is_routed and await holding.hold_start(db) is not None:
+    if payout.is_routed and await outgoing.hold_start(db) is not None:
         return "Another provider may have the payout: release the hold first."
     answers = [await _state(rails, each) for each in await _reported(db, payout)]
     if not all(answer is not None and answer.status in NOT_PAID for answer in answers):

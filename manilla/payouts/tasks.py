@@ -33,7 +33,7 @@ from manilla.providers.port import (
 from manilla.providers.rails import Rails, Schedule
 from manilla.routing.deliveries import Deliveries
 from manilla.routing.outcomes import RailBank
-from manilla.transfers import holding, reports, sending
+from manilla.transfers import reports, sending
 from manilla.transfers.events import (
     ProviderAnswer,
     ProviderState,
@@ -265,7 +265,7 @@ class PayoutTasks:
         This is so after a restore, until every rail was asked about the payouts that may have
         moved.
         """
-        return payout.is_routed and await holding.hold_start(self._db) is not None
+        return payout.is_routed and await outgoing.hold_start(self._db) is not None
 
     async def _report_overdue(self, payout: Payout, answer: ProviderAnswer) -> None:
         match answer:

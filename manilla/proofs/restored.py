@@ -19,6 +19,7 @@ from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
+from manilla.merchants import outgoing
 from manilla.payouts import attempts
 from manilla.platform import settings
 from manilla.providers.port import (
@@ -32,7 +33,7 @@ from manilla.providers.port import (
 )
 from manilla.providers.rails import Rails
 from manilla.refunds import store
-from manilla.transfers import holding, sending
+from manilla.transfers import sending
 from manilla.transfers.events import ProviderState, is_known
 from manilla.transfers.sending import PAYOUTS, REFUNDS, TransferTable
 
@@ -123,7 +124,7 @@ async def look(db: Database, rails: Rails) -> list[FoundTransfer]:
     Transfers that were created during the hold cannot have been sent. Transfers that a provider
     knows are marked as sent.
     """
-    since = await holding.held_since(db)
+    since = await outgoing.held_since(db)
     payouts, refunds = await _open(db, PAYOUTS, since), await _open(db, REFUNDS, since)
     return await _gather(
         [

@@ -1,1 +1,1 @@
-"""Sends payouts and refunds to providers, queries their status, and holds them."""
+"""Sends payouts and refunds to providers, and queries their status."""

@@ -11,6 +11,8 @@ from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
+from manilla.merchants import outgoing
+from manilla.merchants.outgoing import NotHeld
 from manilla.payouts import decisions
 from manilla.payouts.decisions import NotToDecide
 from manilla.platform import settings as platform
@@ -20,8 +22,6 @@ from manilla.providers.port import Done, TransferOrder, TransferState, TransferS
 from manilla.refunds import decisions as refund_decisions
 from manilla.refunds import initiate
 from manilla.services import Services
-from manilla.transfers import holding
-from manilla.transfers.holding import NotHeld
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import RAILS, PayoutMerchant, clear_credentials, see_changes
 from tests.rows import first_short
@@ -72,7 +72,7 @@ async def test_a_held_payout_is_accepted_and_sent_once_after_release(
 ) -> None:
     await payer.order()
     before = await restored.waiting(db)
-    await holding.hold(db)
+    await outgoing.hold_all(db)
     trx_id = await payer.pay_out(rail)
     for _ in range(3):
         await payer.check_now(trx_id)
@@ -91,7 +91,7 @@ async def test_payouts_sent_before_the_hold_are_queried_and_decided(
 ) -> None:
     trx_id = await payer.pay_out()
     await payer.simulator.run_jobs()
-    await holding.hold(db)
+    await outgoing.hold_all(db)
     await payer.check_until(trx_id, "completed")
 
 
@@ -103,7 +103,7 @@ async def test_a_payout_the_provider_lost_is_not_resent_during_a_hold(
     )
     trx_id = await payer.pay_out()
     await payer.simulator.run_jobs()
-    await holding.hold(db)
+    await outgoing.hold_all(db)
     await payer.check_now(trx_id)
     assert await references(payer) == []
     await restored.release(db, services.rails)
@@ -121,7 +121,7 @@ async def test_a_send_missing_from_a_restored_database_is_never_repeated(
     trx_id = await payer.pay_out()
     await payer.simulator.run_jobs()
     await forget_the_send(db, trx_id)
-    await holding.hold(db)
+    await outgoing.hold_all(db)
     poor = {"call": "transfer", "fault": "refuse", "message": "Insufficient funds", "times": None}
     await payer.simulator.control("a/faults", {"next": [poor]})
     found = await look_at(services, trx_id)
@@ -143,7 +143,7 @@ async def test_the_worker_finds_a_send_missing_from_the_database_during_a_hold(
     trx_id = await payer.pay_out()
     await payer.simulator.run_jobs()
     await forget_the_send(db, trx_id)
-    await holding.hold(db)
+    await outgoing.hold_all(db)
     await payer.check_until(trx_id, "completed")
     assert (await payer.payout(trx_id)).began_at is not None
     assert await references(payer) == [trx_id]
@@ -153,7 +153,7 @@ async def test_a_release_is_rejected_while_a_provider_cannot_be_queried(
     payer: PayoutMerchant, services: Services, db: Database
 ) -> None:
     trx_id = await payer.pay_out()
-    await holding.hold(db)
+    await outgoing.hold_all(db)
     later = await payer.pay_out()  # a payout that was never sent does not block the release
     await payer.simulator.control("a/faults", {"next": [SILENT]})
     with pytest.raises(NotReleased, match="may have been sent"):
@@ -163,7 +163,7 @@ async def test_a_release_is_rejected_while_a_provider_cannot_be_queried(
     problems = {each.transfer.trx_id: each.problem for each in found if each.is_in_doubt}
     assert problems[trx_id] == "providera is not configured"
     assert later not in problems
-    assert await holding.hold_start(db) is not None
+    assert await outgoing.hold_start(db) is not None
 
 
 async def test_a_payout_that_may_have_been_sent_is_not_rejected_without_a_query(
@@ -179,7 +179,7 @@ async def test_a_payout_that_may_have_been_sent_is_not_rejected_without_a_query(
     await db.execute(
         "UPDATE payout SET created_at = created_at - interval '25 h' WHERE trx_id = $1", trx_id
     )
-    await holding.hold(db)
+    await outgoing.hold_all(db)
     await payer.simulator.control("a/faults", {"next": [{**SILENT, "times": 1}]})
     await payer.check_now(trx_id)
     assert await payer.cases() == [("no_answer", trx_id)]
@@ -220,13 +220,13 @@ async def test_transfers_missing_from_a_restored_database_are_found_in_the_provi
 async def test_a_release_without_a_complete_check_needs_a_second_administrator(
     services: Services, db: Database
 ) -> None:
-    await holding.hold(db)
+    await outgoing.hold_all(db)
     office = approvals.Approvals(db, services.keyring, is_production_mode=True)
     with acting(Actor(ActorKind.COMMAND, None, "ada")):
         asked = await apply_or_ask(office, SettingChange("payouts_held", "false"))
         assert isinstance(asked, ApprovalRequested)
         assert await apply_or_ask(office, SettingChange("payouts_held", "true")) is None
-    assert await holding.hold_start(db) is not None
+    assert await outgoing.hold_start(db) is not None
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ async def test_refunds_are_held_as_well(
     await shop.pay(await shop.choose(started, method))
     await shop.until(started, "success")
     refund = await initiate.start(db, started.trx_id, None, "Returned goods")
-    await holding.hold(db)
+    await outgoing.hold_all(db)
     await shop.simulator.run_job_now("refund", refund.trx_id)
     rail = method[len("provider")]
     assert (await shop.simulator.read(f"{rail}/refunds"))["refunds"] == []

@@ -7,6 +7,7 @@ from manilla.cases import cases
 from manilla.cases.cases import CaseAction, CaseKind
 from manilla.kit import prometheus
 from manilla.kit.db import Database
+from manilla.merchants import outgoing
 from manilla.proofs import restored
 from manilla.providers import draining, queries
 from manilla.providers.port import Direction
@@ -14,7 +15,6 @@ from manilla.resolutions import resolutions
 from manilla.routing import deliveries
 from manilla.routing.outcomes import Outcomes
 from manilla.services import Services
-from manilla.transfers import holding
 from tests.payouts.payout_merchant import PayoutMerchant
 from tests.provider_simulator import forget_outcomes
 
@@ -30,7 +30,7 @@ async def test_backlog_metrics_rise_and_fall_with_the_backlog(
 ) -> None:
     await payer.order()  # also postpones the jobs that earlier tests have left
     before = await measured(db)
-    await holding.hold(db)
+    await outgoing.hold_all(db)
     trx_id = await payer.pay_out()
     kind, reference = CaseKind.UNKNOWN_REFERENCE, f"TXN-OF-{trx_id}"
     await cases.open_case(db, kind, reference, "A test.", merchant_id=payer.merchant.new.id)
@@ -87,7 +87,7 @@ async def test_payouts_whose_rail_is_down_are_counted_unless_they_are_on_hold(
         await queries.set_rail_state(connection, "providera", Direction.PAY_OUT, is_down=True)
     try:
         now = await measured(db)
-        await holding.hold(db)
+        await outgoing.hold_all(db)
         held = (await measured(db))["manilla_payouts_without_rail"]
     finally:
         async with db.transaction() as connection:

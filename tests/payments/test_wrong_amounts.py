@@ -11,7 +11,7 @@ from manilla.job_kinds import JobKind
 from manilla.kit import jobs
 from manilla.kit.money import Money
 from manilla.ledger import invariants
-from manilla.merchants import wallets
+from manilla.merchants import outgoing, wallets
 from manilla.merchants.merchants import (
     CommissionBearer,
     MerchantUpdate,
@@ -31,7 +31,6 @@ from manilla.refunds.books import RefundRefused
 from manilla.refunds.refund import Refund, RefundStatus
 from manilla.refunds.returns import NothingToReturn
 from manilla.resolutions import resolutions
-from manilla.transfers import holding
 from tests.payments import webhooks
 from tests.payments.shop import HOLD, Shop, Started
 from tests.refunds.test_on_hold import DISABLE, OFF, _sent
@@ -213,7 +212,7 @@ async def test_a_return_without_a_refund_call_is_left_to_an_administrator(shop: 
 async def test_a_started_return_waits_while_payouts_are_held(shop: Shop) -> None:
     started = await _start(shop, SETTLE)
     charge = await shop.choose(started, A)
-    await holding.hold(shop.services.db)
+    await outgoing.hold_all(shop.services.db)
     try:
         await shop.pay(charge, amount=1250)
         await shop.until(started, "success")
@@ -253,7 +252,7 @@ async def test_an_administrator_who_rejects_a_return_does_not_credit_the_merchan
     shop: Shop,
 ) -> None:
     db, rails = shop.services.db, shop.services.rails
-    await holding.hold(db)
+    await outgoing.hold_all(db)
     try:
         started, _ = await _overpaid(shop)
         await shop.simulator.run_jobs()

@@ -10,6 +10,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import claims
 from manilla.ledger.scope import Everyone
+from manilla.merchants import outgoing
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.payouts import decisions, queue
 from manilla.payouts.decisions import NotToDecide, OnHold
@@ -17,7 +18,7 @@ from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.platform import settings as platform
 from manilla.proofs import restored
 from manilla.services import Services
-from manilla.transfers import holding, sending
+from manilla.transfers import sending
 from manilla.transfers.sending import PAYOUTS, Mark
 from tests.payouts.payout_merchant import MANUAL, RAILS, PayoutMerchant, see_changes
 from tests.rows import first_short
@@ -66,7 +67,7 @@ async def test_an_unsent_payout_waits_for_its_merchant_and_is_then_sent_once(
     payer: PayoutMerchant, services: Services, db: Database, why: str, rail: str
 ) -> None:
     off, on = OFF[why]
-    await holding.hold(db)
+    await outgoing.hold_all(db)
     trx_ids = [await payer.pay_out(rail) for _ in range(2)]
     await payer.change(off)
     await restored.release(db, services.rails)

@@ -3,14 +3,13 @@
 import pytest
 
 from manilla.kit.errors import Refusal
-from manilla.merchants import wallets
+from manilla.merchants import outgoing, wallets
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.merchants.wallets import WalletStatus
 from manilla.platform import settings as platform
 from manilla.refunds import decisions, initiate, states
 from manilla.refunds.books import RefundBlocked
 from manilla.refunds.refund import Refund, RefundStatus
-from manilla.transfers import holding
 from tests.client import Merchant
 from tests.payments.shop import Shop
 from tests.refunds.test_refunds import REFUSED, _now, _paid, _refund, _until
@@ -55,7 +54,7 @@ async def test_a_merchant_that_may_not_pay_out_may_not_refund(shop: Shop, why: s
 async def test_no_merchant_can_refund_while_payouts_are_held(shop: Shop) -> None:
     """The platform's hold allows new refunds, but not refunds of a disabled merchant."""
     started = await _paid(shop)
-    await holding.hold(shop.services.db)
+    await outgoing.hold_all(shop.services.db)
     try:
         await shop.change(DISABLE)
         with pytest.raises(RefundBlocked, match="The merchant is disabled"):

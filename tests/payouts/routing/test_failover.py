@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from manilla.beneficiaries.beneficiary import Beneficiary
+from manilla.merchants import outgoing
 from manilla.payouts.explanation import AttemptState, explain_attempts
 from manilla.platform import settings as platform
 from manilla.proofs import restored
 from manilla.providers import credentials
 from manilla.providers.port import Direction, ResolvedAccount
-from manilla.transfers import holding
 from tests.client import Site
 from tests.payouts.payout_merchant import ACCOUNT, BANKS
 from tests.payouts.routing.routed import BAD_ACCOUNT, REFUSED, UNFUNDED, RoutedPayouts
@@ -222,7 +222,7 @@ async def test_after_a_restore_a_payout_is_found_on_the_rail_that_has_it(
         " WHERE merchant_id = $1 AND trx_id = $2 AND number = 1",
         *key,
     )
-    await holding.hold(db)
+    await outgoing.hold_all(db)
     try:
         await restored.look(db, routed.services.rails)
         await restored.release(db, routed.services.rails)

@@ -15,12 +15,13 @@ from manilla.beneficiaries import beneficiary
 from manilla.beneficiaries.beneficiary import Beneficiary
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs.runner import Runner
+from manilla.merchants import outgoing
 from manilla.payouts import attempts, dead, decisions, failover, states
 from manilla.payouts.tasks import PayoutTasks
 from manilla.platform import settings as platform
 from manilla.providers import wire
 from manilla.providers.port import Direction, Done, ResolvedAccount
-from manilla.transfers import conclusive, holding, machine, sending
+from manilla.transfers import conclusive, machine, sending
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 from manilla.transfers.sending import PAYOUTS, TransferTable
 from tests.client import Site
@@ -148,7 +149,7 @@ async def _sent_again(scene: Scene) -> bool:
 
 async def _on_hold(scene: Scene) -> bool:
     trx_id, stalled = await scene.unsent()
-    await holding.hold(scene.db)
+    await outgoing.hold_all(scene.db)
     await stalled.resume()
     return await scene.is_kept(trx_id)
 
@@ -261,7 +262,7 @@ async def _failed_before_the_backup(scene: Scene) -> bool:
     await scene.work(trx_id)
     await scene.routed.payer.settle("a", trx_id, "failed")
     await scene.routed.send_directly("b", trx_id)
-    await holding.hold(scene.db)
+    await outgoing.hold_all(scene.db)
     await scene.work(trx_id)
     return await scene.is_not_refunded(trx_id)
 
@@ -270,7 +271,7 @@ async def _rejected_after_a_restore(scene: Scene) -> bool:
     """An administrator rejects a payout that our database has as unsent on the first rail."""
     trx_id = await scene.routed.pay_out()
     await scene.routed.send_directly("b", trx_id)
-    await holding.hold(scene.db)
+    await outgoing.hold_all(scene.db)
     with contextlib.suppress(Refusal):
         await decisions.reject(scene.db, scene.routed.services.rails, trx_id, "It is stuck.")
     return await scene.is_not_refunded(trx_id)
