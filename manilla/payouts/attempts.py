@@ -1,9 +1,9 @@
-"""The attempts of a payout whose rail was chosen automatically.
+"""The attempts to send a payout whose rail is chosen automatically.
 
 An attempt is dead once it is certain that its rail will not pay: the rail never received the
 transfer, or rejected it when it was sent for the first time. A payout has at most one attempt that
-is not dead; a unique index ensures it. All attempts have the payout's reference, and each rail has
-at most one of them, so a late message from any rail can be matched.
+is not dead, which a unique index ensures. All attempts use the payout's reference, and each rail
+has at most one attempt, so a late message from any rail can be matched to its attempt.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ from manilla.transfers import conclusive, reports
 
 
 class AttemptEnd(StrEnum):
-    """How an attempt to send a payout with one rail ended, if the payout went to another rail."""
+    """How the attempt on a rail ended before the payout moved to another rail."""
 
     REJECTED = "rejected"
     NOT_RECEIVED = "not_received"
@@ -43,13 +43,13 @@ class Attempt(msgspec.Struct, frozen=True):
     trx_id: str
     number: int
     provider: str
-    sent_reference: str | None  # None: it was never sent, or it is the current attempt
-    account_name: str | None  # as this rail resolved it; None: it is the current attempt
-    ended_as: AttemptEnd | None  # None: not dead, or ended by a version before this column
+    sent_reference: str | None  # None if it was never sent, or for the current attempt
+    account_name: str | None  # the name that this rail resolved; None for the current attempt
+    ended_as: AttemptEnd | None  # None if not dead, or if an older version ended the attempt
     dead_because: str | None
     dead_at: datetime | None
     created_at: datetime
-    # What the rail has said since then, and its fee; None if it has not contradicted us.
+    # What the rail has reported since the attempt died; None unless the rail contradicts us.
     reported: str | None
     provider_fee_minor: int | None
 
@@ -72,9 +72,9 @@ async def attempts(db: Database | Connection, merchant_id: int, trx_id: str) -> 
 
 
 async def dead_lately(db: Database, provider: str, age: timedelta, limit: int) -> list[Attempt]:
-    """Returns the rail's dead attempts that were sent, the latest first.
+    """Returns the rail's recent dead attempts that were sent, latest first.
 
-    Omits those for which an administrator has decided who bears the loss.
+    Omits attempts for which an administrator has already decided who bears the loss.
     """
     return await db.rows(
         Attempt,
@@ -91,7 +91,7 @@ async def dead_lately(db: Database, provider: str, age: timedelta, limit: int) -
 
 
 async def save_report(db: Database, attempt: Attempt, state: TransferState) -> None:
-    """Saves what the rail says about a transfer after the payout was moved away from it."""
+    """Saves the rail's report about a transfer after the payout has moved to another rail."""
     await db.execute(
         """
         UPDATE payout_attempt
@@ -103,18 +103,18 @@ async def save_report(db: Database, attempt: Attempt, state: TransferState) -> N
 
 
 class Death(msgspec.Struct, frozen=True):
-    """Why an attempt is dead, as its worker saw it."""
+    """The reason why an attempt is dead, as observed by its worker."""
 
     ended_as: AttemptEnd
     because: str
-    was_sent: bool  # sent once, and rejected or never received; else never sent
+    was_sent: bool  # True if sent once and then rejected or not received; False if never sent
 
 
 async def move(db: Database, seen: Payout, death: Death, route: PayoutRoute, holder: Job) -> bool:
-    """Ends the payout's attempt and starts the next one, on another rail.
+    """Ends the payout's current attempt and starts an attempt on another rail.
 
-    Returns False, and changes nothing, unless the attempt is certainly dead: what could have
-    changed since the caller saw its death is checked here, while the payout's row is locked.
+    Checks the conditions again while the payout's row is locked, because they may have changed
+    since the caller checked them. Returns False, and changes nothing, if one of them is not met.
     """
     async with db.transaction() as connection:
         if not await _is_dead(connection, seen, death, holder):
@@ -143,17 +143,17 @@ class _PayoutNow(msgspec.Struct, frozen=True):
 
 
 class AttemptEvidence(msgspec.Struct, frozen=True):
-    """What is known about an attempt, while the rows of its payout and its job are locked."""
+    """Facts that decide whether an attempt is dead, read while payout and job are locked."""
 
     seen: Payout
     death: Death
     now: _PayoutNow
     is_job_held: bool
     reported: frozenset[str | None]  # the statuses in signed webhooks from the rail
-    has_it: str | None  # a rail that was left earlier and has the transfer after all
+    has_it: str | None  # a previous rail that has the transfer after all, or None
 
 
-# An attempt is dead only if all of these hold.
+# An attempt is dead only if all of these conditions are met.
 CONDITIONS: dict[str, Callable[[AttemptEvidence], bool]] = {
     "the payout is open": lambda known: known.now.status == PayoutStatus.PENDING,
     "it is on the same rail": lambda known: known.now.provider == known.seen.provider,
@@ -163,7 +163,7 @@ CONDITIONS: dict[str, Callable[[AttemptEvidence], bool]] = {
     "it was not sent again": lambda known: not known.now.was_sent_again,
     # After a restore, the database may not know that the transfer was sent.
     "it is not on hold": lambda known: not known.now.is_on_hold,
-    # A worker that lost its job must not act: another one may have sent the transfer.
+    # A worker that lost its job must not act: another worker may have sent the transfer.
     "the worker holds the job": lambda known: known.is_job_held,
     "no webhook contradicts it": lambda known: known.reported <= {TransferStatus.FAILED},
     "no rail that was left has it": lambda known: known.has_it is None,
@@ -188,8 +188,8 @@ async def _evidence(
         *(seen.merchant_id, seen.trx_id),
     )
     assert now is not None
-    # This locks the job. A webhook that arrives from now on waits for the lock, so the webhooks
-    # must be read after it.
+    # `is_held` locks the job's row. A webhook that arrives later waits for this lock, so no webhook
+    # is missed if the webhooks are read after it.
     is_job_held = await jobs.is_held(connection, holder)
     said = await reports.claims_about(connection, EventKind.TRANSFER, seen)
     reported = frozenset(claim.status for claim in said)
@@ -224,9 +224,9 @@ async def _start(connection: Connection, payout: Payout, route: PayoutRoute) -> 
 async def adopt(
     db: Database, merchant_id: int, trx_id: str, provider: str, *, only_unsent: bool = False
 ) -> None:
-    """Records that a provider other than the one in our database has the payout.
+    """Records that `provider`, and not the provider in our database, has the payout.
 
-    `only_unsent`: nothing is changed if the provider in our database may also have it.
+    `only_unsent`: changes nothing if the payout was sent to the provider in our database.
     """
     async with db.transaction() as connection:
         can_be_moved = await connection.has_row(
@@ -245,10 +245,10 @@ async def adopt(
 async def give_to(
     connection: Connection, merchant_id: int, trx_id: str, provider: str, because: str
 ) -> None:
-    """Moves an open payout, whose row is locked, to the provider that has it.
+    """Moves an open payout, whose row is locked, to the provider that has the transfer.
 
-    From then on that provider is queried. It never gets the payout again: we no longer have the
-    bank's code and the account's name at that provider.
+    From then on, that provider is queried. The payout is never sent to it again, because we no
+    longer have that provider's bank code and account name.
     """
     await end_attempt(connection, merchant_id, trx_id, AttemptEnd.ELSEWHERE, because)
     await connection.execute(
@@ -270,7 +270,7 @@ async def give_to(
            AND a.merchant_id = $1 AND a.trx_id = $2 AND a.provider = $3""",
         *(merchant_id, trx_id, provider),
     )
-    # A worker that asks the other provider at this moment must not end the job.
+    # A worker that is querying the previous provider right now must not end the job.
     await jobs.put(connection, merchant_id, JobKind.TRANSFER, trx_id)
     await timeline.add(
         *(connection, merchant_id, trx_id, "moved_to_another_rail"),

@@ -1,6 +1,6 @@
-"""Ledger postings when a payout ends.
+"""Ledger postings for payouts that are delivered or refunded.
 
-Each is posted exactly once, however often it is requested.
+Each posting is written exactly once, even if it is requested several times.
 """
 
 from manilla.kit.db import Connection
@@ -44,9 +44,9 @@ async def deliver(connection: Connection, payout: Payout) -> None:
 
 
 async def give_back(connection: Connection, payout: Payout, *, was_delivered: bool) -> None:
-    """Refunds the wallet in full; for a delivered payout, from the account that paid it.
+    """Refunds amount and fee to the wallet; if delivered, from the account that paid.
 
-    `payout` is the state before the change, so its provider fee is the one that was posted.
+    `payout` is the payout before the change, so its provider fee is the fee that was posted.
     """
     account = _payer(payout) if was_delivered else posting.IN_FLIGHT
     fee = Line(posting.PAYOUT_FEE, -payout.fee_minor)
@@ -88,6 +88,6 @@ def _posting(
 
 async def _post(connection: Connection, postings: list[Posting]) -> None:
     for posted in await posting.post(connection, postings):
-        # A duplicate is impossible: we hold the lock on the payout's row, and its status says that
-        # this was not posted before.
+        # A duplicate is impossible: we hold the lock on the payout's row, and its status shows that
+        # this posting was not written before.
         assert posted.outcome is PostingOutcome.POSTED, posted.outcome

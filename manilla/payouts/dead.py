@@ -1,4 +1,4 @@
-"""Checks what rails report about transfers that they rejected or never received."""
+"""Checks whether a rail has paid a transfer that it had rejected or not received."""
 
 from datetime import timedelta
 
@@ -17,16 +17,16 @@ NOT_PAID = (TransferStatus.FAILED, TransferStatus.NOT_FOUND)
 
 
 async def check_reported(db: Database, rails: Rails, payout: Payout) -> bool:
-    """Checks the dead attempts about which their rail has sent a webhook or contradicted us.
+    """Checks each dead attempt for which the rail has since sent a webhook or contradicted us.
 
-    Returns False if such a rail contradicts us.
+    Returns False if one of these rails contradicts us.
     """
     checks = [await _check(db, rails, payout, each) for each in await _reported(db, payout)]
     return all(checks)
 
 
 async def doubt(db: Database, rails: Rails, payout: Payout) -> str | None:
-    """Returns why another rail than the payout's own may have it; None if none can."""
+    """Returns why a rail other than the payout's current rail may have the transfer, or None."""
     if payout.is_routed and await outgoing.hold_start(db) is not None:
         return "Another provider may have the payout: release the hold first."
     answers = [await _state(rails, each) for each in await _reported(db, payout)]
@@ -38,7 +38,7 @@ async def doubt(db: Database, rails: Rails, payout: Payout) -> str | None:
 async def check_lately(
     db: Database, rails: Rails, provider: str, age: timedelta, limit: int
 ) -> list[str]:
-    """Checks a rail's recent dead attempts. Returns the payouts about which it contradicts us."""
+    """Checks a rail's recent dead attempts. Returns the ids of payouts that the rail disputes."""
     contradicted = []
     for attempt in await attempts.dead_lately(db, provider, age, limit):
         payout = await store.payout(db, attempt.merchant_id, attempt.trx_id)
@@ -49,9 +49,9 @@ async def check_lately(
 
 
 async def _check(db: Database, rails: Rails, payout: Payout, attempt: Attempt) -> bool:
-    """Opens a case, and returns False, if the rail may have paid. Moves no money.
+    """Opens a case and returns False if the rail may have paid the dead attempt. Moves no money.
 
-    A payout that no other rail can have yet is given back to the rail that has it.
+    If no other rail can have the payout yet, moves it back to the rail that has the transfer.
     """
     said = {claim.status for claim in await _claims(db, attempt) if claim.status}
     state = await _state(rails, attempt)
@@ -73,7 +73,7 @@ async def _check(db: Database, rails: Rails, payout: Payout, attempt: Attempt) -
 
 
 async def _state(rails: Rails, attempt: Attempt) -> TransferState | None:
-    """Returns the rail's answer to a status query; None without a usable one."""
+    """Queries the transfer's status. Returns None if the rail's response is not usable."""
     answer = await rails.state(
         EventKind.TRANSFER, attempt.provider, attempt.trx_id, attempt.known_as
     )

@@ -1,10 +1,10 @@
 """Administrators' decisions on manual payouts and on stuck automatic payouts.
 
-If a payout was sent more than once, a rejection by the provider is not conclusive, so a payout that
-its provider does not know would stay open forever. An administrator can reject it after a day if a
-case says that it is stuck, nothing is in transit any more, and the provider says at that moment
-that it does not know the transfer. A payout that was never sent because its merchant's money is on
-hold can be rejected at any time.
+If a payout was sent more than once, a rejection by the provider is not conclusive. A payout that
+its provider does not know would then stay open forever. After a day, an administrator can reject
+the payout if it has a `no_answer` case, no send is in transit, and the provider responds at that
+moment that it does not know the transfer. An administrator can reject a payout at any time if it
+was never sent because the merchant's money is on hold.
 """
 
 from collections.abc import Iterable
@@ -40,8 +40,8 @@ from manilla.providers.rails import Rails
 from manilla.transfers import reports
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
-# By then, a transfer that was sent has arrived or never will, because one call takes at most 15
-# seconds.
+# After this time, a transfer that was sent has reached the provider or never will, because one call
+# takes at most 15 seconds.
 QUIET = timedelta(minutes=10)
 TEXT_LENGTH_MAX = 200
 
@@ -102,8 +102,8 @@ async def reject(db: Database, rails: Rails, trx_id: str, reason: str) -> Payout
     async with hold_job(db, payout.merchant_id, SEND, trx_id) as job:
         if job is None:
             raise NotToDecide("A worker is processing the payout: try again in a minute.")
-        # From here on no worker can send the payout or move it to another rail. An earlier send
-        # must have had time to arrive.
+        # From here on, no worker can send the payout or move it to another rail. `_check_quiet`
+        # ensures that an earlier send had time to reach the provider.
         payout = await find(db, trx_id)
         if doubt := await dead.doubt(db, rails, payout):
             raise NotToDecide(doubt)
@@ -142,17 +142,17 @@ async def _check_quiet(db: Database, payout: Payout) -> None:
 
 
 async def _ending(db: Database, rails: Rails, payout: Payout, reason: str) -> SettlementEvent:
-    """Returns the event that ends the payout: it was never sent, has failed, or is unknown.
+    """Returns the event that ends a payout that is unsent, failed, or unknown to its provider.
 
-    Raises `NotToDecide` if the provider has the transfer or gives no usable answer.
+    Raises `NotToDecide` if the provider has the transfer or returns no usable response.
     """
     current = await find(db, payout.trx_id)
     hold = await hold_of(db, current)
     event = TransferEvent.FAILED if hold is None else TransferEvent.REJECTED
     if current.began_at is None and hold is not OutgoingHold.PAYOUTS_HELD:
-        # Only the holder of the job can start to send, and we hold it, so the payout was never
-        # sent. This conclusion is not valid while all payouts are on hold, because the restored
-        # database may be older than a send.
+        # Only the job's holder can send, and we hold the job, so the payout was never sent. This
+        # conclusion is not valid while all payouts are on hold after a restore, because the
+        # restored database may be older than a send.
         return _rejection(reason, event, "; it was never sent")
     state = await _ask(rails, payout)
     if state.status is TransferStatus.FAILED and state.amount in (None, payout.amount):
@@ -205,14 +205,14 @@ def _is_unsent(payout: Payout) -> bool:
 
 
 async def hold_of(db: Database, payout: Payout) -> OutgoingHold | None:
-    """Returns why an unsent payout is on hold; None if it is not on hold, or was sent."""
+    """Returns why an unsent payout is on hold, or None if it is not on hold or was sent."""
     if not _is_unsent(payout):
         return None
     return await outgoing.hold(db, payout.merchant_id, payout.environment)
 
 
 async def holds_of(db: Database, payouts: Iterable[Payout]) -> dict[str, OutgoingHold]:
-    """Returns the same as `hold_of` for several payouts, by transaction id."""
+    """Returns the holds of those payouts that are unsent and on hold, by transaction id."""
     unsent = [
         each for each in payouts if each.status is PayoutStatus.PENDING and each.began_at is None
     ]
@@ -239,7 +239,7 @@ async def requeue(db: Database, trx_id: str) -> Payout:
 
 
 async def decision(db: Database, payout: Payout) -> str | None:
-    """Returns a sentence that says who decided and how; None if no administrator decided."""
+    """Returns a sentence about the administrator's decision, or None if none was made."""
     about = AuditFilter(
         action="payout", merchant_id=payout.merchant_id, subject=f"payout:{payout.trx_id}"
     )
@@ -248,9 +248,9 @@ async def decision(db: Database, payout: Payout) -> str | None:
             case "payout.complete":
                 reference = line.detail.get("bank_reference")
                 under = f", bank reference {reference}" if reference else ""
-                return f"{line.actor_name} has paid it{under}."
+                return f"{line.actor_name} paid the payout{under}."
             case "payout.reject":
-                return f"{line.actor_name} has rejected it: {line.detail.get('reason')}"
+                return f"{line.actor_name} rejected the payout: {line.detail.get('reason')}"
     return None
 
 

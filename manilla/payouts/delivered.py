@@ -1,7 +1,7 @@
-"""Completes delivered payouts, many in one statement.
+"""Completes delivered payouts in batches, with one statement per batch.
 
-This is the usual end of a payout. `payout_deliver` omits every payout that needs more, and
-`states.settle` decides those, each in its own transaction.
+Most payouts end this way. The stored function `payout_deliver` skips a payout that is disputed or
+has changed. `states.settle` then processes that payout in a separate transaction.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from manilla.transfers.events import SettlementEvent, TransferEvent
 
 
 class ReportedDelivery(msgspec.Struct, frozen=True):
-    """A payout, as it was read before the provider's response, and the provider's report."""
+    """A payout, as loaded before the provider's response, and the provider's report."""
 
     payout: Payout
     event: SettlementEvent
@@ -32,7 +32,7 @@ class DeliveredPayouts:
         self._batcher: Batcher[ReportedDelivery, bool] = Batcher(self._complete)
 
     async def complete(self, payout: Payout, event: SettlementEvent) -> bool:
-        """Returns False if the payout was not completed, because it needs more than that."""
+        """Returns False if the payout was not completed and needs `states.settle`."""
         if event.event is not TransferEvent.DELIVERED or not payout.is_open or payout.is_sandbox:
             return False
         return await self._batcher.submit(ReportedDelivery(payout, event))

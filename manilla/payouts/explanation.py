@@ -1,4 +1,4 @@
-"""Explains the attempts of a payout: why a rail was chosen, which were not, and how it ended."""
+"""Explains a payout's attempts: why each rail was chosen or skipped, and how the attempt ended."""
 
 from enum import StrEnum
 
@@ -15,7 +15,7 @@ FOUND = "A status query found the transfer at this rail."
 
 
 class AttemptState(StrEnum):
-    """The result of an attempt; the values are shown."""
+    """The result of an attempt, in the words that pages show."""
 
     CURRENT = "current"
     REJECTED = "rejected the transfer"
@@ -31,7 +31,7 @@ _STATES = {
 
 
 class ExplainedAttempt(Attempt, frozen=True):
-    decision: RouteDecision | None  # None: we did not choose the rail, but found the transfer there
+    decision: RouteDecision | None  # None if a status query found the transfer at this rail
 
     @property
     def chosen_because(self) -> str:
@@ -43,10 +43,10 @@ class ExplainedAttempt(Attempt, frozen=True):
 
     @property
     def state(self) -> AttemptState:
-        """Says how the attempt ended, without the provider's own words."""
+        """The attempt's result, without the provider's message."""
         if self.dead_at is None:
             return AttemptState.CURRENT
-        # A process of an earlier version, in the middle of an upgrade, leaves `ended_as` empty.
+        # During an upgrade, a process of the earlier version leaves `ended_as` empty.
         return _STATES[self.ended_as or AttemptEnd.ELSEWHERE]
 
 
@@ -61,7 +61,7 @@ def chosen_because(decision: RouteDecision) -> str:
 
 
 async def explain_attempts(db: Database, merchant_id: int, trx_id: str) -> list[ExplainedAttempt]:
-    """Returns the payout's attempts, the first one first; empty if it has a fixed rail."""
+    """Returns the payout's attempts, oldest first. Empty if the merchant chose the rail."""
     records = await db.records(
         f"""
         SELECT {columns(ExplainedAttempt)} FROM payout_attempt

@@ -1,4 +1,4 @@
-"""Moves a payout to another rail."""
+"""Moves a payout to another rail if its current rail will not pay."""
 
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
@@ -9,7 +9,7 @@ from manilla.payouts.payout import Payout
 from manilla.providers.port import RefusalCode, Refused, Unknown
 from manilla.routing.router import PayoutTarget, Router
 
-# Every rail would reject the transfer for these reasons.
+# Every rail would reject the transfer with one of these errors.
 ABOUT_THE_BENEFICIARY = (RefusalCode.INVALID_BENEFICIARY,)
 
 
@@ -21,9 +21,9 @@ class Failover:
     async def move(
         self, payout: Payout, answer: Refused | Unknown, job: Job, *, was_sent: bool
     ) -> bool:
-        """Moves the payout to another rail. Returns False if it must stay, or no rail can send it.
+        """Moves the payout to another rail. Returns False if the payout stays on its rail.
 
-        The answer must be the one to the first send, or nothing may have been sent.
+        `answer` must be the response to the first send, unless the payout was never sent.
         """
         if isinstance(answer, Refused) and answer.code in ABOUT_THE_BENEFICIARY:
             return False

@@ -28,11 +28,11 @@ MESSAGES = {
 REVERSED = "Payout Reversed"
 ERROR_CODES = [str(code) for code in PayoutErrorCode]
 
-# Read once: see `payments/fields.py`.
+# Looked up once, for the reason given in `payments/fields.py`.
 _COMPLETED, _PENDING = PayoutStatus.COMPLETED, PayoutStatus.PENDING
 
 
-PayoutEvent = Annotated[str, api_field("The kind of transaction.", enum=[EVENT])]
+PayoutEvent = Annotated[str, api_field("The type of transaction.", enum=[EVENT])]
 
 
 class DeliveredPayout(msgspec.Struct, frozen=True):
@@ -48,8 +48,8 @@ class DeliveredPayout(msgspec.Struct, frozen=True):
     session_id: Annotated[
         str | None,
         api_field(
-            "The NIP session id of the interbank transfer, which banks use to trace it; null if the"
-            " provider has not reported one.",
+            "The NIP session id of the interbank transfer, with which banks trace the transfer, or "
+            "null if the provider has not reported a session id.",
             examples=["000014261115064820123456789012"],
         ),
     ]
@@ -58,7 +58,7 @@ class DeliveredPayout(msgspec.Struct, frozen=True):
 
 
 class UndeliveredPayout(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A pending payout, or a failed one with its error code."""
+    """A pending payout, or a failed payout with its error code."""
 
     status: Annotated[
         str,
@@ -73,7 +73,7 @@ class UndeliveredPayout(msgspec.Struct, frozen=True, gc=False, omit_defaults=Tru
     message: str
     error_code: Annotated[
         str | None,
-        api_field("Why the payout failed; absent if it is pending.", enum=ERROR_CODES),
+        api_field("Why the payout failed. Absent if the payout is pending.", enum=ERROR_CODES),
     ] = None
 
 
@@ -86,7 +86,7 @@ class ListedUndeliveredPayout(
 
 
 class ReportedPayout(msgspec.Struct, frozen=True, gc=False):
-    """The columns of a payout that the response needs: read as those of ReportedPayment."""
+    """The payout columns that the response needs, selected like those of `ReportedPayment`."""
 
     status: PayoutStatus
     trx_id: str
@@ -98,7 +98,7 @@ class ReportedPayout(msgspec.Struct, frozen=True, gc=False):
     session_id: str | None
     error_code: PayoutErrorCode | None
     guidance: str | None
-    created_at: str  # as SQL writes it
+    created_at: str  # in PostgreSQL's text format
     updated_at: str
 
 
@@ -127,7 +127,7 @@ def describe(payout: ReportedPayout) -> DeliveredPayout | UndeliveredPayout:
 
 
 def describe_listed(payout: ReportedPayout) -> DeliveredPayout | ListedUndeliveredPayout:
-    """Returns the response of verify-payout, with the time of creation."""
+    """Returns the item of a list: the verify-payout response with the time of creation."""
     if payout.status == _COMPLETED:
         return _delivered(payout)
     created_at = iso_of_sql(payout.created_at)
@@ -174,22 +174,25 @@ class PayoutNoticeData(msgspec.Struct, frozen=True, omit_defaults=True):
     session_id: Annotated[
         str | UnsetType | None,
         api_field(
-            "The NIP session id of the interbank transfer; null if the provider has not reported"
-            " one, absent if the payout was not delivered.",
+            "The NIP session id of the interbank transfer, or null if the provider has not reported"
+            " a session id. Absent if the payout was not delivered.",
             examples=["000014261115064820123456789012"],
         ),
     ] = UNSET
     refunded_amount: Decimal | None = None
     error_code: Annotated[
         str | None,
-        api_field("The same as outside `data`; absent if the payout completed.", enum=ERROR_CODES),
+        api_field(
+            "The same as `error_code` outside `data`. Absent if the payout completed.",
+            enum=ERROR_CODES,
+        ),
     ] = None
 
 
 class PayoutNotice(msgspec.Struct, frozen=True, omit_defaults=True):
-    """For a payout that was not delivered, the last two fields are also in `data`.
+    """The notification about a payout.
 
-    Receivers find them in either place.
+    If the payout was not delivered, `data` also contains `refunded_amount` and `error_code`.
     """
 
     event: PayoutEvent
@@ -212,7 +215,7 @@ class PayoutNotice(msgspec.Struct, frozen=True, omit_defaults=True):
     refunded_amount: Decimal | None = None
     error_code: Annotated[
         str | None,
-        api_field("Why the payout failed; absent if it completed.", enum=ERROR_CODES),
+        api_field("Why the payout failed. Absent if the payout completed.", enum=ERROR_CODES),
     ] = None
 
 

@@ -29,7 +29,6 @@ async def count_waiting(db: Database, scope: Scope, longer_than: timedelta) -> i
 
 
 async def count_manual(db: Database, scope: Scope) -> int:
-    """Counts pending manual payouts."""
     conditions = scope_conditions(scope)
     return await db.number(
         f"""
@@ -40,7 +39,7 @@ async def count_manual(db: Database, scope: Scope) -> int:
 
 
 async def ordered_since(db: Database, tenant: Tenant, currency: str, start: datetime) -> Money:
-    """Returns the sum of the payouts since then that count toward the day's limit."""
+    """Returns the sum of the payouts since `start` that count toward the daily limit."""
     minor = await db.value(
         """
         SELECT coalesce(sum(amount_minor), 0)::bigint FROM payout
@@ -54,11 +53,11 @@ async def ordered_since(db: Database, tenant: Tenant, currency: str, start: date
 class WalletFigures(msgspec.Struct, frozen=True):
     currency: str
     balance_minor: int
-    open_minor: int  # cost of the pending payouts, already debited from the wallet
+    open_minor: int  # amounts and fees of pending payouts, already debited from the wallet
 
 
 async def balances(db: Database, tenant: Tenant) -> list[WalletFigures]:
-    """Returns the balance and the open payouts of each wallet, at the same moment."""
+    """Returns each wallet's balance and the total of its open payouts, from one snapshot."""
     return await db.rows(
         WalletFigures,
         """
@@ -80,7 +79,7 @@ async def balances(db: Database, tenant: Tenant) -> list[WalletFigures]:
 class BankFigures(msgspec.Struct, frozen=True):
     """The payouts to one bank through one provider, by their current status."""
 
-    bank_code: str  # the provider's own
+    bank_code: str  # the provider's own bank code
     count: int
     completed: int
     failed: int
@@ -93,10 +92,7 @@ class BankFigures(msgspec.Struct, frozen=True):
 
 
 async def by_bank(db: Database, provider: str, since: datetime) -> list[BankFigures]:
-    """Counts all production payouts created since then, by bank.
-
-    The most frequent bank is first.
-    """
+    """Counts the provider's production payouts since then by bank, most frequent bank first."""
     return await db.rows(
         BankFigures,
         """

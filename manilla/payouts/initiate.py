@@ -60,18 +60,18 @@ class PayoutOrder(PayoutTerms, frozen=True, kw_only=True):
     # The row of a payout file that this payout pays. The row must still be ready.
     batch_id: str | None = None
     batch_row: int | None = None
-    api_key: int | None = None  # number of the additional API key that created it, if any
-    expected_name: str | None = None  # the account holder that users were shown
+    api_key: int | None = None  # number of the additional API key that created the payout
+    expected_name: str | None = None  # the account holder's name that the user was shown
 
 
 class PayoutItem(NewItem, frozen=True, kw_only=True):
     route: RouteDecision | None = None  # why the provider was chosen
-    accepted: str = ""  # text for the timeline: the beneficiary, with the resolved name
+    accepted: str = ""  # timeline text: the beneficiary and the resolved name
     batch_id: str | None = None
     batch_row: int | None = None
     api_key: int | None = None  # the additional API key, which must still be active
-    saved_account_id: int | None = None  # the saved account that the beneficiary is, if known
-    mail_job_kind: str | None = None  # a second job, which writes emails
+    saved_account_id: int | None = None  # the beneficiary's saved account; None if not looked up
+    mail_job_kind: str | None = None  # type of a second job, which writes the emails
 
 
 class PayoutInfo(msgspec.Struct, frozen=True):
@@ -175,7 +175,7 @@ class PayoutInitiation:
         return _accepted(taken)
 
     async def _obstacle(self, new: NewPayout) -> Refusal:
-        """Returns the error for a merchant whose status has changed since it was cached."""
+        """Returns the error for a merchant whose status has changed since the status was cached."""
         merchant = await merchants.merchant(self._db, new.merchant_id)
         assert merchant is not None
         is_sandbox = new.environment == Environment.SANDBOX
@@ -185,9 +185,9 @@ class PayoutInitiation:
     def _known_beneficiary(
         self, caller: Caller, method: Method, order: PayoutOrder, amount: Money
     ) -> Beneficiary | None:
-        """Returns the beneficiary if all checks after the balance check pass without the provider.
+        """Returns the beneficiary if its checks pass without a call to the provider, or None.
 
-        Otherwise returns None, and the balance must be checked first.
+        If it returns None, the caller must check the balance before the beneficiary.
         """
         if order.beneficiary is None or method.is_auto:
             return None
@@ -210,7 +210,7 @@ class PayoutInitiation:
     async def _read_beneficiary(
         self, caller: Caller, method: Method, order: PayoutOrder, known: Beneficiary | None
     ) -> tuple[Beneficiary, int | None]:
-        """Returns the beneficiary, and the id of its saved account as far as it matters."""
+        """Returns the beneficiary, and the id of its saved account or None if not needed."""
         given: Mapping[str, Any] | None = order.beneficiary
         saved_id = order.withdraw_account_id
         if given is None:
@@ -228,7 +228,7 @@ class PayoutInitiation:
         return who, saved_id
 
     async def _find_saved(self, caller: Caller, method: Method, who: Beneficiary) -> int:
-        """Returns the saved account of a beneficiary, for a merchant that pays to no other."""
+        """Returns the id of the saved account, for a merchant that can pay only saved accounts."""
         for saved in await accounts.with_number(self._db, caller.merchant_id, who.number):
             try:
                 fields = beneficiary.read(method, self._saved(method, saved)).fields
@@ -240,7 +240,7 @@ class PayoutInitiation:
         raise refusals.AccountNotSaved
 
     def _saved(self, method: Method, saved: SavedAccount) -> dict[str, Any]:
-        """Returns a saved beneficiary. The automatic method also pays those of other methods."""
+        """Returns a saved beneficiary. The automatic method accepts those of any rail's method."""
         if saved.method_code == method.code:
             return saved.beneficiary
         other = self._catalogue.by_code(MethodKind.WITHDRAW, saved.method_code)
@@ -278,7 +278,7 @@ class PayoutInitiation:
         return is_production and limit is not None and amount >= limit
 
     def _job(self, new: NewPayout, who: Beneficiary) -> dict[str, Any]:
-        """Returns the job that sends the payout, or that completes it in the sandbox, if any."""
+        """Returns the type and delay of the job that sends or, in the sandbox, completes it."""
         if new.environment is Environment.SANDBOX:
             due_in_seconds = self._platform.now.sandbox_complete_seconds
             job_kind = COMPLETE_IN_SANDBOX if _ends_by_itself(new, who) else None
@@ -287,7 +287,7 @@ class PayoutInitiation:
 
 
 def _check_holder(order: PayoutOrder, account: ResolvedAccount | None) -> None:
-    """Rejects an account whose holder is not the one that users were shown."""
+    """Rejects an account if its holder's name differs from the name that the user was shown."""
     if order.expected_name is None or account is None:
         return
     if not beneficiary.names_agree(order.expected_name, account.account_name):
@@ -300,7 +300,7 @@ def _check_holder(order: PayoutOrder, account: ResolvedAccount | None) -> None:
 def _destination(
     who: Beneficiary, account: ResolvedAccount | None, route: PayoutRoute | None
 ) -> dict[str, Any]:
-    """Returns the columns that say where the money goes."""
+    """Returns the payout's columns for the beneficiary, the account name and the rail."""
     columns: dict[str, Any] = {"beneficiary": who.fields}
     if account is not None:
         columns["account_name"] = account.account_name

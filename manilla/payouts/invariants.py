@@ -6,7 +6,7 @@ from manilla.ledger.invariants import Invariant
 PAYOUTS: tuple[Invariant, ...] = (
     Invariant(
         "payouts_were_debited_once",
-        "Each payout has exactly one debit, of its amount and fee.",
+        "Each payout has exactly one wallet debit, of its amount plus its fee.",
         """SELECT p.merchant_id, p.trx_id, p.amount_minor, p.fee_minor, d.debited
              FROM payout p
              FULL JOIN (SELECT g.merchant_id, g.trx_id, -sum(e.amount_minor) AS debited
@@ -33,7 +33,7 @@ PAYOUTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "payouts_were_delivered_as_they_say",
-        "A completed payout has a delivery posting; a pending or canceled one has none.",
+        "A completed payout has a delivery posting; a pending or canceled payout has none.",
         """SELECT p.merchant_id, p.trx_id, p.status, g.kind
              FROM payout p
              LEFT JOIN posting g ON g.merchant_id = p.merchant_id AND g.trx_id = p.trx_id
@@ -81,7 +81,7 @@ PAYOUTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "payouts_have_at_most_one_live_attempt",
-        "A payout whose rail was chosen has one attempt that is not dead: on its provider.",
+        "A payout with an automatic rail has one attempt that is not dead: at its provider.",
         """SELECT p.merchant_id, p.trx_id, p.status, p.provider, a.providers
              FROM payout p
              FULL JOIN (SELECT merchant_id, trx_id,
@@ -93,7 +93,7 @@ PAYOUTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "payout_history_is_gapless_and_legal",
-        "A payout's timeline leads from pending to its status by allowed steps without gaps.",
+        "A payout's timeline leads from pending to its status by allowed changes without gaps.",
         """SELECT * FROM (
              SELECT p.merchant_id, p.trx_id, p.status, t.number, t.from_status, t.to_status,
                     row_number() OVER h AS expected,

@@ -1,4 +1,4 @@
-"""Lists of payouts and of saved accounts."""
+"""Lists payouts and saved accounts."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.payouts.store import PAYOUT_COLUMNS, read
 from manilla.transfers.refusals import PayoutErrorCode
 
-# The names of the account number field on automatic methods and on the manual method.
+# Automatic methods and the manual method name the account number field differently.
 _ACCOUNT_NUMBER = "coalesce(beneficiary ->> 'account_number', beneficiary ->> 'Account Number')"
 
 
@@ -34,10 +34,10 @@ FIELDS = Fields(
 
 
 class BankCodes(msgspec.Struct, frozen=True):
-    """All codes of one bank. A payout with an automatically chosen provider has the bank's code."""
+    """A bank's own code, which automatically routed payouts have, and each provider's code."""
 
     code: str
-    at_providers: Mapping[str, str]  # each provider's own code
+    at_providers: Mapping[str, str]  # provider → that provider's code for the bank
 
 
 class PayoutFilter(TransactionFilter, frozen=True, kw_only=True):
@@ -46,10 +46,10 @@ class PayoutFilter(TransactionFilter, frozen=True, kw_only=True):
     method: str | None = None  # code of the withdrawal method
     manual: bool | None = None  # whether an administrator processes the payout
     bank: BankCodes | None = None
-    under_review: bool = False  # whether to list only payouts that an administrator decides about
-    # A complete transaction id, ref_trx, session id, reference of the provider or account number is
-    # matched first. Otherwise the search matches a full bank reference, or a part of the ref_trx or
-    # of the account's name.
+    under_review: bool = False  # whether to list only payouts that an administrator must decide
+    # Matches a complete transaction id, ref_trx, session id, provider reference or account number.
+    # If no payout matches, finds payouts with this full bank reference, or with this text in the
+    # ref_trx or the account name.
     search: str | None = None
 
 
@@ -67,7 +67,7 @@ async def payouts(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Payout]:
-    """Lists payouts, by default newest first by the time in their ids."""
+    """Lists payouts, by default newest first, in the order of the times in their ids."""
     steps = await _query(db, scope, wanted)
     return await steps.page(db, read, wanted.sort, after, limit)
 
@@ -77,7 +77,7 @@ async def totals(db: Database, scope: Scope, wanted: PayoutFilter) -> Totals:
 
 
 async def known_elsewhere_as(db: Database, reference: str) -> list[Payout]:
-    """Returns the payouts with this session id or reference of their provider."""
+    """Returns the payouts with this session id or provider reference."""
     everything = transaction_lists.query("payout", PAYOUT_COLUMNS, Everyone(), PayoutFilter())
     known_as = everything.narrowed("(session_id = {} OR provider_reference = {})", *[reference] * 2)
     indexed = msgspec.structs.replace(known_as, index=None)
@@ -122,7 +122,7 @@ def _to_bank(steps: Selection, bank: BankCodes) -> Selection:
 
 
 def matches(scope: Scope, text: str) -> list[IndexedMatch]:
-    """Returns the ways to find payouts by this text as a complete value."""
+    """Returns indexed conditions that find payouts with this text as a complete value."""
     merchant_id = trx_ids.merchant_of(text)
     if merchant_id is not None:
         key = merchant_id, text
@@ -145,7 +145,7 @@ async def saved_accounts(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[SavedAccount]:
-    """Lists saved accounts, newest first. They are shared by both environments."""
+    """Lists saved accounts, newest first. Sandbox and production share them."""
     conditions = (
         Conditions()
         .add("merchant_id = {}", merchant_id)
@@ -164,7 +164,7 @@ async def saved_accounts(
 
 
 async def ids_of_reference(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
-    """Returns the ids of the payout with this merchant reference; empty if there is none."""
+    """Returns a list with the id of the payout with this reference, or an empty list."""
     records = await db.records(
         """
         SELECT trx_id FROM payout

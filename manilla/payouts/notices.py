@@ -21,7 +21,7 @@ from manilla.payouts.payout import NewPayout, Payout, PayoutStatus
 async def enqueue(connection: Connection, payout: Payout) -> None:
     """Queues the notification in the transaction that changes the status.
 
-    Without `ipn_url` it is only an event.
+    Without an `ipn_url`, only the event is stored.
     """
     event_type = EventType(f"{EVENT}.{payout.status}")
     await outbox.enqueue(
@@ -38,7 +38,7 @@ async def enqueue(connection: Connection, payout: Payout) -> None:
 
 
 def pending(caller: Caller, new: NewPayout) -> dict[str, str]:
-    """Returns the event of a new payout; nothing if no endpoint receives it."""
+    """Returns the event for a new payout, or an empty dict if no endpoint is subscribed to it."""
     if EVENT not in caller.pending_events:
         return {}
     rest: dict[str, Any] = dict.fromkeys(Payout.__struct_fields__)
@@ -48,7 +48,7 @@ def pending(caller: Caller, new: NewPayout) -> dict[str, str]:
 
 
 async def report_failure(connection: Connection, payout: Payout) -> None:
-    """Emails that the payout's money is back in the wallet."""
+    """Emails the merchant that the payout's amount and fee are back in the wallet."""
     if payout.is_sandbox:
         return
     is_canceled = payout.status is PayoutStatus.CANCELED

@@ -1,6 +1,6 @@
-"""Payouts that users create in the dashboard: previewed first, then created as in the API.
+"""Previews and creates payouts for dashboard users, with the same rules as the API.
 
-A preview shows the beneficiary, the cost and the remaining balance.
+A preview shows the beneficiary, the fee and the remaining balance.
 """
 
 from collections.abc import Iterable, Sequence
@@ -51,7 +51,7 @@ class AccountHolder(msgspec.Struct, frozen=True):
 
     @property
     def bank(self) -> str:
-        """The bank's name, with the code that the method has for it."""
+        """The bank's name, with the code that the method uses for the bank."""
         return with_code(self.bank_name, self.who.fields.get(methods.BANK_CODE, self.bank_name))
 
 
@@ -93,7 +93,7 @@ class PayoutPreviews:
         self._deliveries = deliveries
 
     def methods(self, caller: Caller) -> list[Method]:
-        """Returns the methods for each of the caller's active wallets, automatic ones first."""
+        """Returns the payout methods for the caller's active wallets, automatic methods first."""
         offered = [
             method
             for currency in sorted(caller.currencies & caller.active_wallets)
@@ -119,9 +119,9 @@ class PayoutPreviews:
         return rules.open_method(self._catalogue, caller, method_id)
 
     async def banks(self, caller: Caller, method: Method) -> list[Bank]:
-        """Returns the provider's banks; empty if it has no list or does not respond.
+        """Returns the provider's banks, or an empty list if the provider lists none or is down.
 
-        The codes are the provider's, and the names are those of the registry where it knows them.
+        Codes are the provider's. Names are from our bank registry if it contains the bank.
         """
         if method.provider is None:
             return []
@@ -132,14 +132,14 @@ class PayoutPreviews:
         return sorted(named, key=lambda bank: bank.name)
 
     async def own_bank_code(self, caller: Caller, method: Method, text: str) -> str:
-        """Returns the provider's own code for a name or code of a bank that a user typed."""
+        """Returns the provider's own code for a bank name or code that a user typed."""
         if method.provider is None or not text:
             return text
         provider = method.provider
         return await self._banks.own_code(provider, text, is_sandbox=caller.is_sandbox)
 
     def bank_doubt(self, text: str) -> str | None:
-        """Returns why a bank code that a user typed does not identify one bank; None if it does."""
+        """Returns why a typed bank code does not identify one bank, or None if it does."""
         return self._banks.doubt(text)
 
     async def holder(self, caller: Caller, method: Method, given: dict[str, Any]) -> AccountHolder:
@@ -149,7 +149,7 @@ class PayoutPreviews:
     async def holder_of_own(
         self, caller: Caller, method: Method, given: dict[str, Any]
     ) -> AccountHolder:
-        """Resolves an account that the merchant says is its own, even before its approval."""
+        """Resolves an account that the merchant declares as its own, even before approval."""
         who = beneficiary.read(method, given)
         if method.provider is None:
             return AccountHolder(who, None, who.fields[methods.MANUAL_BANK_NAME])
@@ -182,7 +182,7 @@ class PayoutPreviews:
         return await self._resolver.resolve(method.provider, who)
 
     async def failing(self, caller: Caller, method: Method, codes: Iterable[str]) -> list[str]:
-        """Says to which of these banks the method's transfers are failing right now."""
+        """Returns a warning for each of these banks to which the method's transfers now fail."""
         if method.provider is None or caller.is_sandbox:
             return []
         known = partial(self._banks.bank_at, method.provider, is_sandbox=False)
@@ -207,7 +207,7 @@ class PayoutPreviews:
         return outcomes.warning(bank.name, where, since, datetime.now(UTC))
 
     async def _resolve(self, caller: Caller, method: Method, who: Beneficiary) -> ResolvedAccount:
-        """Resolves an account on the rail that would send the smallest payout to it."""
+        """Resolves an account on the rail that would send a payout of the minimum amount."""
         currency, environment = method.currency, caller.environment
         target = PayoutTarget(
             amount=method.minimum,
@@ -220,7 +220,7 @@ class PayoutPreviews:
     async def preview(
         self, caller: Caller, method: Method, amount: Decimal, given: dict[str, Any]
     ) -> PayoutPreview:
-        """Runs the same checks, in the same order, as when the payout is created."""
+        """Previews a payout. Runs the same checks, in the same order, as its creation."""
         rules.check(self._platform.now, caller, method, method.currency, datetime.now(UTC))
         try:
             money = Money.of(amount, method.currency)
@@ -273,9 +273,9 @@ async def order(
 async def place(
     initiation: PayoutInitiation, caller: Caller, wanted: PayoutOrder, ticket: RateTicket
 ) -> str:
-    """Returns the payout's id.
+    """Creates the payout and returns its id.
 
-    An order repeated with the same key returns the first payout's id.
+    For a repeated order with the same key, returns the id of the first payout.
     """
     assert wanted.ordered_by is not None
     answer = await initiation.initiate(caller, wanted, ticket)

@@ -35,11 +35,11 @@ DETAILS = PayoutDetails.__struct_fields__
 class ReportedField(msgspec.Struct, frozen=True):
     """A reference that providers report, and how pages and receipts show it."""
 
-    name: str  # of the column, and of the field in `port.Sent` and `port.TransferState`
+    name: str  # name of the column, and of the field in `port.Sent` and `port.TransferState`
     label: str
-    title: str  # the label where there is room for a longer one
-    column: str  # its name among the columns of a list
-    hint: str = ""  # what merchants can do with it
+    title: str  # a longer label, for pages that have space for it
+    column: str  # the column's name in lists
+    hint: str = ""  # what merchants can do with the reference
 
     @property
     def copy_label(self) -> str:
@@ -56,13 +56,13 @@ REPORTED = (
     ),
 )
 REPORTED_NAMES = tuple(field.name for field in REPORTED)
-REPORTED_COLUMNS = ("provider_reference", *REPORTED_NAMES)  # the first is not for merchants
+REPORTED_COLUMNS = ("provider_reference", *REPORTED_NAMES)  # the first is not shown to merchants
 
 
 class PayoutTerms(msgspec.Struct, frozen=True, kw_only=True):
     """The fields of a payout order that are stored unchanged with the payout.
 
-    They include the details, which were validated before.
+    These include the details, which were validated before.
     """
 
     ref_trx: str
@@ -93,7 +93,7 @@ class NewPayout(PayoutTerms, frozen=True, kw_only=True, omit_defaults=True):
     account_name: str | None
     remarks: str | None
     created_at: datetime
-    # The bank at the provider; None if the merchant chose the provider, empty if we do not know it.
+    # The provider's bank code. None if the merchant chose the provider, empty if we do not know it.
     rail_bank_code: str | None = None
 
 
@@ -107,13 +107,13 @@ class Payout(NewPayout, frozen=True, kw_only=True, omit_defaults=False):
     provider_reference: str | None
     provider_fee_minor: int | None
     bank_reference: str | None
-    sent_reference: str | None  # our reference as it was sent; None: the transaction id
-    session_id: str | None  # of the interbank transfer (NIP)
+    sent_reference: str | None  # the reference that was sent; None if it was the transaction id
+    session_id: str | None  # id of the interbank transfer (NIP)
     updated_at: datetime
 
     @property
     def reported(self) -> list[tuple[ReportedField, str]]:
-        """What the provider has reported of the fields that merchants see."""
+        """The references that the provider has reported and that merchants see."""
         return [(field, text) for field in REPORTED if (text := getattr(self, field.name))]
 
     @property
@@ -139,7 +139,7 @@ class Payout(NewPayout, frozen=True, kw_only=True, omit_defaults=False):
 
     @property
     def may_be_sent(self) -> bool:
-        """False if the provider was found to have it, so that it is only queried there."""
+        """False if a provider was found to have the payout, which is then only queried."""
         return self.rail_bank_code != ""
 
     @property
@@ -165,12 +165,12 @@ class Payout(NewPayout, frozen=True, kw_only=True, omit_defaults=False):
 
     @property
     def bank(self) -> str:
-        """The bank code; for a manual payout, the bank's name."""
+        """The bank code, or the bank's name for a manual payout."""
         return str(self.beneficiary.get("bank_code") or self.beneficiary.get("Bank Name", ""))
 
     @property
     def bank_list(self) -> str | None:
-        """Whose bank code it is: the provider's, or for AUTO ours; None if it is a name."""
+        """The provider that defines the bank code, AUTO for our registry, or None for a name."""
         return AUTO if self.is_routed else self.provider
 
     @property

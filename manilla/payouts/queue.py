@@ -80,7 +80,7 @@ ON_HOLD_FIELDS = FIELDS.inside(
 HOLD = """
        CASE WHEN status = 'pending' AND began_at IS NULL
             THEN outgoing_hold(merchant_id, environment, false) END"""
-# Payouts with their jobs, of which there are few, so the payout history is not read.
+# Payouts that have a job. The number of jobs is small, so this does not scan all payouts.
 _WITH_JOB = f"""
     (SELECT found.*, j.kind AS job_kind, j.attempts, j.failures, j.due_at, j.parked_at, j.last_error
        FROM job j
@@ -162,7 +162,7 @@ def _waiting(record: Any) -> Waiting:
 
 
 async def progress(db: Database, payout: Payout) -> Progress | None:
-    """Returns the job's progress, or None if the payout has no job, or no longer has one."""
+    """Returns the progress of the payout's job, or None if the payout has no job now."""
     return await db.row(
         Progress,
         f"""

@@ -1,4 +1,4 @@
-"""Rules that are checked before the debit, first those that need no call to a provider."""
+"""Payout rules that are checked before the debit and need no call to a provider."""
 
 from datetime import datetime
 

@@ -154,7 +154,7 @@ async def _is_doubtful(connection: Connection, payout: Payout, event: Settlement
     key = payout.merchant_id, payout.trx_id
     left_rail = await conclusive.left_rail_that_has_it(connection, *key)
     if left_rail is None or event.source is Source.ADMINISTRATOR:
-        return False  # an administrator's decision begins with a query to each of these rails
+        return False  # each of these rails was queried before the administrator's decision
     because = f"{payout.provider} {event.event} it: {detail_of(event).rstrip('.')}."
     await attempts.give_to(connection, *key, left_rail, because)
     return True
@@ -179,8 +179,8 @@ async def _judged(
 ) -> SettlementEvent:
     """Decides what RETURNED means: REVERSED if we know of a delivery, FAILED otherwise.
 
-    Some providers use one word for a transfer that was returned after delivery and for one that
-    was never delivered.
+    Some providers use the same status for a transfer that was returned after delivery and for a
+    transfer that was never delivered.
     """
     if event.event is not TransferEvent.RETURNED:
         return event

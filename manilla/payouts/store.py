@@ -17,11 +17,11 @@ _PAYOUT = f"SELECT {PAYOUT_COLUMNS} FROM payout"
 
 
 def _each_reported(sql: str, first: int = 0) -> str:
-    """Returns SQL for each column that the provider reports: {0} is its name, {1} its number."""
+    """Repeats `sql` for each column that providers report: {0} is its name, {1} its number."""
     return ", ".join(sql.format(name, n) for n, name in enumerate(REPORTED_COLUMNS, first))
 
 
-# Clears what a provider reported, because the payout moves to another one.
+# Clears the values that a provider reported, for a payout that moves to another provider.
 NOTHING_REPORTED = "accepted_at = NULL, provider_fee_minor = NULL, " + _each_reported("{0} = NULL")
 
 
@@ -135,10 +135,10 @@ async def add_reported(
 
 
 async def save_late_fee(db: Database | Connection, payout_: Payout, fee: Money | None) -> None:
-    """Saves the fee for a transfer that failed here and was delivered after all.
+    """Saves the provider's fee for a failed payout whose transfer was delivered after all.
 
-    The fee is posted if an administrator decides that it was delivered. The fee of a reversed
-    payout was posted before, and stays.
+    The fee is posted when an administrator confirms the delivery. The fee of a reversed payout
+    was posted at its delivery and does not change.
     """
     if fee is not None:
         await db.execute(
@@ -173,7 +173,7 @@ _ACCEPT = f"""
 
 
 async def accept(db: Database, accepted: Sequence[Accepted]) -> list[None]:
-    """Saves what the provider returned when it accepted the payouts."""
+    """Saves the references and fees that providers returned when they accepted payouts."""
     async with db.by_key() as connection:
         await connection.execute(
             _ACCEPT,

@@ -58,7 +58,7 @@ from manilla.transfers.machine import (
 )
 from manilla.transfers.sending import PAYOUTS
 
-# A case is opened for a payout that stays open longer, and its status is still queried.
+# After the last step, a case is opened for a payout that is still open, and queries continue.
 SCHEDULE = Schedule(
     (
         (timedelta(minutes=1), 5),
@@ -68,7 +68,7 @@ SCHEDULE = Schedule(
     ),
     overdue_seconds=3600,
 )
-LEFT_RAIL_MAY_PAY = Unknown("a provider that rejected it now says that it has it")
+LEFT_RAIL_MAY_PAY = Unknown("a provider that rejected the transfer now reports that it has it")
 NARRATION_LENGTH_MAX = 100
 
 
@@ -120,7 +120,7 @@ class PayoutTasks:
         return None
 
     async def report_large(self, job: Job) -> None:
-        """Writes the emails and deletes the job in one transaction, so that none is repeated."""
+        """Writes the emails and deletes the job in one transaction, so no email is sent twice."""
         payout = await self._find.submit(job)
         assert payout is not None
         async with self._db.transaction() as connection:
@@ -129,7 +129,7 @@ class PayoutTasks:
                 await jobs.delete(connection, job.merchant_id, job.kind, job.subject)
 
     async def advance(self, job: Job) -> float | None:
-        """Does one step of a payout: sends it, or queries its status."""
+        """Performs the payout's next step: sends the payout, or queries its status."""
         payout = await self.find(job)
         if payout is None:
             await reports.report_unknown(self._db, EventKind.TRANSFER, job)
@@ -174,8 +174,8 @@ class PayoutTasks:
             await sending.unmark(self._db, PAYOUTS, job)
             return SCHEDULE.first_seconds
         await self.settle(payout, rejection(answer), holder=job)
-        # If a signed webhook contradicts the rejection, the provider is queried now. If this
-        # worker has lost the job, its holder continues.
+        # If a signed webhook contradicts the rejection, the provider is queried now. If this worker
+        # has lost the job, the job's new holder continues.
         return 0
 
     async def _decide(self, payout: Payout, event: SettlementEvent) -> float | None:
@@ -186,7 +186,7 @@ class PayoutTasks:
         return self.machine.after_settle(payout, is_settled=is_settled)
 
     async def find(self, job: Job) -> Payout | None:
-        """Returns the payout, or None if no provider pays it."""
+        """Returns the job's payout, or None if no provider sends that payout."""
         payout = await self._find.submit(job)
         if payout is None or payout.is_manual or payout.is_sandbox:
             return None
@@ -210,7 +210,7 @@ class PayoutTasks:
     async def _is_moved(
         self, payout: Payout, answer: Refused | Unknown, job: Job, *, was_sent: bool
     ) -> bool:
-        """Whether the payout was moved to another rail, because this one certainly will not pay.
+        """Moves the payout to another rail if its rail certainly will not pay. Returns success.
 
         `was_sent`: `answer` is the response to the first send. Otherwise nothing was sent.
         """
@@ -231,7 +231,7 @@ class PayoutTasks:
         return is_moved
 
     def _record_result(self, payout: Payout, event: SettlementEvent) -> None:
-        """Counts how an open payout ended, after the commit."""
+        """Records an open payout's result in the statistics, after the commit."""
         if event.event is not TransferEvent.DELIVERED:
             self._record_failure(payout, event.error_code, event.guidance or "")
         elif (rail_bank := self._rail_bank(payout)) is not None:
@@ -246,24 +246,24 @@ class PayoutTasks:
             self._deliveries.record_failure(rail_bank, code, error)
 
     def _rail_bank(self, payout: Payout) -> RailBank | None:
-        """Returns the rail and the bank that the payout counts for, or None if no rail was used."""
+        """Returns the rail and bank whose statistics count the payout, or None without a rail."""
         if payout.is_sandbox or payout.provider is None or not payout.is_open:
             return None
         provider = payout.provider
         return provider, self._deliveries.bank_code(provider, payout.bank, payout.is_routed)
 
     async def check_left(self, payout: Payout) -> bool:
-        """Checks the reports of rails that the payout was moved away from.
+        """Checks what the payout's previous rails have reported.
 
-        Returns False if one of them may pay it, so that no other may send it.
+        Returns False if a previous rail may pay the payout, so no other rail may send it.
         """
         return not payout.is_routed or await dead.check_reported(self._db, self._rails, payout)
 
     async def may_be_elsewhere(self, payout: Payout) -> bool:
         """Whether another rail may have the payout, so that a failure is not conclusive.
 
-        This is so after a restore, until every rail was asked about the payouts that may have
-        moved.
+        After a restore, this is the case until every rail was queried about the payouts that may
+        have moved.
         """
         return payout.is_routed and await outgoing.hold_start(self._db) is not None
 
@@ -279,7 +279,7 @@ class PayoutTasks:
 
     def _order(self, payout: Payout) -> TransferOrder:
         return TransferOrder(
-            reference=payout.trx_id,  # replaced by the form that the provider accepts
+            reference=payout.trx_id,  # replaced by a reference in the provider's format
             amount=payout.amount,
             bank_code=payout.rail_bank_code or payout.beneficiary["bank_code"],
             account_number=payout.beneficiary["account_number"],
