@@ -1,4 +1,4 @@
-"""Ledger postings for payments. Each is posted exactly once, however often it is requested."""
+"""Ledger postings for payments. Each posting is written exactly once."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ async def credit(connection: Connection, payment: Payment, payer: str) -> None:
 def _credit_with_commission(payment: Payment, payer: str) -> Posting:
     """Returns one posting for amount and commission, for a payment without a commission id.
 
-    A sandbox commission has no id of its own.
+    Sandbox commissions have no separate id.
     """
     quote = payment.quote
     added = quote.customer_pays.minor - quote.merchant_receives.minor
@@ -51,9 +51,9 @@ def _credit(payment: Payment, payer: str) -> Posting:
 
 
 def _commission(payment: Payment, trx_id: str, payer: str) -> Posting:
-    """Returns the posting of the commission under its own id.
+    """Returns the commission's posting, under the commission's transaction id.
 
-    Either the customer has paid it on top of the amount, or the wallet pays it.
+    Either the customer paid the commission on top of the amount, or the wallet pays it.
     """
     quote = payment.quote
     earned = Line(posting.COMMISSION, quote.commission.minor)
@@ -67,7 +67,7 @@ def _commission(payment: Payment, trx_id: str, payer: str) -> Posting:
 
 
 async def suspend(connection: Connection, payment: Payment, charge: Charge, paid: Money) -> None:
-    """Posts money that the provider has received, but whose owner is undecided, to suspense."""
+    """Posts money that the provider has received to suspense, while its owner is undecided."""
     if paid.minor:
         clearing = Line(posting.clearing(charge.provider), -paid.minor)
         held = Line(posting.SUSPENSE, paid.minor)
@@ -81,7 +81,7 @@ async def suspend(connection: Connection, payment: Payment, charge: Charge, paid
 async def keep_credit(
     connection: Connection, payment: Payment, charge: Charge, amount: Money, kind: PostingKind
 ) -> None:
-    """Posts money that the provider has received to customer credit, as a part or a surplus."""
+    """Posts a partial payment or a surplus that the provider has received to customer credit."""
     received = Line(posting.clearing(charge.provider), -amount.minor)
     await _post_credit(connection, payment, charge, amount.minor, kind, received)
 
@@ -89,7 +89,7 @@ async def keep_credit(
 async def use_credit(
     connection: Connection, payment: Payment, charge: Charge, amount: Money, payer: str
 ) -> None:
-    """Moves a part from customer credit to clearing, from where the payment is then credited."""
+    """Moves a partial payment from customer credit to clearing, to complete the payment."""
     used = Line(posting.clearing(payer), amount.minor)
     await _post_credit(connection, payment, charge, -amount.minor, PostingKind.PART_USED, used)
 
@@ -152,6 +152,6 @@ async def _post(connection: Connection, postings: Sequence[Posting]) -> None:
     for posted in await posting.post(connection, postings):
         if posted.outcome is PostingOutcome.BALANCE_LIMIT:
             raise WalletLimitReached
-        # A duplicate is impossible, because the status that prevents it is written under the row
-        # lock that we hold.
+        # A duplicate is impossible: we hold the lock on the payment's row, and the stored status
+        # shows that this posting was not written before.
         assert posted.outcome is PostingOutcome.POSTED, posted.outcome

@@ -41,7 +41,7 @@ FIRST_CHECK_SECONDS = 10
 TRIES_MAX = 20
 DESCRIPTION_LENGTH_MAX = 200
 SANDBOX_BVN = "22222222222"
-# What checkout shows for a sandbox charge: a page of ours, or an account that cannot exist.
+# For a sandbox charge, checkout shows one of our pages, or an account that cannot exist.
 SANDBOX_PAGE = "/sandbox"
 SANDBOX_BANK, SANDBOX_ACCOUNT = "Sandbox Bank", "0000000000"
 NO_NAME = "Customer"
@@ -129,7 +129,7 @@ class ChargeService:
     async def _try(
         self, payment: Payment, caller: Caller, wish: CustomerWish, method: Method, number: int
     ) -> Charge | Refusal:
-        """Returns the charge at one gateway, or the error if the gateway did not create one."""
+        """Returns the charge at one gateway, or the error if the gateway created no charge."""
         assert method.provider is not None
         adapter = self._rails.adapter(method.provider)
         if adapter is None:
@@ -148,7 +148,7 @@ class ChargeService:
     ) -> tuple[Charge, bool]:
         """Returns the charge to use, and whether it is new.
 
-        Locks the payment's row, so that a double click, a second tab or a second customer get the
+        Locks the payment's row, so that a double click, a second tab or a second customer gets the
         same charge.
         """
         async with self._db.transaction() as connection:
@@ -157,7 +157,7 @@ class ChargeService:
                 raise PaymentClosed
             earlier = await store.charges(connection, payment.merchant_id, payment.trx_id)
             # Reuse only the latest charge, because a customer who returns from another method
-            # expects a new one.
+            # expects a new charge.
             latest = next((charge for charge in reversed(earlier) if charge.is_payable), None)
             if latest and wish.accepts(latest, method) and _is_usable(latest, current):
                 return latest, False
@@ -203,7 +203,7 @@ class ChargeService:
     async def _save(
         self, charge: Charge, answer: Answer[HostedCheckout] | Answer[VirtualAccount]
     ) -> Refusal | None:
-        """Saves how the customer can pay the charge, or returns why the customer cannot."""
+        """Saves the charge's checkout URL or account, or returns the error for the customer."""
         match answer:
             case Done(HostedCheckout(checkout_url)):
                 await store.set_checkout_url(self._db, charge, checkout_url)

@@ -1,4 +1,4 @@
-"""What a customer can do with a payment. The checkout pages only call these functions."""
+"""The actions of a customer who pays on checkout. The checkout pages call these functions."""
 
 import asyncio
 import time
@@ -31,9 +31,9 @@ from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import Channel, Direction
 from manilla.providers.rails import Rails
 
-# Sandbox payments complete automatically after a delay. It is multiplied by the first factor after
-# checkout was opened, because a person needs more time to choose an outcome than a program needs to
-# continue without one, and by the second factor after the customer has chosen how to pay.
+# Sandbox payments complete automatically after a delay. When checkout is opened, the delay is
+# multiplied by the first factor, because a person needs time to choose an outcome. When the
+# customer has chosen how to pay, the delay is multiplied by the second factor.
 SANDBOX_PATIENCE = 3
 SANDBOX_PATIENCE_AFTER_CHOICE = 12
 RECEIPT_MAILED = "receipt_mailed"
@@ -68,7 +68,7 @@ class CheckoutView(msgspec.Struct, frozen=True):
     charge: Charge | None  # the latest undecided charge
     completes_at: datetime | None  # when a sandbox payment completes automatically
     is_blocked: bool  # whether the merchant cannot accept payments now
-    held: Charge | None  # a charge whose payment an administrator reviews
+    held: Charge | None  # a paid charge that an administrator is reviewing
     released: CaseAction | None  # how an administrator resolved the held money
     # The latest charge, if it was declined and the customer must choose again.
     declined: Charge | None
@@ -117,8 +117,8 @@ class Checkout:
         if payment.opened_at is None and payment.status is PaymentStatus.PENDING:
             await self._mark_opened(payment)
         tries = await store.charges(self._db, payment.merchant_id, payment.trx_id)
-        # Omit charges that the customer never saw.
-        # Also omit those that ask for more than the rest, because a part has arrived since.
+        # Omit charges that the customer never saw, and charges for more than the remaining amount,
+        # which were created before a partial payment arrived.
         shown = (
             each
             for each in reversed(tries)
@@ -146,7 +146,7 @@ class Checkout:
         return await suspense.release_action(self._db, held.merchant_id, held.reference)
 
     async def choose(self, trx_id: str, chosen: str, seen: int = 0) -> Charge:
-        """Returns the charge for a method's code, or for a way to pay.
+        """Returns the charge for the method or the way to pay that the customer chose.
 
         Safe to repeat: a double click, the back button and a second tab get the same charge. A
         customer who has `seen` this charge on the page and chooses again gets another gateway.
@@ -160,8 +160,8 @@ class Checkout:
             raise MethodNotOffered
         tries = await store.charges(self._db, payment.merchant_id, payment.trx_id)
         if any(charge.is_payable and charge.number <= seen for charge in tries):
-            # The customer may have paid before coming back. Query the provider first, so that
-            # nobody pays twice.
+            # The customer may have paid before coming back. Query the provider first, so that the
+            # customer does not pay twice.
             await self._ask(payment)
             _check_open(await self._find(trx_id))
         choice = choose(
@@ -183,7 +183,7 @@ class Checkout:
         return charge
 
     async def _wait_in_sandbox(self, payment: Payment) -> None:
-        """Gives a person who acts on checkout more time before the payment completes."""
+        """Postpones the payment's automatic completion, because a person is using checkout."""
         seconds = self._platform.now.sandbox_complete_seconds * SANDBOX_PATIENCE_AFTER_CHOICE
         key = payment.merchant_id, COMPLETE_IN_SANDBOX, payment.trx_id
         await jobs.postpone(self._db, *key, timedelta(seconds=seconds))
@@ -214,7 +214,7 @@ class Checkout:
         )
 
     async def look_again(self, trx_id: str) -> None:
-        """Queries the provider immediately, because the customer reports having acted."""
+        """Queries the provider immediately, because the customer reports having paid."""
         payment = await self._find(trx_id)
         await self._ask(payment)
 
@@ -231,7 +231,7 @@ class Checkout:
         )
 
     async def pretend(self, trx_id: str, outcome: SandboxOutcome) -> None:
-        """Applies the outcome that a customer of the sandbox chose.
+        """Applies the outcome that the customer chose in the sandbox.
 
         As in production, a decline ends the customer's charge and not the payment. A payment
         without a charge fails.
@@ -252,7 +252,7 @@ class Checkout:
     async def mail_receipt(self, trx_id: str, address: str) -> None:
         """Emails a receipt to an address that the customer entered.
 
-        Never in the sandbox, because anyone with sandbox keys could send emails to anybody.
+        The sandbox sends no receipts: anyone with sandbox keys could send emails to anybody.
         """
         found = await self._find(trx_id)
         async with self._db.transaction() as connection:
@@ -272,7 +272,7 @@ class Checkout:
             )
 
     async def _ask(self, payment: Payment) -> None:
-        """Queries the provider at most once a second, however often the customer clicks."""
+        """Queries the provider at most once a second, even if the customer clicks more often."""
         asking = self._asking.get(payment.trx_id)
         if asking is None:
             asking = asyncio.create_task(self._ask_in_turn(payment))
@@ -305,7 +305,7 @@ class Checkout:
         rest, keywords = payment.rest, payment.allow_payment_methods
         methods = eligibility.eligible(self._catalogue, self._rails, caller, rest, keywords)
         if payment.is_sandbox and not methods:
-            # No provider is called, so none needs to be configured.
+            # No provider is called, so no provider needs to be configured.
             methods = eligibility.conceivable(self._catalogue, caller, rest, keywords)
         return [
             GatewayOffer(
@@ -326,7 +326,7 @@ class Checkout:
         )
 
     async def _mark_opened(self, payment: Payment) -> None:
-        """Records when checkout was first opened, and gives the customer time from then on."""
+        """Records when checkout was first opened, and postpones completion in the sandbox."""
         wait = timedelta(seconds=self._platform.now.sandbox_complete_seconds * SANDBOX_PATIENCE)
         async with self._db.transaction() as connection:
             if await store.set_opened(connection, payment):
@@ -345,5 +345,5 @@ def _check_open(payment: Payment) -> None:
 
 
 def _is_outdated(charge: Charge, payment: Payment) -> bool:
-    """Whether a part of the payment has arrived since the charge was created."""
+    """Whether a partial payment has arrived since the charge was created."""
     return payment.received_minor is not None and charge.amount != payment.rest

@@ -30,14 +30,14 @@ class Reason(StrEnum):
     NEXT_OF_MERCHANT = "next_of_merchant"
     LOWEST_FEE = "lowest_fee"
     FIRST_OF_PLATFORM = "first_of_platform"
-    NEXT = "next"  # the gateway before it did not create a charge
+    NEXT = "next"  # the previous gateway did not create a charge
 
 
 _TEXTS = {
     Reason.ONLY: "the only gateway",
     Reason.ONLY_AVAILABLE: "the only gateway that is available",
-    Reason.NO_SETBACKS: "nothing went wrong with it",
-    Reason.FEWEST_SETBACKS: "it failed least",
+    Reason.NO_SETBACKS: "no earlier problem with it",
+    Reason.FEWEST_SETBACKS: "it had the fewest problems",
     Reason.ON_CHECKOUT: "the account for the transfer is shown on checkout",
     Reason.FIRST_OF_MERCHANT: "first in the merchant's order",
     Reason.NEXT_OF_MERCHANT: "next in the merchant's order",
@@ -47,14 +47,14 @@ _TEXTS = {
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A gateway and everything that its rank depends on, at one moment."""
+    """A gateway, with all facts that its rank depends on."""
 
     method: Method
     name: str
     fee: Money  # for this payment
-    place: int | None = None  # position in the merchant's order; None if it has none
-    down_since: datetime | None = None  # None: the provider responds
-    # Whether the customer must leave checkout, although another gateway may show an account on it.
+    place: int | None = None  # position in the merchant's order, or None
+    down_since: datetime | None = None  # None if the provider responds
+    # Whether the customer must leave checkout to see the account for a bank transfer.
     is_detour: bool = False
     setbacks: Sequence[str] = ()  # what went wrong with this gateway for this payment, oldest first
 
@@ -120,14 +120,14 @@ class CustomerWish(msgspec.Struct, frozen=True):
     """How a customer wants to pay."""
 
     choice: GatewayChoice
-    channel: Channel | None = None  # None: the customer chose a gateway
-    shown: str = ""  # the entries that the customer saw, and the chosen one
+    channel: Channel | None = None  # None if the customer chose a gateway
+    shown: str = ""  # describes the entries that the customer saw and chose
     seen: int = 0  # number of the latest charge that the page showed as started
 
     def accepts(self, charge: Charge, method: Method) -> bool:
-        """Whether an open charge fulfills the wish, so that no new one is needed.
+        """Whether an open charge fulfills the customer's wish, so no new charge is needed.
 
-        A charge that the customer saw before choosing again does so only for its own method,
+        A charge that the customer saw before choosing again is reused only for its own method,
         because its gateway may not have worked.
         """
         if charge.channel is not self.channel:
@@ -178,7 +178,7 @@ def _since(skipped: Candidate) -> str:
 
 
 def setback(charge: Charge, channel: Channel | None, seen: int) -> str | None:
-    """Returns what went wrong with a charge, for a customer who now uses this channel, or None."""
+    """Returns the problem with an earlier charge that counts against its gateway, or None."""
     if charge.error_code is None and (charge.status is ChargeStatus.FAILED or charge.is_uncertain):
         return "it did not create a charge"
     if charge.channel is not channel:

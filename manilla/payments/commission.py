@@ -20,7 +20,7 @@ AnyAmount = TypeVar("AnyAmount", Money, Decimal)
 
 
 class QuotedAmounts(msgspec.Struct, Generic[AnyAmount], frozen=True):
-    """Who pays and receives how much, in amounts of one type."""
+    """The amounts that the customer pays and the merchant receives."""
 
     amount: AnyAmount
     commission: AnyAmount
@@ -41,7 +41,7 @@ class QuotedAmounts(msgspec.Struct, Generic[AnyAmount], frozen=True):
 
 class Quote(QuotedAmounts[Money], frozen=True):
     def deducted_later(self, environment: Environment) -> Money:
-        """Returns the commission that the wallet pays on completion; always 0 in the sandbox."""
+        """Returns the commission that the wallet pays on completion, which is 0 in the sandbox."""
         deducts = self.bearer is CommissionBearer.MERCHANT and environment is Environment.PRODUCTION
         return self.commission if deducts else Money(self.amount.currency, 0)
 

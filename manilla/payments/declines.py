@@ -1,6 +1,6 @@
-"""Explains declined charges to customers in a few plain texts.
+"""Explains to customers why a charge was declined.
 
-Providers describe declines in their own words, which customers are never shown.
+Each provider describes declines differently. Customers see our texts, never the provider's.
 """
 
 import re
@@ -23,7 +23,7 @@ NO_MONEY = Decline(
     PaymentErrorCode.INSUFFICIENT_FUNDS,
 )
 
-# Words in a provider's reason, and what they mean. The first match counts.
+# Maps patterns in a provider's reason to declines. The first match counts.
 _MEANINGS: tuple[tuple[str, Decline], ...] = (
     (r"insufficient|not sufficient", NO_MONEY),
     (

@@ -1,4 +1,4 @@
-"""Which gateways a payment can be paid through: checked at creation and again at every step."""
+"""Decides which gateways can collect a payment, at its creation and again at every step."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from manilla.providers.rails import Rails
 
 
 def can_take_payments(caller: Caller, currency: str) -> bool:
-    """Whether the API would accept a payment now. Used for payments that already exist."""
+    """Whether the merchant can accept payments now. Used for payments that already exist."""
     return (
         availability.is_available(caller)
         and currency in caller.currencies
@@ -30,7 +30,7 @@ def eligible(
 ) -> list[Method]:
     """Returns the gateways that the merchant selected, or all if it selected none.
 
-    The request's keywords narrow the list and never add to it.
+    The request's keywords can only shorten this list.
     """
     currency, words = customer_pays.currency, _words(keywords)
     return [
@@ -42,13 +42,13 @@ def eligible(
 
 
 def place(caller: Caller, method: Method) -> int | None:
-    """Returns the gateway's position in the merchant's order, or None if it has none."""
+    """Returns the gateway's position in the merchant's order, or None if it has no position."""
     order = caller.gateway_order
     return order.index(method.code) if method.code in order else None
 
 
 def in_order(caller: Caller, methods: Sequence[Method]) -> list[Method]:
-    """Sorts gateways by the merchant's order, and those without a position by the platform's."""
+    """Sorts gateways by the merchant's order, and the other gateways by the platform's order."""
     last = len(caller.gateway_order)
 
     def key(method: Method) -> tuple[int, int, int]:
@@ -103,14 +103,14 @@ def _matches(method: Method, words: Sequence[str]) -> bool:
 
 
 def read_keywords(given: str | list[str] | None) -> list[str]:
-    """Returns the keywords as in the response: a list unchanged, a CSV string split and trimmed."""
+    """Returns the keywords as a list. Splits a comma-separated string; keeps a list unchanged."""
     if isinstance(given, str):
         return [word.strip() for word in given.split(",") if word.strip()]
     return given or []
 
 
 class GatewayAvailability(msgspec.Struct, frozen=True):
-    """A deposit method as the merchant sees it, with the reason if customers are not offered it."""
+    """A deposit method as merchants see it, with the reason why customers cannot use it."""
 
     method: Method
     is_selected: bool
@@ -120,7 +120,7 @@ class GatewayAvailability(msgspec.Struct, frozen=True):
 def gateways(catalogue: Catalogue, rails: Rails, caller: Caller) -> list[GatewayAvailability]:
     """Returns the active deposit methods and those that the merchant selected.
 
-    They are sorted by currency, and within a currency in the merchant's order.
+    The methods are sorted by currency, and within a currency by the merchant's order.
     """
     selected = caller.gateways or ()
     listed = [
@@ -140,18 +140,19 @@ def gateways(catalogue: Catalogue, rails: Rails, caller: Caller) -> list[Gateway
 
 
 def _obstacle(catalogue: Catalogue, rails: Rails, caller: Caller, method: Method) -> str | None:
-    """Returns the reason to fix first why the method is not offered, or None if it is offered."""
+    """Returns the first reason why the method is not offered, or None if it is offered."""
     code, currency = method.code, method.currency
     reasons = {
         f"{currency} is not enabled for you.": currency not in caller.currencies,
         f"Your {currency} wallet is not active.": currency not in caller.active_wallets,
         "This method is disabled on this platform.": not method.active,
-        "Its provider is not configured, or is disabled.": not catalogue.is_usable(
+        "The method's provider is not configured, or is disabled.": not catalogue.is_usable(
             method, caller.environment
         ),
-        "It requires the business owner's BVN: add it in the business profile.": (
+        "The method requires the business owner's BVN: add it in the business profile.": (
             not _has_bvn_if_needed(rails, caller, method)
         ),
-        "You have not selected it.": caller.gateways is not None and code not in caller.gateways,
+        "You have not selected this method.": caller.gateways is not None
+        and code not in caller.gateways,
     }
     return next((reason for reason, is_so in reasons.items() if is_so), None)

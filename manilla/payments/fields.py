@@ -1,6 +1,6 @@
 """The fields of a payment that merchants see: in verify-payment, in lists and in notifications.
 
-A refund's notification shows the payment, too.
+A refund's notification also contains the payment's fields.
 """
 
 import time
@@ -33,13 +33,13 @@ ERROR_CODES = [str(code) for code in PaymentErrorCode]
 _SUCCESS, _PENDING = PaymentStatus.SUCCESS, PaymentStatus.PENDING
 
 
-PaymentEvent = Annotated[str, api_field("The kind of transaction.", enum=[EVENT])]
-# None: the wallet.
+PaymentEvent = Annotated[str, api_field("The type of transaction.", enum=[EVENT])]
+# None if the refund is paid from the wallet.
 RefundSource = Annotated[
     str | None,
     api_field(
-        "`customer_credit` if the refund returns a surplus or a part of the amount due, which was"
-        " never in your wallet. Otherwise the field is omitted."
+        "`customer_credit` if the refund returns a surplus or a partial payment, which was never "
+        "in your wallet. Otherwise the field is omitted."
     ),
 ]
 
@@ -76,9 +76,9 @@ class VerifiedPayment(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class UnfinishedPayment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A pending payment, or a failed one with its error code.
+    """A pending payment, or a failed payment with its error code.
 
-    It has `amount_received` if the customer has paid a part of the amount due.
+    It has `amount_received` if the customer has paid only a part of the amount due.
     """
 
     status: Annotated[
@@ -95,7 +95,7 @@ class UnfinishedPayment(msgspec.Struct, frozen=True, gc=False, omit_defaults=Tru
     message: str
     error_code: Annotated[
         str | None,
-        api_field("Why the payment failed; absent if it is pending.", enum=ERROR_CODES),
+        api_field("Why the payment failed. Absent if the payment is pending.", enum=ERROR_CODES),
     ] = None
     amount_received: Decimal | None = None
 
@@ -109,7 +109,7 @@ class ListedUnfinishedPayment(
 
 
 class ReportedPayment(msgspec.Struct, frozen=True, gc=False):
-    """The columns of a payment that the response needs.
+    """The payment columns that the response needs.
 
     A page has many payments, so their columns are not converted: enum values are plain strings,
     which compare equal to the enum's members. Columns that the response for an unfinished payment
@@ -160,7 +160,7 @@ def describe(payment: ReportedPayment) -> VerifiedPayment | UnfinishedPayment:
 
 
 def describe_listed(payment: ReportedPayment) -> VerifiedPayment | ListedUnfinishedPayment:
-    """Returns the response of verify-payment, with the time of creation."""
+    """Returns the item of a list: the verify-payment response with the time of creation."""
     if payment.status == _SUCCESS:
         return _verified(payment)
     created_at = iso_of_sql(payment.created_at)
@@ -262,12 +262,12 @@ class PaymentNotice(msgspec.Struct, frozen=True, omit_defaults=True):
     timestamp: int
     error_code: Annotated[
         str | None,
-        api_field("Why the payment failed; absent if it completed.", enum=ERROR_CODES),
+        api_field("Why the payment failed. Absent if the payment completed.", enum=ERROR_CODES),
     ] = None
 
 
 class RefundNotice(msgspec.Struct, frozen=True):
-    event: Annotated[str, api_field("The kind of transaction.", enum=["refund"])]
+    event: Annotated[str, api_field("The type of transaction.", enum=["refund"])]
     data: RefundNoticeData
     message: Annotated[
         str, api_field("The status as a message for people.", enum=["Payment Refunded"])

@@ -6,7 +6,7 @@ from manilla.ledger.invariants import Invariant
 PAYMENTS: tuple[Invariant, ...] = (
     Invariant(
         "paid_payments_are_credited_once",
-        "Each successful payment has exactly one credit of its amount; others have none.",
+        "Each successful payment has exactly one credit of its amount; others have no credit.",
         """SELECT p.merchant_id, p.trx_id, p.status, p.amount_minor, e.amount_minor AS credited
              FROM payment p
              FULL JOIN (SELECT g.merchant_id, g.trx_id, e.amount_minor
@@ -19,7 +19,7 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "commission_follows_its_rule_once",
-        "Each successful payment's commission is posted once, by the rule of its bearer.",
+        "Each successful payment's commission is posted exactly once, according to who pays it.",
         """SELECT p.merchant_id, p.trx_id, p.commission_bearer, p.commission_minor, c.booked
              FROM payment p
             CROSS JOIN LATERAL (
@@ -46,8 +46,8 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "suspense_is_what_charges_left_there",
-        "Each charge in suspense, and each whose customer credit could not be refunded, has a "
-        "suspense posting; other charges have none.",
+        "Each charge in suspense, and each charge whose customer credit could not be refunded, has "
+        "a posting to suspense; other charges have none.",
         """SELECT c.merchant_id, c.reference, c.status, c.paid_minor, g.kind
              FROM charge c
              LEFT JOIN posting g ON g.merchant_id = c.merchant_id AND g.trx_id = c.reference
@@ -60,7 +60,7 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "customer_credit_is_what_charges_have",
-        "The account customer_credit has what the charges say that it has, for each merchant.",
+        "For each merchant, customer_credit equals the sum of the charges' customer credit.",
         """SELECT merchant_id, currency, e.minor AS booked, c.minor AS of_charges
              FROM (SELECT merchant_id, currency, sum(amount_minor) AS minor FROM entry
                     WHERE account = 'customer_credit' GROUP BY merchant_id, currency) AS e
@@ -71,7 +71,7 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "customer_credit_is_returned",
-        "Customer credit of a payment that is not pending has a job that refunds it.",
+        "If a payment that is not pending has customer credit, a job refunds it.",
         f"""SELECT c.merchant_id, c.reference, c.credit_minor, p.status
              FROM charge c
              JOIN payment p ON p.merchant_id = c.merchant_id AND p.trx_id = c.trx_id
@@ -112,7 +112,7 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "payment_history_is_gapless_and_legal",
-        "A payment's timeline leads from pending to its status by allowed steps without gaps.",
+        "A payment's timeline leads from pending to its status by allowed changes without gaps.",
         """SELECT * FROM (
              SELECT p.merchant_id, p.trx_id, p.status, t.number, t.from_status, t.to_status,
                     row_number() OVER h AS expected,
@@ -128,8 +128,8 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "refunds_were_debited_once",
-        "Each refund has one debit; a completed one has a payment, a failed one a return. Either "
-        "can have a write-off, if the provider paid it too.",
+        "Each refund has one debit. A completed refund also has a payment posting, and a failed "
+        "refund a return posting. Both can have a write-off, if the provider paid as well.",
         """SELECT r.merchant_id, r.trx_id, r.status, g.kinds
              FROM refund r
             CROSS JOIN LATERAL (
@@ -159,8 +159,8 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "refunds_take_from_wallet_and_commission",
-        "A refund debits the commission with its commission part, customer credit with its "
-        "part, and the wallet with the rest; its return credits the same.",
+        "A refund debits its parts from the commission account, from customer credit and from "
+        "the wallet. If the refund fails, the same amounts are credited back.",
         """SELECT r.merchant_id, r.trx_id, g.kind, e.account, e.amount_minor
              FROM refund r
              JOIN posting g ON g.merchant_id = r.merchant_id AND g.trx_id = r.trx_id
@@ -176,7 +176,7 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "completed_refunds_were_told",
-        "Each completed refund of a payment that has an ipn_url has its notification.",
+        "Each completed refund of a payment that has an ipn_url has a notification.",
         """SELECT r.merchant_id, r.trx_id
              FROM refund r
              JOIN payment p ON p.merchant_id = r.merchant_id AND p.trx_id = r.payment_trx_id
@@ -188,8 +188,8 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "payment_links_count_what_they_earned",
-        "A payment link's count and sum are those of its successful payments; a link for a single "
-        "payment has at most one.",
+        "A payment link's count and sum equal those of its successful payments; a single-use link "
+        "has at most one successful payment.",
         """SELECT l.merchant_id, l.id, l.paid_count, l.paid_minor, p.count, p.minor
              FROM payment_link l
             CROSS JOIN LATERAL (

@@ -1,4 +1,4 @@
-"""Lists payments, newest first by the time in their IDs."""
+"""Lists payments, by default newest first, in the order of the times in their ids."""
 
 from enum import StrEnum
 
@@ -24,7 +24,7 @@ _UNDER_REVIEW = """
     EXISTS (SELECT FROM operator_case c
              WHERE c.merchant_id = payment.merchant_id AND c.trx_id = payment.trx_id
                AND c.status = 'open')"""
-# The sum of completed refunds, without the commission. `refunded_minor` also includes pending ones.
+# The sum of completed refunds, without commission. `refunded_minor` also includes pending refunds.
 _PAID_BACK = """
     (SELECT coalesce(sum(r.amount_minor - r.commission_minor - r.customer_credit_minor), 0)::bigint
        FROM refund r
@@ -33,7 +33,7 @@ _PAID_BACK = """
 _COLUMNS = f"""
     {PAYMENT_COLUMNS}, {_UNDER_REVIEW} AS is_under_review,
     CASE WHEN refunded_minor = 0 THEN 0 ELSE {_PAID_BACK} END AS paid_back_minor"""
-# The payment with an id, or the payment of the refund or commission with that id.
+# The payment with an id, or the payment that a refund or commission with that id belongs to.
 _ABOUT = """
     merchant_id = {} AND trx_id IN (
         SELECT {}
@@ -52,7 +52,7 @@ FIELDS = Fields(
 
 
 class ListedStatus(StrEnum):
-    """What pages show and filter: the status, and what happened to a paid or held payment."""
+    """The status that pages show and filter by, which also reflects reviews and refunds."""
 
     PENDING = PaymentStatus.PENDING
     SUCCESS = PaymentStatus.SUCCESS
@@ -94,9 +94,9 @@ class PaymentFilter(TransactionFilter, frozen=True, kw_only=True):
     error_code: PaymentErrorCode | None = None
     method: str | None = None  # code of a deposit method that a charge used
     link_id: str | None = None  # id of the payment link that the customer used
-    # A complete id (of a payment, charge, refund or commission), ref_trx, email address or virtual
-    # account number is matched first. Otherwise the search matches a part of the ref_trx, or of the
-    # customer's name or email address.
+    # Matches a complete id (of a payment, charge, refund or commission), ref_trx, email address or
+    # virtual account number. If no payment matches, finds payments with this text in the ref_trx,
+    # the customer's name or the email address.
     search: str | None = None
 
 
@@ -142,7 +142,7 @@ async def _query(db: Database, scope: Scope, wanted: PaymentFilter) -> Selection
 
 
 def matches(scope: Scope, text: str) -> list[IndexedMatch]:
-    """Returns the ways to find payments by this text as a complete value."""
+    """Returns indexed conditions that find payments with this text as a complete value."""
     trx_id = text.partition("-")[0]
     merchant_id = trx_ids.merchant_of(trx_id)
     if merchant_id is not None:

@@ -1,7 +1,7 @@
 """Notifications and events about the status of a payment or refund, and receipts.
 
-Only the final status of a payment, and a completed refund, are sent to `ipn_url`. The other changes
-are events, which the merchant's endpoints receive.
+Only a payment's final status and a completed refund are sent to `ipn_url`. The merchant's webhook
+endpoints also receive events about the other status changes.
 """
 
 from datetime import UTC, datetime
@@ -33,7 +33,7 @@ from manilla.payments.payment import NewPayment, Payment, PaymentStatus
 async def enqueue_payment(connection: Connection, payment: Payment) -> None:
     """Queues the notification in the transaction that changes the status.
 
-    Without `ipn_url`, the notification is only an event.
+    Without an `ipn_url`, only the event is stored.
     """
     assert payment.status is not PaymentStatus.PENDING
     merchant_name = await _merchant_name(connection, payment)
@@ -63,7 +63,7 @@ def pending(caller: Caller, new: NewPayment) -> dict[str, str]:
 async def mail_receipt(connection: Connection, payment: Payment) -> None:
     """Emails the customer a receipt, if the merchant has enabled receipts.
 
-    Never in the sandbox, because anyone with sandbox keys could send emails to anybody.
+    The sandbox sends no receipts, because anyone with sandbox keys could send emails to anybody.
     """
     if payment.is_sandbox or not payment.customer_email or not is_email(payment.customer_email):
         return

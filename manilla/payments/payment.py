@@ -12,20 +12,18 @@ from manilla.merchants.merchants import CommissionBearer
 from manilla.payments.commission import Quote
 from manilla.providers.port import Channel
 
-# Stands in place of a provider for charges and payments in the merchants' sandbox. No provider
-# account can have this name.
+# Replaces the provider's name in charges and payments of the sandbox. No provider account can have
+# this name.
 SANDBOX = "sandbox"
 
 
 class PaymentStatus(StrEnum):
     PENDING = "pending"
     SUCCESS = "success"
-    FAILED = "failed"  # declined, canceled or expired; the error code says which
+    FAILED = "failed"  # declined, canceled or expired, as the error code tells
 
 
 class PaymentErrorCode(StrEnum):
-    """Why a payment failed."""
-
     INSUFFICIENT_FUNDS = "INSUFFICIENT_FUNDS"
     PAYMENT_DECLINED = "PAYMENT_DECLINED"
     EXPIRED_SESSION = "EXPIRED_SESSION"
@@ -78,7 +76,7 @@ class Payment(NewPayment, frozen=True, kw_only=True, omit_defaults=False):
     opened_at: datetime | None
     credited_charge: str | None
     refunded_minor: int
-    # What the customer has paid, if a rule for wrong amounts was applied.
+    # The amount that the customer has paid, if a rule for wrong amounts was applied.
     received_minor: int | None = None
 
     @property
@@ -97,7 +95,7 @@ class Payment(NewPayment, frozen=True, kw_only=True, omit_defaults=False):
 
     @property
     def received(self) -> Money:
-        """What the customer has paid, without money that is held for review."""
+        """The amount that the customer has paid, without money that is held for review."""
         if self.received_minor is not None:
             return Money(self.currency, self.received_minor)
         is_paid = self.status is PaymentStatus.SUCCESS
@@ -105,7 +103,7 @@ class Payment(NewPayment, frozen=True, kw_only=True, omit_defaults=False):
 
     @property
     def rest(self) -> Money:
-        """The amount that the customer still has to pay: the amount due minus received parts."""
+        """The amount that the customer still has to pay: the amount due minus partial payments."""
         due = self.quote.customer_pays
         return Money(self.currency, max(0, due.minor - (self.received_minor or 0)))
 
@@ -120,8 +118,8 @@ class Payment(NewPayment, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class ChargeStatus(StrEnum):
-    # Saved, and being sent to the provider. With a reason: there was no usable response, and the
-    # charge may exist.
+    # Saved, and being sent to the provider. If it has a reason, there was no usable response, and
+    # the charge may exist at the provider.
     OPENING = "opening"
     OPEN = "open"  # the customer can pay it
     PAID = "paid"  # credited to the merchant
@@ -152,7 +150,7 @@ class Charge(msgspec.Struct, frozen=True):
     reason: str | None = None
     paid_minor: int | None = None
     error_code: PaymentErrorCode | None = None  # why the provider declined the charge
-    # What the customer chose to pay with; None: the customer decides on the provider's page.
+    # The channel that the customer chose. None if the customer decides on the provider's page.
     channel: Channel | None = None
     credit_minor: int = 0  # the part of the paid amount that is in customer_credit now
 
@@ -179,7 +177,7 @@ class Charge(msgspec.Struct, frozen=True):
 
     @property
     def accepted(self) -> Money:
-        """The amount that the provider should report: what we have credited, or else requested."""
+        """The amount that the provider should report: the credited or else requested amount."""
         is_accepted = self.status in (ChargeStatus.PAID, ChargeStatus.PART)
         return self.paid if is_accepted and self.paid_minor is not None else self.amount
 

@@ -1,4 +1,4 @@
-"""How a sandbox payment ends automatically: by the caller's scenario, or else by its amount."""
+"""Decides how a sandbox payment ends: by the caller's scenario, or else by its amount."""
 
 from manilla.ledger.transactions import Scenario
 from manilla.payments.payment import NewPayment, PaymentErrorCode

@@ -35,7 +35,7 @@ from manilla.providers.port import ChargeState, EventKind
 
 
 class PaymentState(StrEnum):
-    """A payment's status, and the cause of a failure: after some causes money can still arrive."""
+    """A payment's status, with a separate state for each cause of a failure."""
 
     PENDING = "pending"
     SUCCESS = "success"
@@ -51,7 +51,7 @@ class PaymentEvent(StrEnum):
     EXPIRED = "expired"
 
 
-# Transitions that are not listed change nothing; if money arrives for one, it goes to suspense. A
+# Transitions that are not listed change nothing, and money that arrives then goes to suspense. A
 # decline ends a charge, not the payment. Only a sandbox payment that has no charge can be declined.
 NEXT: dict[tuple[PaymentState, PaymentEvent], PaymentStatus] = {
     (PaymentState.PENDING, PaymentEvent.PAID): PaymentStatus.SUCCESS,
@@ -101,7 +101,7 @@ async def settle_in_sandbox(
 async def decline_in_sandbox(
     db: Database, merchant_id: int, trx_id: str, error_code: PaymentErrorCode
 ) -> bool:
-    """Declines the customer's charge, as a provider would. Returns False if there is none."""
+    """Declines the customer's charge, as a provider would. Returns False if no charge is open."""
     async with db.transaction() as connection:
         payment = await _locked(connection, merchant_id, trx_id)
         assert payment.is_sandbox
@@ -122,7 +122,7 @@ async def _open_charge(connection: Connection, payment: Payment) -> Charge | Non
 async def _credit_in_sandbox(
     connection: Connection, payment: Payment, charge: Charge | None
 ) -> None:
-    """Credits a sandbox payment. It has no provider, so no money can be held in suspense."""
+    """Credits a sandbox payment, which has no provider, so no money can be held in suspense."""
     try:
         async with connection.transaction():
             if charge is not None:
@@ -143,7 +143,7 @@ async def give_up(
 
 
 async def expire(db: Database, merchant_id: int, trx_id: str) -> bool:
-    """Fails a payment whose link has expired, with the code of the last decline, if any."""
+    """Fails a payment whose link has expired. If a charge was declined, uses its error code."""
     async with db.transaction() as connection:
         payment = await _locked(connection, merchant_id, trx_id)
         declined = await store.last_decline(connection, merchant_id, trx_id)
@@ -208,7 +208,7 @@ async def _paid(
 
 
 async def _accept(connection: Connection, received: ReceivedAmount) -> tuple[CaseKind, str] | None:
-    """Credits the payment, or keeps a part of the amount due until the rest arrives.
+    """Credits the payment, or stores a partial payment until the rest arrives.
 
     If crediting is impossible, returns the reason and changes nothing.
     """
@@ -267,9 +267,9 @@ async def _report_disagreement(
 async def _report_more(
     connection: Connection, payment: Payment, charge: Charge, paid: Money
 ) -> None:
-    """Opens a case if more has arrived for a charge than was accepted before.
+    """Opens a case if the provider reports another amount for a charge than was accepted.
 
-    A customer may send the rest to the account of the first transfer.
+    For example, a customer may send the rest to the account of the first transfer.
     """
     if charge.status is not ChargeStatus.SUSPENSE and paid != charge.accepted:
         detail = f"The provider now says {paid}; {charge.accepted} was accepted. Nothing was moved."

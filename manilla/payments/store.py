@@ -148,7 +148,7 @@ async def conclude_charge(
 
 
 async def set_credit(connection: Connection, changed: Charge, credit_minor: int) -> None:
-    """Writes how much of a charge is customer credit. The caller has locked the payment's row."""
+    """Writes a charge's customer credit. The caller must have locked the payment's row."""
     await connection.execute(
         """
         UPDATE charge SET credit_minor = $3, updated_at = now()
@@ -160,7 +160,7 @@ async def set_credit(connection: Connection, changed: Charge, credit_minor: int)
 async def save_provider_reference(
     connection: Connection, paid: Charge, provider_reference: str
 ) -> None:
-    """Saves the provider's own reference for a charge, which its statement may contain."""
+    """Saves the provider's reference for a charge, which the provider's statement may contain."""
     await connection.execute(
         "UPDATE charge SET provider_reference = $3 WHERE merchant_id = $1 AND reference = $2",
         *(paid.merchant_id, paid.reference, provider_reference),

@@ -24,9 +24,9 @@ class WalletTooFull(Refusal):
 
 
 EXPLANATIONS = {
-    CaseAction.CREDIT: "It belongs to the merchant: the full amount is credited to the wallet.",
-    CaseAction.RETURN: "It goes back to the payer: first refund it manually at the provider.",
-    CaseAction.KEEP: "Nobody claims it: it is posted as the platform's own money (adjustment).",
+    CaseAction.CREDIT: "The money is the merchant's: the full amount is credited to the wallet.",
+    CaseAction.RETURN: "The money is the payer's: first refund it manually at the provider.",
+    CaseAction.KEEP: "Nobody claims the money: it is posted as the platform's own (adjustment).",
 }
 
 

@@ -15,8 +15,8 @@ from manilla.payments.states import PaymentEvent
 from manilla.providers.port import Answer, ChargeState, Done, ReportedChargeStatus, Unknown
 from manilla.providers.rails import Schedule
 
-# A case is opened for a charge that stays open longer. The charge is then queried less and less
-# often, until the case is resolved.
+# After the last step, a case is opened for a charge that is still open. The charge is then queried
+# less and less often, until the case is resolved.
 SCHEDULE = Schedule(
     (
         (timedelta(minutes=2), 10),

@@ -1,4 +1,4 @@
-"""What customers choose between on checkout: gateways, or ways to pay that several gateways offer.
+"""The options that checkout shows: gateways, or ways to pay that several gateways can offer.
 
 A way to pay is a channel: card, bank transfer or USSD.
 """
@@ -22,8 +22,8 @@ class GatewayOffer(msgspec.Struct, frozen=True):
     """A deposit method as checkout shows it."""
 
     method: Method
-    is_down: bool  # the provider is not responding right now
-    channels: frozenset[Channel]  # what a customer can pay with
+    is_down: bool  # whether the provider is not responding right now
+    channels: frozenset[Channel]  # the ways to pay that the gateway accepts
 
     @property
     def has_account(self) -> bool:
@@ -32,10 +32,10 @@ class GatewayOffer(msgspec.Struct, frozen=True):
 
 
 class CheckoutEntry(msgspec.Struct, frozen=True):
-    """What a customer can choose: a gateway, or a way to pay that several gateways offer."""
+    """An option on checkout: a gateway, or a way to pay that several gateways can offer."""
 
     offers: list[GatewayOffer]
-    channel: Channel | None  # None: a gateway, with everything that it accepts
+    channel: Channel | None  # None if the option is a gateway, with all its channels
 
     @property
     def has_account(self) -> bool:
@@ -47,7 +47,7 @@ class CheckoutEntry(msgspec.Struct, frozen=True):
 
     @property
     def value(self) -> str:
-        """The value of the form's field."""
+        """The option's value in the checkout form."""
         return self.gateway.code if self.channel is None else way_of(self.channel)
 
     @property
@@ -80,7 +80,7 @@ def way_of(channel: Channel) -> str:
 
 
 def entries(offers: Sequence[GatewayOffer], choice: CheckoutChoice) -> list[CheckoutEntry]:
-    """Returns the entries of the page, in the order of their first gateways."""
+    """Returns the options that checkout shows, in the order of their first gateways."""
     return _gateways(offers) if choice is CheckoutChoice.GATEWAYS else _ways(offers)
 
 
@@ -103,7 +103,7 @@ def _ways(offers: Sequence[GatewayOffer]) -> list[CheckoutEntry]:
 
 
 def _place(way: CheckoutEntry, offers: Sequence[GatewayOffer]) -> tuple[bool, int]:
-    """Sorts ways by the gateway that each prefers, with USSD, which few customers use, last."""
+    """Returns a sort key: the position of the preferred gateway, with the rarely used USSD last."""
     preferred = next((offer for offer in way.offers if offer.has_account), way.offers[0])
     return way.channel is Channel.USSD, offers.index(preferred)
 

@@ -1,8 +1,8 @@
 """Bank transfers of a wrong amount, which the merchant's rules may accept.
 
-Money that is not credited to the merchant is customer credit: a surplus, or a part of the amount
-due. It is in its own ledger account until it completes the payment or is refunded. Each
-function runs in a transaction that has locked the payment's row.
+Money that is not credited to the merchant is customer credit: a surplus, or a partial payment. It
+stays in a separate ledger account until it completes the payment or is refunded. Each function
+runs in a transaction that has locked the payment's row.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentStatu
 
 
 class ReceivedAmount(msgspec.Struct, frozen=True):
-    """The amount received through a charge, and the parts received through earlier charges."""
+    """The amount received through a charge, and partial payments through earlier charges."""
 
     payment: Payment
     charge: Charge
@@ -43,7 +43,7 @@ class ReceivedAmount(msgspec.Struct, frozen=True):
 
     @property
     def is_part(self) -> bool:
-        """Whether the payment is not complete with this amount."""
+        """Whether the payment is still incomplete after this amount."""
         return self._total_minor < self.due.minor
 
     @property
@@ -71,7 +71,7 @@ class ReceivedAmount(msgspec.Struct, frozen=True):
 
     @property
     def _has_rule(self) -> bool:
-        """Whether a rule can accept an amount other than requested."""
+        """Whether a rule can accept an amount that differs from the requested amount."""
         is_open = self.payment.status is not PaymentStatus.SUCCESS
         is_same_currency = self.paid.currency == self.due.currency
         return is_open and is_same_currency and self.charge.is_bank_transfer and self.paid.minor > 0
@@ -85,7 +85,7 @@ async def received_amount(
     connection: Connection, payment: Payment, charge: Charge, paid: Money
 ) -> ReceivedAmount:
     charges = await store.charges(connection, payment.merchant_id, payment.trx_id)
-    # Credit of a payment that has failed is being refunded, so it completes nothing.
+    # A failed payment's customer credit is being refunded, so it cannot complete the payment.
     is_open = payment.status is PaymentStatus.PENDING
     parts = [each for each in charges if each.credit_minor and is_open]
     rules = await merchants.wrong_amount_rules(connection, payment.merchant_id)
@@ -93,7 +93,7 @@ async def received_amount(
 
 
 async def keep_part(connection: Connection, received: ReceivedAmount) -> None:
-    """Keeps a part of the amount due until the rest arrives, or refunds it if the link expired."""
+    """Stores a partial payment until the rest arrives, or refunds it if the payment has ended."""
     payment, charge, paid = received.payment, received.charge, received.paid
     await store.conclude_charge(
         connection, charge, ChargeStatus.PART, paid_minor=paid.minor, credit_minor=paid.minor
@@ -109,10 +109,10 @@ async def keep_part(connection: Connection, received: ReceivedAmount) -> None:
 
 
 async def complete(connection: Connection, received: ReceivedAmount) -> Payment:
-    """Posts what is needed to credit the whole amount due from this charge's provider.
+    """Posts the entries after which the whole amount due can be credited from one provider.
 
-    Earlier parts move to the clearing account of this provider, from which the amount due is then
-    credited. A surplus becomes customer credit. Returns the payment with the received amount.
+    Earlier partial payments move to the clearing account of this charge's provider, from which the
+    amount due is then credited. A surplus becomes customer credit. Returns the updated payment.
     """
     payment, charge = received.payment, received.charge
     missing_minor = max(0, received.due.minor - received.paid.minor)

@@ -54,7 +54,7 @@ async def test_checkout_offers_the_selected_gateways_and_all_if_none_is_selected
     reply = await dashboard.owner.post(GATEWAYS, {"which": "selected", "gateway": chosen})
     page = await dashboard.owner.follow(reply)
     assert "Checkout now offers the selected gateways." in page
-    assert page.count("You have not selected it.") == len(everything) - 1
+    assert page.count("You have not selected this method.") == len(everything) - 1
     assert await _offered(dashboard) == [chosen]
     reply = await dashboard.owner.post(GATEWAYS, {"which": "all", "gateway": chosen})
     assert "Checkout now offers all available gateways." in await dashboard.owner.follow(reply)

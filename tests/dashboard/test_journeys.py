@@ -237,7 +237,8 @@ async def _chooses_gateways(page: Page, merchant: Merchant) -> None:
     await _sees(page, "Checkout now offers the selected gateways.")
     # The page shows the value that was just saved, not a cached value.
     assert await page.locator("input[name=gateway]:checked").count() == 2
-    assert await page.get_by_text("You have not selected it.").count() == len(everything) - 2
+    not_selected = page.get_by_text("You have not selected this method.")
+    assert await not_selected.count() == len(everything) - 2
     await _becomes(everything[:2], offered)
     await page.locator('input[value="all"]').check()
     await page.get_by_role("button", name="Save", exact=True).click()

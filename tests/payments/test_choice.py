@@ -92,7 +92,7 @@ def test_a_gateway_that_declined_this_payment_is_tried_last() -> None:
     declined = gateway("Kora", 1, place=0, setbacks=["it declined this payment"])
     choice = choose([declined, gateway("Paystack", 2, place=1)])
     assert choice.explain(0) == (
-        "Chose Paystack: nothing went wrong with it; then Kora: it declined this payment."
+        "Chose Paystack: no earlier problem with it; then Kora: it declined this payment."
     )
 
 
