@@ -82,6 +82,6 @@ async def _post(
         reason=refund.reason,
     )
     [posted] = await posting.post(connection, [new])
-    # A duplicate is impossible: we hold the lock on the payment's row, and the refund's status says
-    # that this was not posted before.
+    # A duplicate is impossible: we hold the lock on the payment's row, and the refund's status
+    # shows that this posting was not written before.
     assert posted.outcome is PostingOutcome.POSTED, posted.outcome

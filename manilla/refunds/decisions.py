@@ -1,4 +1,4 @@
-"""Administrators' decisions on refunds that were left to them, or that are on hold.
+"""Administrators' decisions on refunds that workers cannot complete, or that are on hold.
 
 A refund that may have been sent can be decided only if its provider reports at that moment that the
 refund failed or is unknown. An administrator who has already paid the customer can record that in
@@ -41,8 +41,10 @@ NOT_PAID = (ReportedRefundStatus.FAILED, ReportedRefundStatus.NOT_FOUND)
 # After this time, a refund that was sent has arrived at the provider or never will.
 QUIET = timedelta(minutes=10)
 _NO_QUERY = "The provider has no status query for refunds. Look the refund up at the provider."
-ASK_AND_PAY = f"{_NO_QUERY} If it is not there, pay the customer, then confirm it as already paid."
-ASK_AND_REJECT = f"{_NO_QUERY} If it is not there, reject it and confirm that you have checked."
+ASK_AND_PAY = f"{_NO_QUERY} If you find none, pay the customer, then confirm it as already paid."
+ASK_AND_REJECT = (
+    f"{_NO_QUERY} If you find none, reject the refund and confirm that you have checked."
+)
 
 
 class RefundNotFound(Refusal):
@@ -63,8 +65,8 @@ async def confirm(
 ) -> Refund:
     """Records that an administrator has paid the refund from our bank.
 
-    `already_paid`: the customer has the money, so the payment is recorded whatever the provider
-    says. If the provider pays too, a case is opened.
+    `already_paid`: the customer has the money, so the payment is recorded without a status query.
+    If the provider pays as well, a case is opened.
     """
     refund = await _undecided(db, trx_id, note)
     _check_left(refund)
@@ -80,8 +82,8 @@ async def reject(
 ) -> Refund:
     """Rejects a refund that was not paid, and returns its money to the wallet.
 
-    `is_checked`: the administrator has checked at the provider that it does not pay the refund.
-    This counts only if the provider has no status query for refunds.
+    `is_checked`: the administrator has verified with the provider that it does not pay the refund.
+    This is sufficient only if the provider has no status query for refunds.
     """
     refund = await _undecided(db, trx_id, reason)
     event = SettlementEvent(TransferEvent.REJECTED, Source.ADMINISTRATOR, guidance=reason)
@@ -114,7 +116,7 @@ def _check_left(refund: Refund) -> None:
 
 @asynccontextmanager
 async def _held_job(db: Database, refund: Refund) -> AsyncIterator[Job]:
-    """Takes the refund's job, so that no worker sends or settles it."""
+    """Claims the refund's job, so that no worker sends or settles the refund."""
     async with hold_job(db, refund.merchant_id, SEND, refund.trx_id) as job:
         if job is None:
             raise RefundRefused("A worker is processing the refund: try again in a minute.")
@@ -124,13 +126,13 @@ async def _held_job(db: Database, refund: Refund) -> AsyncIterator[Job]:
 async def _check_not_at_provider(
     db: Database, rails: Rails, trx_id: str, if_not_supported: str | None
 ) -> None:
-    """Raises unless the provider says now that the refund failed or does not exist.
+    """Raises an error unless the provider now reports that the refund failed or does not exist.
 
-    `if_not_supported`: the error if the provider has no status query for refunds. None: no error.
+    `if_not_supported`: the error if the provider has no status query for refunds, or None.
     """
     refund = await find(db, trx_id)
     if refund.sent_at is None:
-        return  # only the holder of the job can send it, and we hold the job
+        return  # only the job's holder can send the refund, and we hold the job
     match await rails.state(
         EventKind.REFUND, refund.payer, refund.trx_id, await store.known_as(db, refund)
     ):
@@ -178,11 +180,11 @@ async def _end(
 
 
 async def decision(db: Database, refund: Refund) -> str | None:
-    """Returns a sentence that says who decided and how, or None if no administrator decided."""
+    """Returns a sentence about the administrator's decision, or None if none was made."""
     about = AuditFilter(
         action="refund", merchant_id=refund.merchant_id, subject=f"refund:{refund.trx_id}"
     )
-    words = {"refund.confirm": "has paid it", "refund.reject": "has rejected it"}
+    words = {"refund.confirm": "paid the refund", "refund.reject": "rejected the refund"}
     for line in await audit.list_entries(db, about):
         if line.action in words:
             return f"{line.actor_name} {words[line.action]}: {line.detail.get('reason')}"

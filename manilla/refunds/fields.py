@@ -1,6 +1,6 @@
 """The fields of a refund that merchants see in verify-refund and in lists.
 
-`payments/fields.py` has those of its notification.
+`payments/fields.py` has the fields of a refund's notification.
 """
 
 from decimal import Decimal
@@ -18,7 +18,7 @@ from manilla.ledger.scope import Tenant
 from manilla.payments.fields import RefundSource
 from manilla.refunds.refund import NO_REASON, RefundStatus
 
-# The stored status for each status in the response of verify-refund.
+# Maps each status in the verify-refund response to the stored status.
 STATUSES = {
     "pending": RefundStatus.PENDING,
     "success": RefundStatus.COMPLETED,
@@ -34,7 +34,7 @@ UNDER_REVIEW = "Refund failed. The operator reviews what happens with the money.
 
 
 class VerifiedRefund(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A refund. It has a `source` if its money does not come from the wallet."""
+    """A refund. It has a `source` if it is not paid from the wallet."""
 
     status: Annotated[
         str,
@@ -44,12 +44,12 @@ class VerifiedRefund(msgspec.Struct, frozen=True, omit_defaults=True):
             enum=list(STATUSES),
         ),
     ]
-    event: Annotated[str, api_field("The kind of transaction.", enum=["refund"])]
+    event: Annotated[str, api_field("The type of transaction.", enum=["refund"])]
     trx_id: str
     ref_trx: Annotated[
         str | None,
         api_field(
-            "Your reference; null if the refund was created in the dashboard or by the operator."
+            "Your reference, or null if the refund was created in the dashboard or by the operator."
         ),
     ]
     payment_trx_id: str
@@ -69,7 +69,7 @@ class VerifiedRefund(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ReportedRefund(msgspec.Struct, frozen=True):
-    """The columns of a refund that the response needs; not converted, like ReportedPayment."""
+    """The refund columns that the response needs, not converted, as in `ReportedPayment`."""
 
     status: RefundStatus
     trx_id: str

@@ -1,8 +1,8 @@
-"""Creates refunds: debits the wallet; then the provider or an administrator pays the customer.
+"""Creates refunds. The wallet is debited, then the provider or an administrator pays the customer.
 
-The money stays in flight until the refund is conclusively paid (it then leaves the provider's
-clearing account) or conclusively rejected (it then returns to the wallet). It never moves without a
-conclusive response.
+The money stays in the `in_flight` account until the provider's response is conclusive. If the
+refund was paid, the money leaves the provider's clearing account. If the refund was rejected, the
+money returns to the wallet.
 """
 
 import msgspec
@@ -44,13 +44,13 @@ async def start(
     on_behalf: bool = False,
     with_commission: bool = False,
 ) -> Refund:
-    """Debits the wallet and leaves the rest to the refund's job.
+    """Debits the wallet and adds the job that sends the refund.
 
     `refunded_before`: the refunded amount, in minor units, that the caller saw. If it has changed,
     the same refund may have been requested twice, so nothing is refunded.
 
     `on_behalf`: an administrator refunds on behalf of the merchant, whatever the merchant's status.
-    Only then can the commission be refunded too (`with_commission`), because the platform bears it.
+    Only an administrator can refund the commission too (`with_commission`): the platform bears it.
     """
     assert on_behalf or not with_commission, "only an administrator can refund the commission"
     if not is_line(reason, REASON_LENGTH_MAX):
@@ -79,8 +79,8 @@ async def start(
 async def write(connection: Connection, payment: Payment, refund: Refund) -> bool:
     """Debits the wallet and writes the refund, its events and its job.
 
-    Returns False and writes nothing if the merchant's reference was used before. Call it last in
-    the transaction, which holds the payment's lock.
+    Returns False and writes nothing if the merchant's reference was used before. The caller holds
+    the payment's lock, and calls this function last in its transaction.
     """
     if not await store.insert(connection, refund):
         return False
@@ -93,17 +93,17 @@ async def write(connection: Connection, payment: Payment, refund: Refund) -> boo
     if refund.scenario is not Scenario.PENDING:
         await jobs.put(connection, refund.merchant_id, SEND, refund.trx_id)
     if actor.current.get() != actor.API:
-        # All merchants share the head of the audit log, which stays locked until the commit. Like
-        # payouts, refunds that a merchant's system orders are only in the timeline.
+        # An audit entry locks the head of the audit log, which all merchants share, until the
+        # commit. So refunds through the API, like payouts, are recorded only in the timeline.
         await states.record(connection, "refund.start", refund, refund.reason)
     crash.point("before_refund_commit")
     return True
 
 
 def refundable(payment: Payment, wanted: Money | None, refunded_before: int | None = None) -> Money:
-    """Returns the amount to refund: the wanted amount, or else all that is left.
+    """Returns the amount to refund: the wanted amount, or else the remaining amount.
 
-    `refunded_before`: see `start`.
+    `start` explains `refunded_before`.
     """
     if refunded_before not in (None, payment.refunded_minor):
         raise RefundedMeanwhile
@@ -121,7 +121,7 @@ def refundable(payment: Payment, wanted: Money | None, refunded_before: int | No
 
 
 def _commission(payment: Payment, amount: Money) -> Money:
-    """Returns the commission, which is refunded with the rest of the amount."""
+    """Returns the commission, which is refunded only together with the remaining amount."""
     commission = payment.quote.customer_pays - payment.amount
     if commission.minor <= 0:
         raise RefundRefused("The customer paid no commission for this payment.")
@@ -143,7 +143,7 @@ async def new_refund(
     refund = refund_of(payment, covering or charge, amount, reason)
     if covering is not None:
         return refund
-    # A provider refunds no more of a charge than was paid with it.
+    # A provider refunds at most the amount that was paid with a charge.
     detail = "The customer paid in parts, and none of them covers this refund."
     return msgspec.structs.replace(refund, by_operator=True, detail=detail)
 
@@ -151,7 +151,7 @@ async def new_refund(
 async def _covering(
     connection: Connection, payment: Payment, first: Charge, amount: Money
 ) -> Charge | None:
-    """Returns a charge of which enough is left for the refund, or None if no charge covers it."""
+    """Returns a charge whose remaining amount covers the refund, or None."""
     charges = await payments.charges(connection, payment.merchant_id, payment.trx_id)
     refunds = await store.refunds_of(connection, payment.merchant_id, payment.trx_id)
     for charge in sorted(charges, key=lambda each: each.reference != first.reference):

@@ -1,4 +1,4 @@
-"""Lists refunds, newest first by the time in their IDs."""
+"""Lists refunds, by default newest first, in the order of the times in their ids."""
 
 from datetime import datetime
 
@@ -52,7 +52,7 @@ async def _query(db: Database, scope: Scope, wanted: RefundFilter) -> Selection:
 
 
 def matches(text: str) -> list[IndexedMatch]:
-    """Returns the ways to find refunds by this text as a complete value."""
+    """Returns indexed conditions that find refunds with this text as a complete id."""
     trx_id = text.partition("-")[0]
     merchant_id = trx_ids.merchant_of(trx_id)
     if merchant_id is None:
@@ -62,7 +62,7 @@ def matches(text: str) -> list[IndexedMatch]:
 
 
 async def count_rejected(db: Database, scope: Scope, since: datetime) -> int:
-    """Counts rejected refunds created since then, whose customers did not get their money back."""
+    """Counts failed refunds created since `since`, whose customers did not get their money."""
     conditions = scope_conditions(scope).add("trx_id >= {}", trx_ids.floor(since))
     return await db.number(
         f"SELECT count(*) FROM refund WHERE status = 'failed' AND {conditions.sql}",

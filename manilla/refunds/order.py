@@ -1,4 +1,4 @@
-"""Refunds that merchants order through the API, once per reference."""
+"""Creates the refunds that merchants order through the API, once per reference."""
 
 from decimal import Decimal
 from typing import Any
@@ -37,11 +37,11 @@ class OrderedRefund(msgspec.Struct, frozen=True, kw_only=True):
 
     trx_id: str  # the payment's id
     ref_trx: str
-    amount: Decimal | None = None  # None: all that is left of the payment
+    amount: Decimal | None = None  # None for the payment's remaining amount
     reason: str | None = None
     scenario: Scenario | None = None
     repeat_key: RepeatKey | None = None
-    api_key: int | None = None  # number of the additional API key that ordered it, if any
+    api_key: int | None = None  # number of the additional API key that ordered the refund
 
 
 class RefundInfo(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ class InitiatedRefund(msgspec.Struct, frozen=True):
 
 
 async def place(db: Database, caller: Caller, order: OrderedRefund) -> InitiatedRefund:
-    """Debits the wallet and leaves the rest to the refund's job, all in one transaction.
+    """Debits the wallet and adds the job that sends the refund, in one transaction.
 
     The API kernel has already responded to repeated requests, so a used idempotency key is an error
     here.

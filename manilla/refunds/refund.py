@@ -14,7 +14,7 @@ from manilla.ledger.transactions import Scenario
 
 SEND = JobKind.REFUND
 REASON_LENGTH_MAX = 200
-# Stored if the API caller gives no reason, because some providers require one.
+# Stored if the API caller sends no reason, because some providers require a reason.
 NO_REASON = "Ordered through the API"
 
 
@@ -46,7 +46,7 @@ class Refund(msgspec.Struct, frozen=True):
     ref_trx: str | None = None  # the merchant's reference; None if not created through the API
     scenario: Scenario | None = None
     updated_at: datetime | None = None
-    # The part of the amount that is customer credit: a surplus, or a part of the amount due.
+    # The part of the amount that is customer credit: a surplus, or a partial payment.
     customer_credit_minor: int = 0
 
     @property
@@ -97,5 +97,5 @@ class Refund(msgspec.Struct, frozen=True):
 
 
 def refunded_minor(refunds: Iterable[Refund], status: RefundStatus) -> int:
-    """Returns how much of a payment's amount the refunds with this status cover."""
+    """Returns the sum that refunds with this status take from the payment's amount."""
     return sum(each.from_wallet_minor for each in refunds if each.status is status)

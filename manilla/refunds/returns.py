@@ -1,7 +1,7 @@
-"""Refunds of customer credit: a surplus, or a part of an amount that was never completed.
+"""Refunds of customer credit: a surplus, or a partial payment that was never completed.
 
-They follow from the merchant's rules for wrong amounts, and a job starts them. From then on they
-are refunds like all others, except that customer credit is debited and not the wallet.
+The merchant's rules for wrong amounts require these refunds, and a job starts them. They are then
+processed like other refunds, except that customer credit is debited instead of the wallet.
 """
 
 import msgspec
@@ -22,7 +22,7 @@ PART_REASON = "Paid less than the amount due"
 
 
 class NothingToReturn(RefundRefused):
-    message = "This payment has no money that waits to be returned to the customer."
+    message = "This payment has no customer credit to return to the customer."
 
 
 async def start(db: Database, job: Job) -> float | None:
@@ -32,7 +32,7 @@ async def start(db: Database, job: Job) -> float | None:
     try:
         async with db.transaction() as connection:
             payment = await _locked(connection, job.merchant_id, found.trx_id)
-            # Read the charge under the payment's lock: its refund may have been started before.
+            # Read the charge under the payment's lock: its refund may already have been started.
             charge = await payments.charge(connection, job.merchant_id, job.subject)
             assert charge is not None
             if _is_returnable(payment, charge):

@@ -1,7 +1,7 @@
 """The states of a refund, and the only function that changes them.
 
-It runs in one transaction that locks the payment's row. Status, money, timeline and notification
-are written together or not at all, and a concurrent caller sees the committed result.
+The function runs in one transaction that locks the payment's row. Status, money, timeline and
+notification are written together or not at all, and a concurrent caller sees the committed result.
 """
 
 import msgspec
@@ -46,7 +46,7 @@ async def settle(
     worker that stalled may receive a rejection that only means that another worker has sent the
     refund in the meantime.
 
-    `only_unsent`: fails the refund only if it was not sent, and ensures that it never will be.
+    `only_unsent`: changes the refund only if it was not sent, and ensures that it is never sent.
     """
     async with db.transaction() as connection:
         payment, current = await _locked(connection, refund)
@@ -66,10 +66,10 @@ async def settle(
 
 
 async def _claims(connection: Connection, refund: Refund, event: SettlementEvent) -> list[Claimed]:
-    """Returns what signed webhooks say about the refund.
+    """Returns the claims about the refund in signed webhooks.
 
-    After a rejection, this includes webhooks about any refund of the same charge since this one was
-    sent, because some providers do not say which refund they mean.
+    After a rejection, this includes webhooks about any refund of the same charge since this refund
+    was sent, because some providers do not identify the refund.
     """
     said = await reports.claims_about(connection, EventKind.REFUND, refund)
     sent_at = refund.first_sent_at
@@ -120,7 +120,7 @@ async def _change(
     )
     await store.decide(connection, refund, status, detail)
     await add_to_timeline(connection, payment, status, refund, detail)
-    # Keep the job if an administrator paid a refund that was sent: the provider may pay it too.
+    # Keep the job if an administrator paid a refund that was sent: the provider may also pay it.
     if not (is_paid and by_administrator and refund.sent_at):
         await jobs.delete(connection, refund.merchant_id, SEND, refund.trx_id)
     if by_administrator:

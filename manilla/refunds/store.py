@@ -41,8 +41,7 @@ async def refunds_of(
 async def refund_by_reference(
     connection: Connection, tenant: Tenant, ref_trx: str
 ) -> Refund | None:
-    """Returns the merchant's refund with this reference."""
-    # The same as an equality, but in the order of the unique index, so that the planner uses it.
+    # This is an equality, written in the order of the unique index, so the planner uses the index.
     return await connection.row(
         Refund,
         _REFUND
@@ -54,7 +53,7 @@ async def refund_by_reference(
 
 
 async def insert(connection: Connection, new: Refund) -> bool:
-    """Returns False if the merchant's reference was used before."""
+    """Adds a refund. Returns False if the merchant's reference was used before."""
     return await connection.has_row(
         """
         INSERT INTO refund (merchant_id, trx_id, payment_trx_id, environment, currency,
@@ -113,7 +112,7 @@ async def save_provider_reference(db: Database, refund_: Refund, reference: str)
 
 
 async def known_as(db: Database, refund_: Refund) -> KnownAs:
-    """Returns what the provider may identify the refund by, besides our reference."""
+    """Returns the facts, besides our reference, by which the provider can identify the refund."""
     return KnownAs(
         provider_reference=refund_.provider_reference,
         charge_reference=refund_.charge_reference,
@@ -132,7 +131,7 @@ async def references_of_others(db: Database, refund_: Refund) -> frozenset[str]:
 
 
 async def leave_to_administrator(db: Database, merchant_id: int, trx_id: str, detail: str) -> None:
-    """Leaves the refund to an administrator. From then on no worker sends it."""
+    """Assigns the refund to the administrators. From then on, no worker sends it."""
     await db.execute(
         """
         UPDATE refund SET by_operator = true, detail = $3, updated_at = now()

@@ -42,8 +42,8 @@ from manilla.transfers.machine import (
 )
 from manilla.transfers.sending import REFUNDS
 
-# A case is opened for a refund that stays open longer, and an administrator must decide it. Its
-# status is still queried.
+# After the last step, a case is opened for a refund that is still open, and an administrator must
+# decide it. Status queries continue.
 SCHEDULE = Schedule(((timedelta(hours=1), 20), (timedelta(days=3), 900)))
 
 
@@ -67,7 +67,7 @@ class RefundTasks:
         return await returns.start(self._db, job)
 
     async def advance(self, job: Job) -> float | None:
-        """Does one step of a refund: sends it, or queries its status."""
+        """Performs the refund's next step: sends the refund, or queries its status."""
         refund = await store.refund(self._db, job.merchant_id, job.subject)
         if refund is None:
             await reports.report_unknown(self._db, EventKind.REFUND, job)
@@ -105,7 +105,7 @@ class RefundTasks:
             await sending.unmark(self._db, REFUNDS, job)
             return SCHEDULE.first_seconds
         await self._settle(refund, rejection(answer), holder=job)
-        return 0  # the provider is queried now, if a signed webhook contradicts the rejection
+        return 0  # if a signed webhook contradicts the rejection, the provider is queried now
 
     async def _complete_in_sandbox(self, refund: Refund) -> float | None:
         if await decisions.hold_of(self._db, refund) is not None:
@@ -160,7 +160,7 @@ def _order(refund: Refund) -> RefundOrder:
 
 
 def _watch_seconds(refund: Refund) -> float | None:
-    """A refund that was paid from our bank is queried for days: the provider may pay it too."""
+    """Returns when to query a refund paid from our bank again: the provider may also pay it."""
     decided_at = refund.updated_at or datetime.now(UTC)
     is_watched = refund.by_operator and datetime.now(UTC) - decided_at < WATCHED
     return WATCH_SECONDS if is_watched else None

@@ -116,8 +116,8 @@ async def test_of_two_administrators_deciding_a_manual_payout_the_second_sees_wh
         await visitor.follow(reply) if reply.status == 303 else text(reply)
         for visitor, reply in zip((operations, second), replies, strict=True)
     ]
-    paid = f"completed already. {operations.email} has paid it, bank reference FT-2026-77."
-    rejected = f"canceled already. {second.email} has rejected it: The account is closed"
+    paid = f"completed already. {operations.email} paid the payout, bank reference FT-2026-77."
+    rejected = f"canceled already. {second.email} rejected the payout: The account is closed"
     if (await payer.payout(trx_id)).status == "completed":
         assert "Marked as paid. The merchant is notified." in said[0]
         assert paid in said[1]
@@ -396,7 +396,7 @@ async def test_a_manual_refund_is_confirmed_once_and_shows_by_whom(
         assert "1 to 200 printable characters" in text(refused)
     assert (await operations.post(f"{path}/confirm", {"note": "FT-88"})).status == 303
     again = await operations.post(f"{path}/reject", {"reason": "no"})
-    message = f"The refund is completed already. {operations.email} has paid it: FT-88"
+    message = f"The refund is completed already. {operations.email} paid the refund: FT-88"
     assert (again.status, message in text(again)) == (422, True)
     lines = await audited(services, f"refund:{refund}")
     assert lines[-1] == ("refund.confirm", operations.email)
