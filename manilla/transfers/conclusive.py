@@ -1,7 +1,7 @@
 """Decides when it is certain that a transfer was not paid, so that its money may be returned.
 
-Both rules are checked in the transaction that moves the money, while the transfer is locked. After
-a rejection the worker's job is locked too, and a webhook that arrives then waits for that lock.
+Both functions are called in the transaction that moves the money, while the transfer is locked.
+After a rejection, the worker's job is also locked, and new webhooks wait for that lock.
 """
 
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from manilla.providers.port import ReportedRefundStatus, TransferStatus
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
 NOT_PAID = (TransferEvent.FAILED, TransferEvent.REJECTED)
-# Sources that queried the provider for the status.
+# Sources that are based on a status query to the provider.
 QUERIES = (Source.STATUS_QUERY, Source.RECONCILIATION)
 _SAYS_PAID = (TransferStatus.DELIVERED, ReportedRefundStatus.PAID)
 _SAYS_FAILED = (TransferStatus.FAILED, ReportedRefundStatus.FAILED)
 
-# Finds rails that the payout `t` was moved away from, and that have since reported that they have
-# the transfer. When the attempt was marked as dead, no report said so. The minute covers webhooks
-# that were being stored at that time.
+# Finds previous rails of the payout `t` that have reported, since their attempt was marked as dead,
+# that they have the transfer. The minute covers webhooks that were being stored when the attempt
+# was marked as dead.
 LEFT_RAIL_HAS_IT = """
     SELECT a.provider FROM payout_attempt a
      WHERE a.merchant_id = t.merchant_id AND a.trx_id = t.trx_id AND a.dead_at IS NOT NULL
@@ -32,12 +32,12 @@ LEFT_RAIL_HAS_IT = """
 
 
 def doubts(event: SettlementEvent, said: Sequence[Claimed]) -> list[Claimed]:
-    """Returns the signed webhooks because of which this event must not be applied now.
+    """Returns the signed webhooks that make this event doubtful, so that it must not be applied.
 
-    A status query is newer than the webhooks, so it decides, except in the first seconds after a
-    webhook that says the opposite: the provider may have responded to the query before it sent the
-    webhook. Without a status query, any webhook that does not report a failure shows that the
-    provider may have the transfer, although it rejected it. Then the provider must be queried.
+    A status query is newer than the webhooks, so its result applies, except in the first seconds
+    after a webhook that reports the opposite: the provider may have responded to the query before
+    it sent the webhook. Without a status query, any webhook that does not report a failure shows
+    that the provider may have the transfer despite its rejection. Then it must be queried.
     """
     if event.event not in NOT_PAID:
         return []
@@ -50,7 +50,7 @@ def doubts(event: SettlementEvent, said: Sequence[Claimed]) -> list[Claimed]:
 async def left_rail_that_has_it(
     connection: Connection, merchant_id: int, trx_id: str
 ) -> str | None:
-    """Returns a rail that the payout was moved away from, and that has it after all."""
+    """Returns a previous rail of the payout that has the transfer after all, or None."""
     provider: str | None = await connection.value(
         f"""
         SELECT found.provider FROM payout t CROSS JOIN LATERAL ({LEFT_RAIL_HAS_IT}

@@ -76,7 +76,7 @@ class TransferEvent(StrEnum):
     REJECTED = "rejected"  # an administrator rejected the transfer, or the merchant stopped it
 
 
-# The statuses at a provider that are final for a transfer.
+# The provider's statuses that are final for a transfer.
 EVENTS: dict[Status | ReportedRefundStatus, TransferEvent] = {
     Status.DELIVERED: TransferEvent.DELIVERED,
     Status.FAILED: TransferEvent.FAILED,
@@ -92,7 +92,7 @@ def is_known(state: ProviderState) -> bool:
 
 
 def will_not_pay(answer: ProviderAnswer) -> TypeGuard[Refused | Unknown]:
-    """Whether this answer to the first send proves that the provider will not pay.
+    """Whether the provider's answer to the first send proves that the provider will not pay.
 
     The provider rejected the transfer, or never received it.
     """
@@ -100,7 +100,7 @@ def will_not_pay(answer: ProviderAnswer) -> TypeGuard[Refused | Unknown]:
 
 
 class Source(StrEnum):
-    """Who reported an event; the values are stored in timelines."""
+    """The source that reported an event. The values are stored in timelines."""
 
     PROVIDER = "rejected by the provider"  # the provider's response when the transfer was sent
     STATUS_QUERY = "status query"

@@ -1,4 +1,4 @@
-"""Sends a transfer, or queries its status, and returns what its worker must do next.
+"""Sends a transfer, or queries its status, and returns the step that the worker must apply.
 
 A transfer is never paid twice, and never ends without a conclusive response.
 """
@@ -48,7 +48,7 @@ DECIDED_SECONDS = 60.0
 RAIL_DOWN_SECONDS = 3.0
 HELD_SECONDS = 5.0
 MUST_NOT_BE_RESENT = Unknown(
-    "the provider does not know it, and may pay it twice if it is sent again"
+    "the provider does not know the transfer, and may pay it twice if it is sent again"
 )
 UNAVAILABLE = Unknown("the provider is unavailable")
 DRAINED = Unknown("an administrator has drained the provider")
@@ -56,10 +56,12 @@ ON_HOLD = Unknown(OutgoingHold.PAYOUTS_HELD.text)
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """The job runs again after this time; None ends it."""
+    """The job runs again after this time. None ends the job."""
 
     seconds: float | None
-    overdue: ProviderAnswer | None = None  # the last answer about a transfer open for too long
+    overdue: ProviderAnswer | None = (
+        None  # the last answer, if the transfer has been open for too long
+    )
 
 
 class ProviderAccepted(msgspec.Struct, frozen=True):
@@ -69,7 +71,7 @@ class ProviderAccepted(msgspec.Struct, frozen=True):
 
 
 class WillNotPay(msgspec.Struct, frozen=True):
-    """The answer to the first send proves that the provider will not pay."""
+    """The provider's answer to the first send proves that the provider will not pay."""
 
     answer: Refused | Unknown
 
@@ -87,16 +89,16 @@ class Ended(msgspec.Struct, frozen=True):
 class NoStatusQuery(msgspec.Struct, frozen=True):
     """Only an administrator can find out whether the transfer was paid."""
 
-    detail: str = "It may have been sent, and the provider has no status query for refunds."
+    detail: str = "The refund may have been sent, and the provider has no status query for it."
 
 
 class TransferTask(msgspec.Struct, frozen=True):
-    """A transfer as the worker that has its job read it, and the order to send."""
+    """A transfer, as loaded by the worker that holds its job, and the order to send."""
 
     job: Job
     transfer: Transfer
     order: TransferOrder | RefundOrder
-    known: KnownAs  # what the provider may identify the transfer by, besides our reference
+    known: KnownAs  # identifies the transfer at the provider, besides our reference
 
     def mark(self, reference: str) -> Mark:
         return Mark(self.job, self.transfer.sent_at, self.transfer.provider, reference)
@@ -106,9 +108,9 @@ Step = Wait | ProviderAccepted | WillNotPay | Decided | Ended | NoStatusQuery
 
 
 class TransferMachine:
-    """Sends payouts or refunds, and queries them.
+    """Sends payouts or refunds, and queries their status.
 
-    `direction` is that of the rail which must be up before a call, or None to skip this check.
+    `direction`: the direction of the rail that must be up before a call, or None for no check.
     """
 
     def __init__(
@@ -129,7 +131,7 @@ class TransferMachine:
         self._mark: Batcher[Mark, bool] = Batcher(partial(sending.mark, db, self._table))
 
     def obstacle(self, transfer: Transfer) -> Unknown | None:
-        """Returns why the transfer should be moved to another rail before it is sent."""
+        """Returns why an unsent transfer should move to another rail, or None."""
         if self._adapter(transfer) is None:
             return UNAVAILABLE
         is_payout = self._direction is Direction.PAY_OUT
@@ -150,11 +152,11 @@ class TransferMachine:
         if not is_unsent(transfer):
             return await self._query(adapter, task)
         if not transfer.may_be_sent:
-            return Wait(None)  # an administrator decides it
+            return Wait(None)  # an administrator decides the transfer
         return await self._send_first(adapter, task)
 
     async def _send_first(self, adapter: Adapter, task: TransferTask) -> Step:
-        """Sends a transfer for the first time: the only send whose rejection can be conclusive."""
+        """Sends a transfer for the first time. Only a rejection of this send can be conclusive."""
         reference = adapter.transfer_reference(task.transfer.trx_id)
         crash.point("before_transfer_is_sent")
         if not await self._mark.submit(task.mark(reference)):
@@ -172,7 +174,7 @@ class TransferMachine:
         self, adapter: Adapter, order: TransferOrder | RefundOrder, reference: str
     ) -> ProviderAnswer:
         if isinstance(order, RefundOrder):
-            # Providers that accept a reference for a refund take our transaction id unchanged.
+            # Providers that accept a reference for a refund accept our transaction id unchanged.
             return await adapter.refund(order)
         answer = await adapter.send(msgspec.structs.replace(order, reference=reference))
         if not isinstance(answer, Done):
@@ -185,14 +187,14 @@ class TransferMachine:
         return await self._read(transfer, answer)
 
     async def _not_marked(self, task: TransferTask) -> Step:
-        """Handles a transfer that could not be marked as sent.
+        """Returns the next step for a transfer that could not be marked as sent.
 
-        Either it is on hold, or another worker has its job.
+        Either the transfer is on hold, or another worker has its job.
         """
         hold = await self._hold(task.transfer)
         if hold is OutgoingHold.PAYOUTS_HELD:
             return await self._query_unsent(task)
-        # Without a hold, another worker has taken over the job and continues from the saved state.
+        # Without a hold, another worker has claimed the job and continues from the saved state.
         return Wait(self._schedule.first_seconds if hold is None else outgoing.WAIT_SECONDS)
 
     async def _hold(self, transfer: Transfer) -> OutgoingHold | None:
@@ -207,7 +209,7 @@ class TransferMachine:
         """Queries a transfer that is not marked as sent, while all transfers are on hold.
 
         After a backup was restored, the database may not know that the transfer was sent. If the
-        provider knows the transfer, it is marked as sent: from then on it is queried and never
+        provider knows the transfer, this marks it as sent. From then on, it is queried and never
         sent.
         """
         transfer = task.transfer
@@ -231,11 +233,11 @@ class TransferMachine:
         return await self._read(task.transfer, answer)
 
     async def _send_again(self, adapter: Adapter, task: TransferTask) -> Step:
-        """Sends a transfer again that never reached the provider.
+        """Sends a transfer again that the provider does not know.
 
-        The provider rejects a reference that it has seen before, so sending it again cannot pay
-        twice. But a rejection is no longer conclusive, because it may mean that the reference was
-        used before.
+        The provider rejects a reference that it has already received, so a second send cannot pay
+        twice. But a rejection is no longer conclusive, because it may mean that the provider has
+        received the first send.
         """
         transfer = task.transfer
         await self._report_disagreement(transfer)
@@ -253,7 +255,7 @@ class TransferMachine:
         return await self._after_send(transfer, after_unknown(answer))
 
     async def _read(self, transfer: Transfer, answer: ProviderAnswer) -> Step:
-        """Reads the provider's response, unless a recent signed webhook contradicts it."""
+        """Interprets the provider's answer, unless a recent signed webhook contradicts it."""
         wait_seconds = await self._report_disagreement(transfer)
         match answer:
             case Done(state) if state.status in EVENTS:
@@ -279,15 +281,15 @@ class TransferMachine:
         A timeout is not a rejection, because the provider may still pay.
         """
         if not transfer.is_open:
-            # A webhook caused this query. It is repeated until the provider responds.
+            # A webhook caused this query, which is repeated until the provider responds.
             return Wait(DECIDED_SECONDS)
         seconds = max(self._schedule.seconds(transfer.age), at_least_seconds)
         return Wait(seconds, answer if self._schedule.is_overdue(transfer.age) else None)
 
     def after_settle(self, transfer: Transfer, *, is_settled: bool) -> float | None:
-        """Returns the seconds until an open transfer whose result was not applied is queried again.
+        """Returns the seconds until the next query, if an open transfer's result was not applied.
 
-        Its result may be doubtful (see `conclusive`), or the transfer may have been moved or
+        The result may be doubtful (see `conclusive`), or the transfer may have been moved or
         decided in the meantime.
         """
         return self._schedule.first_seconds if transfer.is_open and not is_settled else None

@@ -1,4 +1,4 @@
-"""Errors for which a payout can be rejected. Each message says what to do next."""
+"""The errors with which a payout can be rejected. Each message tells the caller what to do next."""
 
 from enum import StrEnum
 
@@ -61,7 +61,7 @@ class GatewaySwitchedOff(GatewayNotConfigured):
 class ProviderUnavailable(Refusal):
     """The provider is temporarily unavailable.
 
-    Unlike with `Unavailable`, it is certain that nothing was written.
+    Unlike `Unavailable`, this error means that certainly nothing was written.
     """
 
     status, code = 503, "SERVICE_UNAVAILABLE"
@@ -105,7 +105,7 @@ class AmountOutOfRange(PayoutFailed):
 
 
 class RowDecided(Refusal):
-    """The row of a payout file was paid, refused or stopped before. Nothing was debited."""
+    """The payout file's row was already paid, rejected or stopped. Nothing was debited."""
 
     status, code = 409, "ROW_DECIDED"
     message = "This row was decided before."

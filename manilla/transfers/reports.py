@@ -22,7 +22,7 @@ async def report(
     *,
     provider: str | None = None,
 ) -> None:
-    """Opens a case about the transfer at its provider, or at `provider`, if it was moved away."""
+    """Opens a case about the transfer at its provider, or at a previous provider (`provider`)."""
     await cases.open_case(
         db,
         kind,
@@ -44,7 +44,7 @@ async def report_unknown(db: Database, kind: EventKind, job: Job) -> None:
 
 
 async def report_other_amount(db: Database, transfer: Transfer, amount: Money | None) -> bool:
-    """Opens a case and returns True if the provider reports a different amount than we sent."""
+    """Opens a case and returns True if the provider reports another amount than we sent."""
     if amount is None or amount == transfer.amount:
         return False
     detail = f"The provider reports {amount}; {transfer.amount} was sent."
@@ -53,7 +53,7 @@ async def report_other_amount(db: Database, transfer: Transfer, amount: Money | 
 
 
 async def report_needed_action(db: Database, transfer: Transfer, state: ProviderState) -> None:
-    """Opens a case immediately if the transfer waits for a person at the provider."""
+    """Opens a case immediately if the transfer needs a manual action at the provider."""
     if state.needs_action:
         await report(db, transfer, CaseKind.STILL_OPEN, state.needs_action)
 
@@ -61,9 +61,9 @@ async def report_needed_action(db: Database, transfer: Transfer, state: Provider
 async def report_disagreement(
     db: Database | Connection, transfer: Transfer, said: Sequence[Claimed]
 ) -> float:
-    """Opens a case if a signed webhook names a different amount or currency than we sent.
+    """Opens a case if a signed webhook reports another amount or currency than we sent.
 
-    Returns the number of seconds for which the provider's response must not be acted on.
+    Returns the number of seconds for which the provider's response must not be applied.
     """
     disagreeing = claims.disagreeing(said, transfer.amount)
     for claim in disagreeing:

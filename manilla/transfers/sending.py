@@ -1,4 +1,4 @@
-"""Records each send of a transfer before its first byte is sent.
+"""Records each send of a transfer before the request's first byte is sent.
 
 Only the worker that holds the transfer's job may send it.
 """
@@ -16,7 +16,7 @@ from manilla.transfers import conclusive
 
 
 class TransferTable(msgspec.Struct, frozen=True):
-    """How a table records when its transfers were sent, as SQL about the row `t`."""
+    """SQL expressions that record in a table when its transfers were sent. `t` is the row."""
 
     kind: EventKind
     name: str
@@ -27,7 +27,7 @@ class TransferTable(msgspec.Struct, frozen=True):
     is_first_send: str
     may_send: str = "true"
     on_behalf: str = "false"
-    is_routed: str = "false"  # SQL about the row `found`
+    is_routed: str = "false"  # SQL expression about the row `found`
 
 
 PAYOUTS = TransferTable(
@@ -58,12 +58,12 @@ REFUNDS = TransferTable(
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A worker's request to send a transfer, with the time of the last send that it has read."""
+    """A worker's request to send a transfer, with the last send time that the worker has read."""
 
     job: Job
     sent_at: datetime | None
     provider: str | None  # the provider that the worker is about to call
-    reference: str | None = None  # our reference in the form that the provider accepts
+    reference: str | None = None  # our reference in the provider's format
 
 
 class _Marked(msgspec.Struct, frozen=True):
@@ -75,8 +75,8 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
     """Marks transfers as sent. Returns False for each transfer that must not be sent.
 
     A stalled worker that has lost its job must not send, and no worker may send while the
-    merchant's money is on hold. A worker that takes over the job of a marked transfer queries the
-    provider before it sends.
+    merchant's money is on hold. A worker that claims the job of a marked transfer later queries
+    the provider before it sends.
     """
     async with db.by_key() as connection:
         rows = await connection.rows(
@@ -109,7 +109,7 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
 
 
 async def unmark(db: Database, table: TransferTable, job: Job) -> None:
-    """Reverts the mark of a first send, of which certainly no byte has left this machine.
+    """Reverts the mark of a first send if certainly no byte of it has left this machine.
 
     The transfer is then unsent again. A worker that has lost its job changes nothing.
     """
@@ -125,7 +125,7 @@ async def unmark(db: Database, table: TransferTable, job: Job) -> None:
 
 
 async def note_sent(db: Database, table: TransferTable, merchant_id: int, trx_id: str) -> None:
-    """Marks a transfer as sent although we have no record of sending it: the provider may know it.
+    """Marks a transfer as sent without a record of a send, because the provider may know it.
 
     From then on workers query its status, and send it only if the provider does not know it.
     """
