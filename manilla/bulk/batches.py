@@ -1,4 +1,4 @@
-"""Bulk payouts from a file: confirmed by a user, perhaps approved by another, paid row by row.
+"""Bulk payouts from a file. A user confirms the file, and another user may have to approve it.
 
 A single payout that needs a second person is a batch with one row.
 """
@@ -38,11 +38,11 @@ from manilla.people.second_person import ApprovalRequest, Decider
 PAY = JobKind.BULK_PAYOUTS
 ROWS_AT_ONCE = 200
 APPROVAL_LASTS = timedelta(hours=24)
-ASKED_MAX = 20  # how often a payout with one reference can be requested
+ASKED_MAX = 20  # maximum number of requests for a payout with the same reference
 NOT_CHOSEN = "Not paid: only the rows above this one were selected."
 STOPPED = "Not paid: {} stopped the file."
-REFUSED = "Not paid: {} refused it."
-EXPIRED = "Not paid: nobody approved it in time."
+REFUSED = "Not paid: {} rejected the request."
+EXPIRED = "Not paid: nobody approved the request in time."
 
 
 class BatchNotFound(Refusal):
@@ -52,7 +52,7 @@ class BatchNotFound(Refusal):
 
 class NothingToPay(Refusal):
     code = "NOTHING_TO_PAY"
-    message = "No row of this file can be paid. Correct its rows first."
+    message = "No row of this file can be paid. Correct the rows first."
 
 
 class BatchNotCovered(Refusal):
@@ -69,7 +69,7 @@ class BatchChanged(Refusal):
 
 class NamesNotChecked(Refusal):
     code = "NAMES_NOT_CHECKED"
-    message = "The names of the accounts are still being checked. Wait a moment."
+    message = "The account names are still being checked. Wait a moment."
 
 
 class BatchNotWaiting(Refusal):
@@ -79,17 +79,17 @@ class BatchNotWaiting(Refusal):
 
 class SamePerson(Refusal):
     status, code = 403, "SAME_PERSON"
-    message = "You asked for this, so another person must approve it."
+    message = "You made this request, so another person must approve it."
 
 
 class AskedTooOften(Refusal):
     status, code = 409, "ASKED_TOO_OFTEN"
-    message = "This payout was refused too often. Use another reference."
+    message = "This payout was rejected too often. Use another reference."
 
 
 class NotStoppable(Refusal):
     status, code = 409, "NOT_STOPPABLE"
-    message = "This file is not being paid any more."
+    message = "This file is no longer being paid."
 
 
 async def find(db: Database, tenant: Tenant, batch_id: str) -> Batch:
@@ -111,9 +111,9 @@ async def confirm(
 ) -> BatchStatus:
     """Starts paying all rows, or the `only_first` first rows. Repeated calls have no effect.
 
-    Above the merchant's threshold, a second person must approve it first. `revision` is that of the
-    rows which the user has seen, and `accepts_names` says that the user has checked the names that
-    differ.
+    Above the merchant's threshold, a second person must approve the file first. `revision` is the
+    revision of the rows that the user has seen. `accepts_names` is True if the user has checked the
+    names that differ.
     """
     batch = await find(db, tenant, batch_id)
     if not batch.payable:
@@ -145,10 +145,10 @@ def _check_seen(batch: Batch, revision: int | None, *, accepts_names: bool) -> N
 
 
 async def _checked_cost(connection: Connection, batch: Batch, rows: int, available: Money) -> Money:
-    """Returns the cost of the first rows.
+    """Returns the cost of the first rows, which the wallet must cover.
 
-    The wallet must cover it in addition to what other confirmed files will still cost. The lock on
-    the wallet prevents two files from being confirmed at the same time.
+    `available` excludes the remaining cost of other confirmed files. The lock on the wallet
+    prevents two files from being confirmed at the same time.
     """
     cost = await coverage.cost_of_first(connection, batch, rows)
     if rows < 1 or available < cost:
@@ -187,8 +187,8 @@ async def ask_single(
 ) -> str:
     """Asks a second person to approve a single payout. Returns the id of the batch.
 
-    A form that is submitted twice asks once. A payout that was refused, or that nobody approved in
-    time, can be asked for again with its reference.
+    A form that is submitted twice creates one request. A payout that was rejected, or that nobody
+    approved in time, can be requested again with the same reference.
     """
     for attempt in range(ASKED_MAX):
         batch_id = _single_id(caller, order.ref_trx, attempt)
@@ -205,7 +205,7 @@ async def ask_single(
 
 
 def _single_id(caller: Caller, ref_trx: str, attempt: int) -> str:
-    """Returns an id that depends on the reference. Each attempt has its own."""
+    """Returns a batch id that is derived from the reference and the number of the attempt."""
     key = f"{caller.merchant_id}:{caller.environment}:{ref_trx}" + f":{attempt}" * bool(attempt)
     number = int.from_bytes(hashlib.sha256(key.encode()).digest()[:7])
     return f"ASK-{ids.base32(number, 12)}"
@@ -219,7 +219,7 @@ async def ask_in(
     by: Decider,
     batch_id: str,
 ) -> None:
-    """Asks a second person to approve a payout, unless there is a batch with this id."""
+    """Asks a second person to approve a payout, unless a batch with this id exists."""
     batch = _single(caller, preview, order, by, batch_id)
     if await store.insert(connection, batch, [_single_row(preview, order)]):
         await _ask(connection, batch, by, preview.total)
@@ -275,7 +275,7 @@ async def approve(db: Database, tenant: Tenant, batch_id: str, *, by: Decider) -
 
 
 async def refuse(db: Database, tenant: Tenant, batch_id: str, *, by: Decider) -> None:
-    """Rejects a pending request. The requester can also reject it, to withdraw it."""
+    """Rejects a pending request. The requester can also reject the request, to withdraw it."""
     batch = await find(db, tenant, batch_id)
     async with db.transaction() as connection:
         batch = await transitions.lock(connection, batch)
@@ -307,9 +307,9 @@ def _request(batch: Batch) -> ApprovalRequest:
 async def stop(db: Database, tenant: Tenant, batch_id: str, *, by: Decider) -> None:
     """Stops a file that is being paid.
 
-    Rows without a payout are refused here. A worker then cancels the payouts that were not sent to
-    a provider yet, and returns their money. Payouts are created under the lock on the wallet, so no
-    row can be paid after it was refused here.
+    Rows without a payout are rejected here. A worker then cancels the payouts that were not sent to
+    a provider yet, and refunds them. Payouts are created under the lock on the wallet, so no row
+    can be paid after it was rejected here.
     """
     batch = await find(db, tenant, batch_id)
     async with db.transaction() as connection:
@@ -353,7 +353,7 @@ async def all_rows(
 
 
 def fingerprint(row: BatchRow) -> bytes:
-    """Returns the request fields of the row, without its outcome."""
+    """Returns the encoded request fields of the row, without its result."""
     return msgspec.json.encode(
         [row.amount_minor, row.bank_code, row.account_number, row.name, row.ref_trx]
     )

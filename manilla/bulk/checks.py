@@ -26,7 +26,7 @@ class BadRow(Refusal):
 
 
 class CheckedRow(msgspec.Struct, frozen=True):
-    """A row with the errors found in it, by column."""
+    """A row, with its errors by column."""
 
     row: FileRow
     amount: Money
@@ -40,7 +40,7 @@ class CheckedRow(msgspec.Struct, frozen=True):
 
 
 class RowChecks:
-    """The checks for one method. Account names are resolved later."""
+    """Checks rows for one payout method. Account names are resolved later."""
 
     def __init__(self, method: Method, known: Sequence[Bank]) -> None:
         self._method = method
@@ -48,7 +48,7 @@ class RowChecks:
         self._codes = {bank.code for bank in known}
 
     def check(self, row: FileRow) -> CheckedRow:
-        """Returns all errors of the row at once, so that one correction is enough."""
+        """Returns all errors of the row together, so that the user corrects the row only once."""
         zero = Money(self._method.currency, 0)
         faults = dict(row.faults)
         for column, check_part in self._parts(row).items():
@@ -90,7 +90,7 @@ class RowChecks:
             raise BadRow("The bank is missing.")
         _check_text("bank", code, beneficiary.TEXT_LENGTH_MAX)
         if self._method.is_manual:
-            # A number in this column is the rest of an amount with a decimal comma, or a bank code.
+            # A number in this column is a bank code, or the decimals after a comma in the amount.
             if not any(character.isalpha() for character in code):
                 raise BadRow(f"Write the bank's name instead of {code}.")
         elif self._codes and code not in self._codes:
@@ -122,7 +122,7 @@ def with_zeros(number: str) -> str:
 
 
 def beneficiary_of(row: NewBatchRow, method: Method) -> dict[str, str]:
-    """Returns the beneficiary with the field names of the method."""
+    """Returns the row's beneficiary, with the method's field names."""
     if method.is_manual:
         return {
             methods.MANUAL_BANK_NAME: row.bank_code,

@@ -1,4 +1,4 @@
-"""How much of a payout file the wallet covers."""
+"""Calculates how much of a payout file the wallet covers."""
 
 import msgspec
 
@@ -9,9 +9,9 @@ from manilla.ledger.scope import Tenant
 
 
 class BatchCoverage(msgspec.Struct, frozen=True):
-    """How much of a file the wallet covers, in file order."""
+    """The part of a file that the wallet covers, in file order."""
 
-    available: Money  # the wallet's balance minus what other confirmed files will still cost
+    available: Money  # the wallet's balance minus the remaining cost of other confirmed files
     total: Money
     affordable_rows: int
     affordable_cost: Money
@@ -26,7 +26,7 @@ class BatchCoverage(msgspec.Struct, frozen=True):
 
 
 async def coverage(db: Database, batch: Batch) -> BatchCoverage:
-    """Returns the wallet's current coverage; it is checked again under a lock before paying."""
+    """Returns the wallet's current coverage, which is checked again under a lock before paying."""
     available_now = await available(db, batch)
     rows, cost = await affordable(db, batch, available_now)
     total = await cost_of_first(db, batch, batch.ready)
@@ -34,7 +34,7 @@ async def coverage(db: Database, batch: Batch) -> BatchCoverage:
 
 
 async def available(db: Database | Connection, of: Batch, *, lock: bool = False) -> Money:
-    """Returns the wallet's balance minus what the rows of other running batches will cost."""
+    """Returns the wallet's balance minus the cost of unpaid rows in other running batches."""
     tenant = Tenant(of.merchant_id, of.environment)
     return await not_promised(db, tenant, of.currency, except_batch=of.id, lock=lock)
 
@@ -47,9 +47,9 @@ async def not_promised(
     except_batch: str = "",
     lock: bool = False,
 ) -> Money:
-    """Returns the wallet's balance minus what the rows of running batches will cost."""
+    """Returns the wallet's balance minus the cost of unpaid rows in running batches."""
     scope = tenant.merchant_id, tenant.environment, currency
-    # Take the lock in a separate statement, so that the next one sees the state after the wait.
+    # Take the lock in a separate statement, so that the next statement sees all committed rows.
     balance_minor = await db.value(
         """
         SELECT balance_minor FROM wallet
@@ -77,7 +77,7 @@ _SUMS = """
 
 
 async def affordable(db: Database, of: Batch, limit: Money) -> tuple[int, Money]:
-    """Returns how many rows, from the first on, the limit covers, and their cost."""
+    """Returns the number of rows, in file order, that the limit covers, and their cost."""
     record = await db.record(
         f"""
         SELECT count(*) AS rows, coalesce(max(cost), 0)::bigint AS cost FROM ({_SUMS}) AS s

@@ -1,4 +1,4 @@
-"""Drafts of bulk payouts: checks an uploaded file, and corrects its rows in place."""
+"""Drafts of bulk payouts: checks an uploaded file, and saves corrections to its rows."""
 
 import asyncio
 import secrets
@@ -34,7 +34,7 @@ FILE_NAME_LENGTH_MAX = 100
 ROWS_AT_ONCE = 200  # rows to process before other requests are served
 USED_BEFORE = "A payout with this reference already exists."
 KEPT_FAULTS = ("reference", file.WHOLE_ROW)  # errors that a new account number does not fix
-BANKS_DIFFER = "The bank's code and its name mean different banks."
+BANKS_DIFFER = "The bank code and the bank name are of different banks."
 
 _threads = LimitedThreads("payout files", at_once=1, waiting_max=4)
 
@@ -50,7 +50,7 @@ class RowNotFound(Refusal):
 
 
 class Drafting(msgspec.Struct, frozen=True):
-    """What is needed to check the rows of a merchant's file for a method."""
+    """The services and facts for checking the rows of a merchant's file for a payout method."""
 
     db: Database
     previews: PayoutPreviews
@@ -75,7 +75,7 @@ class Drafting(msgspec.Struct, frozen=True):
         return await self.previews.own_bank_code(self.caller, self.method, text)
 
     def _understood(self, row: FileRow, codes: dict[str, str]) -> FileRow:
-        """Returns the row with the provider's own code of the bank."""
+        """Returns the row with the provider's own bank code."""
         faults = dict(row.faults)
         code = codes.get(row.bank_code or row.bank_name, "")
         if row.bank_code and row.bank_name and codes[row.bank_name] != code:
@@ -109,7 +109,7 @@ async def draft(drafting: Drafting, *, file_name: str, raw: bytes, uploaded_by: 
         created_at=datetime.now(UTC),
     )
     stored = [_row(batch.id, drafting, _unless_used(each, used)) for each in checked]
-    if caller.is_sandbox:  # no provider is called there
+    if caller.is_sandbox:  # no provider is called in the sandbox
         stored = [
             await names.resolve_name(drafting.previews, caller, method, row) for row in stored
         ]
@@ -120,7 +120,7 @@ async def draft(drafting: Drafting, *, file_name: str, raw: bytes, uploaded_by: 
 
 
 def _without_repeats(checked: Sequence[CheckedRow]) -> list[CheckedRow]:
-    """Marks the rows whose reference an earlier valid row of the file has."""
+    """Adds an error to each row that has the same reference as an earlier valid row."""
     seen: Counter[str] = Counter()
     result = []
     for each in checked:
@@ -164,16 +164,16 @@ def _row(batch_id: str, drafting: Drafting, checked: CheckedRow) -> NewBatchRow:
 
 
 def own_reference(batch_id: str, number: int) -> str:
-    """Returns the reference of a row that has none in the file."""
+    """Returns the reference that we generate for a row without a reference."""
     return f"{batch_id}-{number:04d}"
 
 
 async def correct(
     drafting: Drafting, batch: Batch, wanted: Sequence[FileRow], removed: Sequence[int] = ()
 ) -> int:
-    """Saves corrected rows, with the errors that they still have, and removes others.
+    """Saves corrected rows with their remaining errors, and deletes the `removed` rows.
 
-    Returns how many of the corrected rows have no error any more.
+    Returns the number of corrected rows that no longer have an error.
     """
     checked = _without_repeats(await drafting.check(wanted))
     async with drafting.db.transaction() as connection:
@@ -213,7 +213,7 @@ async def _with_reference_faults(
     checked: CheckedRow,
     replaced: Sequence[int],
 ) -> CheckedRow:
-    """Marks a row whose reference was used. `replaced` are the rows whose references change."""
+    """Adds an error if the row's reference is used elsewhere than in the `replaced` rows."""
     reference = checked.row.reference
     if not reference or "reference" in checked.faults:
         return checked
@@ -227,8 +227,8 @@ async def _with_reference_faults(
 async def add_zeros(drafting: Drafting, batch: Batch) -> int:
     """Adds the zeros that a spreadsheet has dropped from account numbers.
 
-    A user asks for it, because a number can also lack another digit. The names of the accounts are
-    checked afterwards. Returns the number of rows that it has changed.
+    A user must start this, because a number can also lack other digits than zeros. The account
+    names are checked afterwards. Returns the number of changed rows.
     """
     async with drafting.db.transaction() as connection:
         await _locked(connection, batch)
@@ -249,7 +249,7 @@ async def add_zeros(drafting: Drafting, batch: Batch) -> int:
 
 
 def file_row(batch: Batch, row: BatchRow) -> FileRow:
-    """Returns the row as the file had it."""
+    """Returns the row as it was in the file."""
     is_own = row.ref_trx == own_reference(batch.id, row.number)
     return FileRow(
         number=row.number,

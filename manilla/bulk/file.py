@@ -1,4 +1,4 @@
-"""Reads payout files: CSV or XLSX with one payout per line."""
+"""Parses payout files: CSV or XLSX with one payout per line."""
 
 import csv
 import io
@@ -14,11 +14,11 @@ from manilla.kit.errors import Refusal
 MEBIBYTE = 1024 * 1024
 BYTES_MAX = 10 * MEBIBYTE
 ROWS_MAX = 10_000
-LINES_MAX = 3 * ROWS_MAX  # with empty lines
+LINES_MAX = 3 * ROWS_MAX  # includes empty lines
 LINE_ENDS_MAX = 2 * LINES_MAX  # counts CR and LF separately; a quoted value may have line breaks
 COLUMNS = ("amount", "bank_code", "account_number", "name", "reference", "description")
 NEEDED = COLUMNS[:3]
-# Other titles of the columns. A file can have a bank's code and its name.
+# Other accepted column titles. A file can have both a bank's code and its name.
 OTHER_TITLES = {
     "bank": "bank_code",
     "account": "account_number",
@@ -29,7 +29,7 @@ OTHER_TITLES = {
 BANK_NAME = "bank_name"
 WHOLE_ROW = "row"  # key for errors that belong to no single column
 CELL_LENGTH_MAX = 300
-# Delimiters: spreadsheets use semicolons in locales with a decimal comma, and tabs on request.
+# Spreadsheets use semicolons in locales with a decimal comma, and can also export tabs.
 DELIMITERS = ",;\t"
 _ROUNDED = re.compile(r"[0-9](\.[0-9]+)?[eE]\+?[0-9]+")
 
@@ -74,7 +74,7 @@ def _csv_lines(raw: bytes) -> list[list[Cell]]:
         ) from None
     if "\0" in text:
         raise BadFile("The file is not a CSV file.")
-    # Reject such files before parsing: millions of empty lines or values need much memory.
+    # Reject very large files before parsing: millions of empty lines or values need much memory.
     if text.count("\n") + text.count("\r") > LINE_ENDS_MAX:
         raise BadFile(f"The file has too many lines. It can have at most {ROWS_MAX:,} payouts.")
     delimiter = _delimiter(text)

@@ -1,4 +1,4 @@
-"""Checks the names of the accounts in a payout file with their banks, before anything is paid."""
+"""Compares the account names in a payout file with the banks' names, before anything is paid."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -19,12 +19,12 @@ from manilla.payouts.ordering import PayoutPreviews
 from manilla.transfers.refusals import PROVIDER_RETRY_SECONDS, ProviderUnavailable, UnknownBank
 
 CHECK = JobKind.BULK_NAMES
-CONCURRENCY = 2  # files at once
-# At most this many accounts of a file are looked up at once, and a step takes at least a second, so
-# that the provider answers payouts too.
+CONCURRENCY = 2  # number of files that are checked at the same time
+# At most this many accounts of a file are looked up at the same time, and a step takes at least a
+# second, so that the provider still has capacity for payouts.
 LOOKUPS_AT_ONCE, STEP_SECONDS = 10, 1
 PROVIDER_PATIENCE = timedelta(hours=1)  # how long to retry while a provider is unavailable
-NOT_ANSWERED = "The bank's provider did not answer. Save the row to check the account again."
+NOT_ANSWERED = "The provider did not respond. Save the row to check the account again."
 
 
 class NameTasks:
@@ -63,7 +63,7 @@ class NameTasks:
     async def _look(
         self, caller: Caller, method: Method, row: BatchRow, *, is_patient: bool
     ) -> NewBatchRow | None:
-        """Returns the row with its account's name; None if the provider does not answer now."""
+        """Returns the row with the account name, or None if the provider does not respond now."""
         try:
             return await resolve_name(self._previews, caller, method, row)
         except ProviderUnavailable:
@@ -73,9 +73,9 @@ class NameTasks:
 async def resolve_name(
     previews: PayoutPreviews, caller: Caller, method: Method, row: NewBatchRow
 ) -> NewBatchRow:
-    """Returns the row with the name that the bank has, or with the error that prevents paying it.
+    """Returns the row with the bank's account name, or with the error that prevents the payout.
 
-    The sandbox has no real names to compare, so only one test account differs there.
+    The sandbox has no real names, so only one test account has a differing name there.
     """
     if row.name_check is not NameCheck.WAITING:
         return row

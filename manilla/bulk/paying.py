@@ -1,8 +1,8 @@
-"""Pays the rows of a confirmed batch in order, and none of them twice.
+"""Pays the rows of a confirmed batch in order, each row at most once.
 
-The statement that creates the payout of a row also marks the row as paid, and creates nothing if
-somebody has decided the row before. So a worker that stalled can neither pay a row twice nor pay a
-row of a file that was stopped.
+The statement that creates a row's payout also marks the row as paid. It creates no payout if the
+row was already paid, rejected or stopped. So a stalled worker can neither pay a row twice nor pay a
+row of a stopped file.
 """
 
 import time
@@ -36,7 +36,7 @@ from manilla.transfers.refusals import (
 CONCURRENCY = 4
 # The step is much shorter than the job's lease, so that no other worker starts on the same rows.
 STEP_SECONDS, ROWS_A_STEP = 20, 50
-NO_LIMIT = 2**31  # no limit: the rate limit applies to API callers, not to this job
+NO_LIMIT = 2**31  # the rate limit applies to API callers, not to this job
 PROVIDER_PATIENCE = timedelta(hours=1)  # how long to retry while a provider is unavailable
 NO_METHOD = "The payout method no longer exists."
 STOPPED = "Not paid: the wallet could no longer cover row {}, and rows are paid in order."
@@ -77,7 +77,7 @@ class BulkPayoutTasks:
         return 0
 
     async def _end(self, batch: Batch) -> float | None:
-        """Ends the batch; first cancels the unsent payouts of one that was stopped."""
+        """Ends the batch. If the batch was stopped, first cancels its unsent payouts."""
         if batch.stopped_at is not None:
             wait = await stopping.cancel_unsent(self._db, batch)
             if wait is not None:
@@ -90,7 +90,7 @@ class BulkPayoutTasks:
     async def _pay(self, caller: Caller, batch: Batch, row: BatchRow) -> bool:
         """Pays one row.
 
-        Returns False if the wallet cannot cover it; then no later row is paid either.
+        Returns False if the wallet cannot cover the row. Then no later row is paid either.
         """
         method = self._catalogue.by_id(MethodKind.WITHDRAW, batch.method_id)
         if method is None:
@@ -104,11 +104,11 @@ class BulkPayoutTasks:
         except Unavailable:
             raise  # it is unknown whether the payout was created, so the job repeats the same order
         except RowDecided:
-            pass  # another worker has paid it, or somebody has stopped the file
+            pass  # another worker has paid the row, or a user has stopped the file
         except DuplicateReference as duplicate:
             await self._decide_known(batch, row, str((duplicate.details or {})["trx_id"]))
         except InsufficientBalance as refusal:
-            # A smaller row further down might be covered, but rows must be paid in file order.
+            # The wallet might cover a smaller later row, but rows must be paid in file order.
             later = STOPPED.format(row.number)
             await transitions.refuse_from(self._db, batch, row.number, refusal.text, later)
             return False
@@ -123,8 +123,8 @@ class BulkPayoutTasks:
     async def _decide_known(self, batch: Batch, row: BatchRow, trx_id: str) -> None:
         """Handles a row whose reference is already used.
 
-        A reference that we generated belongs to this row; one from the file may belong to any
-        payout.
+        A reference that we generated belongs to this row. A reference from the file may belong to
+        any payout.
         """
         if row.ref_trx.startswith(batch.id):
             await transitions.decide(self._db, batch, row.number, RowState.PAID, trx_id=trx_id)

@@ -1,8 +1,8 @@
-"""Reads the first visible sheet of an .xlsx file, which can be hostile.
+"""Parses the first visible sheet of an .xlsx file, which may be malicious.
 
-Only the parts that hold cells are read, as a stream and within limits on their unpacked size and
-their number of cells. Entities are never expanded, formulas are never evaluated, and a number keeps
-the digits that the spreadsheet shows.
+Only the parts with cells are parsed, as a stream, with limits on their unpacked size and number of
+cells. Entities are never expanded, formulas are never evaluated, and a number keeps the digits that
+the spreadsheet shows.
 """
 
 import io
@@ -18,33 +18,33 @@ import msgspec
 
 UNPACKED_BYTES_MAX = 32 * 1024 * 1024
 CELLS_MAX = 300_000
-# The elements and attributes of all parts that are read. The largest file of payouts has about ten
-# for each of its cells.
+# Maximum number of elements and attributes in all parsed parts. The largest payout file has about
+# ten for each cell.
 NODES_MAX = 1_500_000
-DEPTH_MAX = 64  # of elements in elements; a spreadsheet has about ten
-# The parser holds a tag until it is complete.
+DEPTH_MAX = 64  # maximum nesting of elements; a spreadsheet has about ten levels
+# The parser buffers a tag until the tag is complete.
 TAG_BYTES_MAX = 256 * 1024
 PARTS_MAX = 1_000
 COLUMNS_MAX = 50
 TEXT_LENGTH_MAX = 300
 CHUNK_BYTES = 64 * 1024
-DIGITS = 15  # that a spreadsheet's number has
+DIGITS = 15  # significant digits of a number in a spreadsheet
 
-FORMULA = "The cell has a formula, which is not calculated here. Enter its value."
-DATE = "The spreadsheet has made a date of this value. Enter it again."
-ERROR = "The cell has an error of the spreadsheet. Enter a value."
+FORMULA = "The cell contains a formula, which we do not calculate. Enter the value instead."
+DATE = "The spreadsheet has converted this value to a date. Enter the value again."
+ERROR = "The cell contains a spreadsheet error. Enter a value."
 
-_PART = b"PK\x01\x02"  # the mark of a part in the list of parts
+_PART = b"PK\x01\x02"  # signature of a part in the ZIP file's directory
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _PLACE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
-_DATE_FORMATS = {*range(14, 23), *range(45, 48)}  # of those that every spreadsheet knows
+_DATE_FORMATS = {*range(14, 23), *range(45, 48)}  # numbers of the built-in date formats
 _NOT_IN_FORMAT = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]')
 
 Start = Callable[[str, dict[str, str]], None]
 
 
 class UnreadableSheet(Exception):
-    """The text says why, and what the user can do."""
+    """The sheet cannot be parsed. The message tells the user the reason and what to do."""
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -57,8 +57,8 @@ def is_zip(raw: bytes) -> bool:
 
 
 def read(raw: bytes, *, lines_max: int) -> list[list[Cell]]:
-    """Returns the lines of the sheet, empty ones included."""
-    # Count the parts before the list of them is read.
+    """Returns all lines of the sheet, including empty lines."""
+    # Count the parts before `zipfile` reads the directory.
     if raw.count(_PART) > PARTS_MAX:
         raise UnreadableSheet("The .xlsx file has too many parts.")
     try:
@@ -83,7 +83,7 @@ def _read(parts: "_Parts", lines_max: int) -> list[list[Cell]]:
 
 
 class _Parts:
-    """The parts of the packed file, which together can be unpacked to a limited size."""
+    """The parts of the ZIP file, with a limit on their total unpacked size."""
 
     def __init__(self, packed: zipfile.ZipFile) -> None:
         self._packed = packed
@@ -140,7 +140,7 @@ class _Parts:
         return self._packed.open(name)
 
     def _chunks(self, part: IO[bytes]) -> Iterator[bytes]:
-        # The sizes that the file states about itself are not trusted.
+        # Do not trust the sizes in the file's directory.
         while chunk := part.read(CHUNK_BYTES):
             self._bytes_left -= len(chunk)
             if self._bytes_left < 0:
@@ -158,12 +158,12 @@ def _local(tag: str) -> str:
 
 
 def _value(values: dict[str, str], name: str) -> str:
-    """Returns an attribute, whatever its namespace."""
+    """Returns the value of an attribute in any namespace."""
     return next((value for key, value in values.items() if _local(key) == name), "")
 
 
 def _targets(parts: _Parts) -> dict[str, str]:
-    """Returns the paths of the workbook's parts by id, and of the single ones by type."""
+    """Returns the paths of the workbook's parts, by id and by type."""
     targets: dict[str, str] = {}
 
     def start(tag: str, values: dict[str, str]) -> None:
@@ -191,7 +191,7 @@ def _sheet_path(parts: _Parts, targets: dict[str, str]) -> str:
 
 
 def _texts(parts: _Parts, path: str | None) -> list[str]:
-    """Returns the texts that cells refer to by number."""
+    """Returns the shared strings, to which cells refer by number."""
     if path is None:
         return []
     found = _SharedTexts()
@@ -223,7 +223,7 @@ class _SharedTexts:
 
 
 def _date_styles(parts: _Parts, path: str | None) -> set[str]:
-    """Returns the numbers of the cell styles that show a number as a date."""
+    """Returns the indexes of the cell styles that show a number as a date."""
     if path is None:
         return set()
     formats, styles, inside = set(_DATE_FORMATS), list[int](), list[str]()
@@ -247,8 +247,6 @@ def _is_date(code: str) -> bool:
 
 
 class _Sheet:
-    """Collects the cells of a sheet."""
-
     def __init__(self, texts: list[str], date_styles: set[str], lines_max: int) -> None:
         self.lines: list[list[Cell]] = []
         self._texts = texts
@@ -335,7 +333,7 @@ def _number(text: str) -> Cell:
 
 
 def _column(place: str, following: int) -> int:
-    """Returns the cell's column: 0 for A1. A cell without a position follows the previous one."""
+    """Returns the index of the cell's column, 0 for A1. Without a position, returns `following`."""
     match = _PLACE.fullmatch(place)
     if match is None:
         return following

@@ -1,8 +1,8 @@
-"""Cancels the payouts of a stopped file that were not sent yet, and returns their money once.
+"""Cancels the unsent payouts of a stopped file, and refunds each of them exactly once.
 
-Only the worker that holds a payout's job can send it. This code takes the job first, so a payout is
-either sent or canceled, never both. Payouts that were sent continue. So do manual payouts, which an
-administrator may be paying right now.
+Only the worker that holds a payout's job can send the payout. This code claims the job first, so a
+payout is either sent or canceled, never both. Payouts that were sent are not canceled. Manual
+payouts are not canceled either, because an administrator may be paying them right now.
 """
 
 from manilla.bulk import store
@@ -23,14 +23,14 @@ from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 PAYOUTS_A_STEP = 50
 RETRY_SECONDS = 2
 WHY = "The merchant stopped the file before this payout was sent."
-REMARK = "Not paid: the file was stopped before it was sent. The money is back in your wallet."
+REMARK = "Not paid: the file was stopped before this payout was sent. The wallet was refunded."
 
 
 async def cancel_unsent(db: Database, batch: Batch) -> float | None:
-    """Cancels some of the unsent payouts. Returns when to continue; None if none is left."""
+    """Cancels some unsent payouts. Returns the seconds until the next step, or None at the end."""
     hold = await outgoing.hold(db, batch.merchant_id, batch.environment)
     if hold is OutgoingHold.PAYOUTS_HELD:
-        # The restored database may be older than a send.
+        # After a restore, the database may be older than a send.
         return outgoing.WAIT_SECONDS
     unsent = await store.unsent(db, batch, PAYOUTS_A_STEP)
     canceled = [await _cancel(db, batch, trx_id) for trx_id in unsent]
@@ -40,7 +40,7 @@ async def cancel_unsent(db: Database, batch: Batch) -> float | None:
 
 
 async def _cancel(db: Database, batch: Batch, trx_id: str) -> bool:
-    """Returns False if the payout cannot be canceled right now, for example while it is sent."""
+    """Returns False if the payout cannot be canceled now, for example because it is being sent."""
     payout = await payouts.payout(db, batch.merchant_id, trx_id)
     assert payout is not None
     is_sandbox = batch.environment is Environment.SANDBOX

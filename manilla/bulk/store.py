@@ -1,4 +1,4 @@
-"""Bulk payout batches and their rows, and the SQL statements for them."""
+"""Bulk payout batches and their rows, with the SQL statements that read and write them."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -28,20 +28,20 @@ class BatchStatus(StrEnum):
     ASKED = "asked"  # confirmed by a user; needs a second person's approval
     RUNNING = "running"
     DONE = "done"
-    REFUSED = "refused"  # a user rejected it, or nobody approved it in time
+    REFUSED = "refused"  # a user rejected the batch, or nobody approved it in time
 
 
 class RowState(StrEnum):
     FAULTY = "faulty"  # invalid and never paid: the user must correct the file
     READY = "ready"
-    PAID = "paid"  # the payout was created; the payout has its own status
+    PAID = "paid"  # the payout was created, and has a separate status
     REFUSED = "refused"  # rejected; nothing was debited
 
 
 class NameCheck(StrEnum):
-    """The comparison of the name in the file with the name that the bank has."""
+    """The comparison of the name in the file with the account name at the bank."""
 
-    NONE = "none"  # nobody can resolve names for the method, or the row has an error
+    NONE = "none"  # the method cannot resolve names, or the row has an error
     WAITING = "waiting"
     AGREES = "agrees"
     DIFFERS = "differs"
@@ -74,7 +74,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     ready: int = 0
     paid: int = 0
     refused: int = 0
-    # Number of ready rows whose name is not checked yet, or differs from the bank's.
+    # Number of ready rows whose name is not checked yet, or differs from the name at the bank.
     unchecked: int = 0
     differing: int = 0
     amount_minor: int = 0  # total amount of the valid rows
@@ -103,7 +103,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def path(self) -> str:
-        """The path of its page."""
+        """The path of the batch's page."""
         return f"/dashboard/{self.environment}/payouts/bulk/{self.id}"
 
     @property
@@ -112,7 +112,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ordered_by(self) -> str | None:
-        """The users who are responsible for its payouts."""
+        """The users who requested and approved the batch's payouts."""
         if self.asked_by is None:
             return self.confirmed_by
         return f"{self.asked_by}, approved by {self.confirmed_by}"
@@ -151,7 +151,7 @@ class BatchOutcomes(msgspec.Struct, frozen=True):
     pending: int
     delivered: int
     failed: int  # failed or canceled payouts, whose debit was refunded to the wallet
-    unsent: int  # pending payouts that no provider has, and that no administrator pays
+    unsent: int  # pending automatic payouts that were not sent to a provider
 
     @property
     def made(self) -> int:
@@ -163,7 +163,7 @@ class BatchOutcomes(msgspec.Struct, frozen=True):
 
 
 async def insert(connection: Connection, batch: Batch, rows: Sequence[NewBatchRow]) -> bool:
-    """Adds a draft with its rows. Returns False if there is a batch with this id."""
+    """Adds a draft with its rows. Returns False if a batch with this id exists."""
     is_new = await connection.has_row(
         """
         INSERT INTO payout_batch (merchant_id, id, environment, method_id, method_name, currency,
@@ -224,7 +224,7 @@ async def batches(db: Database, merchant_id: int, batch_ids: Sequence[str]) -> l
 
 
 async def count_rejected(db: Database, tenant: Tenant, since: datetime) -> int:
-    """Counts the batches since then that were confirmed and have rows that were not paid."""
+    """Counts confirmed batches, created since `since`, that have rejected rows."""
     return await db.number(
         """
         SELECT count(*) FROM payout_batch b
@@ -238,7 +238,7 @@ async def count_rejected(db: Database, tenant: Tenant, since: datetime) -> int:
 
 
 async def count_waiting(db: Database, tenant: Tenant) -> int:
-    """Returns how many batches need a second person's approval."""
+    """Counts the batches that need a second person's approval."""
     return await db.number(
         """
         SELECT count(*) FROM payout_batch
@@ -348,7 +348,7 @@ async def used_references(
 async def has_other_row(
     connection: Connection, of: Batch, numbers: Sequence[int], reference: str
 ) -> bool:
-    """Whether a row of the batch that can be paid has this reference, except these rows."""
+    """Whether a payable row of the batch, other than these rows, has this reference."""
     return await connection.has_row(
         """
         SELECT true FROM payout_batch_row
@@ -380,7 +380,7 @@ async def delete_rows(connection: Connection, of: Batch, numbers: Sequence[int])
 
 
 async def raise_revision(connection: Connection, of: Batch) -> None:
-    """Records that the rows have changed since a user last saw them."""
+    """Increases the revision, which shows that the rows have changed since a user saw them."""
     await connection.execute(
         """
         UPDATE payout_batch SET revision = revision + 1 WHERE merchant_id = $1 AND id = $2""",
@@ -389,7 +389,7 @@ async def raise_revision(connection: Connection, of: Batch) -> None:
 
 
 async def save_names(db: Database, of: Batch, found: Sequence[NewBatchRow]) -> None:
-    """Saves the results of the name check, except of rows that users changed in the meantime."""
+    """Saves the results of name checks, except for rows that users changed in the meantime."""
     await db.execute(
         """
         UPDATE payout_batch_row AS r
@@ -405,7 +405,7 @@ async def save_names(db: Database, of: Batch, found: Sequence[NewBatchRow]) -> N
 
 
 async def unsent(db: Database | Connection, of: Batch, limit: int) -> list[str]:
-    """Returns payouts of the batch that no provider has, and that no administrator pays."""
+    """Returns the ids of the batch's automatic payouts that were not sent to a provider."""
     records = await db.records(
         """
         SELECT p.trx_id
@@ -423,7 +423,7 @@ async def unsent(db: Database | Connection, of: Batch, limit: int) -> list[str]:
 
 
 async def take_back(connection: Connection, of: Batch, trx_id: str, remark: str) -> None:
-    """Refuses a row whose payout was canceled."""
+    """Marks a row as rejected after its payout was canceled."""
     await connection.execute(
         """
         UPDATE payout_batch_row SET state = 'refused', remark = $4

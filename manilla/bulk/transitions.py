@@ -8,7 +8,7 @@ from manilla.kit.db import Connection, Database
 
 
 async def lock(connection: Connection, found: Batch) -> Batch:
-    """Locks the batch, so that nobody changes it or its rows, and reads it again."""
+    """Locks the batch, so that neither it nor its rows can change, and reloads it."""
     await connection.execute(
         "SELECT FROM payout_batch WHERE merchant_id = $1 AND id = $2 FOR UPDATE",
         *(found.merchant_id, found.id),
@@ -30,7 +30,7 @@ async def start(connection: Connection, locked: Batch, confirmed_by: str) -> Non
 async def ask(
     connection: Connection, locked: Batch, person_id: int, email: str, lasts: timedelta
 ) -> None:
-    """Leaves the decision about the batch to a second person."""
+    """Marks the batch as waiting for a second person's approval."""
     await connection.execute(
         """
         UPDATE payout_batch SET status = 'asked', asked_by_id = $3, asked_by = $4, asked_at = now(),
@@ -52,7 +52,7 @@ async def refuse(connection: Connection, locked: Batch, ended_by: str | None, wh
 
 
 async def stop(connection: Connection, locked: Batch, ended_by: str, why: str) -> None:
-    """Stops a batch: refuses the rows that have no payout yet."""
+    """Stops a batch: rejects the rows that have no payout yet."""
     await refuse_ready(connection, locked, why)
     await connection.execute(
         """
@@ -80,7 +80,7 @@ async def decide(
     trx_id: str | None = None,
     remark: str | None = None,
 ) -> None:
-    """Sets the final state of a row, if it has none yet."""
+    """Sets the final state of a row that has no final state yet."""
     await db.execute(
         """
         UPDATE payout_batch_row SET state = $4, trx_id = $5, remark = coalesce($6, remark)
@@ -104,7 +104,7 @@ async def refuse_after_first(connection: Connection, of: Batch, rows: int, remar
 
 
 async def refuse_from(db: Database, of: Batch, number: int, remark: str, later: str) -> None:
-    """Rejects this row and all later ones in one statement, so that no later row can be paid."""
+    """Rejects this row and all later rows in one statement, so that no later row can be paid."""
     await db.execute(
         """
         UPDATE payout_batch_row
