@@ -1,1 +1,1 @@
-"""Changes that reduce safety need a second administrator in production mode."""
+"""Changes that a second person must approve before they take effect."""

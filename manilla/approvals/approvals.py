@@ -1,7 +1,7 @@
-"""Approvals: a second person, never the requester, decides on each of them exactly once.
+"""Approvals: a second person, never the requester, decides on each approval exactly once.
 
-Administrators decide on changes to the platform, and a merchant's team on changes that it has
-requested: `team` is the merchant's id, or None for the administrators.
+Administrators decide on changes to the platform. A merchant's team decides on changes that its
+members have requested. `team` is the merchant's id, or None for the administrators.
 """
 
 import msgspec
@@ -36,7 +36,7 @@ class ApprovalNotFound(Refusal):
 
 
 class Approvals(msgspec.Struct, frozen=True):
-    """The services that are needed to apply changes or to request their approval."""
+    """The services for applying changes and for requesting their approval."""
 
     db: Database
     keyring: Keyring
@@ -49,7 +49,7 @@ class Approved(msgspec.Struct, frozen=True):
 
 
 async def request(services: Approvals, change: Change, reason: str = "") -> int:
-    """Stores the change, encrypted. Returns the id of the new approval."""
+    """Stores the encrypted change for approval. Returns the id of the new approval."""
     async with services.db.transaction() as connection:
         await check(connection, services, change)
         return await request_in(connection, services.keyring, change, reason)
@@ -114,7 +114,7 @@ async def _mail_administrators(connection: Connection, change: str, reason: str)
 
 
 async def approve(services: Approvals, approval_id: int, *, team: int | None = None) -> Approved:
-    """Applies the change exactly once, because the transaction locks the approval's row."""
+    """Applies the change. The lock on the approval's row ensures that this happens only once."""
     actor = current.get()
     async with services.db.transaction() as connection:
         asked = await _lock(connection, approval_id, team)
@@ -129,7 +129,7 @@ async def approve(services: Approvals, approval_id: int, *, team: int | None = N
 async def refuse(
     services: Approvals, approval_id: int, reason: str, *, team: int | None = None
 ) -> Approval:
-    """Rejects the change. The requester can also do this, to withdraw the request."""
+    """Rejects the change. The requester can also reject it, to withdraw the request."""
     if not is_line(reason, REASON_LENGTH_MAX):
         raise ApprovalNotAllowed(
             f"A reason must have 1 to {REASON_LENGTH_MAX} printable characters."
@@ -154,7 +154,7 @@ async def waiting(db: Database, *, team: int | None = None) -> list[Approval]:
 
 
 async def count_waiting(db: Database, *, team: int) -> int:
-    """Returns how many changes of a merchant's team wait for a second person."""
+    """Counts the changes in a merchant's team that wait for a second person's approval."""
     return await queries.count_waiting(db, team)
 
 
@@ -185,10 +185,10 @@ def _request(asked: Approval, team: int | None) -> ApprovalRequest:
 async def _change(connection: Connection, keyring: Keyring, asked: Approval) -> Change:
     sealed = await queries.payload(connection, asked.id)
     change = _DECODER.decode(keyring.open(sealed, _context(asked.id)))
-    # Apply the change only if it is exactly what the second administrator was shown.
+    # Apply the change only if it is exactly the change that the second person was shown.
     if plain(await kinds.describe(connection, change)) != asked.detail:
         raise ApprovalNotAllowed(
-            f"Approval {asked.id} would do something other than what it shows."
+            f"Approval {asked.id} would apply a different change than it shows."
         )
     return change
 

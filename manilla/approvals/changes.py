@@ -1,4 +1,4 @@
-"""Applies a change immediately, or requests a second person's approval if it needs one."""
+"""Applies a change immediately, or requests a second person's approval if the change needs it."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ from manilla.payouts.protection.protection import ProtectionChange
 
 
 class ApprovalRequested(msgspec.Struct, frozen=True):
-    """The change was not applied: a second person must approve the approval with this id."""
+    """The change was not applied yet. A second person must decide on the approval with this id."""
 
     approval_id: int
 

@@ -1,4 +1,4 @@
-"""Changes that may need a second administrator: when they do, how they are applied and shown."""
+"""The changes that may need a second person: whether they do, and how to apply and show them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,7 +43,7 @@ class WalletFunding(msgspec.Struct, frozen=True, tag="wallet_funding"):
     environment: Environment
     amount: Money
     reason: str
-    # True if any amount needs approval, because the requester's role may move no money alone.
+    # True if every amount needs approval, because the requester's role must not move money alone.
     needs_second: bool = False
 
 
@@ -53,7 +53,7 @@ class WalletAdjustment(msgspec.Struct, frozen=True, tag="wallet_adjustment"):
     amount: Money
     reason: str
     needs_second: bool = False
-    trx_id: str | None = None  # the same id moves money only once if a form is submitted twice
+    trx_id: str | None = None  # so that a form that is submitted twice moves money only once
 
 
 class ProviderChange(msgspec.Struct, frozen=True, tag="provider"):
@@ -66,7 +66,7 @@ class ProviderClearing(msgspec.Struct, frozen=True, tag="provider_clearing"):
 
 
 class ProviderAddition(msgspec.Struct, frozen=True, tag="provider_addition"):
-    """A new account at a provider of this kind; `provider` is the account's name."""
+    """A new account at a provider of this kind. `provider` is the new account's name."""
 
     kind: str
     provider: str
@@ -80,7 +80,7 @@ class MerchantChange(msgspec.Struct, frozen=True, tag="merchant"):
 class MethodChange(msgspec.Struct, frozen=True, tag="method"):
     """A change to a deposit or withdrawal method.
 
-    `wanted` has only the fields that differ, so that a later approval does not undo other changes.
+    `wanted` has only the changed fields, so a later approval does not revert other changes.
     """
 
     kind: MethodKind
@@ -99,7 +99,7 @@ class MethodAddition(msgspec.Struct, frozen=True, tag="method_addition"):
 
 
 class CaseResolution(msgspec.Struct, frozen=True, tag="case"):
-    """A resolution of a case. The approver is shown the case's `merchant_id` and `amount`."""
+    """A resolution of a case. The approver sees the case's `merchant_id` and `amount`."""
 
     case_id: int
     action: CaseAction
@@ -235,9 +235,9 @@ async def _provider_needs_second(
 async def _amount_needs_second(
     connection: Connection, change: WalletFunding | WalletAdjustment
 ) -> bool:
-    """Whether the amount needs approval. Sandbox money never does.
+    """Whether the amount needs approval. Amounts in the sandbox never need approval.
 
-    In production, several small amounts count as one large one.
+    In production, the amounts of the last 24 hours are added up.
     """
     if change.environment is Environment.SANDBOX:
         return False
@@ -247,7 +247,7 @@ async def _amount_needs_second(
 async def _resolution_needs_second(connection: Connection, change: CaseResolution) -> bool:
     """Whether a resolution needs approval.
 
-    In production, one with an unknown amount always does.
+    In production, a resolution with an unknown amount always needs approval.
     """
     case = await cases.find(connection, change.case_id)
     if change.action is CaseAction.NOTHING or case.environment == Environment.SANDBOX:
@@ -258,7 +258,7 @@ async def _resolution_needs_second(connection: Connection, change: CaseResolutio
 
 
 async def _is_above_limit(connection: Connection, change: Change, amount: Money) -> bool:
-    """Whether the limit is exceeded, including what the user moved without approval in 24 hours."""
+    """Whether the amount, plus what the user moved alone in 24 hours, exceeds the limit."""
     limit = (await settings.load(connection)).adjustment_limit_in(amount.currency)
     if limit is None:
         return True
@@ -281,7 +281,7 @@ async def _commission_needs_second(connection: Connection, change: MerchantChang
 
 
 async def check(connection: Connection, change: Change, *, is_production_mode: bool) -> None:
-    """Rejects a change that can never be applied, before anybody is asked to approve it."""
+    """Rejects a change that can never be applied, before its approval is requested."""
     match change:
         case SettingChange():
             settings.parse(change.key, change.value)
@@ -339,7 +339,7 @@ def merchant_of(change: Change) -> int | None:
 
 
 async def describe(connection: Connection, change: Change) -> dict[str, Any]:
-    """Returns the change in displayable form, without secrets."""
+    """Returns the change's fields for display, without secrets."""
     if isinstance(change, ProtectionChange):
         return protection.describe(change)
     return await _describe(connection, change)

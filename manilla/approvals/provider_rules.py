@@ -1,8 +1,8 @@
-"""Which changes to providers and methods need a second administrator in production mode.
+"""Decides which changes to providers and methods need a second administrator in production mode.
 
-Real money goes wherever a valid account's base_url points, and a server that reports a charge as
-paid credits a wallet. So one administrator alone can neither connect another server in addition to
-the providers in use, nor direct payments or payouts to another account.
+Real money goes to the server at a valid account's base_url, and if that server reports a charge as
+paid, a wallet is credited. So one administrator alone can neither add another server to the
+providers in use, nor direct payments or payouts to another account.
 """
 
 from collections.abc import Mapping
@@ -21,8 +21,8 @@ def is_any_valid(accounts: Accounts) -> bool:
 def change_needs_second(accounts: Accounts, provider: str, wanted: Mapping[str, str]) -> bool:
     """Whether setting these values needs approval.
 
-    The first provider's credentials do not, because nobody could set up an installation otherwise.
-    But even they must be for the provider's own hosts.
+    The first provider's credentials need no approval, because otherwise nobody could set up an
+    installation. But a base_url outside the provider's own hosts always needs approval.
     """
     account = accounts[provider]
     if not account.kind.is_own_host(wanted.get("base_url", "")):
@@ -33,8 +33,8 @@ def change_needs_second(accounts: Accounts, provider: str, wanted: Mapping[str, 
 def clearing_needs_second(accounts: Accounts, provider: str) -> bool:
     """Whether deleting an account's credentials needs approval.
 
-    Otherwise one administrator could delete the only valid ones, and then enter others as if for
-    the first provider.
+    Without approval, one administrator could delete the only valid credentials, and then enter
+    other credentials like those of a first provider.
     """
     return accounts[provider].is_valid
 
@@ -42,8 +42,9 @@ def clearing_needs_second(accounts: Accounts, provider: str) -> bool:
 def method_needs_second(accounts: Accounts, before: Method, after: Method) -> bool:
     """Whether a change to a method needs approval.
 
-    Fees and limits always do. Activating a method, and changing the order, direct money to an
-    account, so they do once there is an account. Deactivating never has to wait.
+    Changes to fees and limits always need approval. Activating a method and changing the order
+    direct money to an account, so both need approval if a valid account exists. Deactivating a
+    method needs none.
     """
     is_directed = after.position != before.position or (after.active and not before.active)
     return catalogue.terms(before) != catalogue.terms(after) or (
@@ -54,7 +55,7 @@ def method_needs_second(accounts: Accounts, before: Method, after: Method) -> bo
 def _is_unsafe(account: Credentials, wanted: Mapping[str, str]) -> bool:
     """Whether the change can direct money elsewhere.
 
-    Disabling a provider, or switching to its test account, must never have to wait.
+    Disabling a provider, or switching to its test account, must be possible without approval.
     """
     switches = {field.name for field in account.kind.fields if field.is_switch}
     return any(

@@ -17,7 +17,7 @@ from manilla.people.roles import Realm
 
 
 class ApprovalStatus(StrEnum):
-    """The states of an approval that is no longer pending."""
+    """The statuses of an approval that is no longer pending."""
 
     APPROVED = "approved"
     REFUSED = "refused"
@@ -40,7 +40,7 @@ class Approval(msgspec.Struct, frozen=True):
     decision: str | None
 
     def is_of(self, team: int | None) -> bool:
-        """Whether this merchant's team decides it; for None, whether administrators do."""
+        """Whether this merchant's team, or the administrators if `team` is None, decide on it."""
         if self.asked_by.realm == Realm.DASHBOARD:
             return team is not None and team == self.merchant_id
         return team is None
@@ -78,7 +78,7 @@ async def approvals(
     limit: int,
     team: int | None = None,
 ) -> list[Approval]:
-    """Returns the approvals of a merchant's team, or of the administrators; newest first."""
+    """Returns the approvals of a merchant's team or of the administrators, newest first."""
     records = await db.records(
         _APPROVAL
         + """
@@ -144,7 +144,7 @@ async def payload(connection: Connection, approval_id: int) -> bytes:
 
 
 async def next_id(connection: Connection) -> int:
-    """Reserves an approval id before the insert, because the encryption of the change needs it."""
+    """Reserves an approval id before the insert, because encrypting the change needs the id."""
     return await connection.number("SELECT nextval(pg_get_serial_sequence('approval', 'id'))")
 
 
@@ -205,14 +205,14 @@ async def has_production_payment(connection: Connection, merchant_id: int) -> bo
 async def moved_alone(connection: Connection, actor: Actor, subject: str, currency: str) -> Money:
     """Returns the amount that the actor moved without approval in the last 24 hours.
 
-    Counts adjustments and case resolutions. For a user, it is the total over all wallets and cases.
-    Several people may share one host account, and they have access to the keys anyway, so the
-    amount for commands is totaled for this wallet or case only.
+    Counts adjustments and case resolutions. For a user, this is the total of all wallets and cases.
+    For commands, it is the total of this wallet or case only, because several people may share one
+    host account, and they have access to the keys anyway.
     """
     is_person = actor.kind is ActorKind.PERSON
     who = f"{actor.kind}:{actor.id if is_person else actor.name}"
-    # Serialize concurrent changes by the same actor: the second one must see the amount that the
-    # first has moved.
+    # Serialize concurrent changes by the same actor: the second change must see the amount that the
+    # first change has moved.
     await connection.execute(
         "SELECT pg_advisory_xact_lock(hashtextextended('moved alone:' || $1::text, 0))", who
     )

@@ -1,7 +1,7 @@
-"""Requests that a second person decides: never the requester, and each of them exactly once.
+"""Requests that a second person, never the requester, decides exactly once.
 
-A package keeps its requests in a table of its own. In one transaction it locks the request, checks
-the decision here, applies what was requested, and saves the decision.
+Each package stores its requests in a separate table. In one transaction it locks the request,
+checks the decision here, applies the requested change, and saves the decision.
 """
 
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ class ApprovalNotAllowed(Refusal):
 class NoSecondPerson(Refusal):
     code = "NO_SECOND_PERSON"
     message = (
-        "This needs a second person who may move money, and your team has no other one. "
+        "This needs the approval of a second person who may move money, and your team has none. "
         "Invite another owner or finance member first."
     )
 
@@ -37,7 +37,7 @@ class TooNewToApprove(Refusal):
 
 
 class Decider(msgspec.Struct, frozen=True):
-    """The member of a merchant's team who requests or decides."""
+    """A member of a merchant's team who makes or decides on a request."""
 
     person_id: int
     email: str
@@ -48,13 +48,13 @@ class Decider(msgspec.Struct, frozen=True):
 
 
 class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request, as its locked row shows it."""
+    """The state of a request, read from its locked row."""
 
     asked_by: Actor
     is_pending: bool  # neither decided nor expired
-    has_ended: Refusal  # raised if it is not pending
-    is_own: Refusal  # raised if the requester wants to approve it
-    team: int | None = None  # the merchant whose new members cannot approve it yet
+    has_ended: Refusal  # raised if the request is not pending
+    is_own: Refusal  # raised if the requester wants to approve the request
+    team: int | None = None  # the merchant whose new members cannot approve the request yet
 
 
 def check_pending(request: ApprovalRequest) -> None:
@@ -84,17 +84,17 @@ async def check_has_second(connection: Connection, merchant_id: int, person_id: 
 
 
 async def check_approver(connection: Connection, merchant_id: int, person_id: int | None) -> None:
-    """Rejects the approval of somebody who has been able to move money for a short time only."""
+    """Rejects the approval of a member who got the permission to move money only recently."""
     start = await members.approves_from(connection, merchant_id, person_id or 0)
     if start is None or start > datetime.now(UTC):
-        since = "" if start is None else f" You can from {start.astimezone(LAGOS):%d %b, %H:%M}."
+        since = "" if start is None else f" Wait until {start.astimezone(LAGOS):%d %b, %H:%M}."
         raise TooNewToApprove(f"{TooNewToApprove.message}{since}")
 
 
 async def mail_team(
     connection: Connection, merchant_id: int, by: Actor, what: str, path: str, total: str = ""
 ) -> None:
-    """Emails the others in the merchant's team who may approve the request."""
+    """Emails the other members of the merchant's team who may approve the request."""
     await outbox.put(
         connection,
         MailKind.SECOND_PERSON,

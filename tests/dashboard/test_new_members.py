@@ -52,7 +52,7 @@ async def test_a_new_member_cannot_approve_for_24_hours(services: Services, site
     dashboard = await new_dashboard(services, site)
     tenant = Tenant(dashboard.merchant.new.id, Environment.PRODUCTION)
     invented, batch_id = await _invite(dashboard), await _ask(dashboard)
-    with pytest.raises(TooNewToApprove, match="You can from"):
+    with pytest.raises(TooNewToApprove, match="Wait until"):
         await batches.approve(services.db, tenant, batch_id, by=invented)
     assert "Can approve from" in (await dashboard.owner.get("/team")).body.decode()
 
