@@ -1,1 +1,1 @@
-"""Chooses the rail that sends a payout, and counts how rails deliver."""
+"""Chooses the rail that sends a payout, and counts each rail's deliveries and failures."""

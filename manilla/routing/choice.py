@@ -9,7 +9,7 @@ import msgspec
 
 
 class SkipReason(StrEnum):
-    """Why a rail was not chosen; the values are stored and shown. The first that applies counts."""
+    """Why a rail was not chosen. The values are stored and shown. The first match counts."""
 
     TRIED = "already tried for this payout"
     NOT_OFFERED = "not configured, or disabled"
@@ -24,27 +24,27 @@ class SkipReason(StrEnum):
 
 
 class RailSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """What was known about one rail when the decision was made. Amounts are in minor units."""
+    """The facts about one rail when the decision was made. Amounts are in minor units."""
 
     provider: str
     priority: int
     is_offered: bool = True
     is_draining: bool = False
     is_down: bool = False
-    bank_code: str | None = None  # the rail's own code of the bank
+    bank_code: str | None = None  # the rail's own code for the bank
     minimum_minor: int = 1
     maximum_minor: int | None = None
-    # What the rail can pay out, after its fee. None: not known, so the rail decides
+    # The amount that the rail can pay out after its fee. If None (unknown), the rail decides.
     balance_minor: int | None = None
-    fee_minor: int = 0  # what the rail charges for a transfer
-    is_failing: bool = False  # most of its recent transfers to this bank failed
+    fee_minor: int = 0  # the rail's fee for a transfer
+    is_failing: bool = False  # whether most of the rail's recent transfers to this bank failed
     was_tried: bool = False
-    problem: SkipReason | None = None  # found when the rail was asked about the account
+    problem: SkipReason | None = None  # found when the rail verified the account
 
 
 class RoutingSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     amount_minor: int
-    bank: str  # code in the neutral list
+    bank: str  # the bank's code in our registry
     rails: tuple[RailSnapshot, ...]
 
     def with_problem(self, provider: str, problem: SkipReason) -> "RoutingSnapshot":
@@ -57,7 +57,7 @@ class RoutingSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 class RouteDecision(msgspec.Struct, frozen=True):
     snapshot: RoutingSnapshot
-    provider: str | None  # None: no rail can send the payout
+    provider: str | None  # None if no rail can send the payout
     skipped: dict[str, SkipReason]
 
     @property
@@ -71,10 +71,10 @@ class RouteDecision(msgspec.Struct, frozen=True):
 
 
 def choose(snapshot: RoutingSnapshot) -> RouteDecision:
-    """Chooses the rail that can send the payout.
+    """Chooses the best of the rails that can send the payout.
 
-    Rails whose recent transfers to the bank arrived come first, then the administrators' order
-    decides, then the fee.
+    Rails whose recent transfers to the bank do not fail come first. Among these, the
+    administrators' order decides, and then the fee.
     """
     obstacles = {rail.provider: _obstacle(rail, snapshot.amount_minor) for rail in snapshot.rails}
     able = sorted(

@@ -1,7 +1,7 @@
-"""How payouts ended, by rail and bank, and what each rail charged for its last transfer.
+"""Counts the results of payouts by rail and bank, and stores each rail's latest transfer fee.
 
-Both are collected in memory and written every second. The transaction that settles a payout does
-not write them, because all payouts of a rail would wait for the same row.
+Counts and fees are collected in memory and written every second. The transaction that settles a
+payout does not write them, because all payouts of a rail would wait for the same row.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ log = structlog.get_logger(__name__)
 
 FLUSH_SECONDS = 1.0
 READ_SECONDS = 10.0
-LOOK_BACK = timedelta(hours=6)  # for the time since when a rail fails
+LOOK_BACK = timedelta(hours=6)  # how far back the start of a rail's failures is searched
 KEEP = timedelta(days=7)
-# Every rail would fail to pay for these reasons.
+# With these errors, every rail would fail to pay, so they do not count against the rail.
 NOT_THE_RAIL = (RefusalCode.INVALID_BENEFICIARY,)
 
 
@@ -61,7 +61,7 @@ class Deliveries:
         return self._counted.setdefault(rail_bank, Outcomes())
 
     def bank_code(self, provider: str, code: str, is_routed: bool) -> str:
-        """Returns the bank's code in the registry; empty if the provider's code is not known."""
+        """Returns the bank's code in the registry, or "" if the provider's code is unknown."""
         if is_routed:
             return code
         bank = self._registry.bank_at(provider, code)
@@ -76,7 +76,7 @@ class Deliveries:
                 log.warning("rail_figures_not_written", **away.facts)
 
     async def flush(self) -> None:
-        """Writes all counts and fees to the database, so that they can be read."""
+        """Writes all collected counts and fees to the database."""
         for key, minor in list(self._fees.items()):
             await funds.set_transfer_fee(self._db, *key, minor)
             if self._fees[key] == minor:
@@ -94,7 +94,7 @@ class Deliveries:
                 raise
 
     async def failing(self) -> Mapping[RailBank, datetime]:
-        """Returns which rails fail to deliver to which banks, and since when."""
+        """Returns each rail and bank between which transfers fail, and since when they fail."""
         if time.monotonic() >= self._read_again_at:
             self._read_again_at = time.monotonic() + READ_SECONDS
             self._failing = await read_failing(self._db)
@@ -122,13 +122,13 @@ async def _add(db: Database, key: RailBank, outcomes: Outcomes) -> None:
 
 
 async def read_failing(db: Database) -> dict[RailBank, datetime]:
-    """Returns which rails fail to deliver to which banks, and since when."""
+    """Returns each rail and bank between which transfers fail, and since when they fail."""
     found = await _read_failing(db, "provider, bank")
     return {(provider, bank): since for (provider, bank), since in found.items()}
 
 
 async def read_failing_rails(db: Database) -> dict[str, datetime]:
-    """Returns which rails fail to deliver to all banks together, and since when."""
+    """Returns each rail that fails over all its banks, with the start of the failure."""
     return {provider: since for (provider,), since in (await _read_failing(db, "provider")).items()}
 
 
@@ -159,7 +159,7 @@ _SLOTS = ", ".join(f"sum(durations[{n + 1}])::bigint" for n in range(len(BOUNDS_
 
 
 async def outcomes_since(db: Database, age: timedelta) -> dict[RailBank, Outcomes]:
-    """Returns the sums of the counts of each rail and bank."""
+    """Returns the total counts for each rail and bank."""
     records = await db.records(
         f"""
         SELECT provider, bank, sum(delivered)::bigint AS delivered, sum(failed)::bigint AS failed,
@@ -177,7 +177,7 @@ async def outcomes_since(db: Database, age: timedelta) -> dict[RailBank, Outcome
 
 
 async def failed_shares(db: Database) -> dict[str, float]:
-    """Returns the share of each rail's recent payouts that failed, if at least three did."""
+    """Returns the share of failed payouts for each rail with at least three recent failures."""
     totals: dict[str, Outcomes] = {}
     for (provider, _), outcomes in (await outcomes_since(db, FAILING_WINDOW)).items():
         totals.setdefault(provider, Outcomes()).add(outcomes)

@@ -1,4 +1,4 @@
-"""The balances that providers have for payouts, and what they charge for a transfer."""
+"""The balances that providers have for payouts, and the providers' transfer fees."""
 
 import time
 
@@ -25,14 +25,14 @@ class ProviderFunds:
         return time.monotonic() < kept_until
 
     def cached_minor(self, provider: str, currency: str) -> int | None:
-        """Returns the cached balance minus the transfer fee; None if it is not known."""
+        """Returns the cached balance minus the transfer fee, or None if it is unknown."""
         if not self.is_known(provider, currency):
             return None
         _, available = self._kept[provider, currency]
         return None if available is None else available.minor
 
     async def fees_minor(self, currency: str) -> dict[str, int]:
-        """Returns what each provider charges for a transfer, cached for a few seconds."""
+        """Returns each provider's transfer fee, cached for a few seconds."""
         kept_until, fees = self._fees.get(currency, (0.0, {}))
         if time.monotonic() >= kept_until:
             fees = await transfer_fees_minor(self._db, currency)
@@ -51,7 +51,7 @@ class ProviderFunds:
             raise ProviderInsufficientBalance
 
     async def _look(self, provider: str, currency: str) -> None:
-        """Caches the provider's balance minus its transfer fee, if they are known."""
+        """Queries and caches the provider's balance minus its transfer fee, or None if unknown."""
         adapter = self._rails.adapter(provider)
         answer = await adapter.balance(currency) if adapter else None
         available = None
@@ -62,7 +62,7 @@ class ProviderFunds:
 
 
 async def transfer_fee_minor(db: Database, provider: str, currency: str) -> int:
-    """Returns the provider's fee for its most recent transfer; 0 if it has not reported one yet."""
+    """Returns the provider's fee for its latest transfer, or 0 if no fee was reported yet."""
     minor: int | None = await db.value(
         "SELECT minor FROM transfer_fee WHERE provider = $1 AND currency = $2",
         *(provider, currency),
@@ -71,7 +71,7 @@ async def transfer_fee_minor(db: Database, provider: str, currency: str) -> int:
 
 
 async def transfer_fees_minor(db: Database, currency: str) -> dict[str, int]:
-    """Returns each provider's fee for its most recent transfer, if it has reported one."""
+    """Returns the latest transfer fee of each provider that has reported a fee."""
     records = await db.records(
         "SELECT provider, minor FROM transfer_fee WHERE currency = $1", currency
     )
@@ -79,7 +79,7 @@ async def transfer_fees_minor(db: Database, currency: str) -> dict[str, int]:
 
 
 async def set_transfer_fee(db: Database, provider: str, currency: str, minor: int) -> None:
-    """Takes no connection, because all payouts of a rail would wait until its transaction ends."""
+    """Saves the fee outside a payout's transaction, for which all payouts of a rail would wait."""
     await db.execute(
         """
         INSERT INTO transfer_fee (provider, currency, minor) VALUES ($1, $2, $3)

@@ -1,4 +1,4 @@
-"""How payouts of a rail to a bank ended, and what follows from it: pure functions."""
+"""Statistics of a rail's payouts to a bank, and the decision whether the rail is failing."""
 
 import bisect
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ import msgspec
 
 from manilla.kit.clock import LAGOS
 
-# Upper bounds of the slots of durations. A longer duration counts in the last slot.
+# Upper bounds of the histogram's slots for durations. The last slot includes longer durations.
 BOUNDS_SECONDS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 86_400, 604_800)
 ERROR_LENGTH_MAX = 200
 FAILING_WINDOW = timedelta(minutes=30)
@@ -19,7 +19,7 @@ RailBank = tuple[str, str]  # provider account, and the bank's code in the regis
 
 
 class Outcomes(msgspec.Struct):
-    """Counts of payouts that ended."""
+    """Counts of delivered and failed payouts."""
 
     delivered: int = 0
     failed: int = 0
@@ -55,12 +55,12 @@ class MinuteOutcomes(msgspec.Struct, frozen=True):
 
 
 def slot(seconds: float) -> int:
-    """Returns the slot of a duration."""
+    """Returns the index of the histogram slot for a duration."""
     return min(bisect.bisect_left(BOUNDS_SECONDS, seconds), len(BOUNDS_SECONDS) - 1)
 
 
 def quantile_seconds(durations: Sequence[int], share: float) -> int | None:
-    """Returns a time within which this share of the payouts was delivered; None if none was."""
+    """Returns the time within which this share of payouts was delivered, or None without any."""
     wanted, counted = share * sum(durations), 0
     for bound, number in zip(BOUNDS_SECONDS, durations, strict=True):
         counted += number
@@ -70,11 +70,11 @@ def quantile_seconds(durations: Sequence[int], share: float) -> int | None:
 
 
 def failing_since(minutes: Iterable[MinuteOutcomes], now: datetime) -> datetime | None:
-    """Returns since when a rail fails to deliver to a bank; None if it delivers.
+    """Returns the time since which a rail's payouts to a bank fail, or None if they do not fail.
 
-    It fails if in the last 30 minutes at least three payouts failed and fewer than half were
-    delivered. It has failed since the earliest failure from which on this is true, without a pause
-    of 30 minutes between failures.
+    A rail is failing if at least three payouts failed and fewer than half were delivered in the
+    last 30 minutes. The start is the earliest failure since which this is true, without a pause of
+    30 minutes between failures.
     """
     newest_first = sorted(minutes, key=lambda each: each.minute, reverse=True)
     recent = [each for each in newest_first if now - each.minute < FAILING_WINDOW]
@@ -99,13 +99,13 @@ def _is_failing(delivered: int, failed: int) -> bool:
 def all_failing_since(
     rails: Sequence[str], bank: str, failing: Mapping[RailBank, datetime]
 ) -> datetime | None:
-    """Returns since when every one of these rails fails to deliver; None if one delivers."""
+    """Returns the time since which all of these rails fail, or None if one of them delivers."""
     since = [failing[rail, bank] for rail in rails if (rail, bank) in failing]
     return max(since) if since and len(since) == len(rails) else None
 
 
 def warning(bank_name: str, where: str, since: datetime, now: datetime) -> str:
-    """Returns the warning for a merchant, with the time in Lagos, like all times on the pages."""
+    """Returns the warning for merchants, with the time in Lagos, like all times on the pages."""
     at, today = since.astimezone(LAGOS), now.astimezone(LAGOS).date()
     shown = f"{at:%H:%M}" if at.date() == today else f"{at.day} {at:%b, %H:%M}"
-    return f"Transfers to {bank_name} are failing on {where} since {shown}."
+    return f"Transfers to {bank_name} have been failing on {where} since {shown}."

@@ -1,4 +1,4 @@
-"""How each rail delivers to each bank, for administrators: problems come first."""
+"""Reports for administrators on how each rail delivers to each bank, problems first."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -20,9 +20,9 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class BankReport(msgspec.Struct, frozen=True):
-    """How a rail delivers to one bank, or to all of them."""
+    """The results of a rail's payouts to one bank, or to all banks."""
 
-    bank: str | None  # None: all banks
+    bank: str | None  # None for all banks
     outcomes: Outcomes
     open: int
     failing_since: datetime | None = None
@@ -53,7 +53,7 @@ class BankReport(msgspec.Struct, frozen=True):
 
 class RailReport(msgspec.Struct, frozen=True):
     provider: str
-    down_since: datetime | None  # for payouts
+    down_since: datetime | None  # since when the rail is down for payouts
     payments_down_since: datetime | None
     drained_since: datetime | None
     total: BankReport
@@ -79,7 +79,7 @@ BankCode = Callable[[str, str, bool], str]  # see Deliveries.bank_code
 
 
 async def overview(db: Database, providers: Iterable[str], bank_code: BankCode) -> list[RailReport]:
-    """Returns these rails, those that are down, and those with payouts in the last 24 hours."""
+    """Reports on these rails, and on all rails that are down or had payouts in 24 hours."""
     ended = await deliveries.outcomes_since(db, SHOWN)
     waiting = await _open(db, bank_code)
     failing = await deliveries.read_failing(db)
@@ -131,7 +131,7 @@ def _banks(
 
 
 async def _open(db: Database, bank_code: BankCode) -> dict[RailBank, int]:
-    """Counts open payouts by their jobs, which avoids reading the payout history."""
+    """Counts open payouts through their jobs, which avoids scanning all payouts."""
     records = await db.records(
         f"""
         SELECT p.provider, p.rail_bank_code IS NOT NULL AS is_routed, count(*) AS number,

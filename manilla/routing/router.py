@@ -1,4 +1,4 @@
-"""Finds a rail for a payout: chooses one, verifies the account there, and else tries the next."""
+"""Finds a rail for a payout: verifies the account on the best rail, or else on the next rail."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -25,17 +25,17 @@ from manilla.transfers import refusals
 
 
 class PayoutTarget(msgspec.Struct, frozen=True):
-    """What is to be paid, and to whom."""
+    """The amount to pay and the beneficiary's account."""
 
     amount: Money
     bank: NigerianBank
     account_number: str
     environment: Environment
-    account_names: tuple[str, ...] = ()  # as earlier rails resolved it
+    account_names: tuple[str, ...] = ()  # the names that earlier rails resolved
 
 
 class PayoutRoute(msgspec.Struct, frozen=True):
-    """The rail that a payout is sent with, and the beneficiary as the rail identifies it."""
+    """The rail that sends a payout, and the beneficiary's account as this rail identifies it."""
 
     decision: RouteDecision
     provider: str
@@ -63,7 +63,7 @@ class Router:
         self._deliveries = deliveries
 
     async def route(self, target: PayoutTarget, tried: Collection[str] = ()) -> PayoutRoute:
-        """Returns a rail that can send the payout, with the account as this rail knows it."""
+        """Returns a rail that can send the payout, with the account as this rail resolved it."""
         try:
             async with asyncio.timeout(time_limits.current.route_seconds):
                 return await self._route(target, tried)
@@ -82,7 +82,7 @@ class Router:
         return bank
 
     async def find_bank(self, code: str, currency: str, environment: Environment) -> NigerianBank:
-        """Does the same as `bank`, but requests the rails' bank lists before it rejects a code."""
+        """Finds a bank like `bank`, but requests the rails' bank lists before it rejects a code."""
         try:
             return self.bank(code)
         except refusals.UnknownBank:
@@ -105,7 +105,7 @@ class Router:
     async def _prepare(
         self, target: PayoutTarget, decision: RouteDecision
     ) -> PayoutRoute | SkipReason:
-        """Verifies the account on the chosen rail, which must also have enough money."""
+        """Verifies the account on the chosen rail, and checks the rail's balance."""
         provider = decision.provider or ""
         code = self._code_at(provider, target) or ""
         try:
@@ -122,7 +122,7 @@ class Router:
             raise
         except Refusal:
             return SkipReason.UNVERIFIED
-        # It is compared with every name: two longer names can both match a shorter one.
+        # Compare the name with every earlier name: two longer names can both match a shorter name.
         name = account.account_name
         if not all(beneficiary.names_agree(each, name) for each in target.account_names):
             return SkipReason.OTHER_NAME
@@ -138,7 +138,7 @@ class Router:
         rails = self._catalogue.rails(target.amount.currency)
         is_real = target.environment is Environment.PRODUCTION
         if is_real:
-            # Their lists may have the bank by now.
+            # These rails' current lists may contain the bank.
             await self._request_lists(
                 [each for each in rails if self._code_at(each.provider or "", target) is None]
             )
@@ -152,7 +152,7 @@ class Router:
     async def _with_experience(
         self, rails: Sequence[RailSnapshot], target: PayoutTarget
     ) -> list[RailSnapshot]:
-        """Adds what earlier payouts have shown: the rail's fee, and whether it delivers."""
+        """Adds the facts from earlier payouts: each rail's fee, and whether the rail is failing."""
         failing = await self._deliveries.failing()
         fees = await self._funds.fees_minor(target.amount.currency)
         return [
@@ -165,7 +165,7 @@ class Router:
         ]
 
     async def _request_lists(self, rails: Sequence[Method]) -> None:
-        """Requests the bank lists of these rails, unless they are cached, and learns the codes."""
+        """Requests the bank lists of these rails that are not cached, and stores their codes."""
         requests = [
             asyncio.ensure_future(self._banks.of_rail(each.provider or "", is_sandbox=False))
             for each in rails
@@ -217,7 +217,7 @@ def _refusal(decision: RouteDecision, target: PayoutTarget) -> Refusal:
 
 
 def _other_amount(decision: RouteDecision, amount: Money) -> str:
-    """Says which amounts the rails accept that were skipped because of the amount, if any."""
+    """Returns a text with the amount limit of rails that were skipped because of the amount."""
     skipped = [
         rail
         for rail in decision.snapshot.rails

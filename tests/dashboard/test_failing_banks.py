@@ -18,7 +18,7 @@ from tests.payouts.payout_merchant import new_account, new_reference
 from tests.provider_simulator import forget_outcomes, running_simulator
 
 NEW, BULK = "/production/payouts/new", "/production/payouts/bulk"
-FAILING = "Transfers to Guaranty Trust Bank are failing on {} since "
+FAILING = "Transfers to Guaranty Trust Bank have been failing on {} since "
 PROVIDERS = ("providera", "providerb", "providerc")
 
 

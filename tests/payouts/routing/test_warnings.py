@@ -35,5 +35,5 @@ def test_a_bank_is_failing_only_if_every_rail_of_the_method_fails() -> None:
 def test_the_time_is_that_of_lagos_with_the_day_unless_it_is_today(
     since: datetime, shown: str
 ) -> None:
-    expected = f"Transfers to Example Bank are failing on all rails since {shown}."
+    expected = f"Transfers to Example Bank have been failing on all rails since {shown}."
     assert warning("Example Bank", "all rails", since, NOW) == expected
