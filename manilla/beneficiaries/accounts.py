@@ -113,7 +113,7 @@ async def remove(db: Database, merchant_id: int, account_id: int) -> bool:
 
 
 def ending(beneficiary: dict[str, str]) -> str:
-    """Returns the last digits, enough to recognize the account without revealing its number."""
+    """Returns the account number's last digits, which identify it without revealing it."""
     return f"…{number_of(beneficiary)[-4:]}"
 
 

@@ -1,4 +1,4 @@
-"""The banks that a provider can pay to, cached for an hour, and their codes in the registry."""
+"""The banks that a provider can pay to, cached for an hour, and the banks' codes."""
 
 import difflib
 import time
@@ -57,7 +57,7 @@ class BankList(msgspec.Struct, frozen=True):
 
 
 def suggestion(text: str, banks: Sequence[Bank]) -> str:
-    """Suggests the bank that a code without its leading zeros, or an inexact name, may mean.
+    """Suggests a bank for a code without its leading zeros, or for an inexact name.
 
     Spreadsheets drop leading zeros.
     """
@@ -105,9 +105,9 @@ class Banks:
         )
 
     async def of_rail(self, provider: str, *, is_sandbox: bool) -> list[Bank] | None:
-        """Returns the banks, or None if the provider does not respond and no list is cached.
+        """Returns the provider's banks, or None if it does not respond and no list is cached.
 
-        The automatic method has the banks of all providers, under the codes of the registry.
+        The automatic method has the banks of all providers, with the codes of our registry.
         """
         if provider == AUTO:
             return await self._of_all_rails(is_sandbox=is_sandbox) or None
@@ -136,7 +136,7 @@ class Banks:
         return [Bank(bank.code, bank.name) for bank in known]
 
     async def refresh(self) -> None:
-        """Requests the list of each account that sends payouts, unless it is cached."""
+        """Requests the bank list of each account that sends payouts, unless the list is cached."""
         for provider, account in self._rails.accounts.items():
             if account.is_open(Direction.PAY_OUT):
                 await self.of_rail(provider, is_sandbox=False)
@@ -150,7 +150,7 @@ class Banks:
         return self._registry.bank_at(provider, code)
 
     def code_at(self, provider: str, bank: NigerianBank, *, is_sandbox: bool) -> str | None:
-        """Returns the provider's own code of the bank; None if its list does not have it."""
+        """Returns the provider's own code for the bank, or None if its list lacks the bank."""
         if provider == AUTO:
             return bank.code
         if is_sandbox:
@@ -158,11 +158,11 @@ class Banks:
         return self._registry.code_at(provider, bank)
 
     def is_listed(self, provider: str, code: str) -> bool:
-        """Whether the provider's newest list has the code, whichever process has requested it."""
+        """Whether the provider's newest list, requested by any process, contains the code."""
         return self._registry.has_code(provider, code)
 
     def codes_everywhere(self, bank: NigerianBank, *, is_sandbox: bool) -> dict[str, str]:
-        """Returns the bank's own code at each provider that has it."""
+        """Returns the bank's code at each provider that lists the bank."""
         codes = {
             provider: self.code_at(provider, bank, is_sandbox=is_sandbox)
             for provider in self._rails.accounts
@@ -170,10 +170,10 @@ class Banks:
         return {provider: code for provider, code in codes.items() if code is not None}
 
     async def own_code(self, provider: str, text: str, *, is_sandbox: bool) -> str:
-        """Returns the provider's own code for a name or any code of a bank that a user typed.
+        """Returns the provider's own code for a bank's name or any of its codes, typed by a user.
 
-        One of the provider's own codes always means itself. Text that is not understood, or that
-        means different banks, is returned unchanged; it is then rejected as an unknown code.
+        One of the provider's own codes is returned unchanged. Unknown or ambiguous text is also
+        returned unchanged, and is later rejected as an unknown code.
         """
         listed = await self.of_rail(provider, is_sandbox=is_sandbox) or []
         is_own = any(bank.code == text for bank in listed)
@@ -187,7 +187,7 @@ class Banks:
         return own or text
 
     def doubt(self, text: str) -> str | None:
-        """Returns why a code that providers share does not identify one bank; None if it does."""
+        """Returns why a code that several providers use is ambiguous, or None if it is not."""
         try:
             self._registry.find(text)
         except AmbiguousBankCode as refusal:
@@ -197,8 +197,8 @@ class Banks:
     def name_at(self, provider: str | None, code: str, *, is_sandbox: bool) -> str | None:
         """Returns the name of the bank that a provider's code identifies.
 
-        It is the registry's name or, if the registry does not know the bank, the provider's. The
-        manual method has no provider, and takes a name in place of a code.
+        The name comes from our registry or, if the registry does not know the bank, from the
+        provider. The manual method has no provider, and uses a name instead of a code.
         """
         if provider is None:
             return code
@@ -210,7 +210,7 @@ class Banks:
         return with_code(self.name_at(provider, code, is_sandbox=is_sandbox), code)
 
     def name_of(self, account: PaidAccount | SavedAccount) -> str:
-        """Returns the name of the beneficiary's bank; its code if the name is not known."""
+        """Returns the name of the beneficiary's bank, or the bank's code if the name is unknown."""
         if isinstance(account, SavedAccount):
             name = self._name_of_saved(account)
         else:
@@ -222,7 +222,7 @@ class Banks:
         return with_code(self.name_of(account), account.bank)
 
     def _name_of_saved(self, account: SavedAccount) -> str | None:
-        """A saved account works in both environments, so its code can be from either."""
+        """Returns the bank's name in either environment, because both share saved accounts."""
         method = self._catalogue.by_code(MethodKind.WITHDRAW, account.method_code)
         provider = None if method is None else method.provider
         in_each = (self.name_at(provider, account.bank, is_sandbox=each) for each in (False, True))

@@ -1,4 +1,4 @@
-"""Beneficiaries: read from a request or saved account, validated, and resolved by the provider."""
+"""Parses and validates beneficiaries, and resolves their account names with the provider."""
 
 import re
 import time
@@ -55,7 +55,7 @@ SHARED_WORDS_MIN = 2
 
 
 class Beneficiary(msgspec.Struct, frozen=True):
-    """The fields that the merchant gave, under their canonical names."""
+    """The fields that the merchant sent, under their canonical names."""
 
     fields: dict[str, str]
 
@@ -66,7 +66,7 @@ class Beneficiary(msgspec.Struct, frozen=True):
 
     @property
     def number(self) -> str:
-        """The account number, also for a manual payout."""
+        """The account number, for automatic and for manual payouts."""
         number = self.fields.get(methods.ACCOUNT_NUMBER)
         return number or self.fields[methods.MANUAL_ACCOUNT_NUMBER]
 
@@ -80,7 +80,7 @@ class Beneficiary(msgspec.Struct, frozen=True):
 
 
 def read(method: Method, given: Mapping[str, Any]) -> Beneficiary:
-    """Reads a beneficiary. Rejects values that the method cannot use; ignores unknown fields."""
+    """Parses a beneficiary. Rejects values that the method cannot use; ignores unknown fields."""
     fields: dict[str, str] = {}
     for name, value in given.items():
         canonical = _canonical(method, name)
@@ -135,10 +135,10 @@ def _is_number(text: str, digits: int) -> bool:
 
 
 def names_agree(first: str, second: str) -> bool:
-    """Whether both names, from two rails or from a merchant and the bank, can be of one holder.
+    """Whether two names, from different sources, can be the name of the same account holder.
 
-    Names are written in different orders, and some leave out a middle name. Every word of the
-    shorter name must be in the longer one.
+    The order of the words can differ, and a middle name can be missing. Every word of the shorter
+    name must be in the longer name.
     """
     words = sorted((_words(first), _words(second)), key=len)
     is_contained = words[0] <= words[1] and bool(words[0])
@@ -154,7 +154,7 @@ def _words(name: str) -> set[str]:
 def note(who: Beneficiary, account: ResolvedAccount | None) -> str:
     """Describes the beneficiary for the timeline.
 
-    The name that the provider resolved takes precedence over the given one.
+    The name that the provider resolved takes precedence over the name that the merchant sent.
     """
     if account is None:
         bank, number = (who.fields[field.name] for field in methods.MANUAL)
@@ -171,7 +171,7 @@ def note(who: Beneficiary, account: ResolvedAccount | None) -> str:
 
 
 class AccountResolver:
-    """Resolves the holder of an account with the provider; results are cached for ten minutes."""
+    """Resolves account holders' names with the provider, and caches them for ten minutes."""
 
     def __init__(self, rails: Rails, banks: Banks) -> None:
         self._rails = rails
@@ -190,7 +190,7 @@ class AccountResolver:
         return ResolvedAccount(sandbox.OTHER_HOLDER if is_other else sandbox.HOLDER)
 
     def known(self, provider: str, who: Beneficiary) -> ResolvedAccount | None:
-        """Returns the cached account, without calling the provider."""
+        """Returns the cached account or None, without calling the provider."""
         kept = self._kept.get(self._key(provider, who))
         if kept is None:
             return None
@@ -229,8 +229,8 @@ class AccountResolver:
     async def _check_bank(self, provider: str, who: Beneficiary) -> None:
         """Rejects a bank code that is not in the provider's list.
 
-        If the list is unavailable, only the account lookup decides. The list in this process's
-        cache may be older than what another process, or an administrator, has stored since.
+        If the list is unavailable, only the account lookup decides. The stored list is checked too,
+        because it may be newer than the list in this process's cache.
         """
         own = await self._banks.of_rail(provider, is_sandbox=False)
         if self._banks.is_listed(provider, who.bank_code):

@@ -1,4 +1,4 @@
-"""Withdrawal methods as the API describes them, with the beneficiary fields of each."""
+"""The API's description of withdrawal methods, with each method's beneficiary fields."""
 
 from decimal import Decimal
 

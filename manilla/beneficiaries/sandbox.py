@@ -5,17 +5,17 @@ from manilla.providers.kind import ProviderKind
 from manilla.providers.kinds import KINDS
 from manilla.providers.port import Bank
 
-# Test account numbers with a fixed outcome on every method. Payouts to all others are delivered.
+# Test account numbers with a fixed result on every method. Payouts to other numbers are delivered.
 FAILS = "0000000001"
 INVALID = "0000000002"
 STAYS_PENDING = "0000000003"
 PROVIDER_POOR = "0000000004"
-OTHER_NAME = "0000000005"  # its holder's name matches no name in a payout file
+OTHER_NAME = "0000000005"  # the holder's name matches no name in a payout file
 HOLDER, OTHER_HOLDER = "SANDBOX BENEFICIARY", "ANOTHER SANDBOX PERSON"
 
 
 def banks(kind: ProviderKind) -> list[Bank]:
-    """Returns the sandbox's banks. Each kind of provider has its own bank codes."""
+    """Returns the sandbox's banks, with the bank codes of this kind of provider."""
     return BANKS[kind.name]
 
 
