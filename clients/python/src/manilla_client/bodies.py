@@ -25,7 +25,7 @@ class PaymentOrder(TypedDict):
 
 
 class PayoutOrder(TypedDict):
-    """A payout request. Give either `beneficiary` or `withdraw_account_id`."""
+    """A payout request. Pass either `beneficiary` or `withdraw_account_id`."""
 
     payout_amount: Decimal | int
     currency_code: str
@@ -38,7 +38,7 @@ class PayoutOrder(TypedDict):
 
 
 class RefundOrder(TypedDict):
-    """A refund request. Without `amount`, all that is left of the payment is refunded."""
+    """A refund request. Without `amount`, the payment's remaining amount is refunded."""
 
     trx_id: str
     ref_trx: str
@@ -57,7 +57,7 @@ class PaymentLinkOrder(TypedDict):
 
 
 class PaymentLinkChange(TypedDict, total=False):
-    """The fields to change. None removes an optional one."""
+    """The fields to change. None removes an optional field."""
 
     title: str
     amount: Decimal | int | None
@@ -148,7 +148,7 @@ class CompletedPayment:
     description: str | None
     created_at: datetime
     updated_at: datetime
-    amount_received: Decimal | None = None  # only if it differs from the amount due
+    amount_received: Decimal | None = None  # present only if it differs from the amount due
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,8 +160,8 @@ class UnfinishedPayment:
     ref_trx: str
     message: str
     error_code: str | None = None
-    amount_received: Decimal | None = None  # only if a part of the amount was paid
-    created_at: datetime | None = None  # only in lists
+    amount_received: Decimal | None = None  # present only after a partial payment
+    created_at: datetime | None = None  # present only in lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +223,7 @@ class SiteInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodField:
-    """A field of the beneficiary that a payout method requires."""
+    """A beneficiary field of a payout method."""
 
     name: str
     type: str
@@ -250,7 +250,7 @@ class PayoutMethods:
     methods: tuple[PayoutMethod, ...]
 
     def by_code(self, method_code: str) -> PayoutMethod:
-        """Finds a method by its code. Codes are stable; ids differ between installations."""
+        """Returns the method with this code. Codes are stable; ids differ between installations."""
         for method in self.methods:
             if method.method_code == method_code:
                 return method
@@ -309,7 +309,7 @@ class UndeliveredPayout:
     ref_trx: str
     message: str
     error_code: str | None = None
-    created_at: datetime | None = None  # only in lists
+    created_at: datetime | None = None  # present only in lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,7 +327,7 @@ class BankList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """A status change. `body` is the exact text of its notification."""
+    """A status change of a transaction. `body` is the exact body of its notification."""
 
     id: str
     type: str
