@@ -1,15 +1,15 @@
--- Posts items, of any merchants, and returns an outcome for each. A rejected item is an outcome, not
--- an exception, so that it does not affect the other items:
+-- Posts a batch of items of any merchants and returns an outcome for each item. A rejected item
+-- raises no exception, so it does not affect the other items:
 --   posted                the item was posted
---   duplicate             it was posted before: (trx_id, kind) of a merchant is posted only once
---   insufficient_balance  the wallet cannot cover it
+--   duplicate             the item was posted before: a merchant's (trx_id, kind) is posted only once
+--   insufficient_balance  the wallet cannot cover the item
 --   no_wallet             the merchant has no such wallet
---   balance_limit         the balance would come too close to the 64-bit maximum; money that returns
---                         to the wallet that it was taken from may exceed this limit
+--   balance_limit         the balance would come too close to the 64-bit maximum; a refund to the
+--                         wallet that was debited before may exceed this limit
 --
--- An item adds `wallet_minor` (0: nothing) to the wallet and the rest to one or two of the
--- platform's accounts; the sum is zero. All statements lock wallets in sorted order, so they cannot
--- deadlock.
+-- An item adds `wallet_minor`, which can be 0, to the wallet, and the other amounts to one or two
+-- platform accounts. An item's amounts sum to zero. All statements lock wallets in sorted order, so
+-- they cannot deadlock.
 CREATE OR REPLACE FUNCTION ledger_post(
     p_items           integer[],  -- the caller's number for each item, returned with its outcome
     p_merchant_ids    bigint[],

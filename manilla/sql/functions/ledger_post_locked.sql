@@ -1,5 +1,5 @@
--- Does what `ledger_post` promises, for a caller that holds the locks of all wallets that change and
--- took them in an earlier statement: so this function sees what their previous holders committed.
+-- Posts items like `ledger_post`. The caller has locked all wallets that change in an earlier
+-- statement, so this function sees what the previous holders of these locks have committed.
 CREATE OR REPLACE FUNCTION ledger_post_locked(
     p_items           integer[],  -- the caller's number for each item, returned with its outcome
     p_merchant_ids    bigint[],
@@ -15,9 +15,9 @@ CREATE OR REPLACE FUNCTION ledger_post_locked(
     p_second_minors   bigint[]
 ) RETURNS TABLE (item integer, outcome text, balance_minor bigint)
 LANGUAGE plpgsql
--- One generic plan that uses the keys, however many rows there are: a plan made for an empty table
--- would read a large merchant's whole history for each posting. For the same reason tables are only
--- read by their full key, one row at a time (LATERAL, LIMIT 1).
+-- Use one generic plan with index lookups, regardless of the number of rows: a plan made for an
+-- empty table would read a large merchant's whole history for each posting. For the same reason,
+-- tables are read only by their full key, one row at a time (LATERAL, LIMIT 1).
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 AS $$
@@ -27,12 +27,12 @@ DECLARE
     returns constant text[] := '{payout_refund,refund_returned}';
     number constant integer := cardinality(p_items);
     outcomes text[] := array_fill(NULL::text, ARRAY[number]);
-    ids bigint[] := array_fill(NULL::bigint, ARRAY[number]);  -- of the items that are posted
+    ids bigint[] := array_fill(NULL::bigint, ARRAY[number]);  -- posting ids of the posted items
     balances bigint[] := array_fill(NULL::bigint, ARRAY[number]);
     changed tid[] := array_fill(NULL::tid, ARRAY[number]);  -- the wallet that the item changes
-    wallets tid[] := '{}';  -- the wallets so far
-    running bigint[] := '{}';  -- and their balances so far
-    this integer;  -- the item's wallet among them
+    wallets tid[] := '{}';  -- the wallets of the items so far
+    running bigint[] := '{}';  -- the balances of `wallets` so far
+    this integer;  -- index of the item's wallet in `wallets`
     i record;
 BEGIN
     FOR i IN

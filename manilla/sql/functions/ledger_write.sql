@@ -1,5 +1,5 @@
--- Writes postings. The caller holds the locks of their wallets, has checked the balances, and sets the
--- planner's options: see `ledger_post_locked`. Each posting sums to zero.
+-- Writes postings, each of which must sum to zero. The caller holds the wallets' locks, has checked
+-- the balances, and sets the planner options that `ledger_post_locked` explains.
 CREATE OR REPLACE FUNCTION ledger_write(
     p_ids             bigint[],  -- null: the item is not posted
     p_merchant_ids    bigint[],
@@ -21,7 +21,7 @@ AS $$
 DECLARE
     updated bigint;
 BEGIN
-    -- Update by ctid, which cannot change while we hold the lock: a join by the key could be planned
+    -- Update by ctid, which cannot change while we hold the lock. A join by the key could be planned
     -- as a scan of all wallets.
     UPDATE wallet w
        SET balance_minor = w.balance_minor + moved.minor
@@ -32,7 +32,7 @@ BEGIN
      WHERE w.ctid = moved.wallet;
     GET DIAGNOSTICS updated = ROW_COUNT;
     IF updated <> (SELECT count(DISTINCT u.wallet) FROM unnest(p_wallets) AS u (wallet)) THEN
-        -- A wallet was created after the caller took its locks, and has changed since: retry.
+        -- A wallet was created after the caller took its locks, and was then changed. Retry.
         RAISE EXCEPTION 'A wallet changed without its lock.' USING ERRCODE = 'serialization_failure';
     END IF;
 

@@ -1,5 +1,5 @@
--- Returns why this merchant may not send money, or null if it may. Reads the rows themselves, so
--- that no decision about money depends on cached data.
+-- Returns why this merchant is not allowed to send money, or null if it is allowed. Reads the tables,
+-- so no decision about money depends on cached data.
 --   merchant_disabled     the merchant is disabled
 --   merchant_rejected     the merchant's application was rejected
 --   merchant_pending      the merchant is not approved yet (production only)

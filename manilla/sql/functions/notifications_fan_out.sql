@@ -1,4 +1,4 @@
--- Adds events' deliveries in the transaction of the status change, whichever code writes it.
+-- Adds the deliveries of new events to webhook endpoints, in the transaction that writes the events.
 CREATE OR REPLACE FUNCTION notifications_fan_out() RETURNS trigger LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
@@ -11,7 +11,7 @@ BEGIN
                 WHERE merchant_id = n.merchant_id AND environment = n.environment
                   AND disabled_at IS NULL AND deleted_at IS NULL
                   AND events && ARRAY['*', split_part(n.type, '.', 1) || '.*', n.type]) AS e
-         WHERE n.type IS NOT NULL  -- null: a test
+         WHERE n.type IS NOT NULL  -- the type of a test is null
         RETURNING merchant_id, endpoint_id, trx_id)
     INSERT INTO job (merchant_id, kind, subject, due_at)
     SELECT DISTINCT merchant_id, 'endpoint', trx_id || '/' || endpoint_id, now()

@@ -1,7 +1,7 @@
--- Returns why this merchant's payouts and refunds may not be sent now, or null if they may. Every
--- statement that marks a payout or a refund as being sent calls this.
+-- Returns why this merchant's payouts and refunds must not be sent now, or null if they may be sent.
+-- Every statement that marks a payout or a refund as being sent calls this function.
 --   payouts_held          all payouts and refunds are on hold (production only)
---   and the reasons of `merchant_hold`, unless an administrator ordered it (`p_on_behalf`)
+--   or a reason of `merchant_hold`, unless an administrator ordered the refund (`p_on_behalf`)
 CREATE OR REPLACE FUNCTION outgoing_hold(
     p_merchant_id bigint, p_environment environment, p_on_behalf boolean)
 RETURNS text

@@ -1,24 +1,24 @@
--- Creates payments, of any merchants, and returns an outcome for each:
---   created               with its job, and with its response stored under its Idempotency-Key
+-- Creates a batch of payments of any merchants, and returns an outcome for each payment:
+--   created               the payment, its job and the stored response for its Idempotency-Key were created
 --   rate_limited          the caller has exceeded its rate limit; nothing was written
 --   replayed              the key was used before with the same body; returns the first response
 --   key_conflict          the key was used before with another body
 --   duplicate             the reference was used before; returns the first payment
---   again                 an earlier item of the batch decides: retry
---   day_limit             the merchant's transactions of the day would exceed its limit
+--   again                 the outcome depends on an earlier item of the batch: retry
+--   day_limit             the merchant's payments of the day would exceed its daily limit
 --   insufficient_balance  the wallet cannot cover the commission
 --
 -- If two statements write the same reference or key at the same time, one of them fails on the
--- unique index without effect, and its retry finds what the other wrote.
+-- unique index without effect, and its retry finds the rows that the other statement wrote.
 CREATE OR REPLACE FUNCTION payment_initiate(p_items jsonb, p_window interval)
 RETURNS TABLE (
     item integer, outcome text, trx_id text, status text, answer text,
     used bigint, resets_in_seconds integer)
 LANGUAGE plpgsql
--- One generic plan that uses the keys, however many rows there are.
+-- Use one generic plan with index lookups, regardless of the number of rows.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
-SET enable_sort = off  -- see the lookups of the reference and of the day
+SET enable_sort = off  -- explained in `payout_initiate`, at the queries for the reference and the day
 AS $$
 #variable_conflict use_column
 BEGIN
@@ -77,14 +77,14 @@ BEGIN
                        AND w.currency = g.currency), 0)
                     THEN 'insufficient_balance'
                WHEN g.repeats THEN 'again'
-               -- Retry after the earlier items of the batch: one of them may be rejected.
+               -- Retry after the batch's earlier items, because one of them may be rejected.
                WHEN g.day_minor + coalesce(g.ahead_minor, 0) + g.amount_minor > g.day_limit_minor
                     THEN 'again'
                ELSE 'created'
                END AS outcome
           FROM (
-               -- Look up each row by its full key: see `payout_initiate`, also for the reference
-               -- and the day.
+               -- Look up each row by its full key. `payout_initiate` explains the reason, and also
+               -- the queries for the reference and the day.
                SELECT g.*, t.used - coalesce(g.behind, 0) AS used, t.resets_in_seconds,
                       CASE WHEN g.key IS NOT NULL THEN (
                            SELECT ARRAY[i.body_hash, i.answer] FROM idempotency i
@@ -121,7 +121,7 @@ BEGIN
                commission_minor, commission_bearer, description, customer_name, customer_email,
                ipn_url, success_redirect, cancel_redirect, coalesce(allow_payment_methods, '{}'),
                coalesce(is_legacy, false), scenario, link_id, remarks,
-               coalesce(created_at, now()),  -- the previous version of the code sends none
+               coalesce(created_at, now()),  -- the previous version of the code sends no time
                expires_at
           FROM judged WHERE outcome = 'created' ORDER BY merchant_id, environment, ref_trx
     ), jobs AS (
@@ -130,7 +130,7 @@ BEGIN
                now() + make_interval(secs => coalesce(due_in_seconds, 0))
           FROM judged WHERE outcome = 'created'
     ), events AS (
-        -- Only if one of the merchant's endpoints receives it.
+        -- Only if one of the merchant's webhook endpoints is subscribed to the event.
         INSERT INTO notification (
                merchant_id, id, environment, trx_id, event, type, status, url, body, state)
         SELECT merchant_id, event_id, environment::environment, trx_id, event,

@@ -1,9 +1,9 @@
--- Completes payouts, of any merchants, that their providers have delivered: status, ledger postings,
--- timeline and notification. Returns the items that it has completed. It omits every item that needs
--- more than that, and changes nothing of it:
+-- Completes delivered payouts of any merchants: writes status, ledger postings, timeline and
+-- notification. Returns the completed items. Skips an item, and changes nothing for it, in these
+-- cases:
 --   - the payout has ended, or is on another rail
 --   - a signed webhook contradicts the delivery, its amount or its currency
---   - the provider's references have changed, so that the notification would lack them
+--   - the provider's references have changed, so the notification would lack the new references
 --
 -- Payouts are locked in sorted order, so statements cannot deadlock.
 CREATE OR REPLACE FUNCTION payout_deliver(p_items jsonb) RETURNS TABLE (item integer)
@@ -102,7 +102,7 @@ BEGIN
            item integer, merchant_id bigint, trx_id text, detail text)
      WHERE g.item = ANY (undisputed);
 
-    -- The kind is not a constant, so that no partial index for one kind is used instead of the key.
+    -- The kind is not a constant, so the planner uses the key instead of a kind's partial index.
     DELETE FROM job
      USING unnest(merchant_ids, array_fill('transfer'::text, ARRAY[number]), trx_ids)
            AS u (merchant_id, kind, trx_id)

@@ -1,24 +1,24 @@
--- Creates payouts, of any merchants, debits their wallets, and returns an outcome for each:
+-- Creates a batch of payouts of any merchants, debits the wallets, and returns an outcome for each:
 --   created               the wallet was debited, and the payout and its job were created
---   free                  dry run (`only_look`): nothing was found that would prevent the payout
+--   free                  dry run (`only_look`): the payout could be created
 --   rate_limited          the caller has exceeded its rate limit; nothing was written
---   api_key_ended         the further API key that orders the payout was revoked or has expired
+--   api_key_ended         the additional API key that orders the payout was revoked or has expired
 --   replayed              the key was used before with the same body; returns the first response
 --   key_conflict          the key was used before with another body
 --   duplicate             the reference was used before; returns the first payout
---   again                 an earlier item of the batch decides: retry
---   day_limit             the merchant's transactions of the day would exceed its limit
+--   again                 the outcome depends on an earlier item of the batch: retry
+--   day_limit             the merchant's payouts of the day would exceed its daily limit
 --   merchant_blocked      the merchant is rejected or disabled, or pending in production
 --   payout_disabled       payouts are disabled for the merchant or for the platform
 --   no_wallet             the merchant has no active wallet in this currency
 --   insufficient_balance  the wallet cannot cover the amount and the fee
---   account_not_saved     the merchant pays only to saved accounts, and this is none
---   row_decided           the row of the payout file was paid, refused or stopped before
+--   account_not_saved     the merchant may pay only saved accounts, and this account is not saved
+--   row_decided           the payout file's row was already paid, rejected or stopped
 --
--- Cached data may be used to reject a payout, but only this function permits one. It reads the
--- merchant, the settings, the wallet and its balance while it holds the wallet's lock. Who stops a
--- payout file takes this lock too, so that a row is either paid here or refused there. Wallets are
--- locked first and rate limits after them, both in sorted order, so statements cannot deadlock.
+-- Cached data may be used to reject a payout, but only this function permits a payout. It reads the
+-- merchant, the settings, the wallet and its balance while it holds the wallet's lock. The code that
+-- stops a payout file takes the same lock, so each row is either paid here or stopped there. Wallets
+-- are locked first and rate limits second, both in sorted order, so statements cannot deadlock.
 CREATE OR REPLACE FUNCTION payout_initiate(p_items jsonb, p_window interval)
 RETURNS TABLE (
     item integer, outcome text, trx_id text, status text, answer text,
@@ -26,7 +26,7 @@ RETURNS TABLE (
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
-SET enable_sort = off  -- see the lookups of the reference and of the day
+SET enable_sort = off  -- see the queries for the reference and the day
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -48,7 +48,7 @@ DECLARE
     balances bigint[];
     amounts bigint[];
     fees bigint[];
-    -- Whether any of them needs a row in these tables.
+    -- Whether any of these items needs a row in the tables for routes, files, events or keys.
     has_routes boolean := false;
     has_file_rows boolean := false;
     has_events boolean := false;
@@ -70,9 +70,9 @@ BEGIN
               FROM jsonb_to_recordset(p_items) AS g (bucket text, cost bigint)
              GROUP BY g.bucket) AS b;
 
-    -- This new statement sees what the previous holders of these locks have committed. It carries
-    -- only the columns that decide. The statements below read theirs from `p_items` again: that
-    -- costs less than rows with every column. The API omits fields that have their default.
+    -- This new statement sees what the previous holders of these locks have committed. It selects
+    -- only the columns that decide the outcome. The statements below parse `p_items` again, which is
+    -- faster than rows with every column. The API omits fields that have their default value.
     FOR this IN
         SELECT g.item, g.merchant_id, g.trx_id, g.environment, g.currency, g.amount_minor,
                g.fee_minor, g.used, g.resets_in_seconds, g.same_key[2] AS first_answer,
@@ -82,8 +82,8 @@ BEGIN
                g.event_id IS NOT NULL AS has_event, g.key IS NOT NULL AS has_key,
                CASE
                WHEN coalesce(g.cost, 1) > 0 AND g.used > g.rate_limit THEN 'rate_limited'
-               -- Not `NOT EXISTS`, for which a plan that was made for an empty table reads the
-               -- whole table.
+               -- `NOT EXISTS` could read the whole table, with a plan that was made for an empty
+               -- table.
                WHEN g.api_key IS NOT NULL AND (
                     SELECT a.revoked_at IS NULL AND (a.expires_at IS NULL OR a.expires_at > now())
                       FROM api_key a
@@ -116,15 +116,15 @@ BEGIN
                     THEN 'account_not_saved'
                WHEN g.repeats THEN 'again'
                WHEN g.only_look THEN 'free'
-               -- Retry after the earlier items of the batch: one of them may be rejected.
+               -- Retry after the batch's earlier items, because one of them may be rejected.
                WHEN g.day_minor + coalesce(g.ahead_minor, 0) + g.amount_minor > g.day_limit_minor
                     THEN 'again'
                ELSE 'created'
                END AS outcome
           FROM (
-               -- Look up each row by its full key: a plan for the average merchant would read the
-               -- whole history of a large one. A subquery in the list of columns costs less than a
-               -- join. `OFFSET 0` lets each of them run once.
+               -- Look up each row by its full key: a plan for the average merchant would read a
+               -- large merchant's whole history. A subquery in the select list is faster than a
+               -- join. `OFFSET 0` makes each subquery run only once.
                SELECT g.*, t.used - coalesce(g.behind, 0) AS used, t.resets_in_seconds,
                       m.status AS merchant_status, m.payouts_enabled, m.accounts_locked,
                       w.ctid AS wallet, w.status AS wallet_status, w.balance_minor,
@@ -145,9 +145,9 @@ BEGIN
                           AND o.ref_trx BETWEEN g.ref_trx AND g.ref_trx
                         ORDER BY o.ref_trx
                         LIMIT 1) AS same_reference,
-                      -- Only the primary key fits the order without a sort, so that only this day
-                      -- is read: with another index, a plan that was made for an empty table reads
-                      -- the whole merchant.
+                      -- Only the primary key provides this order without a sort, so only this day's
+                      -- rows are read. With another index, a plan that was made for an empty table
+                      -- would read all rows of the merchant.
                       CASE WHEN g.day_limit_minor IS NOT NULL THEN (
                            SELECT coalesce(sum(day.amount_minor), 0)
                              FROM (SELECT o.amount_minor FROM payout o
@@ -234,9 +234,9 @@ BEGIN
                method_id, method_code, method_name, provider, beneficiary, account_name,
                description, ipn_url, scenario, remarks, ordered_by, rail_bank_code,
                -- The previous version of the code sends `note`. If the rail was chosen automatically,
-               -- it names the rail, which merchants must not read.
+               -- `note` names the rail, which merchants must not see.
                coalesce(accepted, CASE WHEN route IS NULL THEN note END, ''),
-               coalesce(created_at, now())  -- the previous version of the code sends none
+               coalesce(created_at, now())  -- the previous version of the code sends no time
           FROM jsonb_to_recordset(p_items) AS g (
                item integer, merchant_id bigint, trx_id text, environment text,
                ref_trx text, currency text, amount_minor bigint, fee_minor bigint,
@@ -274,7 +274,7 @@ BEGIN
                AND b.number = g.batch_row;
         END IF;
 
-        IF has_events THEN  -- one of the merchant's endpoints receives it
+        IF has_events THEN  -- one of the merchant's webhook endpoints is subscribed
             INSERT INTO notification (
                    merchant_id, id, environment, trx_id, event, type, status, url, body, state)
             SELECT merchant_id, event_id, environment, trx_id, event, 'payout.pending', 'pending',

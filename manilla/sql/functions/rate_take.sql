@@ -1,5 +1,5 @@
--- Adds to each bucket's window, and starts a new window if the old one has ended or is empty.
--- Buckets are locked in sorted order, so that statements cannot deadlock.
+-- Adds each cost to its bucket's window. Starts a new window if the old window has ended or is empty.
+-- Buckets are locked in sorted order, so statements cannot deadlock.
 CREATE OR REPLACE FUNCTION rate_take(p_buckets text[], p_costs bigint[], p_window interval)
 RETURNS TABLE (bucket text, used bigint, resets_in_seconds integer)
 LANGUAGE sql

@@ -1,4 +1,4 @@
--- The previous version calls this function: it knows no refund from the account customer_credit.
+-- Only the previous version of the code, which has no refunds from customer_credit, calls this.
 CREATE OR REPLACE FUNCTION refund_debit(
     p_merchant_id bigint, p_trx_id text, p_environment environment, p_currency text,
     p_amount_minor bigint, p_commission_minor bigint, p_reason text, p_on_behalf boolean)

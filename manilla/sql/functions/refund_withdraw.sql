@@ -1,11 +1,11 @@
 -- Debits a refund and returns the outcome of `ledger_post`, a reason of `merchant_hold`, or
--- `wallet_inactive`. It reads the merchant and the wallet while it holds the wallet's lock, so that
--- no earlier check permits a debit.
+-- `wallet_inactive`. It reads the merchant and the wallet while it holds the wallet's lock, so the
+-- debit does not depend on an earlier check.
 --
--- `p_amount_minor` is what the customer gets. The commission account pays `p_commission_minor` of
--- it, or the account customer_credit pays `p_credit_minor` of it; the wallet pays the rest. An
--- administrator who refunds on the merchant's behalf (`p_on_behalf`) may do so regardless of the
--- merchant's and the wallet's status.
+-- `p_amount_minor` is the amount that the customer gets. The commission account pays
+-- `p_commission_minor` of this amount, or customer_credit pays `p_credit_minor` of it. The wallet
+-- pays the rest. If an administrator refunds on the merchant's behalf (`p_on_behalf`), the status of
+-- the merchant and of the wallet is not checked.
 CREATE OR REPLACE FUNCTION refund_withdraw(
     p_merchant_id bigint, p_trx_id text, p_environment environment, p_currency text,
     p_amount_minor bigint, p_commission_minor bigint, p_credit_minor bigint, p_reason text,
