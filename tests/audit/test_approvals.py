@@ -279,7 +279,7 @@ async def test_an_approval_applies_exactly_what_it_shows(
         "UPDATE approval SET detail = jsonb_set(detail, '{amount}', '\"1.00 NGN\"') WHERE id = $1",
         number,
     )
-    with acting(BOLA), pytest.raises(ApprovalNotAllowed, match="other than what it shows"):
+    with acting(BOLA), pytest.raises(ApprovalNotAllowed, match="different change than it shows"):
         await approvals.approve(approving, number)
 
 

@@ -64,7 +64,7 @@ async def _method(dashboard: MerchantDashboard, code: str) -> int:
 async def test_the_review_warns_about_the_providers_own_method(
     dashboard: MerchantDashboard,
 ) -> None:
-    assert "are failing" not in await review(dashboard, "providera_ngn_transfer")
+    assert "have been failing" not in await review(dashboard, "providera_ngn_transfer")
     await fail(dashboard.services, "providera")
     page = await review(dashboard, "providera_ngn_transfer")
     assert FAILING.format("Provider A") in page
@@ -75,7 +75,7 @@ async def test_the_automatic_method_warns_only_if_every_rail_fails(
     dashboard: MerchantDashboard,
 ) -> None:
     await fail(dashboard.services, *PROVIDERS[:2])
-    assert "are failing" not in await review(dashboard, "auto_ngn")
+    assert "have been failing" not in await review(dashboard, "auto_ngn")
     await fail(dashboard.services, PROVIDERS[2])
     assert FAILING.format("all rails") in await review(dashboard, "auto_ngn")
 
@@ -95,7 +95,7 @@ async def test_the_page_of_a_file_warns_once_for_each_bank(dashboard: MerchantDa
         reply = await upload(dashboard, content, await _method(dashboard, code), BULK)
         page = (await dashboard.owner.get(redirect_target(reply))).body.decode()
         assert page.count(FAILING.format(where)) == 1
-        assert page.count("are failing") == 1
+        assert page.count("have been failing") == 1
 
 
 async def test_the_automatic_method_comes_first(dashboard: MerchantDashboard) -> None:
